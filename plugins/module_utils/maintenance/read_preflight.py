@@ -253,16 +253,30 @@ def _node_health_checks(
         yield Automation(HEALTH_CHECK, _ref("NodeHealthCheck", check), covered, effect)
 
 
+_POOL_RANKS = {"master": 0, "arbiter": 0, "worker": 2}
+
+
 def _config_pools(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> t.Iterator[Automation]:
     for pool in items:
         spec, status = pool.get("spec") or {}, pool.get("status") or {}
         conditions = {x.get("type"): x.get("status") for x in status.get("conditions") or ()}
         if conditions.get("Updating") != "True" or spec.get("paused"):
             continue
-        selector = selector_from_json(spec.get("nodeSelector"))
-        covered = frozenset(node.name for node in nodes if matches(selector, node.labels))
+        covered = frozenset(node.name for node in nodes if pool in _pools_of(node, items))
         effect = "it is updating, and cordons, drains and reboots its nodes by itself"
         yield Automation(CONFIG_POOL_UPDATING, _ref("MachineConfigPool", pool), covered, effect)
+
+
+def _pools_of(node: Node, pools: t.Sequence[Object]) -> list[Object]:
+    """The pools that update the node: of those that select it the control plane's, else its custom pool,
+    else `worker` (machine-config-operator, pkg/helpers, GetPrimaryPoolForNode)."""
+    ranks = [
+        (_POOL_RANKS.get(pool["metadata"]["name"], 1), pool)
+        for pool in pools
+        if matches(selector_from_json((pool.get("spec") or {}).get("nodeSelector")), node.labels)
+    ]
+    first = min((rank for rank, _pool in ranks), default=0)
+    return [pool for rank, pool in ranks if rank == first]
 
 
 def _kubevirt_update(items: t.Sequence[Object]) -> str:

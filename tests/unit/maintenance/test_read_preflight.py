@@ -222,6 +222,33 @@ def test_config_pool_that_is_updating(updating: str, paused: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("updating", "roles", "covers"),
+    [
+        ("worker", ["worker"], True),
+        ("worker", ["worker", "infra"], False),
+        ("infra", ["worker", "infra"], True),
+        ("infra", ["master", "infra"], False),
+        ("worker", ["master", "worker"], False),
+        ("master", ["master", "worker"], True),
+    ],
+)
+def test_config_pool_covers_the_nodes_that_it_updates(
+    updating: str, roles: list[str], covers: bool
+) -> None:
+    """A node with the labels of a custom pool and of `worker` is updated by the custom pool alone."""
+    server, made = Server(), cluster("ab")
+    for role in ("worker", "infra", "master"):
+        selector = {"matchLabels": {f"node-role.kubernetes.io/{role}": ""}}
+        conditions = [{"type": "Updating", "status": str(role == updating)}]
+        pool = item(role, spec={"nodeSelector": selector}, status={"conditions": conditions})
+        server.lists.setdefault(read_preflight.CONFIG_POOLS, []).append(pool)
+    labels = made.nodes["n1"]["metadata"]["labels"]
+    labels |= {f"node-role.kubernetes.io/{role}": "" for role in roles}
+
+    assert [check.nodes for check in server.read(made).automation] == [{"n1"} if covers else set()]
+
+
+@pytest.mark.parametrize(
     ("status", "update"),
     [
         ({"phase": "Deployed", "observedKubeVirtVersion": "v1", "targetKubeVirtVersion": "v1"}, ""),
