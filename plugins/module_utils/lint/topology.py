@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ from ..scheduler.nodes import takes_pods
 CLASSES = frozenset({"performance"})
 """Names whose label is meant to be missing on some nodes."""
 
-_PUNCTUATION = str.maketrans("", "", "-_.")
+_PUNCTUATION = re.compile(r"(?<!\d)[-_.]|[-_.](?!\d)")
+"""Not that between digits: rack 1-11 and rack 11-1 are two racks."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ def _alike(
             continue
         alike: dict[str, list[str]] = defaultdict(list)
         for domain in nodes_by_domain:
-            alike[domain.casefold().translate(_PUNCTUATION)].append(domain)
+            alike[_PUNCTUATION.sub("", domain.casefold())].append(domain)
         for values in alike.values():
             if len(values) > 1:
                 yield Finding(

@@ -159,6 +159,24 @@ def test_a_label_that_was_replaced(zone: str, severity: str) -> None:
     assert ("differs or is missing on w4" in found.why) == (severity == "warning")
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("rack-1", "Rack_1", True),
+        ("rack-1", "rack1", True),
+        ("eu-west-1a", "euwest1a", True),
+        ("r1-11", "r11-1", False),
+        ("1.1", "11", False),
+    ],
+)
+def test_domains_are_similar_whatever_their_case_and_punctuation(
+    one: str, other: str, alike: bool
+) -> None:
+    """Punctuation between digits tells domains apart, such as rows and racks."""
+    nodes = (*GOOD, _node("w4", zone=one), _node("w5", zone=other))
+    assert bool(_found(_report(*nodes), "similar_domain_names")) is alike
+
+
 def test_domains_that_differ_in_spelling() -> None:
     (found,) = _found(_report(*GOOD, _node("w4", zone="A")), "similar_domain_names")
     assert found.why == "The domains A and a of zone differ in spelling only."
