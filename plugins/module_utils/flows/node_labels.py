@@ -143,5 +143,5 @@ def _dependants(api: ApiClient, request: LabelRequest, plan: LabelPlan) -> tuple
     from ..cluster.reading import ReadScope, read_snapshot
 
     return dependent_faults(
-        read_snapshot(api, ReadScope(instances=False, migrations="")), plan.disturbing
+        read_snapshot(api, ReadScope(instances=False, migrations="")), plan.changes
     )

@@ -287,6 +287,7 @@ def dependent_faults(
 ) -> tuple[InputError, ...]:
     """A fault for each change that something depends on, and for what could not be read.
 
+    `changes` are all of the plan: a label that is added may take the place of one that is removed.
     `snapshot` has the nodes as they are, workloads and pods of all namespaces, and volumes.
     """
     nodes = {node.name: node for node in snapshot.nodes}
@@ -304,7 +305,8 @@ def dependent_faults(
     for name, mine in by_node.items():
         if name in nodes:
             step = _NodeChange(nodes[name], mine)
-            faults += filter(None, (_fault(step, change, rules, snapshot) for change in mine))
+            disturbing = (change for change in mine if change.disturbs)
+            faults += filter(None, (_fault(step, x, rules, snapshot) for x in disturbing))
     return tuple(faults)
 
 

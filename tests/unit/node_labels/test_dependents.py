@@ -147,6 +147,23 @@ def test_each_change_is_a_fault_of_its_own() -> None:
     ]
 
 
+def test_all_changes_of_a_node_are_weighed_together() -> None:
+    """A key that is renamed while rules name both: the node is allowed before and after."""
+    terms = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": ["x"]}]}
+        for key in ("old", "example.com/new")
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    rule = _machine({"affinity": {"nodeAffinity": required}})
+    snapshot = Snapshot(nodes=(Node("w1", labels={"old": "x"}),), workloads=(rule,))
+    removed = LabelChange("w1", "old", "x", None, healing=False)
+    added = LabelChange("w1", "example.com/new", None, "x", healing=False)
+
+    assert len(_texts(snapshot, removed)) == 1
+    assert _texts(snapshot, removed, added) == []
+    assert _texts(snapshot, added) == []
+
+
 def test_list_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
     gap = Unreadable("pods", "", "list", "grant list on pods")
     settings = Unreadable("kubevirts", "", "list", "grant list on kubevirts")
