@@ -92,7 +92,8 @@ options:
   window:
     description:
       - Times of day between which a maintenance begins. Outside of the window the task ends before it cordons a node,
-        and RV(stop_reason) has the reason. A maintenance that has begun continues.
+        and RV(stop_reason) has the reason. A maintenance that has begun continues. Selected nodes that were not begun
+        are then left out, and RV(stop_reason) is set, too.
       - The clock of the host that runs the module counts.
   allow_findings:
     description:
@@ -435,7 +436,7 @@ findings:
       description: Always empty.
       type: str
 stop_reason:
-  description: Why the maintenance did not begin. Empty if it did, or had to do nothing.
+  description: Why the maintenance, or that of some of the nodes, did not begin. Empty if all did, or had to do nothing.
   returned: always, unless the task could not start
   type: str
   sample: outside of the window from 22:00 to 04:00 UTC

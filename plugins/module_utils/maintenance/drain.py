@@ -8,7 +8,6 @@ A drain is a run of the rollout's engine. What is planned, and when it is over, 
 from __future__ import annotations
 
 import contextlib
-import datetime
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -45,7 +44,14 @@ from .mark import (
     mark_of,
     mark_write,
 )
-from .options import MaintenanceOptions, check_limits, select, with_assumed
+from .options import (
+    MaintenanceOptions,
+    check_limits,
+    outside_of_window,
+    select,
+    select_for_drain,
+    with_assumed,
+)
 from .pods import ALLOW_PENDING_CHANGES
 from .preflight import NO_PLACE, drain_forecast, preflight, refusal, refusing
 from .read_preflight import attached_volumes, read_preflight
@@ -62,11 +68,11 @@ _EVERYTHING = ReadScope(pods="all", quotas=True)
 
 @dataclass(slots=True)
 class DrainState(RolloutState):
-    """`nodes` are those of the run, with their uids, `marked` those with a cordon and a mark. `checked`: the
-    findings about them were reported. `cordoned`: this run has cordoned them. `totals` and `left` are the numbers
-    of pods on each node at the beginning, and as they were reported last. `not_ready` are the nodes that were
-    reported so. `restarts` says, by node and kind/namespace/name of the workload, why a restart or a recreation
-    failed."""
+    """`nodes` are those of the run, with their uids, `marked` those with a cordon and a mark. `checked`: the findings
+    about them were reported. `cordoned`: this run has cordoned them. `totals` and `left` are the numbers of pods on
+    each node at the beginning, and as they were reported last. `not_ready` are the nodes reported so. `restarts` says,
+    by node and kind/namespace/name of the workload, why a restart or a recreation failed. `not_begun` are those that
+    the window keeps from being begun beside the nodes of the run."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     marked: list[str] = field(default_factory=list)
@@ -76,6 +82,7 @@ class DrainState(RolloutState):
     left: dict[str, int] = field(default_factory=dict)
     not_ready: list[str] = field(default_factory=list)
     restarts: dict[str, dict[str, str]] = field(default_factory=dict)
+    not_begun: list[str] = field(default_factory=list)
 
 
 class _OutsideOfWindow(Exception):
@@ -114,12 +121,13 @@ class DrainStep(RolloutStep):
 
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add the marks that a run would write last."""
-        if reason := self._outside_of_window():
-            self._report_not_begun(result, reason)
-        elif not self.nothing_to_do(view, plan):
+        outside = outside_of_window(self.asked, self.nodes)
+        if outside or self.drain.not_begun:
+            self._report_not_begun(result)
+        if not self.nothing_to_do(view, plan):
             last = MaintenancePhase(self.asked.state)
             self.writes = self._planned(self._marks(last, "check-mode"))
-        elif self.asked.state == "drained":
+        elif self.asked.state == "drained" and not outside:
             self.writes = self._planned(self._boots("check-mode"))
         result.changed = result.changed or bool(self.writes)
 
@@ -133,18 +141,16 @@ class DrainStep(RolloutStep):
         draining = self.asked.state == "drained"
         scope = _EVERYTHING if draining or records else NODES_ONLY
         snapshot = self.snapshot(scope, fresh=fresh, again=again)
-        gaps = [gap for gap in snapshot.unreadable if gap.resource != POOL.plural]
-        if gaps:
-            raise InvalidInput(
-                [InputError("not permitted", str(gap), "permission") for gap in gaps]
-            )
+        gaps = (str(gap) for gap in snapshot.unreadable if gap.resource != POOL.plural)
+        if errors := [InputError("not permitted", gap, "permission") for gap in gaps]:
+            raise InvalidInput(errors)
         if self.asked.assume_in_service:
             snapshot = replace(snapshot, nodes=with_assumed(self.asked, snapshot.nodes))
         self._all_nodes = snapshot.nodes
         if self.drain.cordoned:
             self.nodes = self._still_ours(snapshot)
         else:
-            self.nodes = select(self.asked, snapshot.nodes)
+            self.nodes, self.drain.not_begun = select_for_drain(self.asked, snapshot.nodes)
             self.drain.nodes = {node.name: node.uid for node in self.nodes}
             self._note_marked(self.nodes)
         self.view = DrainView(
@@ -152,7 +158,7 @@ class DrainStep(RolloutStep):
             frozenset(self.drain.nodes),
             self.asked.vm_policy,
             self.asked.allow_findings,
-            draining and not self._outside_of_window(),
+            draining and not outside_of_window(self.asked, self.nodes),
             why_no_restart=self.revisions.why_no_restart,
         )
         return self.view
@@ -171,7 +177,7 @@ class DrainStep(RolloutStep):
         return None
 
     def nothing_to_do(self, view: View, plan: Plan) -> bool:
-        if self._outside_of_window():
+        if outside_of_window(self.asked, self.nodes):
             return True
         marks = [mark_of(node) for node in self.nodes]
         if not all(node.unschedulable for node in self.nodes) or None in marks:
@@ -181,24 +187,20 @@ class DrainStep(RolloutStep):
         drained = all(mark is not None and mark.phase is MaintenancePhase.DRAINED for mark in marks)
         return drained and not (plan.moves or plan.skipped)
 
-    def _outside_of_window(self) -> str:
-        """Why the maintenance does not begin now; empty where it may, or has begun."""
-        window, now = self.asked.window, datetime.datetime.now(datetime.timezone.utc)
-        if window is None or now in window or any(map(has_begun, self.nodes)):
-            return ""
-        return f"outside of the window from {window}"
-
     def run(self) -> StepResult:
         try:
-            return super().run()
-        except _OutsideOfWindow as outside:  # another run has left moves in the journal
+            result = super().run()
+        except _OutsideOfWindow:  # perhaps beside moves that another run has left in the journal
             result = self.result(finished=True)
-            self._report_not_begun(result, str(outside))
+            self._report_not_begun(result)
             return result
+        if result.finished and self.drain.not_begun:
+            self._report_not_begun(result)
+        return result
 
     def refuse(self, _view: View, _plan: Plan) -> None:
-        if reason := self._outside_of_window():
-            raise _OutsideOfWindow(reason)
+        if outside_of_window(self.asked, self.nodes):
+            raise _OutsideOfWindow
         check_limits(self.asked, self.nodes, self._all_nodes)
         if self.asked.state != "drained" or self.drain.checked:
             return
@@ -252,10 +254,9 @@ class DrainStep(RolloutStep):
 
     def finish(self, _view: View, plan: Plan) -> StepResult:
         """The nodes are drained, or what stays is named, and what was restarted and does not run."""
+        if outside_of_window(self.asked, self.nodes):
+            raise _OutsideOfWindow
         result = self.result(finished=True, plan=plan)
-        if reason := self._outside_of_window():
-            self._report_not_begun(result, reason)
-            return result
         if plan.skipped:
             failures = "; ".join(self.state.failures)
             failed = f". Failed moves: {failures}" if failures else ""
@@ -306,8 +307,9 @@ class DrainStep(RolloutStep):
         reasons = {Ref(*key.split("/")): why for down in restarts for key, why in down.items()}
         return [f"{ref}: {why}" for ref, why in reasons.items() if not self.view.runs(ref)]
 
-    def _report_not_begun(self, result: StepResult, reason: str) -> None:
-        names = ", ".join(self.drain.nodes)
+    def _report_not_begun(self, result: StepResult) -> None:
+        reason = f"outside of the window from {self.asked.window}"
+        names = ", ".join(self.drain.not_begun or self.drain.nodes)
         self.report.lines.append(f"{names}: not begun, {reason}" if names else reason)
         result.stop_reason = reason
 

@@ -7,6 +7,7 @@ All errors are reported at once. Pure.
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from ..model.objects import Node
 from ..model.plan import Method
 from ..model.topology import Topology, UndeclaredKey
 from ..rollout.options import RolloutOptions, Window, parse_window, request_digest
-from .mark import LONGEST_REASON, DamagedMark, is_marked, mark_of, unmarked
+from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked
 from .preflight import PREFLIGHT_FINDINGS
 
 State = t.Literal["cordoned", "drained", "in_service"]
@@ -175,6 +176,27 @@ def select(options: MaintenanceOptions, nodes: t.Sequence[Node]) -> tuple[Node, 
     if errors:
         raise InvalidInput(errors)
     return tuple(selected)
+
+
+def select_for_drain(
+    options: MaintenanceOptions, nodes: t.Sequence[Node]
+) -> tuple[tuple[Node, ...], list[str]]:
+    """The nodes of the task. Outside of the window those that were begun, if any was, and the names of the others."""
+    selected = select(options, nodes)
+    if not _window_is_closed(options) or not any(map(has_begun, selected)):
+        return selected, []
+    others = [node.name for node in selected if not has_begun(node)]
+    return tuple(filter(has_begun, selected)), others
+
+
+def outside_of_window(options: MaintenanceOptions, nodes: t.Iterable[Node]) -> bool:
+    """Whether the maintenance of these nodes has not begun, and does not begin now."""
+    return _window_is_closed(options) and not any(map(has_begun, nodes))
+
+
+def _window_is_closed(options: MaintenanceOptions) -> bool:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return options.window is not None and now not in options.window
 
 
 def with_assumed(options: MaintenanceOptions, nodes: t.Iterable[Node]) -> tuple[Node, ...]:

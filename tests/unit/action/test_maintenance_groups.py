@@ -16,7 +16,14 @@ BEGUN = "2026-11-22T19:00:00Z"
 
 
 def node(name: str, zone: str, since: str | None = None, change_id: str = "") -> dict[str, t.Any]:
-    return {"name": name, "zone": zone, "since": since, "change_id": change_id}
+    cordoned = since is not None
+    return {
+        "name": name,
+        "zone": zone,
+        "since": since,
+        "cordoned": cordoned,
+        "change_id": change_id,
+    }
 
 
 CASES: dict[str, tuple[dict[str, t.Any], list[dict[str, t.Any]], list[str]]] = {
@@ -39,6 +46,16 @@ CASES: dict[str, tuple[dict[str, t.Any], list[dict[str, t.Any]], list[str]]] = {
         {"state": "drained", "canary": 1},
         [node("w1", "a"), node("w3", "b"), node("w2", "a")],
         ["w1,w3,w2"],
+    ),
+    "together with a node in maintenance": (
+        {"max_nodes": 2},
+        [node("w1", "a"), node("w2", "a"), node("w3", "a", BEGUN)],
+        ["w3,w1", "w2"],
+    ),
+    "not beside a node in maintenance, which continues outside of the window": (
+        {"max_nodes": 2, "window": {"start": "22:00", "end": "04:00"}},
+        [node("w1", "a"), node("w2", "a"), node("w3", "a", BEGUN), node("w4", "b")],
+        ["w3", "w1,w2", "w4"],
     ),
     "nothing to drain": ({"state": "drained"}, [], []),
     "not what the change has serviced": (

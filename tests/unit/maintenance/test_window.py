@@ -51,6 +51,27 @@ def test_drain_that_has_begun_continues_while_its_node_is_cordoned(uncordoned: b
     assert bool(result["stop_reason"]) == uncordoned
 
 
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("ended", [True, False], ids=["drained", "draining"])
+def test_node_is_not_begun_beside_one_that_continues(ended: bool, check: bool) -> None:
+    """A killed job has begun w1 alone: w2 waits for the window."""
+    server = three_zones()
+    begun(server, "w1")
+    if ended:
+        maintain(server, "drained", "w1")
+    asked = {"nodes": ["w1", "w2"], "max_nodes": 2, "window": CLOSED}
+    if check:
+        result = run("node_maintenance", server, {**asked, "state": "drained"}, check=True)
+    else:
+        result = maintain(server, "drained", "", **asked)
+        assert "unschedulable" not in server.objects[at("w2")]["spec"]
+        assert [(x["name"], x["state"]) for x in result["nodes"]] == [("w1", "drained")]
+    assert not result.get("failed"), result["msg"]
+    assert "w2" not in [write["name"] for write in result["writes"]]
+    assert result["stop_reason"].startswith("outside of the window from ")
+    assert result["progress"][-1] == f"w2: not begun, {result['stop_reason']}"
+
+
 @pytest.mark.parametrize("window", [CLOSED, hours(-1, 2)], ids=["closed", "open"])
 def test_check_mode_without_nodes_says_whether_the_window_is_open(window: dict[str, str]) -> None:
     server = three_zones()
