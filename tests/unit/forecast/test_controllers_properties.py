@@ -30,7 +30,7 @@ from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment,
 
 JSON = t.Any
 thorough = settings(
-    max_examples=4 * int(os.environ.get("PLACEMENT_EXAMPLES", "40")),
+    max_examples=12 * int(os.environ.get("PLACEMENT_EXAMPLES", "40")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -40,7 +40,7 @@ ROOMS = [(1, 0), (1, 0), (0, 1), (0, 1), (1, 1), (2, 0), (2, 1), None]
 
 
 def random_cluster(seed: int) -> tuple[Cluster, random.Random]:
-    """Nodes with little room, perhaps a quota, and a pod that waits, perhaps with a nominated node."""
+    """Nodes with little room, perhaps a quota, and another pod that runs or waits, perhaps for a nominated node."""
     chance = random.Random(seed)
     made = cluster("".join(chance.choice("abc") for _node in range(chance.randint(1, 4))))
     for node in made.nodes.values():
@@ -48,8 +48,9 @@ def random_cluster(seed: int) -> tuple[Cluster, random.Random]:
         node["spec"]["unschedulable"] = chance.random() < 0.15
     if chance.random() < 0.4:
         app = chance.choice(APPS)
-        waits = made.bare_pod("waits", "", some_spec(chance, app), app=app)
-        waits["status"]["nominatedNodeName"] = chance.choice(["", *made.nodes])
+        where = chance.choice(["", "", *made.nodes])
+        other = made.bare_pod("other", where, some_spec(chance, app), app=app)
+        other["status"]["nominatedNodeName"] = "" if where else chance.choice(["", *made.nodes])
     if chance.random() < 0.25:
         made.more["quotas"] = (Quota("shop", "small", {"pods": chance.randint(1, 4)}, {}),)
     return made, chance
@@ -73,7 +74,7 @@ def some_spec(chance: random.Random, app: str) -> JSON:
     """Of a pod; perhaps in the network of its host, or placed by another scheduler."""
     container: JSON = {"name": "c", "resources": {"requests": {"cpu": chance.choice("1112")}}}
     spec = {"containers": [container], **some_rule(chance, app)}
-    if chance.random() < 0.1:
+    if chance.random() < 0.2:
         container["ports"] = [{"containerPort": 80}]
         spec["hostNetwork"] = True
     if chance.random() < 0.05:
@@ -145,8 +146,8 @@ def test_no_order_contradicts_a_forecast_of_scaled_workloads(seed: int) -> None:
     made, chance = random_cluster(seed)
     refs = [some_deployment(made, chance, app, chance.choice([0, 1, 1, 2])) for app in APPS]
     game, scales = Controlled(made), []
-    for ref in chance.sample(refs, chance.randint(1, 2)):
+    for ref in chance.sample(refs, chance.choice([1, 2, 2])):
         replicas = made.workloads[ref]["spec"]["replicas"]
-        scales.append(Scale(ref, chance.choice([0, replicas + 1, replicas + 1, replicas + 2])))
+        scales.append(Scale(ref, chance.choice([0, 0, replicas + 1, replicas + 1, replicas + 2])))
         game.scale(ref, scales[-1].replicas)
     assert_not_contradicted(made, game, scale=scales)
