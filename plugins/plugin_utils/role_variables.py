@@ -157,7 +157,7 @@ def _list(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
     if len(errors) > before:
         return value
     if not isinstance(items, (list, tuple)):
-        names = isinstance(items, str) and spec.get("elements", "str") == "str"
+        names = isinstance(items, str) and spec.get("elements", "str") != "dict"
         hint = _brackets(items.replace(",", " ").split(), spec.get("choices")) if names else ""
         errors.append(
             f"{path}: must be a list, or YAML or JSON text of one, but is {_kind(value)}.{hint}"

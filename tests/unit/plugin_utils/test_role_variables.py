@@ -94,6 +94,12 @@ def test_an_empty_list_and_zero_are_values() -> None:
             " Write it in brackets: [shop, default].",
         ),
         (
+            {"type": "list", "elements": "raw"},
+            "db",
+            "x: must be a list, or YAML or JSON text of one, but is the text 'db'."
+            " Write it in brackets: [db].",
+        ),
+        (
             {"type": "list", "choices": ["violated", "down"]},
             "violatd down",
             "x: must be a list, or YAML or JSON text of one, but is the text 'violatd down'."
