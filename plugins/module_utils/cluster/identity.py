@@ -10,7 +10,6 @@ import typing as t
 from ..api.client import METADATA, ApiClient
 from ..api.errors import ApiRequest, BadAnswer, Forbidden, NotFound
 from ..api.lists import list_all
-from ..kubevirt.live_update import rollout_strategy
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1
 from ..model.snapshot import Platform, Unreadable
@@ -70,7 +69,7 @@ def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:
     version = (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or ""
     named = {
         "kubevirt": version,
-        "rollout_strategy": rollout_strategy(version, configuration),
+        "rollout_strategy": configuration.get("vmRolloutStrategy"),
         "eviction_strategy": configuration.get("evictionStrategy"),
         "migrations_per_cluster": migrations.get("parallelMigrationsPerCluster"),
         "migrations_per_node": migrations.get("parallelOutboundMigrationsPerNode"),

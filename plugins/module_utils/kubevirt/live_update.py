@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ..model.json_pointer import JSON
 from ..model.snapshot import Platform
 from .labels import release
 
@@ -26,20 +23,20 @@ LIVE_TOLERATIONS_SINCE = (1, 4)
 """First KubeVirt in which tolerations are live (watch/vm/vm.go, handleTolerationsChangeRequest)."""
 
 
-def rollout_strategy(version: str, configuration: t.Mapping[str, JSON]) -> str:
-    """The strategy that a KubeVirt of this version follows. An unknown version is taken for a new one."""
-    strategy, running = configuration.get("vmRolloutStrategy"), release(version)
+def rollout_strategy(platform: Platform) -> str:
+    """The strategy that KubeVirt follows. An unknown version is taken for a new one."""
+    configured, running = platform.rollout_strategy, release(platform.kubevirt)
     if running == (0, 0) or running >= LIVE_BY_DEFAULT_SINCE:
-        return str(strategy or LIVE_UPDATE)
-    gates = (configuration.get("developerConfiguration") or {}).get("featureGates") or ()
+        return configured or LIVE_UPDATE
+    gates = (platform.configuration.get("developerConfiguration") or {}).get("featureGates") or ()
     if running < LIVE_WITHOUT_GATE_SINCE and "VMLiveUpdateFeatures" not in gates:
         return STAGE
-    return str(strategy or STAGE)
+    return configured or STAGE
 
 
 def waiting_fields(platform: Platform) -> tuple[str, ...]:
     """The placement fields of a VM of which a change waits for its restart."""
-    if platform.rollout_strategy != LIVE_UPDATE:
+    if rollout_strategy(platform) != LIVE_UPDATE:
         return PLACEMENT_FIELDS
     if (0, 0) < release(platform.kubevirt) < LIVE_TOLERATIONS_SINCE:
         return ("tolerations", SPREAD_FIELD)

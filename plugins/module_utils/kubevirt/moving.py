@@ -20,7 +20,7 @@ from ..model.kinds import DEPLOYMENT, PREFIX, REPLICA_SET, STATEFUL_SET, VIRTUAL
 from ..model.plan import Method
 from ..model.snapshot import Instance, Platform, Vmi, Workload
 from .labels import vm_spec
-from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, waiting_fields
+from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, rollout_strategy, waiting_fields
 
 NOW = "now"
 NEXT_START = "start"
@@ -234,8 +234,8 @@ def _why_not_live(workload: Workload, behind: tuple[str, ...], platform: Platfor
     """Why the declared placement does not reach the running VMI, or nothing."""
     if not behind:
         return ""
-    if platform.rollout_strategy != LIVE_UPDATE:
-        return f"the cluster's rollout strategy is {platform.rollout_strategy}"
+    if (strategy := rollout_strategy(platform)) != LIVE_UPDATE:
+        return f"the cluster's rollout strategy is {strategy}"
     waiting = waiting_fields(platform)
     frozen = tuple(name for name in behind if name in waiting)
     if frozen:

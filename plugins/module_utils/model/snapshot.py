@@ -34,7 +34,8 @@ class Platform:
     api: str = ""
     kubernetes: tuple[int, int] = (0, 0)
     kubevirt: str | None = None
-    rollout_strategy: str = "LiveUpdate"
+    rollout_strategy: str = ""
+    """`vmRolloutStrategy` of KubeVirt; empty where it is not configured. What follows: kubevirt/live_update."""
     eviction_strategy: str = "None"
     migrations_per_cluster: int = 5
     migrations_per_node: int = 2

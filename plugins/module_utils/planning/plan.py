@@ -22,10 +22,9 @@ from ..scheduler.nodes import NodeSet
 from ..scheduler.preferences import meeting_nodes
 from .dependencies import Dependencies
 from .movable_instances import InstanceSelection, MovableInstance
-from .node_ranking import PreferencePenalties, cheaper
 from .repair import RETRIES, TARGETS, PlannedMove, RepairPlanner, violation_text
 from .search import arrange
-from .simulation import ClusterSimulation, VerifiedIndex
+from .simulation import ClusterSimulation, PreferencePenalties, VerifiedIndex, cheaper
 
 Uid = str
 

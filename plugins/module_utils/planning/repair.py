@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from ..model.plan import Method
 from ..scheduler.framework import FilterStatus
 from ..scheduler.nodes import NodeSet
-from .node_ranking import PreferencePenalties
 from .search import arrange, shortest_repair
-from .simulation import ClusterSimulation
+from .simulation import ClusterSimulation, PreferencePenalties
 
 Uid = str
 

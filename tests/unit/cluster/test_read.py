@@ -81,7 +81,6 @@ def test_releases(version: JSON, release: tuple[int, int]) -> None:
 def test_settings_of_kubevirt() -> None:
     assert _kubevirt_fields({}) == {
         "kubevirt": "",
-        "rollout_strategy": "LiveUpdate",
         "configuration": {},
     }
     configuration = {
@@ -101,11 +100,6 @@ def test_settings_of_kubevirt() -> None:
         migrations_per_node=3,
         configuration=configuration,
     )
-
-
-def test_kubevirt_before_1_6_stages_changes_by_default() -> None:
-    kubevirt = {"status": {"observedKubeVirtVersion": "v1.5.2"}}
-    assert _kubevirt_fields(kubevirt)["rollout_strategy"] == "Stage"
 
 
 def test_a_replica_set_leads_to_the_deployment_that_controls_it() -> None:

@@ -32,7 +32,9 @@ LIVE = {"vmRolloutStrategy": "LiveUpdate"}
     ],
 )
 def test_strategy_of_a_release(version: str, configuration: t.Any, strategy: str) -> None:
-    assert rollout_strategy(version, configuration) == strategy
+    configured = configuration.get("vmRolloutStrategy", "")
+    platform = Platform(kubevirt=version, rollout_strategy=configured, configuration=configuration)
+    assert rollout_strategy(platform) == strategy
 
 
 @pytest.mark.parametrize(
@@ -51,5 +53,5 @@ def test_strategy_of_a_release(version: str, configuration: t.Any, strategy: str
 def test_fields_that_wait_for_a_restart(
     version: str | None, strategy: str, waiting: set[str]
 ) -> None:
-    platform = Platform(kubevirt=version, rollout_strategy=strategy)
+    platform = Platform(kubevirt=version, rollout_strategy=strategy, configuration=GATE)
     assert set(waiting_fields(platform)) == waiting

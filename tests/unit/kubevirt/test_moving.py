@@ -551,7 +551,8 @@ def test_restart_required_that_placement_does_not_explain_is_a_change_of_others(
 def test_tolerations_wait_for_a_restart_before_kubevirt_1_4() -> None:
     tolerations = [{"key": "gpu", "operator": "Exists"}]
     workload, instance = machine({"tolerations": tolerations}), running()
-    old = Platform(kubevirt="v1.3.1", rollout_strategy="LiveUpdate")
+    gate = {"developerConfiguration": {"featureGates": ["VMLiveUpdateFeatures"]}}
+    old = Platform(kubevirt="v1.3.1", rollout_strategy="LiveUpdate", configuration=gate)
 
     assert effect(workload, instance).methods[0] is Method.MIGRATE
     assert effect(workload, instance, platform=old).methods == (Method.RESTART,)

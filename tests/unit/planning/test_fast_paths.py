@@ -34,15 +34,13 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
     InstanceSelection,
     movable_instances,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.node_ranking import (
-    NodeRanking,
-)
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
     PlanRequest,
     Scope,
     plan_moves,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
+    NodeRanking,
     VerifiedIndex,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import (
