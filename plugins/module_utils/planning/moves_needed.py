@@ -116,7 +116,7 @@ class _TooMuchWork(Exception):
 _Group = tuple[Term, dict[str, EvaluatedInstance]]
 """A term, and the instances whose term is violated."""
 
-_Count = tuple[frozenset[str], int | None]
+_Count = tuple[frozenset[str], "int | None"]
 """The instances that a term is about, and the fewest moves of them that repair it."""
 
 
@@ -205,7 +205,8 @@ class _MoveCounter:
         sides: dict[str, dict[frozenset[str], set[str]]] = defaultdict(dict)
         for term, owners in groups:
             source = t.cast(PodTerm, term.source)
-            repelling, repelled = self._sides(next(iter(owners.values())), source)
+            owner, *_others = owners.values()
+            repelling, repelled = self._sides(owner, source)
             of_key = sides[source.topology_key]
             of_key.setdefault(frozenset(repelling), set()).update(repelled)
         for key, of_key in sides.items():

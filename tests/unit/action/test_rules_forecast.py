@@ -111,7 +111,12 @@ def test_forecast_that_could_not_be_made_is_a_warning(run_module: RunModule) -> 
         "permission_gaps": [{"resource": "pods"}],
     }
     with TraceServer() as server:
-        options = {"host": server.url, "api_key": "t", "namespace": "shop", "forecast": unread}
+        options = {
+            "host": server.url,
+            "api_key": "s3cret-t0ken",
+            "namespace": "shop",
+            "forecast": unread,
+        }
         more = {"fail_on_forecast": ["impossible"], "rules": []}
         result = run_module(rules.main, {**options, **more}, check=True)
     (warning,) = result["warnings"]

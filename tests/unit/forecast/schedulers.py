@@ -284,7 +284,8 @@ class Controlled:
             for n in controller.may_end(state):
                 yield with_pod(n, state[n][0], TERMINATES if state[n][0] else GONE)
             if exist < self.quota and controller.may_create(state):
-                yield with_pod(next(n for n in controller.new if state[n][1] == ABSENT), "", STANDS)
+                absent = [n for n in controller.new if state[n][1] == ABSENT]
+                yield with_pod(absent[0], "", STANDS)
         for n, (node, stage) in enumerate(state):
             if stage == TERMINATES:
                 yield with_pod(n, "", GONE)
