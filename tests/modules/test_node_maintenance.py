@@ -288,9 +288,7 @@ def test_failed_undo_is_reported_and_the_node_stays_cordoned(shop: Maintenance) 
         result = shop.maintain("in_service", "w2", kubeconfig=kubeconfig)
 
     assert result["failed"]
-    assert (
-        f"Node w2: VirtualMachineInstance {shop.namespace}/a could not be undone" in result["msg"]
-    )
+    assert f"Node w2: evacuation of VMI {shop.namespace}/a could not be undone" in result["msg"]
     assert shop.cordoned("w2") and shop.mark("w2") is not None
     assert not shop.maintain("in_service", "w2").get("failed")
     assert not shop.cordoned("w2")
