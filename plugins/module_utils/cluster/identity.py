@@ -66,9 +66,8 @@ def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:
     """The fields of a Platform from the KubeVirt object; missing ones have defaults."""
     configuration = (kubevirt.get("spec") or {}).get("configuration") or {}
     migrations = configuration.get("migrations") or {}
-    version = (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or ""
     named = {
-        "kubevirt": version,
+        "kubevirt": (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or "",
         "rollout_strategy": configuration.get("vmRolloutStrategy"),
         "eviction_strategy": configuration.get("evictionStrategy"),
         "migrations_per_cluster": migrations.get("parallelMigrationsPerCluster"),

@@ -374,12 +374,10 @@ def requires_evmcs(spec: Object) -> bool:
 
 
 def _model(spec: Object, platform: Platform) -> str:
-    own: str = _cpu(spec).get("model") or ""
-    if (
-        not own and _arch(spec, platform) == "arm64"
-    ):  # before the model of the cluster (SetArm64Defaults)
-        return "host-passthrough"
-    return own or platform.configuration.get("cpuModel") or HOST_MODEL
+    """The CPU model that the VM names, else that of its architecture (SetArm64Defaults), else the cluster's."""
+    of_architecture = "host-passthrough" if _arch(spec, platform) == "arm64" else ""
+    named: str = _cpu(spec).get("model") or of_architecture
+    return named or platform.configuration.get("cpuModel") or HOST_MODEL
 
 
 def _machine_type(spec: Object, platform: Platform) -> str:

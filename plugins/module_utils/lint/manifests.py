@@ -123,10 +123,10 @@ def _check_workload(
 ) -> None:
     _check_template(notes, item, KINDS[str(item["kind"])].template)
     _map(notes.at("status"), item.get("status"))
-    replicas = spec.get("replicas")
-    if replicas is not None and (not isinstance(replicas, int) or isinstance(replicas, bool)):
+    replicas = 1 if spec.get("replicas") is None else spec["replicas"]
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
         notes.at("spec.replicas").error(f"must be a whole number, not {shown(replicas)}")
-    elif replicas is not None and replicas < 0:
+    elif replicas < 0:
         notes.at("spec.replicas").error(f"must be 0 or more, not {replicas}")
     if isinstance(spec.get("selector"), dict):
         read_selector(notes.at("spec.selector"), spec["selector"])
