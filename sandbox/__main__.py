@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import Sandbox, binaries, cluster_file, layout, processes, used_rights
+from . import Sandbox, binaries, cluster_file, layout, processes, releases, used_rights
 from .binaries import BinariesError
 from .processes import ProcessError
 
@@ -20,7 +20,13 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         return int(arguments.action(arguments) or 0)
-    except (BinariesError, ProcessError, cluster_file.ClusterFileError, FileExistsError) as error:
+    except (
+        BinariesError,
+        ProcessError,
+        cluster_file.ClusterFileError,
+        releases.UnknownRelease,
+        FileExistsError,
+    ) as error:
         print(error, file=sys.stderr)
         return 1
 
@@ -55,17 +61,20 @@ def _directory(arguments: argparse.Namespace) -> Path:
 
 def _up(arguments: argparse.Namespace) -> None:
     started, directory = time.monotonic(), _directory(arguments)
+    releases.chosen()
     if processes.running(directory):
+        running = Sandbox.attach(directory)
         print(
-            f"{directory}: runs already; to start anew, end it first: make sandbox-down",
+            f"{directory}: {running.versions.name} runs already; to start anew, end it first: "
+            "make sandbox-down",
             file=sys.stderr,
         )
-        _print_exports(Sandbox.attach(directory))
+        _print_exports(running)
         return
     sandbox = Sandbox.start(arguments.cluster, directory, detached=True)
     sandbox.release()
     print(
-        f"the sandbox is up after {time.monotonic() - started:.1f} s: "
+        f"the sandbox ({sandbox.versions.name}) is up after {time.monotonic() - started:.1f} s: "
         f"{sandbox.url}, {sandbox.directory}",
         file=sys.stderr,
     )
@@ -73,10 +82,10 @@ def _up(arguments: argparse.Namespace) -> None:
 
 
 def _print_exports(sandbox: Sandbox) -> None:
-    """Lines for a shell: the cluster, and kubectl of its version."""
+    """Lines for a shell: the cluster, and kubectl."""
     print("paste these lines:", file=sys.stderr)
     print(f"export KUBECONFIG={sandbox.kubeconfig('admin')}")
-    print(f'export PATH="{binaries.directory()}:$PATH"')
+    print(f'export PATH="{binaries.directory(sandbox.versions)}:$PATH"')
 
 
 def _down(arguments: argparse.Namespace) -> None:

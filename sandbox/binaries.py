@@ -2,14 +2,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The programs of the sandbox: built once from the pinned Go modules, kept outside the checkout.
 
+Each pair of releases has a folder of its own in the cache. The default pair is built whole. Of the other pairs, each
+Kubernetes and each KubeVirt is built once and kept apart; the folder of the pair has links to both, and to the
+default pair's etcd, KWOK and kubectl.
+
 Standard library only, since this runs before any environment exists: ``python sandbox/binaries.py build``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
+import importlib
 import importlib.util
 import os
 import platform
@@ -22,10 +28,16 @@ import time
 import typing as t
 from pathlib import Path
 
+if t.TYPE_CHECKING:
+    from sandbox import releases
+    from sandbox.releases import Release
+else:  # by its bare name where this file is run as a program
+    releases = importlib.import_module(f"{__package__}.releases" if __package__ else "releases")
+
 GO_MODULES = Path(__file__).resolve().parent / "go"
 MINIMUM_GO = (1, 26)
 
-#: package -> name of the program, for each module
+#: package -> name of the program, for each module of the default pair
 PROGRAMS: t.Final[dict[str, dict[str, str]]] = {
     "kubernetes": {
         "go.etcd.io/etcd/server/v3": "etcd",
@@ -47,9 +59,47 @@ PRINTED: t.Final[dict[tuple[str, str], str]] = {
     ("kubevirt", "./manifests"): "kubevirt-manifests.jsonl",
 }
 
+#: what every pair takes from the default one
+SHARED: t.Final = ("etcd", "kubectl", "kwok", "kwok-node-stages.yml")
+
+#: the folder of all other releases: each has a .mod file there, of Kubernetes or of KubeVirt
+EARLIER: t.Final = "earlier"
+
 
 class BinariesError(RuntimeError):
     """The programs are not there, or could not be built; the message says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """A Kubernetes or a KubeVirt that is not of the default pair."""
+
+    name: str
+    programs: t.Mapping[str, str]
+    printed: t.Mapping[str, str]
+
+    def place(self) -> Path:
+        folder = GO_MODULES / EARLIER
+        pins = [folder / f"{self.name}.{ending}" for ending in ("mod", "sum")]
+        printers = [file for package in self.printed for file in (folder / package).rglob("*.go")]
+        return cache_root() / f"part-{self.name}-{_digest([*pins, *printers])}"
+
+    def build(self, go: Path, made: Path) -> None:
+        pins = [f"-modfile={self.name}.mod"]
+        _build_programs(go, EARLIER, self.programs, made, pins)
+        for package, name in self.printed.items():
+            output = _run(go, EARLIER, ["run", *pins, "-trimpath", package])
+            (made / name).write_bytes(output)
+
+
+def _parts(release: Release) -> list[_Part]:
+    of = PROGRAMS["kubernetes"]
+    kubernetes = {package: name for package, name in of.items() if name not in SHARED}
+    manifests = {"./manifests": PRINTED["kubevirt", "./manifests"]}
+    return [
+        _Part(f"kubernetes-{release.kubernetes}", kubernetes, {}),
+        _Part(f"kubevirt-{release.kubevirt}", PROGRAMS["kubevirt"], manifests),
+    ]
 
 
 def cache_root() -> Path:
@@ -60,49 +110,97 @@ def cache_root() -> Path:
     return Path(base).expanduser() / "virt-placement"
 
 
-def target() -> Path:
-    """Where the programs of this checkout belong; the name follows from what they are built from."""
+def target(release: Release | None = None) -> Path:
+    """Where the programs of a pair belong; the name follows from what they are built from."""
+    if release in (None, releases.DEFAULT):
+        folders = [GO_MODULES / module for module in PROGRAMS]
+        files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return cache_root() / f"bin-{_digest(files)}"
+    places = " ".join(place.name for place in [target(), *(p.place() for p in _parts(release))])
+    digest = hashlib.sha256(places.encode()).hexdigest()[:16]
+    return cache_root() / f"bin-{release.name}-{digest}"
+
+
+def _digest(files: t.Iterable[Path]) -> str:
     digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
-    for file in sorted(path for path in GO_MODULES.rglob("*") if path.is_file()):
+    for file in sorted(files):
         digest.update(file.relative_to(GO_MODULES).as_posix().encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return cache_root() / f"bin-{digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
 
 
-def directory() -> Path:
-    """The folder of the built programs; BinariesError when they are not built yet."""
-    found = target()
+def directory(release: Release | None = None) -> Path:
+    """The folder of the built programs of a pair; BinariesError when they are not built yet."""
+    found = target(release)
     if not found.is_dir():
+        name = "" if release in (None, releases.DEFAULT) else f" {release.name}"
         raise BinariesError(
-            f"the sandbox's programs are not built: {found} is missing; "
-            "run `python3 dev/prepare.py` (or `python3 sandbox/binaries.py build`) first"
+            f"the sandbox's programs{name and f' of RELEASE{name}'} are not built: {found} is missing; "
+            f"run `python3 dev/prepare.py` (or `python3 sandbox/binaries.py build{name}`) first"
         )
     return found
 
 
-def build(say: t.Callable[[str], None] = print) -> Path:
-    """Build what is missing and return the folder. Takes minutes once, then nothing."""
-    wanted = target()
+def build(say: t.Callable[[str], None] = print, release: Release | None = None) -> Path:
+    """Build what is missing of a pair and return its folder. Takes minutes once, then nothing."""
+    wanted = target(release)
+    if wanted.is_dir():
+        return wanted
+    if release in (None, releases.DEFAULT):
+        return _built(wanted, _build_default, say)
+    shared = build(say)
+    try:
+        parts = [_built(part.place(), _build_part(part), say) for part in _parts(release)]
+    except BinariesError as error:
+        raise BinariesError(f"RELEASE {release.name} cannot be built: {error}") from None
+
+    def link(_go: Path, made: Path, _say: object) -> None:
+        files = [shared / name for name in SHARED]
+        for file in [*files, *(file for part in parts for file in part.iterdir())]:
+            (made / file.name).symlink_to(Path("..", file.parent.name, file.name))
+
+    return _built(wanted, link, say)
+
+
+class _Build(t.Protocol):
+    def __call__(self, go: Path, made: Path, say: t.Callable[[str], None], /) -> None:
+        raise NotImplementedError
+
+
+def _built(wanted: Path, make: _Build, say: t.Callable[[str], None]) -> Path:
+    """The folder, made whole or not at all, by one process at a time."""
     if wanted.is_dir():
         return wanted
     go = find_go()
     wanted.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(wanted.with_suffix(".lock"), say):
+    with _locked(wanted.parent / f"{wanted.name}.lock", say):
         if wanted.is_dir():
             return wanted
         with tempfile.TemporaryDirectory(prefix="bin-", dir=wanted.parent) as scratch:
             made = Path(scratch) / "bin"
             made.mkdir()
             started = time.monotonic()
-            for module, programs in PROGRAMS.items():
-                say(f"building {', '.join(programs.values())} (minutes the first time)")
-                _build_programs(go, module, programs, made)
-            for (module, package), name in PRINTED.items():
-                say(f"writing {name}")
-                (made / name).write_bytes(_run(go, module, ["run", "-trimpath", package]))
+            make(go, made, say)
             made.rename(wanted)
             say(f"built the sandbox's programs in {time.monotonic() - started:.0f} s: {wanted}")
     return wanted
+
+
+def _build_default(go: Path, made: Path, say: t.Callable[[str], None]) -> None:
+    for module, programs in PROGRAMS.items():
+        say(f"building {', '.join(programs.values())} (minutes the first time)")
+        _build_programs(go, module, programs, made)
+    for (module, package), name in PRINTED.items():
+        say(f"writing {name}")
+        (made / name).write_bytes(_run(go, module, ["run", "-trimpath", package]))
+
+
+def _build_part(part: _Part) -> _Build:
+    def make(go: Path, made: Path, say: t.Callable[[str], None]) -> None:
+        say(f"building {', '.join(part.programs.values())} of {part.name} (minutes the first time)")
+        part.build(go, made)
+
+    return make
 
 
 def find_go() -> Path:
@@ -148,8 +246,14 @@ def _go_version(go: Path) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def _build_programs(go: Path, module: str, programs: dict[str, str], made: Path) -> None:
-    flags = ["build", "-trimpath", "-ldflags=-s -w"]
+def _build_programs(
+    go: Path,
+    module: str,
+    programs: t.Mapping[str, str],
+    made: Path,
+    pins: t.Sequence[str] = (),
+) -> None:
+    flags = ["build", *pins, "-trimpath", "-ldflags=-s -w"]
     _run(go, module, [*flags, "-o", f"{made}{os.sep}", *programs])
     for package, name in programs.items():
         built = made / _default_name(package)
@@ -171,8 +275,13 @@ def _run(go: Path, module: str, arguments: list[str]) -> bytes:
         check=False,
     )
     if done.returncode:
-        tail = done.stderr.decode(errors="replace")[-3000:]
-        raise BinariesError(f"go {' '.join(arguments)} failed in {GO_MODULES / module}:\n{tail}")
+        output = done.stderr.decode(errors="replace")
+        lines = [line for line in output.splitlines() if not line.startswith(("go: down", "# "))]
+        place = GO_MODULES / module
+        raise BinariesError(
+            f"go {arguments[0]} failed in {place}: {lines[0] if lines else 'no output'}\n"
+            f"go {' '.join(arguments)}\n{output[-3000:]}"
+        )
     return done.stdout
 
 
@@ -188,20 +297,19 @@ def _locked(path: Path, say: t.Callable[[str], None]) -> t.Iterator[None]:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments in ([], ["build"]):
-        action: t.Callable[[], Path] = lambda: build(lambda line: print(line, flush=True))  # noqa: E731
-    elif arguments == ["path"]:
-        action = directory
-    else:
-        print("usage: binaries.py [build | path]", file=sys.stderr)
+    verb, *names = arguments or ["build"]
+    if verb not in ("build", "path") or len(names) > 1:
+        print("usage: binaries.py [build | path] [RELEASE]", file=sys.stderr)
         return 2
     try:
-        found = action()
-    except BinariesError as error:
+        release = releases.find(names[0]) if names else releases.chosen()
+        if verb == "path":
+            print(directory(release))
+        else:
+            build(lambda line: print(line, flush=True), release)
+    except (BinariesError, releases.UnknownRelease) as error:
         print(error, file=sys.stderr)
         return 1
-    if arguments == ["path"]:
-        print(found)
     return 0
 
 

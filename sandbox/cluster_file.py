@@ -28,6 +28,8 @@ from pathlib import Path
 
 import yaml
 
+from .releases import DEFAULT, Release
+
 FOLDER = Path(__file__).resolve().parent / "clusters"
 ZONE = "topology.kubernetes.io/zone"
 Object = dict[str, t.Any]
@@ -65,8 +67,8 @@ def known() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yml"))
 
 
-def load(cluster: str | Path) -> Cluster:
-    """The cluster of this name (of the project's folder), or of this file."""
+def load(cluster: str | Path, release: Release = DEFAULT) -> Cluster:
+    """The cluster of this name (of the project's folder), or of this file, as it is on these releases."""
     path = Path(cluster) if str(cluster).endswith((".yml", ".yaml")) else FOLDER / f"{cluster}.yml"
     try:
         content = yaml.safe_load(path.read_text())
@@ -74,24 +76,35 @@ def load(cluster: str | Path) -> Cluster:
         raise ClusterFileError(
             f"no cluster {cluster}: {path} is missing; known are {', '.join(known())}"
         ) from None
-    return parse(path.stem, content)
+    return parse(path.stem, content, release)
 
 
-def parse(name: str, content: Object) -> Cluster:
-    """The cluster that this content of a cluster file describes."""
+def parse(name: str, content: Object, release: Release = DEFAULT) -> Cluster:
+    """The cluster that this content of a cluster file describes, over what the releases need."""
     _only(content, {"kubevirt", "controllers", "configuration", "heartbeat_grace", "nodes"}, name)
     kubevirt = content.get("kubevirt", True)
     return Cluster(
         name=name,
         kubevirt=kubevirt,
         controllers=content.get("controllers", True),
-        configuration=content.get("configuration") or {},
+        configuration=_over(release.configuration, content.get("configuration") or {}),
         heartbeat_grace=content.get("heartbeat_grace", 40),
-        nodes=tuple(node for entry in content["nodes"] for node in _nodes(entry, kubevirt, name)),
+        nodes=tuple(
+            node
+            for entry in content["nodes"]
+            for node in _nodes(entry, release.node_labels if kubevirt else None, name)
+        ),
     )
 
 
-def _nodes(entry: Object, kubevirt: bool, where: str) -> t.Iterator[Node]:
+def _nodes(
+    entry: Object, kubevirt_labels: t.Mapping[str, str] | None, where: str
+) -> t.Iterator[Node]:
+    """The nodes of one entry; without KubeVirt, None for the labels that its release needs."""
+    kubevirt = kubevirt_labels is not None
+    given = entry.get("labels") or {}
+    if any(key.startswith("host-model-cpu.") for key in given):
+        kubevirt_labels = {}  # the node has a host model of its own
     _only(
         entry,
         {"name", "prefix", "count", "zones", "labels", "taints", "allocatable", "boot_id"},
@@ -100,12 +113,12 @@ def _nodes(entry: Object, kubevirt: bool, where: str) -> t.Iterator[Node]:
     count, zones = entry.get("count", 1), entry.get("zones", ())
     for index in range(count):
         name = entry["name"] if "name" in entry else f"{entry['prefix']}{index + 1}"
-        labels = _usual_labels(name, kubevirt)
+        labels = _usual_labels(name, kubevirt) | dict(kubevirt_labels or {})
         if zones:
             labels[ZONE] = zones[index * len(zones) // count]
         yield Node(
             name=name,
-            labels=_merged(labels, entry.get("labels")),
+            labels=_merged(labels, given),
             taints=tuple(entry.get("taints", ())),
             allocatable=_merged(_usual_allocatable(kubevirt), entry.get("allocatable")),
             boot_id=entry.get("boot_id") or str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.boot")),
@@ -132,6 +145,19 @@ def _usual_allocatable(kubevirt: bool) -> dict[str, str]:
         devices = ("kvm", "tun", "vhost-net")
         resources |= {f"devices.kubevirt.io/{device}": "1k" for device in devices}
     return resources
+
+
+def _over(below: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> Object:
+    """The given configuration over that of the release; lists, such as featureGates, are joined."""
+    result = dict(below)
+    for key, value in given.items():
+        if isinstance(value, dict):
+            result[key] = _over(result.get(key) or {}, value)
+        elif isinstance(value, list):
+            result[key] = [*(result.get(key) or []), *value]
+        else:
+            result[key] = value
+    return result
 
 
 def _merged(usual: dict[str, str], given: t.Mapping[str, t.Any] | None) -> dict[str, str]:

@@ -22,7 +22,6 @@ from .layout import HOST
 from .objects import virtual_machine
 
 NAMESPACE = "kubevirt"
-VERSION = "v1.8.4"
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
 Object = dict[str, t.Any]
@@ -105,13 +104,14 @@ class KubeVirt:
             "spec": {"configuration": self._cluster.configuration},
         }
         self._api.create(path, body)
+        version = f"v{self._layout.release.kubevirt}"
         status = {
             "phase": "Deployed",
             # without it every VM is refused: "unsupported architecture"
             "defaultArchitecture": "amd64",
-            "operatorVersion": VERSION,
-            "observedKubeVirtVersion": VERSION,
-            "targetKubeVirtVersion": VERSION,
+            "operatorVersion": version,
+            "observedKubeVirtVersion": version,
+            "targetKubeVirtVersion": version,
         }
         self._api.patch(f"{path}/kubevirt/status", {"status": status})
 

@@ -15,6 +15,9 @@ import socket
 import tempfile
 from pathlib import Path
 
+from . import releases
+from .releases import Release
+
 HOST = "127.0.0.1"
 CHECKOUT = Path(__file__).resolve().parent.parent
 _STATE_FILE = "sandbox.json"
@@ -34,20 +37,26 @@ class NoSandbox(LookupError):
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Paths and ports of one sandbox."""
+    """Paths and ports of one sandbox, and which releases it runs."""
 
     directory: Path
     cluster: str
     ports: dict[str, int]
     programs: Path
+    release: Release
 
     @classmethod
-    def create(cls, directory: Path, cluster: str, programs: Path) -> Layout:
+    def create(cls, directory: Path, cluster: str, programs: Path, release: Release) -> Layout:
         """Prepare an empty directory and choose free ports."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         (directory / "log").mkdir()
-        layout = cls(directory, cluster, _free_ports(), programs)
-        state = {"cluster": cluster, "ports": layout.ports, "programs": str(programs)}
+        layout = cls(directory, cluster, _free_ports(), programs, release)
+        state = {
+            "cluster": cluster,
+            "ports": layout.ports,
+            "programs": str(programs),
+            "release": release.name,
+        }
         (directory / _STATE_FILE).write_text(json.dumps(state))
         return layout
 
@@ -58,7 +67,8 @@ class Layout:
             state = json.loads((directory / _STATE_FILE).read_text())
         except FileNotFoundError:
             raise NoSandbox(f"no sandbox in {directory}") from None
-        return cls(directory, state["cluster"], state["ports"], Path(state["programs"]))
+        release = releases.find(state["release"])
+        return cls(directory, state["cluster"], state["ports"], Path(state["programs"]), release)
 
     @property
     def url(self) -> str:

@@ -11,17 +11,17 @@ import uuid
 from .admin_api import AdminApi
 from .cluster_file import Cluster, Node
 from .control_plane import MANAGED_NODE
+from .releases import DEFAULT, Release
 
 Object = dict[str, t.Any]
-_KUBELET_VERSION = "v1.36.2"
 
 
-def create(api: AdminApi, cluster: Cluster) -> None:
+def create(api: AdminApi, cluster: Cluster, release: Release) -> None:
     """Make all nodes of a cluster, Ready as a kubelet registers them."""
-    api.create_all([node_object(node) for node in cluster.nodes])
+    api.create_all([node_object(node, release) for node in cluster.nodes])
 
 
-def node_object(node: Node) -> Object:
+def node_object(node: Node, release: Release = DEFAULT) -> Object:
     """The Node as its kubelet would register it."""
     resources = dict(node.allocatable)
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -53,7 +53,7 @@ def node_object(node: Node) -> Object:
                 "kernelVersion": "6.12.0",
                 "osImage": "sandbox",
                 "containerRuntimeVersion": "sandbox://1",
-                "kubeletVersion": _KUBELET_VERSION,
+                "kubeletVersion": f"v{release.kubernetes}",
                 "kubeProxyVersion": "",
                 "operatingSystem": "linux",
                 "architecture": "amd64",

@@ -19,6 +19,7 @@ from . import (
     node_faults,
     nodes,
     processes,
+    releases,
     used_rights,
 )
 from .admin_api import AdminApi
@@ -41,13 +42,15 @@ class Sandbox:
     def __init__(self, where: layout.Layout, supervisor: processes.Supervisor | None) -> None:
         self._layout = where
         self._supervisor = supervisor
-        self.cluster: Cluster = cluster_file.load(where.cluster)
+        self.cluster: Cluster = cluster_file.load(where.cluster, where.release)
 
     @classmethod
     def start(
         cls, cluster: str | Path, directory: Path | None = None, *, detached: bool = False
     ) -> Sandbox:
         """Start a cluster (a name in sandbox/clusters, or a file) and return when all of it works.
+
+        It runs the releases that VIRT_PLACEMENT_RELEASE names.
 
         Without a directory it gets one of its own that is gone after the end, unless the variable
         VIRT_PLACEMENT_SANDBOX_KEEP is set. A sandbox that is still in the given directory is ended
@@ -56,13 +59,14 @@ class Sandbox:
         from . import binaries  # at the top, `python -m sandbox.binaries` would meet itself
 
         wanted = cluster_file.load(cluster)
-        programs = binaries.directory()
+        release = releases.chosen()
+        programs = binaries.directory(release)
         _discard_abandoned()
         own = directory is None
         directory = layout.own_directory(wanted.name) if directory is None else directory.resolve()
         _clear(directory)
         file = wanted.name if cluster == wanted.name else str(Path(cluster).resolve())
-        where = layout.Layout.create(directory, file, programs)
+        where = layout.Layout.create(directory, file, programs, release)
         supervisor = processes.Supervisor(
             directory, detached=detached, discard=own and not os.environ.get(KEEP)
         )
@@ -102,6 +106,11 @@ class Sandbox:
     def directory(self) -> Path:
         """Where its keys, kubeconfigs and logs are."""
         return self._layout.directory
+
+    @property
+    def versions(self) -> releases.Release:
+        """Which Kubernetes and which KubeVirt it runs."""
+        return self._layout.release
 
     @property
     def url(self) -> str:
@@ -192,7 +201,7 @@ class Sandbox:
         control_plane.wait_api_server(self.api)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             steps: list[concurrent.futures.Future[t.Any]] = [
-                pool.submit(nodes.create, self.api, self.cluster),
+                pool.submit(nodes.create, self.api, self.cluster, self.versions),
                 pool.submit(self.api.create_all, identities.access_objects()),
                 pool.submit(self._start_controllers, control_plane),
             ]

@@ -1,6 +1,9 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Building the sandbox's programs: once, whole or not at all, with a Go that is new enough."""
+"""Building the sandbox's programs: once, whole or not at all, with a Go that is new enough.
+
+Each pair of releases has its own folder; what two pairs share is built once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import binaries
+from sandbox import binaries, releases
+from sandbox.releases import RELEASES
 
 FAKE_GO = """#!/bin/sh
 echo "$1" >> "{log}"
@@ -86,3 +90,74 @@ def test_the_place_follows_from_the_pins(
     assert binaries.target() == before
     (copy / "kubernetes" / "go.mod").write_text("module other\n")
     assert binaries.target() != before
+
+
+def test_pairs_share_what_is_the_same(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = fake_go(tmp_path, monkeypatch)
+    default = binaries.build()
+    first = binaries.build(release=RELEASES["1.31+1.6"])
+    builds = log.read_text().split().count("build")
+    second = binaries.build(release=RELEASES["1.31+1.4"])
+    assert log.read_text().split().count("build") == builds + 1, "its virt-api, and no Kubernetes"
+    names = {path.name for path in default.iterdir()}
+    for folder in (first, second):
+        assert {path.name for path in folder.iterdir()} == names
+        assert all(path.is_file() for path in folder.iterdir())
+        assert (folder / "etcd").samefile(default / "etcd")
+        assert not (folder / "virt-api").samefile(default / "virt-api")
+    assert (first / "kube-scheduler").samefile(second / "kube-scheduler")
+    assert not (first / "virt-api").samefile(second / "virt-api")
+    log.unlink()
+    assert binaries.build(release=RELEASES["1.31+1.6"]) == first
+    assert not log.exists()
+
+
+def test_a_pair_that_cannot_be_built_is_named_with_the_reason_in_one_line(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_go(tmp_path, monkeypatch)
+    binaries.build()
+    fake_go(tmp_path, monkeypatch, status=1)
+    (tmp_path / "bin" / "go").write_text(
+        "#!/bin/sh\n[ $1 = env ] && echo go1.26.1 && exit\n"
+        "echo go: downloading a >&2\necho go: no module b >&2\nexit 1\n"
+    )
+    with pytest.raises(binaries.BinariesError) as raised:
+        binaries.build(release=RELEASES["1.31+1.6"])
+    first_line = str(raised.value).splitlines()[0]
+    assert first_line.startswith("RELEASE 1.31+1.6 cannot be built: go build failed in ")
+    assert first_line.endswith(": go: no module b")
+    with pytest.raises(binaries.BinariesError, match=r"RELEASE 1\.31\+1\.6 .*build 1\.31\+1\.6`"):
+        binaries.directory(RELEASES["1.31+1.6"])
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
+def test_each_pair_has_its_pins(release: releases.Release) -> None:
+    assert release.name == ".".join(release.kubernetes.split(".")[:2]) + "+" + ".".join(
+        release.kubevirt.split(".")[:2]
+    )
+    if release is releases.DEFAULT:
+        places = [binaries.GO_MODULES / module / "go.mod" for module in ("kubernetes", "kubevirt")]
+    else:
+        folder = binaries.GO_MODULES / binaries.EARLIER
+        names = (f"kubernetes-{release.kubernetes}", f"kubevirt-{release.kubevirt}")
+        places = [folder / f"{name}.mod" for name in names]
+        assert all(place.with_suffix(".sum").is_file() for place in places)
+    texts = [place.read_text() for place in places]
+    assert f"k8s.io/kubernetes v{release.kubernetes}\n" in texts[0].replace(" // indirect", "")
+    assert f"kubevirt.io/kubevirt v{release.kubevirt}\n" in texts[1].replace(" // indirect", "")
+    assert not any("://" in text for text in texts)
+
+
+def test_an_unknown_release_names_the_known(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(releases.VARIABLE, "1.30+1.2")
+    with pytest.raises(releases.UnknownRelease, match=r"known are 1\.36\+1\.8, .*1\.31\+1\.4"):
+        releases.chosen()
+    assert binaries.main(["path"]) == 1
+    assert "no RELEASE 1.30+1.2; known are 1.36+1.8" in capsys.readouterr().err
+    monkeypatch.setenv(releases.VARIABLE, "")
+    assert releases.chosen() is releases.DEFAULT

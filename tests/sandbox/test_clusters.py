@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from sandbox import Sandbox, cluster_file, pytest_plugin
+from sandbox.releases import RELEASES
 
 
 @pytest.mark.parametrize("name", cluster_file.known())
@@ -34,6 +35,20 @@ def test_null_takes_a_usual_label_away() -> None:
     labels = cluster_file.parse("test", content).nodes[0].labels
     assert "kubevirt.io/schedulable" not in labels
     assert labels["x"] == "1"
+
+
+def test_an_older_release_gets_what_it_needs_below_what_the_file_says() -> None:
+    older = RELEASES["1.31+1.4"]
+    configuration = cluster_file.load("mixed", older).configuration
+    assert configuration["vmRolloutStrategy"] == "LiveUpdate"
+    gates = configuration["developerConfiguration"]["featureGates"]
+    assert {"VMLiveUpdateFeatures", "CPUManager"} <= set(gates)
+    assert configuration["evictionStrategy"] == "LiveMigrate"
+    host_model = "host-model-cpu.node.kubevirt.io/Skylake-Server"
+    assert cluster_file.load("six", older).nodes[0].labels[host_model] == "true"
+    assert host_model not in cluster_file.load("six").nodes[0].labels
+    assert host_model not in cluster_file.load("plain", older).nodes[0].labels
+    assert host_model not in cluster_file.load("mixed", older).nodes[0].labels
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The releases that a sandbox can run: pairs of Kubernetes and KubeVirt, named ``1.31+1.6``.
+
+Standard library only, as :mod:`sandbox.binaries` is. docs/compatibility.md says what was seen on each pair.
+A pair is in this list if its Go modules can be had: of many patch releases a staging module cannot, among them
+Kubernetes 1.31.14 and 1.33.6, and KubeVirt 1.4.1, 1.5.x, 1.6.3 and 1.7.1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing as t
+
+#: environment variable that chooses the pair; the Makefile sets it from RELEASE
+VARIABLE = "VIRT_PLACEMENT_RELEASE"
+
+#: What the node labeller of virt-handler sets on every real node (pkg/virt-handler/node-labeller/node_labeller.go,
+#: KubeVirt 1.4.0 to 1.8.4). A VM whose CPU model is host-model, the default before 1.8, is not migrated from a node
+#: without the first: virt-controller makes no target pod (prepareNodeSelectorForHostCpuModel in
+#: pkg/virt-controller/watch/migration/migration.go), and the target pod selects nodes with the second.
+HOST_MODEL: t.Final = {
+    "host-model-cpu.node.kubevirt.io/Skylake-Server": "true",
+    "cpu-model-migration.node.kubevirt.io/Skylake-Server": "true",
+    "cpu-model.node.kubevirt.io/Skylake-Server": "true",
+}
+
+
+class UnknownRelease(ValueError):
+    """There is no such pair; the message lists those that there are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A pair of releases.
+
+    ``products`` ship it, or the same minor releases. ``differs`` is what this pair does otherwise than the default
+    one. ``configuration`` is set in the KubeVirt object below that of the cluster file, as the products do.
+    """
+
+    name: str
+    kubernetes: str
+    kubevirt: str
+    products: tuple[str, ...] = ()
+    differs: str = ""
+    configuration: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    node_labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+DEFAULT: t.Final = Release(
+    "1.36+1.8", kubernetes="1.36.2", kubevirt="1.8.4", products=("KubeVirt 1.8",)
+)
+
+RELEASES: t.Final[t.Mapping[str, Release]] = {
+    release.name: release
+    for release in (
+        DEFAULT,
+        Release(
+            "1.31+1.6",
+            kubernetes="1.31.0",
+            kubevirt="1.6.0",
+            differs="VirtualMachinePools are pool.kubevirt.io/v1alpha1",
+            node_labels=HOST_MODEL,
+        ),
+        Release(
+            "1.31+1.4",
+            kubernetes="1.31.0",
+            kubevirt="1.4.0",
+            differs=(
+                "the default of vmRolloutStrategy is Stage, and LiveUpdate needs the feature gate "
+                "VMLiveUpdateFeatures; VirtualMachinePools are pool.kubevirt.io/v1alpha1"
+            ),
+            configuration={
+                "vmRolloutStrategy": "LiveUpdate",
+                "developerConfiguration": {"featureGates": ["VMLiveUpdateFeatures"]},
+            },
+            node_labels=HOST_MODEL,
+        ),
+    )
+}
+
+
+def find(name: str) -> Release:
+    """The pair of this name; UnknownRelease lists the names if there is none."""
+    if name not in RELEASES:
+        raise UnknownRelease(f"no RELEASE {name}; known are {', '.join(RELEASES)}")
+    return RELEASES[name]
+
+
+def chosen() -> Release:
+    """The pair that the environment asks for, else the default."""
+    return find(os.environ.get(VARIABLE) or DEFAULT.name)
