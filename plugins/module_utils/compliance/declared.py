@@ -17,6 +17,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
+from ..model.rendering import label_text
 from ..model.snapshot import Snapshot, Vmi, Workload
 from ..model.topology import Topology
 from ..rules.ownership import (
@@ -242,8 +243,8 @@ class RuleTerms:
                 texts.append(f"{TermKind.NODE_AFFINITY} {node_term(self.nodes.term)}")
             if any_of:
                 texts.append(f"{TermKind.NODE_AFFINITY} {' or '.join(map(node_term, any_of))}")
-            texts += [f"{TermKind.NODE_SELECTOR} {key}={value}" for key, value in self.nodes.pairs]
-        return [*texts, *(f"label {key}={value}" for key, value in self.labels)]
+            texts += [f"{TermKind.NODE_SELECTOR} {label_text(*pair)}" for pair in self.nodes.pairs]
+        return [*texts, *(f"label {label_text(*pair)}" for pair in self.labels)]
 
 
 _RULE_TYPE_OF: t.Mapping[TermKind, str] = {

@@ -25,6 +25,7 @@ from ..model.objects import (
     SpreadConstraint,
     Toleration,
 )
+from ..model.rendering import label_text, value_text
 from ..model.topology import Topology
 
 
@@ -237,7 +238,7 @@ def describe(term: Term, topology: Topology) -> str:
     """`pod anti-affinity over zone to app In (web)`."""
     source = term.source
     if term.kind is TermKind.NODE_SELECTOR:
-        return f"{term.kind} {source[0]}={source[1]}"
+        return f"{term.kind} {label_text(*source)}"
     if term.kind is TermKind.NODE_AFFINITY:
         return f"{term.kind} {' or '.join(map(node_term, source))}"
     if term.kind is TermKind.PREFERRED_NODE_AFFINITY:
@@ -272,5 +273,5 @@ def node_term(term: NodeTerm) -> str:
 
 
 def requirement_text(source: Requirement) -> str:
-    values = f" ({', '.join(source.values)})" if source.values else ""
+    values = f" ({', '.join(map(value_text, source.values))})" if source.values else ""
     return f"{source.key} {source.operator}{values}"

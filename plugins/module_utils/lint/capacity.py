@@ -15,7 +15,7 @@ from ..model.findings import Finding, rules_text
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
-from ..model.rendering import listed
+from ..model.rendering import listed, value_text
 from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
 
 _TRANSIENT = "node.kubernetes.io/"
@@ -134,12 +134,12 @@ def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
     room = lint_input.topology.counted(term.source.topology_key, len(crowd.domains))
     why = (
         f"Cannot be satisfied: {crowd.instances} {noun} have anti-affinity over {over}, but only {room}"
-        f" can run them ({listed(crowd.domains)})."
+        f" can run them ({listed(list(map(value_text, crowd.domains)))})."
     )
     if crowd.barred:
         rules = rules_text(rule for x, term in crowd.members for rule in _rules_of(x, term, crowd))
         return (
-            f"{why} Their nodeSelector or node affinity excludes {listed(crowd.barred)}{rules}.",
+            f"{why} Their nodeSelector or node affinity excludes {listed(list(map(value_text, crowd.barred)))}{rules}.",
             f"Let their nodeSelector and node affinity allow more values of {over}, run fewer {noun},"
             " or make the term preferred.",
         )

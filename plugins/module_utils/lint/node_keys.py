@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import difflib
 import typing as t
 from functools import partial
 
@@ -12,24 +11,17 @@ from ..compliance.terms import Term, TermKind, requirements_of
 from ..kubevirt.labels import adds_node_key
 from ..model.findings import Finding, Severity
 from ..model.objects import Requirement
-from ..model.rendering import listed
-from ..model.topology import DEPRECATED, HOSTNAME
+from ..model.rendering import label_text, listed, value_text
+from ..model.topology import HOSTNAME
+from .label_spelling import (
+    REPLACED,
+    meant_defined_key,
+    meant_key,
+    meant_value,
+    misspelt,
+    of_no_node,
+)
 from .lint_input import LintedWorkload, LintInput
-
-REPLACED: t.Mapping[str, str] = {
-    **DEPRECATED,
-    "beta.kubernetes.io/arch": "kubernetes.io/arch",
-    "beta.kubernetes.io/os": "kubernetes.io/os",
-    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
-    "node-role.kubernetes.io/master": "node-role.kubernetes.io/control-plane",
-}
-"""Node labels that Kubernetes has replaced, and by what."""
-
-KNOWN: t.Mapping[str, tuple[str, ...]] = {
-    "kubernetes.io": ("hostname", "os", "arch"),
-    "topology.kubernetes.io": ("zone", "region"),
-}
-"""All node labels that Kubernetes defines under two prefixes that it reserves."""
 
 _NEED_THE_KEY = ("In", "Exists", "Gt", "Lt")
 
@@ -46,11 +38,15 @@ def findings(lint_input: LintInput) -> t.Iterator[Finding]:
 def _of_topology_key(
     lint_input: LintInput, subject: LintedWorkload, term: Term, key: str
 ) -> t.Iterator[Finding]:
-    yield from _of_any_key(lint_input, subject, term, key)
     if _is_missing(lint_input, key):
-        severity: Severity = "warning" if term.preferred else "error"
+        severity = _severity_of_missing(lint_input, term, key)
         yield _no_node_has_key(lint_input, subject, term, key, severity, _void(term))
-    elif lint_input.nodes is not None:
+    else:
+        yield from _of_replaced(lint_input, subject, term, key)
+    yield from _of_bare_key(lint_input, subject, term, key)
+    if _is_missing(lint_input, key):
+        return
+    if lint_input.nodes is not None:
         yield from _on_some_nodes(lint_input, subject, term, key)
         yield from _single_domain(lint_input, subject, term, key)
 
@@ -60,9 +56,12 @@ def _of_node_key(
 ) -> t.Iterator[Finding]:
     if adds_node_key(part.key):
         return
-    yield from _of_any_key(lint_input, subject, term, part.key, part)
-    if _is_missing(lint_input, part.key):
-        if part.operator != "DoesNotExist":
+    yield from _of_bare_key(lint_input, subject, term, part.key, part)
+    missing = _is_missing(lint_input, part.key)
+    if not missing or part.operator == "DoesNotExist" or _is_alternative(term, part.key):
+        yield from _of_replaced(lint_input, subject, term, part.key, part)
+    if missing:
+        if part.operator != "DoesNotExist" and not _is_alternative(term, part.key):
             severity, effect = _without_key(lint_input, term, part)
             yield _no_node_has_key(lint_input, subject, term, part.key, severity, effect, part)
     elif lint_input.nodes is not None and part.operator in ("In", "NotIn"):
@@ -79,7 +78,14 @@ def _without_key(lint_input: LintInput, term: Term, part: Requirement) -> tuple[
         for alternative in term.source
     ):
         return "warning", "allows nodes only by its other alternatives"
-    return "error", _void(term) if lint_input.nodes is None else "allows no node"
+    severity = _severity_of_missing(lint_input, term, part.key)
+    return severity, _void(term) if lint_input.nodes is None else "allows no node"
+
+
+def _severity_of_missing(lint_input: LintInput, term: Term, key: str) -> Severity:
+    """A warning without nodes where the prefix is not Kubernetes' own, so that nodes may have the key."""
+    certain = lint_input.nodes is not None or of_no_node(key)
+    return "error" if certain and not term.preferred else "warning"
 
 
 def _needs_missing_key(lint_input: LintInput, part: Requirement) -> bool:
@@ -89,11 +95,10 @@ def _needs_missing_key(lint_input: LintInput, part: Requirement) -> bool:
 
 def _is_missing(lint_input: LintInput, key: str) -> bool:
     """Whether no node has the label key. Without a cluster: whether none can have it, since its prefix is
-    Kubernetes' own."""
+    Kubernetes' own, or most likely none has it, since it is a misspelt key of Kubernetes."""
     if lint_input.nodes is not None:
         return key not in lint_input.carried_keys
-    prefix, _slash, name = key.rpartition("/")
-    return prefix in KNOWN and name not in KNOWN[prefix]
+    return of_no_node(key) or bool(misspelt(key))
 
 
 def _of_values(
@@ -101,47 +106,120 @@ def _of_values(
 ) -> t.Iterator[Finding]:
     """Values that no node has. A typo beside valid values has no other symptom."""
     there = sorted(lint_input.table.domains(part.key))
+    have = (
+        f"have {listed(list(map(value_text, there)))}"
+        if any(there)
+        else "have it with the empty value"
+    )
     for value in sorted(set(part.values).difference(there)):
         required = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
         useless = "has no effect" if term.preferred else required
-        same = [candidate for candidate in there if candidate.lower() == value.lower()]
-        hint = _may_be(same or difflib.get_close_matches(value, there, n=2, cutoff=0.6))
+        advice = f"Label the nodes, or correct the value{meant_value(value, there)}."
+        if "" in there and value in ("true", "yes", "1"):
+            advice = _of_empty_value(subject, term, part)
         yield subject.finding(
             term,
             "no_node_has_value",
             "warning",
-            f"No node has {part.key}={value}, so this value {useless}; nodes have {listed(there)}.",
-            f"Label the nodes, or correct the value{hint}.",
+            f"No node has {label_text(part.key, value)}, so this value {useless}; nodes {have}.",
+            advice,
             part,
         )
 
 
-def _of_any_key(
+def _of_empty_value(subject: LintedWorkload, term: Term, part: Requirement) -> str:
+    """What to do where a label is asked for with a value and nodes have it without one."""
+    if term.kind is TermKind.NODE_SELECTOR or subject.owner_of_requirement(part):
+        return f'Write {part.key}: "", or use operator Exists in node affinity.'
+    operator = "DoesNotExist" if part.operator == "NotIn" else "Exists"
+    return f"Correct the requirement on {part.key}: use operator {operator}, without values."
+
+
+def _of_replaced(
     lint_input: LintInput,
     subject: LintedWorkload,
     term: Term,
     key: str,
     part: Requirement | None = None,
 ) -> t.Iterator[Finding]:
-    if key in REPLACED:
-        yield subject.finding(
-            term,
-            "deprecated_node_label",
-            "warning",
-            f"Kubernetes has replaced the node label {key} by {REPLACED[key]}, and newer nodes may"
-            " not carry the old one.",
-            f"Use {REPLACED[key]}, and label nodes that lack it.",
-            part,
+    """A key that Kubernetes has replaced, with what the nodes have of both."""
+    if key not in REPLACED:
+        return
+    new = REPLACED[key]
+    severity: Severity = "warning"
+    why = f"Kubernetes has replaced the node label {key} by {new}"
+    differ = _without_successor(lint_input, key)
+    if _is_beside(subject, term, new):
+        advice = f"Remove {key}: {new} is beside it."
+        if _is_alternative(term, key) or term.preferred:
+            severity = "info"
+            advice = f"Remove {key}: {new} is beside it, and newer nodes have only that."
+    elif differ is None:
+        advice = f"Use {new}, and label nodes that lack it."
+    elif differ:
+        advice = f"Label {listed(differ)} with {new} and the same value, then use {new}."
+    elif key not in lint_input.carried_keys:
+        advice = f"Use {new}."
+    else:
+        severity = "info"
+        advice = f"Use {new}: each node with {key} has it with the same value."
+    if severity == "warning":
+        why += ", and newer nodes may not carry the old one"
+    yield subject.finding(term, "deprecated_node_label", severity, f"{why}.", advice, part)
+
+
+def _without_successor(lint_input: LintInput, key: str) -> list[str] | None:
+    """The nodes with a replaced label on which its successor is missing or has another value; None if the nodes
+    are not known."""
+    if lint_input.nodes is None:
+        return None
+    new = REPLACED[key]
+    having = [node for node in lint_input.nodes if key in node.labels]
+    return [node.name for node in having if node.labels.get(new) != node.labels[key]]
+
+
+def _is_beside(subject: LintedWorkload, term: Term, key: str) -> bool:
+    """Whether the subject has another term like this one about the node label, or this one asks for it, too."""
+    like = [x for x in subject.terms if x.kind is term.kind]
+    if hasattr(term.source, "topology_key"):
+        return any(
+            x.source.topology_key == key and x.source.selector == term.source.selector for x in like
         )
-    elif "/" not in key and key not in lint_input.topology.keys.values():
-        yield subject.finding(
-            term,
-            "unprefixed_label_key",
-            "warning",
-            f"The node label {key} has no prefix, so others may use the same name for something else.",
-            f"Put a prefix of your own before it, or declare {key} in topology_keys.",
-            part,
-        )
+    return any(part.key == key for x in like for part in requirements_of(x))
+
+
+def _is_alternative(term: Term, key: str) -> bool:
+    """Whether required node affinity names the successor of a key in another alternative, so that nodes with
+    either are allowed."""
+    if term.kind is not TermKind.NODE_AFFINITY or key not in REPLACED:
+        return False
+    asked = [{part.key for part in alternative.expressions} for alternative in term.source]
+    return any(REPLACED[key] in keys and key not in keys for keys in asked) and not any(
+        {key, REPLACED[key]} <= keys for keys in asked
+    )
+
+
+def _of_bare_key(
+    lint_input: LintInput,
+    subject: LintedWorkload,
+    term: Term,
+    key: str,
+    part: Requirement | None = None,
+) -> t.Iterator[Finding]:
+    """A key without a prefix. What may be meant by one that no node has, that finding says."""
+    meant = meant_defined_key(key)
+    if "/" in key or key in lint_input.topology.keys.values():
+        return
+    if meant and _is_missing(lint_input, key):
+        return
+    yield subject.finding(
+        term,
+        "unprefixed_label_key",
+        "warning",
+        f"The node label {key} has no prefix, so others may use the same name for something else.",
+        f"Put a prefix of your own before it, or declare {key} in topology_keys{meant}.",
+        part,
+    )
 
 
 def _no_node_has_key(
@@ -153,18 +231,23 @@ def _no_node_has_key(
     effect: str,
     part: Requirement | None = None,
 ) -> Finding:
-    if lint_input.nodes is not None:
-        why = f"No node has the label {key}, so the {term.kind} term {effect}."
-        meant = _meant(key, lint_input.carried_keys)
-        advice = f"Label the nodes first, or correct the key{meant}."
-    else:
-        why = (
-            f"Kubernetes gives no node a label {key}, and only Kubernetes may use the prefix"
-            f" {key.rpartition('/')[0]}, so the {term.kind} term {effect}."
-        )
-        known_keys = [f"{prefix}/{label}" for prefix, labels in KNOWN.items() for label in labels]
-        advice = f"Correct the key{_meant(key, known_keys)}."
-    return subject.finding(term, "no_node_has_key", severity, why, advice, part)
+    carried, harm = lint_input.carried_keys, f"the {term.kind} term {effect}"
+    why = f"No node has the label {key}, so {harm}"
+    advice = f"Label the nodes first, or correct the key{meant_key(key, carried)}."
+    if lint_input.nodes is None:
+        prefix = key.rpartition("/")[0]
+        only = f", and only Kubernetes may use the prefix {prefix}" if of_no_node(key) else ""
+        why = f"Kubernetes gives no node a label {key}{only}, so {harm}"
+        if not only:
+            why += " unless nodes were labeled by hand"
+        advice = f"Correct the key{meant_defined_key(key)}."
+    elif (new := REPLACED.get(key)) is not None:
+        there = "which nodes have" if new in carried else "which no node has either"
+        why += f"; Kubernetes has replaced it by {new}, {there}"
+        advice = f"Use {new}." if new in carried else f"Label the nodes with {new}, then use that."
+        if _is_beside(subject, term, new):
+            advice = f"Remove {key}: {new} is beside it."
+    return subject.finding(term, "no_node_has_key", severity, f"{why}.", advice, part)
 
 
 def _on_some_nodes(
@@ -201,22 +284,10 @@ def _single_domain(
             term,
             "single_domain",
             "warning",
-            f"All nodes that take its pods are in one domain of {key}, {domains[0]}, so nothing"
+            f"All nodes that take its pods are in one domain of {key}, {value_text(domains[0])}, so nothing"
             " can be apart over it.",
             advice,
         )
-
-
-def _meant(key: str, keys: t.Iterable[str]) -> str:
-    """Keys of the same name under another prefix before others that are alike."""
-    name = key.rpartition("/")[2]
-    listed = sorted(keys)
-    same = [candidate for candidate in listed if candidate.rpartition("/")[2] == name]
-    return _may_be(same or difflib.get_close_matches(key, listed, n=2, cutoff=0.7))
-
-
-def _may_be(names: t.Sequence[str]) -> str:
-    return f"; {' or '.join(names)} may be meant" if names else ""
 
 
 def _void(term: Term) -> str:

@@ -78,7 +78,10 @@ def _required(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Find
         checkable = _of_known_keys(lint_input, placement)
         asks = checkable.node_selector or checkable.node_terms
         if asks and not nodes_of_placement(checkable, lint_input.table):
-            selector_texts = [f"{key} In ({value})" for key, value in checkable.node_selector]
+            selector_texts = [
+                wording.requirement_text(Requirement(key, "In", (value,)))
+                for key, value in checkable.node_selector
+            ]
             terms_text = " or ".join(map(wording.node_term, checkable.node_terms or ()))
             requirements = " and ".join(filter(None, (*selector_texts, terms_text)))
             owners = _without_nodes(lint_input, subject)

@@ -14,7 +14,8 @@ import typing as t
 from ..compliance.terms import Term
 from ..kubevirt.labels import MISMATCH_SINCE, release
 from ..model.findings import Finding
-from ..model.objects import PodTerm, SpreadConstraint
+from ..model.objects import Labels, PodTerm, SpreadConstraint
+from ..model.rendering import label_text
 from ..model.snapshot import MIN_DOMAINS_SINCE, SPREAD_KEYS_SINCE, TAINTS_POLICY_SINCE, Platform
 from ..rules.term_slots import FIELDS
 from ..scheduler.validation import ValidationError, label_errors, validate_pod_placement
@@ -80,12 +81,16 @@ def invalid_template_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 for error in validate_pod_placement(fields)
                 if not error.field.endswith(_REPORTED_BY_EMPTY_NODE_TERM)
             ]
-        errors = [
-            *label_errors(subject.declared.labels, "metadata.labels"),
-            *errors_by_fields[key],
-        ]
+        errors = [*_of_labels(subject.declared.labels), *errors_by_fields[key]]
         if errors:
             yield _invalid(subject, errors)
+
+
+def _of_labels(labels: Labels) -> t.Iterator[ValidationError]:
+    """The errors of each label, with its key and value in the place of the field."""
+    for key, value in labels.items():
+        field = f"metadata.labels {label_text(key, value)}:"
+        yield from label_errors({key: value}, field)
 
 
 def _invalid(subject: LintedWorkload, errors: t.Sequence[ValidationError]) -> Finding:

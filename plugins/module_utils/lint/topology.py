@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..model.findings import Finding, Severity
 from ..model.objects import Node
-from ..model.rendering import columns, listed
+from ..model.rendering import columns, label_text, listed, value_text
 from ..model.topology import DEFAULT_KEYS, DEPRECATED, HOSTNAME, REGION, ZONE, Topology
 from ..scheduler.nodes import takes_pods
 
@@ -60,7 +60,7 @@ def table(report: TopologyReport) -> str:
         ]
         for index, (domain, members) in enumerate(rows_of_key):
             count = str(len(members))
-            rows.append((name if not index else "", domain, count, _names(members)))
+            rows.append((name if not index else "", value_text(domain), count, _names(members)))
     return "\n".join(columns(rows))
 
 
@@ -115,7 +115,7 @@ def _single(name: str, key: str, having: t.Sequence[Node], domain: str) -> Findi
     return Finding(
         "single_domain",
         severity,
-        f"All nodes that have the label {key} ({name}) are in one domain, {domain}.",
+        f"All nodes that have the label {key} ({name}) are in one domain, {value_text(domain)}.",
         "Over it one instance at most can be kept apart, and nothing can be spread.",
         tuple(node.ref for node in having),
     )
@@ -127,7 +127,7 @@ def _same_hostname(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
             yield Finding(
                 "duplicate_hostname",
                 "error",
-                f"{_names(same)} all have {HOSTNAME}={hostname}.",
+                f"{_names(same)} all have {label_text(HOSTNAME, hostname)}.",
                 "Rules over node treat them as one node: give each its own value.",
                 tuple(node.ref for node in same),
             )
@@ -140,7 +140,7 @@ def _zone_in_two_regions(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
             yield Finding(
                 "zone_in_two_regions",
                 "warning",
-                f"Zone {zone} has nodes in the regions {', '.join(regions)}.",
+                f"Zone {value_text(zone)} has nodes in the regions {listed(list(map(value_text, regions)))}.",
                 "Rules over zone treat them as one zone: correct the region, or give the zones"
                 " names of their own.",
                 tuple(node.ref for node in members if REGION in node.labels),
@@ -159,7 +159,9 @@ def _deprecated(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
             "warning" if differ else "info",
             f"{_names(behind)} {'carry' if len(behind) > 1 else 'carries'} {old}, which Kubernetes"
             f" replaced by {new}{difference}.",
-            f"Give these nodes {new}, and write rules over that.",
+            f"Give these nodes {new}, and write rules over that."
+            if differ
+            else f"They have {new} with the same value, too: write rules over that.",
             tuple(node.ref for node in differ or behind),
         )
 
@@ -178,7 +180,7 @@ def _alike(
                 yield Finding(
                     "similar_domain_names",
                     "warning",
-                    f"The domains {' and '.join(values)} of {name} differ in spelling only.",
+                    f"The domains {' and '.join(map(value_text, values))} of {name} differ in spelling only.",
                     "If one place is meant, give its nodes one value.",
                     tuple(node.ref for value in values for node in nodes_by_domain[value]),
                 )

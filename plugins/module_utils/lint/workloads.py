@@ -14,7 +14,7 @@ from ..model.findings import Finding
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Placement, PodTerm, Ref, Requirement
 from ..model.placement_manifests import CREATED_BY
-from ..model.rendering import listed
+from ..model.rendering import listed, value_text
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..model.topology import HOSTNAME
@@ -86,7 +86,7 @@ def _all_taken(
     if members < domains or not (single := [name for name, nodes in inside.items() if nodes == 1]):
         return
     room = lint_input.topology.counted(key, domains)
-    where = f"{'each of ' * (len(single) > 1)}{listed(sorted(single))}"
+    where = f"{'each of ' * (len(single) > 1)}{listed(list(map(value_text, sorted(single))))}"
     taken = (
         f". Node affinity, taints or cordons leave only one node in {where}. While an instance runs in each of the"
         f" {room}, an instance on such a node cannot be live-migrated, and"
@@ -122,7 +122,7 @@ def _cordoned(
         for name in table.names_of(lint_input.cordoned(subject))
     }
     return [
-        name if key == HOSTNAME else f"{name} ({over} {value})"
+        name if key == HOSTNAME else f"{name} ({over} {value_text(value)})"
         for name, value in values.items()
         if value is not None and inside.get(value, 0) < 2
     ]

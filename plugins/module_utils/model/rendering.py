@@ -54,6 +54,16 @@ def listed(items: t.Collection[object], most: int = 5, *, count: int | None = No
     return f"{', '.join(shown)} and {rest} more" if rest else ", ".join(shown)
 
 
+def value_text(value: str) -> str:
+    """The value of a label in a sentence: an empty one as YAML writes it, since nothing would be seen of it."""
+    return value or '""'
+
+
+def label_text(key: str, value: str) -> str:
+    """`key=value`, in which the empty value is seen."""
+    return f"{key}={value_text(value)}"
+
+
 def plural(count: int, noun: str) -> str:
     """`1 move`, `2 moves`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

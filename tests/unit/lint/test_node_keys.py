@@ -232,3 +232,166 @@ def test_key_that_no_node_can_have_is_no_error_where_nodes_must_not_have_it() ->
     for found in (online(cluster), offline(cluster)):
         assert found["no_node_has_key"].severity == "warning"
         assert [ref.name for ref in found["no_node_has_key"].objects] == ["db"]
+
+
+OLD_OS, OS = "beta.kubernetes.io/os", "kubernetes.io/os"
+
+
+def on_linux(*keys: str) -> dict[str, t.Any]:
+    """Each key in an alternative of its own, as charts for old and new nodes have it."""
+    return node_affinity(*({"matchExpressions": [expression(key, "In", "linux")]} for key in keys))
+
+
+def labelled(cluster: Cluster, *keys: str, nodes: t.Container[str] = ("n1", "n2", "n3")) -> None:
+    for name, node in cluster.nodes.items():
+        if name in nodes:
+            node["metadata"]["labels"].update(dict.fromkeys(keys, "linux"))
+
+
+def test_replaced_key_that_no_node_has_is_one_finding_with_its_successor() -> None:
+    cluster = Cluster("abc")
+    labelled(cluster, OS)
+    cluster.run("db", "n1", on_linux(OLD_OS))
+
+    finding = online(cluster)["no_node_has_key"]
+    assert set(online(cluster)) == {"no_node_has_key"}
+    assert finding.severity == "error"
+    assert f"Kubernetes has replaced it by {OS}, which nodes have" in finding.why
+    assert finding.advice == f"Use {OS}."
+
+
+def test_replaced_key_beside_its_successor_on_all_nodes() -> None:
+    cluster = Cluster("abc")
+    labelled(cluster, OS, OLD_OS)
+    cluster.run("db", "n1", on_linux(OLD_OS))
+
+    finding = online(cluster)["deprecated_node_label"]
+    assert finding.severity == "info"
+    assert finding.advice == f"Use {OS}: each node with {OLD_OS} has it with the same value."
+
+
+def test_replaced_key_whose_successor_some_nodes_lack() -> None:
+    cluster = Cluster("abc")
+    labelled(cluster, OLD_OS)
+    labelled(cluster, OS, nodes=("n1", "n2"))
+    cluster.run("db", "n1", on_linux(OLD_OS))
+
+    finding = online(cluster)["deprecated_node_label"]
+    assert finding.severity == "warning"
+    assert finding.advice == f"Label n3 with {OS} and the same value, then use {OS}."
+
+
+def test_replaced_key_whose_successor_is_an_alternative_of_the_same_term() -> None:
+    cluster = Cluster("abc")
+    labelled(cluster, OS)
+    cluster.run("db", "n1", on_linux(OLD_OS, OS))
+
+    for found in (online(cluster), offline(cluster)):
+        finding = found["deprecated_node_label"]
+        assert set(found) == {"deprecated_node_label"}
+        assert finding.severity == "info"
+        assert finding.advice.startswith(f"Remove {OLD_OS}: {OS} is beside it")
+
+
+def test_replaced_key_that_is_required_together_with_its_successor() -> None:
+    cluster = Cluster("abc")
+    labelled(cluster, OS)
+    both = node_affinity({"matchExpressions": [expression(x, "In", "linux") for x in (OLD_OS, OS)]})
+    cluster.run("db", "n1", both)
+
+    assert offline(cluster)["deprecated_node_label"].severity == "warning"
+    assert offline(cluster)["deprecated_node_label"].advice.startswith(f"Remove {OLD_OS}")
+    assert online(cluster)["no_node_has_key"].severity == "error"
+    assert online(cluster)["no_node_has_key"].advice == f"Remove {OLD_OS}: {OS} is beside it."
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("topology.kubernetes.io/zones", ZONE),
+        ("topology.kubernetes.io/Zone", ZONE),
+        ("topolgy.kubernetes.io/zone", ZONE),
+        ("topology.kubernets.io/zone", ZONE),
+        ("topology.k8s.io/zone", ZONE),
+        ("kubernetes.io/zone", ZONE),
+        ("failure-domain.kubernetes.io/zone", ZONE),
+        ("kubernetes.io/host-name", HOST),
+        ("kubernetes.io/hostnames", HOST),
+        ("kubernetes.io/hostame", HOST),
+        ("kubernetes.io/host", HOST),
+        ("topology.kubernetes.io/hostname", HOST),
+        ("topology.kubernetes.io/regions", "topology.kubernetes.io/region"),
+        ("kubernetes.io/architecture", "kubernetes.io/arch"),
+    ],
+)
+def test_misspelt_key_of_kubernetes_is_reported_without_nodes(key: str, meant: str) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", anti_affinity(apart(key, tier="db")), tier="db")
+
+    finding = offline(cluster)["no_node_has_key"]
+    assert key in finding.why
+    assert finding.advice == f"Correct the key; {meant} may be meant."
+    if not meant.endswith("region"):  # which no node has
+        assert online(cluster)["no_node_has_key"].advice.endswith(f"; {meant} may be meant.")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "topology.ebs.csi.aws.com/zone",
+        "node-restriction.kubernetes.io/zone",
+        "node.kubernetes.io/lifecycle",
+        "node-role.kubernetes.io/controlplane",
+        "node-role.kubernetes.io/worker",
+        "feature.node.kubernetes.io/pci-10de.present",
+        "cattle.io/os",
+        "example.com/hostname",
+        "kubernetes.io/role",
+        "node.kubernetes.io/instance-type",
+        "kops.k8s.io/instancegroup",
+    ],
+)
+def test_key_that_others_put_on_nodes_is_not_taken_for_a_misspelt_one(key: str) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", anti_affinity(apart(key, tier="db")), tier="db")
+
+    assert "no_node_has_key" not in offline(cluster)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("cattle.io/os", f"; {OS} may be meant"),
+        ("kubernetes.io/role", ""),
+        ("disk.example.com/type", ""),
+    ],
+)
+def test_suggested_key_is_no_replaced_one_and_none_of_another_meaning(key: str, hint: str) -> None:
+    cluster = Cluster("abc")
+    labelled(cluster, OS, OLD_OS, "gpu.vendor.org/type")
+    cluster.run("db", "n1", {"nodeSelector": {key: "linux"}})
+
+    assert online(cluster)["no_node_has_key"].advice == (
+        f"Label the nodes first, or correct the key{hint}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"), [("zone-d", ""), ("zone-4", ""), ("Zone-a", "; zone-a may be meant")]
+)
+def test_another_member_of_a_series_is_not_suggested(value: str, hint: str) -> None:
+    cluster = Cluster("")
+    for number, zone in enumerate(("zone-a", "zone-b", "zone-1", "zone-2")):
+        cluster.node(f"n{number}", {ZONE: zone})
+    cluster.run("db", "n1", {"nodeSelector": {ZONE: value}})
+
+    assert online(cluster)["no_node_has_value"].advice == (
+        f"Label the nodes, or correct the value{hint}."
+    )
+
+
+def test_bare_name_of_a_key_of_kubernetes_is_completed() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", anti_affinity(apart("hostname", tier="db")), tier="db")
+
+    assert offline(cluster)["unprefixed_label_key"].advice.endswith(f"{HOST} may be meant.")

@@ -157,6 +157,15 @@ def test_a_label_that_was_replaced(zone: str, severity: str) -> None:
     (found,) = _found(_report(*GOOD, _node("w4", zone=zone, old_zone="a")), "deprecated_node_label")
     assert found.severity == severity
     assert ("differs or is missing on w4" in found.why) == (severity == "warning")
+    assert found.advice.startswith("Give these nodes" if severity == "warning" else "They have")
+
+
+def test_domain_with_the_empty_name_is_seen() -> None:
+    nodes = [Node(f"w{n}", labels={KEYS["zone"]: "", KEYS["node"]: f"w{n}"}) for n in range(2)]
+    report = _report(*nodes)
+
+    assert 'in one domain, "".' in _found(report, "single_domain")[0].why
+    assert 'zone         ""      2      w0, w1' in table(report)
 
 
 @pytest.mark.parametrize(
