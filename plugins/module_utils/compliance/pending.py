@@ -27,6 +27,7 @@ from ..scheduler.framework import (
     POD_TOPOLOGY_SPREAD,
     TAINT_TOLERATION,
     VOLUME_BINDING,
+    VOLUME_RESTRICTIONS,
     FilterReason,
     FilterStatus,
     PodInfo,
@@ -49,6 +50,10 @@ _TEXTS: t.Mapping[ReasonKind, str] = {
     "ports": "node(s) didn't have free ports for the requested pod ports",
     "resources": "Insufficient",
     "too-many-pods": "Too many pods",
+    "exclusive-claim": (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by"
+        " another pod"
+    ),
     "volume": "node(s) didn't match PersistentVolume's node affinity",
     "missing-label": (
         "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -67,6 +72,7 @@ FILTER_TEXTS: t.Mapping[str, str] = {
     NODE_AFFINITY: _TEXTS["node-affinity"],
     NODE_PORTS: _TEXTS["ports"],
     NODE_RESOURCES_FIT: "Insufficient resources",
+    VOLUME_RESTRICTIONS: _TEXTS["exclusive-claim"],
     VOLUME_BINDING: _TEXTS["volume"],
     POD_TOPOLOGY_SPREAD: _TEXTS["skew"],
     INTER_POD_AFFINITY: "node(s) didn't match pod affinity/anti-affinity rules",
@@ -173,10 +179,12 @@ class PendingReasons:
     def _no_node(self, pod: Pod) -> str:
         """As in kube-scheduler, a node counts for the first filter that refuses it: the control plane is one
         number, whatever else keeps a pod off it. It counts for each resource that is short."""
-        counts = Counter[str]()
+        total, counts = len(self._index.nodes), Counter[str]()
+        if refusal := self._index.volumes.refusal(pod):
+            return f"0/{total} nodes are available: {refusal}"
         for node in self._index.nodes:
             counts.update(_node_texts(self._index.failures(pod, node.name)[:1], self._topology))
-        return no_node_text(len(self._index.nodes), counts)
+        return no_node_text(total, counts)
 
 
 def pending_of(

@@ -8,16 +8,15 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
+from ..cluster.read_storage import claim_states
 from ..cluster.reading import ReadScope, read_snapshot
-from ..forecast.change import (
-    ChangedCluster,
-    Scale,
-    what_if,
-)
+from ..forecast.change import ChangedCluster, what_if
+from ..forecast.claims import claim_doubts, needed_claims, with_claim_states
 from ..forecast.decide import ForecastResult
 from ..forecast.eviction import ENDING_STRATEGIES, NodeEvent
 from ..forecast.forecast import estimates, forecast
 from ..forecast.result import Forecast, is_worse
+from ..forecast.scaling import Scale
 from ..forecast.unplaced import pending_now
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -44,7 +43,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, and ApiError."""
     topology = topology_of(module.params)
     question = read_question(module.params, api, topology)
-    result = _forecast(question, topology)
+    question, change = with_claims(api, question)
+    result = _forecast(question, change, topology)
     warn_unreadable(module.warn, result.unreadable)
     return {
         **_forecast_as_json(result),
@@ -209,8 +209,20 @@ def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
     return ReadScope(namespaces, FORECAST_KINDS, migrations="moving", quotas=True)
 
 
-def _forecast(question: Question, topology: Topology) -> Forecast:
-    result = _forecast_of(question.change(), question, topology)
+def with_claims(api: ApiClient, question: Question) -> tuple[Question, ChangedCluster]:
+    """The question and its change, with the states of the claims of pods that need a node."""
+    change = question.change()
+    needed = needed_claims(change)
+    if not needed:
+        return question, change
+    states = claim_states(api, needed)
+    return replace(question, before=replace(question.before, claim_states=states)), (
+        with_claim_states(change, states)
+    )
+
+
+def _forecast(question: Question, change: ChangedCluster, topology: Topology) -> Forecast:
+    result = _forecast_of(change, question, topology)
     if question.changes_something or result.unreadable:
         return result
     pending = pending_now(question.before, topology)
@@ -221,7 +233,7 @@ def _forecast_of(change: ChangedCluster, question: Question, topology: Topology)
     return forecast(
         change,
         topology=topology,
-        assumed=tuple(_assumed(change)),
+        assumed=(*_assumed(change), *claim_doubts(change)),
         estimated=tuple(estimates(change, question.scale)),
     )
 

@@ -129,6 +129,10 @@ class WorstCase:
                     if id(term.selector_count) in matches:
                         self._owning_and_selected[id(term), id(term.selector_count)] += 1
         index = self._index
+        self._exclusive = Counter(
+            claim for x in self._pod_infos for claim in index.exclusive.exclusive_claims(x)
+        )
+        """How many of the pods use each claim that only one may use."""
         keys = [x.source for x in simulation.pending if x.source is not None]
         sources = (index.pod_info(index.pod(key)) for key in keys if key in index)
         self._sources = {id(match) for pod_info in sources for match in pod_info.selected_by}
@@ -138,6 +142,9 @@ class WorstCase:
     def is_placed(self, number: int) -> bool:
         """Whether the pod has an open node in every state that the simulation can reach."""
         pod_info = self._pod_infos[number]
+        exclusive = self._index.exclusive.exclusive_claims(pod_info)
+        if any(self._exclusive[claim] > 1 for claim in exclusive):
+            return False
         affinity = pod_info.placement_info.affinity_terms.affinity
         if (
             affinity is not None

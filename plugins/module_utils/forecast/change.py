@@ -13,7 +13,6 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..kubevirt.changed_pods import as_configured
 from ..kubevirt.instances import (
     bound_launcher,
     instances,
@@ -23,12 +22,10 @@ from ..kubevirt.instances import (
     settled,
     vmi_workload,
 )
-from ..kubevirt.labels import needs_expansion
-from ..kubevirt.next_pod import NEXT, controlled_pod, launcher_pod, planned_vmi
-from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
+from ..kubevirt.next_pod import NEXT, launcher_pod, planned_vmi, with_data_volumes
+from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
-from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from ..model.snapshot import Instance, Snapshot, Workload
 from ..model.write import Write, touched, written
 from ..rules.change import rolls_itself
 from ..scheduler.framework import pod_key
@@ -42,15 +39,8 @@ from .eviction import (
     NodeEvent,
     next_uid,
 )
+from .scaling import Scale, scaled
 from .simulation import PendingPod, Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """`workload` is to have so many instances. Its kind is one of SCALABLE_KINDS."""
-
-    workload: Ref
-    replicas: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +94,7 @@ def what_if(
         rollout = _WrittenTemplates(changed, written(changed, writes), members)
         changed, replaced = rollout.snapshot(), rollout.replaced
     for entry in scale:
-        changed = _scaled(changed, entry)
+        changed = scaled(changed, entry)
     outcomes: dict[str, tuple[t.Any, ...]] = {}
     if lost:
         loss = _LostNodes(changed, lost, event, replaced)
@@ -209,6 +199,7 @@ class _WrittenTemplates:
             devices = self._after.network_devices.get(workload.ref, ())
             template = expanded or workload.template
             pod = launcher_pod(vmi, self._after.platform, template, devices)
+            pod = with_data_volumes(pod, workload)
             self._vmis.append(vmi)
             self._pods.append(self._evictions.named(pod, pod.name))
         rolling = rolls_itself(workload) and not workload.kind.virtual_machines
@@ -255,84 +246,6 @@ class _WrittenTemplates:
         uid = next_uid(created.owner.uid)
         self._controllers[uid] = workload.ref
         return replace(created, owner=created.owner._replace(uid=uid))
-
-
-def _scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
-    workload = next(workload for workload in snapshot.workloads if workload.ref == scale.workload)
-    running = _instances_of(snapshot, scale.workload)
-    spec = {**(workload.manifest.get("spec") or {}), "replicas": scale.replicas}
-    scaled = replace(workload, manifest={**workload.manifest, "spec": spec})
-    workloads = tuple(scaled if other is workload else other for other in snapshot.workloads)
-    changed = replace(snapshot, workloads=workloads)
-    missing = scale.replicas - len(running)
-    if missing < 0:
-        # A controller removes waiting instances before running ones (Kubernetes, ActivePods). Among equals
-        # it is free: here the last by name go first.
-        by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
-        return _without(changed, sorted(by_name, key=lambda x: bool(x.node_name))[:-missing])
-    return _with_more(changed, workload, running, missing)
-
-
-def _instances_of(snapshot: Snapshot, workload: Ref) -> list[Instance]:
-    return [instance for instance in instances(snapshot) if instance.workload == workload]
-
-
-def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
-    """The snapshot once these instances have ended."""
-    uids = {instance.uid for instance in removed}
-    pods = {id(x.pod): x.pod for x in removed if x.pod is not None}
-    ended = [pod for pod in pods.values() if pod.node_name]
-    return replace(
-        snapshot,
-        pods=tuple(pod for pod in snapshot.pods if id(pod) not in pods),
-        vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in uids),
-        terminating_pods=(*snapshot.terminating_pods, *ended),
-    )
-
-
-def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, JSON] | None:
-    """A workload's template with its instance type and preference: as it was read, or as a running VMI
-    shows it. None where nothing is added or known."""
-    if not needs_expansion(workload):
-        return None
-    vmis = (x.vmi for x in _instances_of(snapshot, workload.ref) if x.vmi is not None)
-    running = next(({**workload.template, "spec": vmi.spec} for vmi in vmis), None)
-    return snapshot.expanded.get(workload.ref) or running
-
-
-def _with_more(
-    snapshot: Snapshot, workload: Workload, running: t.Sequence[Instance], missing: int
-) -> Snapshot:
-    pods: list[Pod] = []
-    vmis: list[Vmi] = []
-    controllers: dict[str, Ref] = {}
-    model = next((instance.pod for instance in running if instance.pod is not None), None)
-    evictions = Evictions(snapshot)
-    for number in range(missing):
-        name = f"{workload.ref.name}{NEXT}-{number}"
-        if workload.kind.virtual_machines:
-            expanded = expanded_template(snapshot, workload)
-            vmi = planned_vmi(workload, name, expanded)
-            vmis.append(vmi)
-            pod = launcher_pod(vmi, snapshot.platform, expanded or workload.template)
-            name = pod.name
-            if model is not None:
-                pod = replace(pod, requests=model.requests)
-                pod = as_configured(pod, vmi, snapshot.platform)
-        elif model is not None:
-            pod = evictions.recreated(model, workload, name)
-        else:
-            owner = f"{workload.uid}{NEXT}"
-            kind = "ReplicaSet" if workload.ref.kind == DEPLOYMENT.name else workload.ref.kind
-            controllers[owner] = workload.ref
-            pod = controlled_pod(workload, name, owner, kind)
-        pods.append(evictions.named(pod, name))
-    return replace(
-        snapshot,
-        pods=(*snapshot.pods, *pods),
-        vmis=(*snapshot.vmis, *vmis),
-        controllers={**snapshot.controllers, **controllers},
-    )
 
 
 class _LostNodes:

@@ -122,7 +122,7 @@ class Evictions:
         while (pod.namespace, name) in self._taken_names:
             name += NEXT
         self._taken_names.add((pod.namespace, name))
-        return replace(pod, name=name)
+        return pod.renamed(name)
 
     def of(self, instance: Instance, event: NodeEvent) -> EvictedInstance:
         """What happens to an instance that has a pod on a node that is lost."""
@@ -172,7 +172,7 @@ class Evictions:
             if created.placement == pod.placement:
                 created = replace(created, placement=pod.placement)
         if name:
-            return replace(created, name=name)
+            return created.renamed(name)
         return self.named(created, f"{pod.name}{NEXT}")
 
     def restarted(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> tuple[Pod, str]:

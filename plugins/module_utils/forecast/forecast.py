@@ -17,7 +17,7 @@ from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
 from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import why_estimated, why_first_estimated
 from ..model.findings import Finding
-from ..model.kinds import VIRTUAL_MACHINE, RolloutRoom
+from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE, RolloutRoom
 from ..model.objects import Pod
 from ..model.plan import Method, Move
 from ..model.rendering import listed
@@ -28,7 +28,7 @@ from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .bounds import competing_pods
-from .change import ChangedCluster, Scale, expanded_template
+from .change import ChangedCluster
 from .decide import (
     NOT_ALL_TRIED,
     Decision,
@@ -52,6 +52,7 @@ from .result import (
     remediation,
 )
 from .running_vms import ChangedVms
+from .scaling import Scale, expanded_template
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation
 from .unplaced import Unplaced
 
@@ -143,7 +144,8 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
     ending = [
         x
         for x in change.after.workloads
-        if x.ref in scaled or (x.ref in change.touched and rolls_itself(x))
+        if (x.ref in scaled and x.ref.kind != STATEFUL_SET.name)
+        or (x.ref in change.touched and rolls_itself(x))
     ]
     placed = (x.workload for x in instances(change.before) if x.node_name) if ending else ()
     counts = Counter(placed)

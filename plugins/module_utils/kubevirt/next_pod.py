@@ -13,9 +13,10 @@ import typing as t
 from dataclasses import replace
 
 from ..model.json_pointer import JSON
-from ..model.kinds import POD_TEMPLATE_HASH, VMI
+from ..model.kinds import POD_TEMPLATE_HASH, POOL, VMI
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (
+    ClaimTemplate,
     Labels,
     Node,
     NodeTerm,
@@ -47,6 +48,7 @@ from .labels import (
     carried_labels,
     hostname_of_vmi,
     needs_expansion,
+    vm_spec,
     vmi_id,
 )
 from .launcher import (
@@ -362,6 +364,21 @@ def _pod(
     manifest = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
     pod = pod_from_manifest(manifest)
     return replace(pod, placement=merge_match_label_keys(pod.placement, labels))
+
+
+def with_data_volumes(pod: Pod, workload: Workload) -> Pod:
+    """The launcher pod of a VM with the claims that CDI makes for its dataVolumeTemplates. A VirtualMachinePool adds
+    a number to their names (KubeVirt, watch/pool/pool.go, indexVMSpec)."""
+    templates = vm_spec(workload).get("dataVolumeTemplates") or ()
+    names = {template["metadata"]["name"] for template in templates}
+    made = tuple(ClaimTemplate(x, data_volume=True) for x in pod.claims if x in names)
+    if not made:
+        return pod
+    if workload.ref.kind == POOL.name:
+        made = tuple(replace(x, claim=f"{x.claim}{NEXT}") for x in made)
+        claims = (f"{x}{NEXT}" if x in names else x for x in pod.claims)
+        pod = replace(pod, claims=tuple(claims))
+    return replace(pod, made_claims=made)
 
 
 def claim_of(volume: t.Mapping[str, JSON]) -> JSON:

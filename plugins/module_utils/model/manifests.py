@@ -25,6 +25,7 @@ from .placement_manifests import (
 from .quantity import Container, amounts, parse_quantity, pod_requests
 from .rendering import one_line
 from .snapshot import Migration, Vmi, Workload
+from .storage import volumes_of_pod
 
 MIGRATION = "VirtualMachineInstanceMigration"
 
@@ -156,7 +157,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
     status = manifest.get("status") or _NONE
     labels = _labels(metadata)
     requests, limits = _amounts(spec, status)
-    claims, empty_dirs = _volumes(metadata["name"], spec)
+    claims, made_claims, empty_dirs = volumes_of_pod(metadata["name"], spec)
     return Pod(
         namespace=_texts[metadata.get("namespace") or ""],
         name=metadata["name"],
@@ -173,7 +174,8 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         limits=limits,
         host_ports=_host_ports(spec),
         claims=claims,
-        empty_dirs=empty_dirs,
+        made_claims=made_claims,
+        empty_dirs=_remembered(_names, empty_dirs, empty_dirs),
         priority=spec.get("priority") or 0,
         scheduler_name=_texts[spec.get("schedulerName") or "default-scheduler"],
         gated=bool(spec.get("schedulingGates")),
@@ -351,21 +353,6 @@ def _ports_of(container: t.Mapping[str, JSON]) -> t.Iterator[tuple[str, str, int
         if port.get("hostPort"):
             address = port.get("hostIP") or "0.0.0.0"
             yield (port.get("protocol") or "TCP", address, port["hostPort"])
-
-
-def _volumes(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the claims and of the emptyDir volumes of a pod."""
-    claims: list[str] = []
-    empty_dirs: list[str] = []
-    for volume in spec.get("volumes") or ():
-        if "persistentVolumeClaim" in volume:
-            claims.append(volume["persistentVolumeClaim"]["claimName"])
-        elif "ephemeral" in volume:
-            claims.append(f"{pod_name}-{volume['name']}")
-        elif volume.get("emptyDir") is not None:
-            empty_dirs.append(volume["name"])
-    names = tuple(empty_dirs)
-    return tuple(claims), _remembered(_names, names, names)
 
 
 def _is_ready(status: t.Mapping[str, JSON]) -> bool:

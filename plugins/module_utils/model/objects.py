@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Labels = t.Mapping[str, str]
 
@@ -143,6 +143,20 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimTemplate:
+    """A PersistentVolumeClaim that is made for a pod where it does not exist: of a StatefulSet, of an ephemeral
+    volume, of a DataVolume. `class_name` is None where no class is named: then it gets the default one."""
+
+    claim: str
+    class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
+    volume: str = ""
+    """The ephemeral volume of the pod that it is made for: the pod's name is a part of its own."""
+    data_volume: bool = False
+    """CDI makes it, for a DataVolume."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """A pod as the scheduler sees it. `node_name` is empty while it is not bound."""
 
@@ -166,6 +180,8 @@ class Pod:
     """(protocol, host IP, port) of each host port."""
     claims: tuple[str, ...] = ()
     """Names of the PersistentVolumeClaims that it mounts."""
+    made_claims: tuple[ClaimTemplate, ...] = ()
+    """Those of `claims` that are made for it where they do not exist."""
     empty_dirs: tuple[str, ...] = ()
     """Names of its emptyDir volumes: their data ends with the pod."""
     priority: int = 0
@@ -188,6 +204,23 @@ class Pod:
     @property
     def finished(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
+
+    def renamed(self, name: str) -> Pod:
+        """The same pod with another name, which is a part of the names of the claims of ephemeral volumes (kubernetes
+        component-helpers storage/ephemeral, VolumeClaimName)."""
+        if not any(template.volume for template in self.made_claims):
+            return replace(self, name=name)
+        names = {
+            template.claim: f"{name}-{template.volume}"
+            for template in self.made_claims
+            if template.volume
+        }
+        made = tuple(
+            replace(template, claim=names.get(template.claim, template.claim))
+            for template in self.made_claims
+        )
+        claims = tuple(names.get(claim, claim) for claim in self.claims)
+        return replace(self, name=name, claims=claims, made_claims=made)
 
     @property
     def lingers(self) -> bool:

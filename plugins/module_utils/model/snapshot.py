@@ -15,6 +15,7 @@ from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
 from .quantity import parse_quantity, whole_units
+from .storage import ClaimKey, ClaimState
 
 TAINTS_POLICY_SINCE = (1, 26)
 """First Kubernetes in which nodeTaintsPolicy is on by default."""
@@ -237,6 +238,8 @@ class Snapshot:
     """Uid of a ReplicaSet to the Deployment that owns it."""
     claim_terms: t.Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
+    claim_states: t.Mapping[ClaimKey, ClaimState] = field(default_factory=dict)
+    """What claims mean for pods that need a node; only of claims that a forecast asked about."""
     quotas: tuple[Quota, ...] = ()
     expanded: t.Mapping[Ref, t.Mapping[str, JSON]] = field(default_factory=dict)
     """Halted VM to its template with its instance type and preference, where that was read."""

@@ -28,6 +28,8 @@ ReasonKind = t.Literal[
     "ports",
     "resources",
     "too-many-pods",
+    "exclusive-claim",
+    "claim",
     "volume",
     "missing-label",
     "skew",
@@ -91,6 +93,7 @@ TAINT_TOLERATION = "TaintToleration"
 NODE_AFFINITY = "NodeAffinity"
 NODE_PORTS = "NodePorts"
 NODE_RESOURCES_FIT = "NodeResourcesFit"
+VOLUME_RESTRICTIONS = "VolumeRestrictions"
 VOLUME_BINDING = "VolumeBinding"
 POD_TOPOLOGY_SPREAD = "PodTopologySpread"
 INTER_POD_AFFINITY = "InterPodAffinity"
@@ -102,6 +105,7 @@ ORDER = (
     NODE_AFFINITY,
     NODE_PORTS,
     NODE_RESOURCES_FIT,
+    VOLUME_RESTRICTIONS,
     VOLUME_BINDING,
     POD_TOPOLOGY_SPREAD,
     INTER_POD_AFFINITY,

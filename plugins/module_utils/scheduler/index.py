@@ -23,7 +23,8 @@ from .node_state import NodeName, NodeUnschedulable, TaintToleration
 from .nodes import NodeSet, NodeTable
 from .pod_topology_spread import PodTopologySpread, Tolerates
 from .selector_index import SelectorIndex
-from .volume_binding import ClaimTerms, VolumeBinding
+from .volume_binding import ClaimStates, ClaimTerms, VolumeBinding
+from .volume_restrictions import VolumeRestrictions
 
 POD_INFOS_KEPT = 4096
 
@@ -53,12 +54,13 @@ class Index:
         namespaces: t.Iterable[Namespace],
         *,
         claim_terms: ClaimTerms | None = None,
+        claim_states: ClaimStates | None = None,
     ) -> None:
         """Pods that the scheduler does not count are skipped: those that have finished, have no node, or are
         on a node that does not exist.
 
-        `claim_terms`: (namespace, claim) to the node terms of its PersistentVolume. The scheduler
-        has its default configuration.
+        `claim_terms`: (namespace, claim) to the node terms of its PersistentVolume; `claim_states`: what else
+        is known of claims. The scheduler has its default configuration.
         """
         table = NodeTable(nodes)
         self.table = table
@@ -67,6 +69,9 @@ class Index:
         self.ports = NodePorts(table)
         self.spread = PodTopologySpread(table, self.selectors)
         self.pod_affinity = InterPodAffinity(table, self.selectors)
+        states = claim_states or {}
+        self.exclusive = VolumeRestrictions(table, [x for x in states if states[x].exclusive])
+        self.volumes = VolumeBinding(table, claim_terms or {}, states)
         taints = TaintToleration(table)
         self._filters: Filters = (
             NodeName(table),
@@ -75,7 +80,8 @@ class Index:
             NodeAffinity(table),
             self.ports,
             self.resources,
-            VolumeBinding(table, claim_terms or {}),
+            self.exclusive,
+            self.volumes,
             self.spread,
             self.pod_affinity,
         )
@@ -219,12 +225,14 @@ class Index:
             self.selectors.subtract_counts(pod_info)
             if pod_info.pod.host_ports:
                 self.ports.remove(pod_info)
+            self.exclusive.remove(pod_info)
             try:
                 return self._failures_of(pod_info, n, self._filters_without_resources)
             finally:
                 self.selectors.add_counts(pod_info)
                 if pod_info.pod.host_ports:
                     self.ports.add(pod_info)
+                self.exclusive.add(pod_info)
         self._remove(pod_info)
         try:
             return self._failures(pod_info, n, self._filters)
@@ -345,12 +353,16 @@ class Index:
         self.resources.add(pod_info)
         if pod_info.pod.host_ports:
             self.ports.add(pod_info)
+        if pod_info.pod.claims:
+            self.exclusive.add(pod_info)
 
     def _remove(self, pod_info: PodInfo) -> None:
         self.selectors.remove(pod_info)
         self.resources.remove(pod_info)
         if pod_info.pod.host_ports:
             self.ports.remove(pod_info)
+        if pod_info.pod.claims:
+            self.exclusive.remove(pod_info)
 
 
 class _PodInfoCache:

@@ -1,16 +1,18 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""VolumeBinding: can the node reach the PersistentVolumes that the pod's claims are bound to?
+"""VolumeBinding: can the node reach the PersistentVolumes of the pod's claims, and can the claims be used?
 
 Source: scheduler plugin volumebinding, component-helpers storage/volume CheckNodeAffinity. The
-volume filter reads labels only: matchFields of a PersistentVolume are ignored.
+volume filter reads labels only: matchFields of a PersistentVolume are ignored. What a claim without a
+volume means is in `claims`.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import NodeTerm
+from ..model.objects import NodeTerm, Pod
+from ..model.storage import ClaimKey, ClaimState
 from .framework import VOLUME_BINDING, Code, FilterReason, FilterStatus, PodInfo
 from .node_affinity import nodes_of_terms
 from .nodes import NodeSet, NodeTable
@@ -19,25 +21,34 @@ ClaimTerms = t.Mapping[tuple[str, str], tuple[NodeTerm, ...]]
 """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
 
 
+ClaimStates = t.Mapping[ClaimKey, ClaimState]
+
+
 class VolumeBinding:
-    """The filter. A claim without a known volume excludes no node."""
+    """The filter. A claim without a known state and volume excludes no node."""
 
     name = VOLUME_BINDING
 
-    def __init__(self, table: NodeTable, terms: ClaimTerms) -> None:
+    def __init__(self, table: NodeTable, terms: ClaimTerms, states: ClaimStates) -> None:
         self._table = table
         self._terms = terms
+        self._states = states
         self._reachable: dict[tuple[NodeTerm, ...], NodeSet] = {}
 
     def nodes(self, pod_info: PodInfo) -> NodeSet:
+        if self._refusals(pod_info.pod):
+            return 0
         nodes = self._table.all
         for _claim, terms in self._bound(pod_info):
             nodes &= self._nodes_of(terms)
         return nodes
 
     def failure(self, pod_info: PodInfo, n: int) -> FilterStatus | None:
-        if not self._terms or not pod_info.pod.claims:
+        if not pod_info.pod.claims or not (self._terms or self._states):
             return None
+        if refusals := self._refusals(pod_info.pod):
+            claims = tuple(FilterReason("claim", text, text) for text in refusals)
+            return FilterStatus(self.name, Code.UNRESOLVABLE, claims)
         node = self._table.names[n]
         reasons = tuple(
             FilterReason(
@@ -51,9 +62,22 @@ class VolumeBinding:
     def _bound(self, pod_info: PodInfo) -> t.Iterator[tuple[str, tuple[NodeTerm, ...]]]:
         pod = pod_info.pod
         for claim in pod.claims:
-            terms = self._terms.get((pod.namespace, claim))
+            key = pod.namespace, claim
+            terms = self._terms.get(key)
+            if terms is None and key in self._states:
+                terms = self._states[key].terms
             if terms is not None:
                 yield claim, terms
+
+    def refusal(self, pod: Pod) -> str:
+        """Why a pod may run on no node, for the first claim for which that is so; empty if it may."""
+        return next(iter(self._refusals(pod)), "")
+
+    def _refusals(self, pod: Pod) -> list[str]:
+        if not pod.claims or not self._states:
+            return []
+        states = (self._states.get((pod.namespace, claim)) for claim in pod.claims)
+        return [state.refusal for state in states if state is not None and state.refusal]
 
     def _nodes_of(self, terms: tuple[NodeTerm, ...]) -> NodeSet:
         nodes = self._reachable.get(terms)

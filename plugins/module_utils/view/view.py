@@ -145,4 +145,5 @@ class ClusterView:
             pods,
             self.snapshot.namespaces,
             claim_terms=self.snapshot.claim_terms,
+            claim_states=self.snapshot.claim_states,
         )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
-from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
@@ -23,6 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
     estimates,
     forecast,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import HOTPLUG
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod

@@ -15,12 +15,13 @@ import typing as t
 from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
-from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
     estimates,
     forecast,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota
 from tests.unit.compliance.cluster import affinity, anti_affinity, selector, spread

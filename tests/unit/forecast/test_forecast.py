@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
     forecast,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     NodeTerm,

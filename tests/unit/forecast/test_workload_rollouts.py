@@ -8,12 +8,13 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
     estimates,
     forecast,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from tests.unit.compliance.cluster import affinity, anti_affinity, node_affinity, selector, spread
 from tests.unit.compliance.cluster import expression as expr

@@ -1,0 +1,154 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read claims, and the classes and free volumes that the claims without a volume need.
+
+Nothing else is read: most pods that need a node take the place of a pod that runs, whose claims are bound. A right
+that is missing is no failure here: the state of the claim says what is not known.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+from collections import defaultdict
+
+from ..api.client import ApiClient
+from ..api.errors import Forbidden, NotFound
+from ..api.lists import list_converted
+from ..model.json_pointer import JSON
+from ..model.objects import ClaimTemplate, NodeTerm
+from ..model.storage import (
+    Claim,
+    ClaimKey,
+    ClaimState,
+    FreeVolume,
+    Storage,
+    StorageClass,
+    claim_from_manifest,
+    class_from_manifest,
+    free_volume_from_manifest,
+    volume_terms,
+)
+from ..scheduler.claims import claim_state
+from .reading import read_together
+
+_CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
+_VOLUMES = "/api/v1/persistentvolumes"
+_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+
+_SINGLE_READS = 20
+"""The most claims of a namespace that are read one by one: for more, its list is read."""
+
+_Value = t.TypeVar("_Value")
+
+
+def claim_states(
+    api: ApiClient, needed: t.Mapping[ClaimKey, ClaimTemplate | None]
+) -> dict[ClaimKey, ClaimState]:
+    """The state of each claim that could be read. Raises ApiError, but not for a missing right."""
+    claims = _claims(api, needed)
+    classes: t.Mapping[str, StorageClass] | None = None
+    volumes: tuple[FreeVolume, ...] | None = None
+    if any(_lacks_volume(claim, needed[key]) for key, claim in claims.items()):
+        listed_classes, listed_volumes = read_together(
+            [
+                functools.partial(_list, api, _CLASSES, class_from_manifest),
+                functools.partial(_list, api, _VOLUMES, free_volume_from_manifest),
+            ]
+        )
+        if listed_classes is not None:
+            classes = {storage_class.name: storage_class for storage_class in listed_classes}
+        if listed_volumes is not None:
+            volumes = tuple(listed_volumes)
+    storage = Storage(_bound_volumes(api, claims.values()), classes, volumes)
+    return {key: claim_state(key, claims[key], needed[key], storage) for key in claims}
+
+
+def _bound_volumes(
+    api: ApiClient, claims: t.Iterable[Claim | None]
+) -> dict[str, tuple[NodeTerm, ...] | None]:
+    """The node terms of the volumes of bound claims; None for volumes that do not exist."""
+    names = sorted({claim.volume for claim in claims if claim is not None and claim.bound})
+    if len(names) > _SINGLE_READS:
+        listed = _list(api, _VOLUMES, _named_volume)
+        existing = dict(listed or ())
+        return {} if listed is None else {name: existing.get(name) for name in names}
+    answers = read_together([functools.partial(_volume, api, name) for name in names])
+    return {
+        name: answer
+        for name, answer in zip(names, answers, strict=True)
+        if not isinstance(answer, Forbidden)
+    }
+
+
+def _named_volume(manifest: dict[str, JSON]) -> tuple[str, tuple[NodeTerm, ...]]:
+    return manifest["metadata"]["name"], volume_terms(manifest)
+
+
+def _volume(api: ApiClient, name: str) -> tuple[NodeTerm, ...] | Forbidden | None:
+    params = {"fieldSelector": f"metadata.name={name}"}
+    try:
+        listed = list_converted(api, _VOLUMES, volume_terms, params=params).items
+    except Forbidden as error:
+        return error
+    return next(iter(listed), None)
+
+
+def _lacks_volume(claim: Claim | None, template: ClaimTemplate | None) -> bool:
+    if claim is None or claim.terminating:
+        return template is not None and not template.data_volume
+    return not claim.volume and not claim.lost
+
+
+def _claims(api: ApiClient, needed: t.Iterable[ClaimKey]) -> dict[ClaimKey, Claim | None]:
+    """The claims that could be read; None for those that do not exist."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for namespace, name in needed:
+        names[namespace].append(name)
+    single = [
+        (namespace, name)
+        for namespace, listed in names.items()
+        if len(listed) <= _SINGLE_READS
+        for name in listed
+    ]
+    long = [namespace for namespace, listed in names.items() if len(listed) > _SINGLE_READS]
+    reads: list[t.Callable[[], t.Any]] = [functools.partial(_claim, api, key) for key in single]
+    reads += [
+        functools.partial(_list, api, _CLAIMS.format(namespace), _named_claim) for namespace in long
+    ]
+    answers = read_together(reads)
+    claims = {
+        key: answer
+        for key, answer in zip(single, answers, strict=False)
+        if not isinstance(answer, Forbidden)
+    }
+    for namespace, answer in zip(long, answers[len(single) :], strict=True):
+        if answer is not None:
+            existing: dict[str, Claim] = dict(answer)
+            claims |= {(namespace, name): existing.get(name) for name in names[namespace]}
+    return claims
+
+
+def _named_claim(manifest: dict[str, JSON]) -> tuple[str, Claim]:
+    return manifest["metadata"]["name"], claim_from_manifest(manifest)
+
+
+def _claim(api: ApiClient, key: ClaimKey) -> Claim | Forbidden | None:
+    namespace, name = key
+    try:
+        return claim_from_manifest(api.get(f"{_CLAIMS.format(namespace)}/{name}"))
+    except NotFound:
+        return None
+    except Forbidden as error:
+        return error
+
+
+def _list(
+    api: ApiClient, path: str, convert: t.Callable[[dict[str, JSON]], _Value | None]
+) -> list[_Value] | None:
+    """The converted items without None; None where they may not be read."""
+    try:
+        items = list_converted(api, path, convert).items
+    except (Forbidden, NotFound):
+        return None
+    return [item for item in items if item is not None]

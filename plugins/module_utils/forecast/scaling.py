@@ -1,0 +1,129 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does a workload look like with more or fewer instances, and which of them come or go?"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..kubevirt.changed_pods import as_configured
+from ..kubevirt.instances import instances
+from ..kubevirt.labels import needs_expansion
+from ..kubevirt.next_pod import (
+    NEXT,
+    controlled_pod,
+    launcher_pod,
+    planned_vmi,
+    with_data_volumes,
+)
+from ..kubevirt.ordinals import ordinal_of, replica_of, wanted_ordinals
+from ..model.json_pointer import JSON
+from ..model.kinds import DEPLOYMENT, STATEFUL_SET
+from ..model.objects import Pod, Ref
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from .eviction import Evictions
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """`workload` is to have so many instances. Its kind is one of SCALABLE_KINDS."""
+
+    workload: Ref
+    replicas: int
+
+
+def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
+    """The snapshot with so many instances of the workload; new ones have no node yet."""
+    old = next(workload for workload in snapshot.workloads if workload.ref == scale.workload)
+    running = _instances_of(snapshot, scale.workload)
+    spec = {**(old.manifest.get("spec") or {}), "replicas": scale.replicas}
+    workload = replace(old, manifest={**old.manifest, "spec": spec})
+    workloads = tuple(workload if other is old else other for other in snapshot.workloads)
+    changed = replace(snapshot, workloads=workloads)
+    if workload.ref.kind == STATEFUL_SET.name:
+        wanted = wanted_ordinals(workload)
+        ordinals = {
+            ordinal_of(instance.ref.name, workload.ref.name): instance for instance in running
+        }
+        changed = _without(changed, [x for number, x in ordinals.items() if number not in wanted])
+        missing = [number for number in wanted if number not in ordinals]
+        return _with_more(changed, workload, running, missing)
+    surplus = len(running) - scale.replicas
+    if surplus > 0:
+        # A controller removes waiting instances before running ones (Kubernetes, ActivePods). Among equals
+        # it is free: here the last by name go first.
+        by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
+        return _without(changed, sorted(by_name, key=lambda x: bool(x.node_name))[:surplus])
+    return _with_more(changed, workload, running, range(-surplus))
+
+
+def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, JSON] | None:
+    """A workload's template with its instance type and preference: as it was read, or as a running VMI
+    shows it. None where nothing is added or known."""
+    if not needs_expansion(workload):
+        return None
+    vmis = (x.vmi for x in _instances_of(snapshot, workload.ref) if x.vmi is not None)
+    running = next(({**workload.template, "spec": vmi.spec} for vmi in vmis), None)
+    return snapshot.expanded.get(workload.ref) or running
+
+
+def _instances_of(snapshot: Snapshot, workload: Ref) -> list[Instance]:
+    return [instance for instance in instances(snapshot) if instance.workload == workload]
+
+
+def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
+    """The snapshot once these instances have ended."""
+    if not removed:
+        return snapshot
+    uids = {instance.uid for instance in removed}
+    pods = {id(x.pod): x.pod for x in removed if x.pod is not None}
+    ended = [pod for pod in pods.values() if pod.node_name]
+    return replace(
+        snapshot,
+        pods=tuple(pod for pod in snapshot.pods if id(pod) not in pods),
+        vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in uids),
+        terminating_pods=(*snapshot.terminating_pods, *ended),
+    )
+
+
+def _with_more(
+    snapshot: Snapshot, workload: Workload, running: t.Sequence[Instance], numbers: t.Sequence[int]
+) -> Snapshot:
+    """The snapshot with an instance for each number, of a StatefulSet with that ordinal."""
+    if not numbers:
+        return snapshot
+    pods: list[Pod] = []
+    vmis: list[Vmi] = []
+    controllers: dict[str, Ref] = {}
+    model = next((instance.pod for instance in running if instance.pod is not None), None)
+    evictions = Evictions(snapshot)
+    for number in numbers:
+        name = f"{workload.ref.name}{NEXT}-{number}"
+        if workload.kind.virtual_machines:
+            expanded = expanded_template(snapshot, workload)
+            vmi = planned_vmi(workload, name, expanded)
+            vmis.append(vmi)
+            pod = launcher_pod(vmi, snapshot.platform, expanded or workload.template)
+            pod = with_data_volumes(pod, workload)
+            name = pod.name
+            if model is not None:
+                pod = replace(pod, requests=model.requests)
+                pod = as_configured(pod, vmi, snapshot.platform)
+        elif model is not None:
+            pod = evictions.recreated(model, workload, name)
+        else:
+            owner = f"{workload.uid}{NEXT}"
+            kind = "ReplicaSet" if workload.ref.kind == DEPLOYMENT.name else workload.ref.kind
+            controllers[owner] = workload.ref
+            pod = controlled_pod(workload, name, owner, kind)
+        if workload.ref.kind == STATEFUL_SET.name:
+            pod = replica_of(workload, pod, number, model)
+            name = pod.name
+        pods.append(evictions.named(pod, name))
+    return replace(
+        snapshot,
+        pods=(*snapshot.pods, *pods),
+        vmis=(*snapshot.vmis, *vmis),
+        controllers={**snapshot.controllers, **controllers},
+    )

@@ -1,0 +1,188 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PersistentVolumeClaims, StorageClasses and free volumes, and what the scheduler makes of a claim."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from .json_pointer import JSON
+from .objects import ClaimTemplate, NodeTerm, Requirement
+from .placement_manifests import node_term_from_json
+
+ClaimKey = tuple[str, str]
+"""The namespace and the name of a PersistentVolumeClaim."""
+
+EXCLUSIVE = "ReadWriteOncePod"
+"""Access mode of a claim that one pod at a time may use."""
+
+_SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+_DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""Annotations of a default class (kubernetes pkg/volume/util/storageclass.go)."""
+
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_BOUND = "pv.kubernetes.io/bind-completed"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim. `bound`: for good (volumebinding/binder.go, isPVCFullyBound). `class_name` is
+    None where it names no class."""
+
+    volume: str = ""
+    bound: bool = False
+    lost: bool = False
+    terminating: bool = False
+    class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """`waits`: a volume is made or chosen once a pod has a node (WaitForFirstConsumer). `provisions`: volumes are
+    made. `allowed_topologies`: on which nodes; empty for all."""
+
+    name: str
+    waits: bool = False
+    provisions: bool = True
+    allowed_topologies: tuple[NodeTerm, ...] = ()
+    default: bool = False
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeVolume:
+    """A PersistentVolume that a claim may be bound to: any of its class, or only `claim`. `terms` are empty where
+    each node reaches it."""
+
+    name: str
+    class_name: str = ""
+    claim: ClaimKey | None = None
+    terms: tuple[NodeTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What was read about claims. `bound`: the node terms of the volumes of bound claims by their names, None for
+    volumes that do not exist; a volume that could not be read is not there. `classes` and `free` are None where they
+    were not needed or could not be read."""
+
+    bound: t.Mapping[str, tuple[NodeTerm, ...] | None] = field(default_factory=dict)
+    classes: t.Mapping[str, StorageClass] | None = None
+    free: tuple[FreeVolume, ...] | None = None
+
+    @property
+    def default_class(self) -> str:
+        """The class of a claim that names none; empty where there is none. The newest of several (kubernetes
+        pkg/volume/util/storageclass.go, GetDefaultClass)."""
+        defaults = [x for x in (self.classes or {}).values() if x.default]
+        newest = max((x.created for x in defaults), default="")
+        return min((x.name for x in defaults if x.created == newest), default="")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimState:
+    """What a claim means for a pod that needs a node. `terms`: it may run on these nodes only; None for any.
+    `refusal`: it may run on none, in the scheduler's
+    words. `doubt`: why more may keep it from running. `exclusive`: no second pod may use the claim. `one_node`: no
+    pod of another node may."""
+
+    terms: tuple[NodeTerm, ...] | None = None
+    refusal: str = ""
+    doubt: str = ""
+    exclusive: bool = False
+    one_node: bool = False
+
+
+def uses_of(access_modes: t.Collection[str]) -> tuple[bool, bool]:
+    """`exclusive` and `one_node` of a claim with these access modes."""
+    return EXCLUSIVE in access_modes, bool(access_modes) and _SHARED.isdisjoint(access_modes)
+
+
+def claim_from_manifest(manifest: t.Mapping[str, JSON]) -> Claim:
+    metadata, spec = manifest["metadata"], manifest.get("spec") or {}
+    volume = spec.get("volumeName") or ""
+    return Claim(
+        volume=volume,
+        bound=bool(volume) and _BOUND in (metadata.get("annotations") or {}),
+        lost=(manifest.get("status") or {}).get("phase") == "Lost",
+        terminating=metadata.get("deletionTimestamp") is not None,
+        class_name=spec.get("storageClassName"),
+        access_modes=tuple(spec.get("accessModes") or ()),
+    )
+
+
+def class_from_manifest(manifest: t.Mapping[str, JSON]) -> StorageClass:
+    metadata = manifest["metadata"]
+    annotations = metadata.get("annotations") or {}
+    return StorageClass(
+        name=metadata["name"],
+        waits=manifest.get("volumeBindingMode") == "WaitForFirstConsumer",
+        provisions=manifest.get("provisioner") not in ("", None, _NO_PROVISIONER),
+        allowed_topologies=tuple(
+            NodeTerm(
+                tuple(
+                    Requirement(label["key"], "In", tuple(label.get("values") or ()))
+                    for label in term.get("matchLabelExpressions") or ()
+                )
+            )
+            for term in manifest.get("allowedTopologies") or ()
+        ),
+        default=any(annotations.get(key) == "true" for key in _DEFAULT_CLASS),
+        created=metadata.get("creationTimestamp") or "",
+    )
+
+
+def free_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> FreeVolume | None:
+    """None for a volume that is bound, released or about to be deleted."""
+    metadata, spec = manifest["metadata"], manifest["spec"]
+    claim = spec.get("claimRef") or {}
+    phase = (manifest.get("status") or {}).get("phase") or "Pending"
+    taken = phase not in ("Pending", "Available") or bool(claim.get("uid"))
+    if taken or metadata.get("deletionTimestamp") is not None:
+        return None
+    return FreeVolume(
+        name=metadata["name"],
+        class_name=spec.get("storageClassName") or "",
+        claim=(claim.get("namespace") or "", claim["name"]) if claim else None,
+        terms=volume_terms(manifest),
+    )
+
+
+def volume_terms(manifest: t.Mapping[str, JSON]) -> tuple[NodeTerm, ...]:
+    """The node terms of a PersistentVolume; none where each node reaches it."""
+    affinity = (manifest["spec"].get("nodeAffinity") or {}).get("required") or {}
+    return tuple(map(node_term_from_json, affinity.get("nodeSelectorTerms") or ()))
+
+
+def claim_template(
+    claim: str, spec: t.Mapping[str, JSON], volume: str = "", *, data_volume: bool = False
+) -> ClaimTemplate:
+    """A claim that is made from the spec of a PersistentVolumeClaim."""
+    modes = tuple(spec.get("accessModes") or ())
+    return ClaimTemplate(claim, spec.get("storageClassName"), modes, volume, data_volume)
+
+
+def volumes_of_pod(
+    pod_name: str, spec: t.Mapping[str, JSON]
+) -> tuple[tuple[str, ...], tuple[ClaimTemplate, ...], tuple[str, ...]]:
+    """The names of the claims of a pod, the claims that are made for it, and the names of its emptyDir volumes."""
+    claims: list[str] = []
+    made: list[ClaimTemplate] = []
+    empty_dirs: list[str] = []
+    for volume in spec.get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            claims.append(volume["persistentVolumeClaim"]["claimName"])
+        elif "ephemeral" in volume:
+            name = volume["name"]
+            claims.append(f"{pod_name}-{name}")
+            template = (volume["ephemeral"] or {}).get("volumeClaimTemplate") or {}
+            made.append(claim_template(claims[-1], template.get("spec") or {}, name))
+        elif volume.get("emptyDir") is not None:
+            empty_dirs.append(volume["name"])
+    return tuple(claims), tuple(made), tuple(empty_dirs)

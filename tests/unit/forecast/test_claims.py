@@ -1,0 +1,255 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Forecasts of pods whose claims are missing, not bound, of another replica or used by another pod."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import (
+    ChangedCluster,
+    what_if,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.claims import (
+    claim_doubts,
+    needed_claims,
+    with_claim_states,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
+    estimates,
+    forecast,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    NodeTerm,
+    Ref,
+    Requirement,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.storage import (
+    Claim,
+    ClaimKey,
+    Storage,
+    StorageClass,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.claims import claim_state
+from tests.unit.compliance.cluster import ZONE, Cluster, spread
+
+JSON = t.Any
+ONE_NODE = ("ReadWriteOnce",)
+
+
+def zone(name: str) -> tuple[NodeTerm, ...]:
+    return (NodeTerm((Requirement(ZONE, "In", (name,)),)),)
+
+
+def bound(volume: str, *modes: str) -> Claim:
+    return Claim(volume, bound=True, access_modes=modes or ONE_NODE)
+
+
+def stateful_set(
+    made: Cluster, name: str, nodes: t.Iterable[str], spec: JSON = None, **more: JSON
+) -> Ref:
+    """A StatefulSet with the claim template `data`, whose replicas run on these nodes."""
+    template = {"metadata": {"labels": {"app": name}}, "spec": spec or {}}
+    templates = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "made", **more}}]
+    listed = list(nodes)
+    asked = {"template": template, "replicas": len(listed), "volumeClaimTemplates": templates}
+    ref = made.workload("StatefulSet", name, asked)
+    for number, node in enumerate(listed):
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}-{number}"}}
+        pod = made.bare_pod(
+            f"{name}-{number}", node, {**(spec or {}), "volumes": [volume]}, app=name
+        )
+        pod["metadata"]["ownerReferences"] = [
+            {"kind": "StatefulSet", "name": name, "uid": f"statefulset-{name}", "controller": True}
+        ]
+    return ref
+
+
+def scaled(
+    made: Cluster, ref: Ref, replicas: int, claims: t.Mapping[str, Claim], **storage: JSON
+) -> tuple[Forecast, ChangedCluster]:
+    """The forecast of a scale, where just these claims exist; `storage` as in Storage."""
+    scale = (Scale(ref, replicas),)
+    change = what_if(made.snapshot(), scale=scale)
+    known: JSON = {"classes": {}, "free": (), **storage}
+    found = {(ref.namespace, name): claim for name, claim in claims.items()}
+    needed = needed_claims(change)
+    states = {
+        key: claim_state(key, found.get(key), template, Storage(**known))
+        for key, template in needed.items()
+    }
+    change = with_claim_states(change, states)
+    return (
+        forecast(
+            change,
+            assumed=tuple(claim_doubts(change)),
+            estimated=tuple(estimates(change, scale)),
+        ),
+        change,
+    )
+
+
+def keys(change: ChangedCluster) -> set[ClaimKey]:
+    return set(needed_claims(change))
+
+
+def test_field_29_a_new_replica_takes_the_claim_of_its_own_ordinal() -> None:
+    made = Cluster("abc")
+    logs = stateful_set(made, "log", ("n3", "n2"), spread(app="log"))
+    volumes = {"logs-2": zone("b")}
+
+    found, change = scaled(made, logs, 3, {"data-log-2": bound("logs-2")}, bound=volumes)
+
+    assert keys(change) == {("shop", "data-log-2")}
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert found.pending[0].reason == (
+        "0/3 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity, 1 node(s) didn't match"
+        " pod topology spread constraints (zone)"
+    )
+    volumes = {"logs-2": zone("a")}
+    found, _change = scaled(made, logs, 3, {"data-log-2": bound("logs-2")}, bound=volumes)
+    assert found.answer is ForecastResult.GUARANTEED
+
+
+def test_field_29_ordinals_start_where_the_stateful_set_says() -> None:
+    made = Cluster("abc")
+    logs = stateful_set(made, "log", ())
+    made.workloads[logs]["spec"]["ordinals"] = {"start": 5}
+    _found, change = scaled(made, logs, 2, {})
+    assert keys(change) == {("shop", "data-log-5"), ("shop", "data-log-6")}
+
+
+def test_a_stateful_set_that_shrinks_ends_its_highest_ordinals() -> None:
+    made = Cluster("abc")
+    logs = stateful_set(made, "log", ("n1", "n2", "n3"))
+    found, change = scaled(made, logs, 1, {})
+    assert [pod.name for pod in change.after.pods] == ["log-0"]
+    assert (found.answer, found.reasons) == (ForecastResult.GUARANTEED, ())
+
+
+def test_a_missing_replica_in_the_middle_is_made_again() -> None:
+    made = Cluster("abc")
+    logs = stateful_set(made, "log", ("n1", "n2", "n3"))
+    del made.pods["shop", "log-1"]
+    _found, change = scaled(made, logs, 3, {})
+    assert [pending.pod.name for pending in change.pending] == ["log-1"]
+    assert keys(change) == {("shop", "data-log-1")}
+
+
+def test_field_42_a_claim_that_does_not_exist_keeps_a_pod_from_every_node() -> None:
+    made = Cluster("abc")
+    volume = {"name": "d", "persistentVolumeClaim": {"claimName": "wiki-data"}}
+    template = {"metadata": {"labels": {"app": "wiki"}}, "spec": {"volumes": [volume]}}
+    wiki = made.workload("Deployment", "wiki", {"template": template, "replicas": 0})
+
+    found, _change = scaled(made, wiki, 1, {})
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert found.min_unschedulable == 1
+    assert (
+        '0/3 nodes are available: persistentvolumeclaim "wiki-data" not found' in found.reasons[0]
+    )
+
+
+def test_field_42_a_class_that_does_not_exist_makes_no_claim_usable() -> None:
+    made = Cluster("abc")
+    db = stateful_set(made, "db", (), storageClassName="no-such-class")
+
+    found, _change = scaled(made, db, 1, {})
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    (reason,) = found.reasons
+    assert "pod has unbound immediate PersistentVolumeClaims" in reason
+    assert "data-db-0: StorageClass no-such-class does not exist" in reason
+
+
+def test_field_42_a_halted_vm_whose_disk_claim_does_not_exist_is_not_guaranteed() -> None:
+    made = Cluster("abc")
+    volume = {"name": "root", "persistentVolumeClaim": {"claimName": "archive-root"}}
+    archive = made.vm("archive", {"volumes": [volume]}, app="archive")
+    change = what_if(made.snapshot(), members={archive})
+    assert keys(change) == {("shop", "archive-root")}
+    states = {
+        key: claim_state(key, None, template, Storage())
+        for key, template in needed_claims(change).items()
+    }
+    found = forecast(with_claim_states(change, states))
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert 'persistentvolumeclaim "archive-root" not found' in found.reasons[0]
+
+
+def test_a_claim_that_a_data_volume_template_makes_is_a_doubt() -> None:
+    made = Cluster("abc")
+    volume = {"name": "root", "dataVolume": {"name": "archive-root"}}
+    archive = made.vm("archive", {"volumes": [volume]}, app="archive")
+    made.workloads[archive]["spec"]["dataVolumeTemplates"] = [
+        {"metadata": {"name": "archive-root"}}
+    ]
+    change = what_if(made.snapshot(), members={archive})
+    states = {
+        key: claim_state(key, None, template, Storage())
+        for key, template in needed_claims(change).items()
+    }
+    change = with_claim_states(change, states)
+    found = forecast(change, assumed=tuple(claim_doubts(change)))
+    assert found.answer is ForecastResult.POSSIBLE
+    assert "claim archive-root does not exist yet: its DataVolume makes it" in found.reasons[0]
+
+
+def test_a_claim_that_is_made_once_a_node_is_chosen_is_possible() -> None:
+    made = Cluster("abc")
+    db = stateful_set(made, "db", ("n1",))
+    classes = {"made": StorageClass("made", waits=True)}
+    found, _change = scaled(made, db, 2, {}, classes=classes)
+    assert found.answer is ForecastResult.POSSIBLE
+    assert found.reasons == (
+        "not guaranteed: db-1: claim data-db-1 does not exist yet: StorageClass made makes its volume once a node"
+        " is chosen",
+    )
+
+
+def claim_of_two(*modes: str) -> Forecast:
+    made = Cluster("abc")
+    volume = {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}
+    template = {"metadata": {"labels": {"app": "wiki"}}, "spec": {"volumes": [volume]}}
+    wiki = made.workload("Deployment", "wiki", {"template": template, "replicas": 0})
+    return scaled(made, wiki, 2, {"data": bound("pv", *modes)}, bound={"pv": ()})[0]
+
+
+def test_two_pods_of_one_claim() -> None:
+    assert claim_of_two("ReadWriteMany").answer is ForecastResult.GUARANTEED
+    once = claim_of_two("ReadWriteOnce")
+    assert once.answer is ForecastResult.POSSIBLE
+    assert "claim data is ReadWriteOnce" in once.reasons[0]
+    exclusive = claim_of_two("ReadWriteOncePod")
+    assert exclusive.answer is ForecastResult.IMPOSSIBLE
+    assert exclusive.min_unschedulable == 1
+    assert (
+        "ReadWriteOncePod access mode already in-use by another pod" in exclusive.pending[0].reason
+    )
+
+
+def test_a_claim_of_an_ephemeral_volume_is_made_for_each_pod() -> None:
+    made = Cluster("abc")
+    volume = {
+        "name": "tmp",
+        "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "x"}}},
+    }
+    template = {"metadata": {"labels": {"app": "wiki"}}, "spec": {"volumes": [volume]}}
+    wiki = made.workload("Deployment", "wiki", {"template": template, "replicas": 1})
+    made.start(wiki, "n1", "wiki-a")
+    classes = {"x": StorageClass("x", waits=True)}
+    found, change = scaled(made, wiki, 2, {}, classes=classes)
+    assert keys(change) == {("shop", "wiki-next-0-tmp")}
+    assert found.answer is ForecastResult.POSSIBLE
+
+
+def test_a_drain_needs_no_claims_that_its_pods_hold() -> None:
+    made = Cluster("abc")
+    stateful_set(made, "log", ("n1", "n2"))
+    change = what_if(made.snapshot(), lost_nodes={"n1"})
+    assert [pending.reason for pending in change.pending] == ["recreate"]
+    assert keys(change) == set()
