@@ -2,19 +2,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Why does a pod have no node? The answer is worded as kube-scheduler words it.
 
-The answer comes from our own filters. It is never read from events or conditions, since their texts
-change between releases. Wording: kubernetes pkg/scheduler/framework/types.go (FitError) and the
-ErrReason constants of pkg/scheduler/framework/plugins.
+The answer comes from our own filters: they name the term and the pod behind each reason. Where they find a node,
+or where kube-scheduler gave a reason that they do not know, its own words are the answer: the condition PodScheduled
+of the pod. Wording: kubernetes pkg/scheduler/framework/types.go (FitError) and the ErrReason constants of
+pkg/scheduler/framework/plugins.
 """
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections import Counter
 
 from ..kubevirt.labels import adds_anti_affinity
 from ..model.objects import Pod, PodTerm, Ref, Taint
 from ..model.rendering import listed
+from ..model.snapshot import Instance
 from ..model.topology import Topology
 from ..model.verdict import Pending
 from ..scheduler.framework import (
@@ -80,6 +83,11 @@ FILTER_TEXTS: t.Mapping[str, str] = {
 """What to say of a node that a filter (framework.ORDER) refuses, where its reason is not known."""
 
 
+_KNOWN = tuple(
+    dict.fromkeys((*_TEXTS.values(), *(FILTER_TEXTS[name] for name in (TAINT_TOLERATION,))))
+)
+
+
 def no_node_text(total: int, counts: t.Mapping[str, int]) -> str:
     """`0/6 nodes are available: 5 node(s) were unschedulable, 1 Insufficient memory`.
 
@@ -142,6 +150,29 @@ def reason_text(reason: FilterReason, topology: Topology) -> str:
     return f"{text} ({over})" if over else text
 
 
+_AVAILABLE = "nodes are available: "
+_PREEMPTION = re.compile(r"[.,]? (no new claims to deallocate, )?preemption: .*$")
+
+
+def own_words(pod: Pod) -> str:
+    """Why a pod has no node in kube-scheduler's words, without what they say of preemption."""
+    by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
+    return f"the scheduler{by} refused it: {_PREEMPTION.sub('', pod.unscheduled)}"
+
+
+def has_unknown_reason(message: str) -> bool:
+    """Whether a message of kube-scheduler has a reason that is none of the filters that are modeled."""
+    _count, found, listed_reasons = _PREEMPTION.sub("", message).rstrip(".").partition(_AVAILABLE)
+    reasons = (text.lstrip("0123456789 ") for text in listed_reasons.split(", "))
+    return not found or not all(text.startswith(_KNOWN) for text in reasons)
+
+
+def why_no_pod(instance: Instance) -> str:
+    """Why an instance has no pod, as far as its VMI says."""
+    why = instance.vmi.unsynchronized if instance.vmi is not None else ""
+    return f"it has no pod yet: {why}" if why else "it has no pod yet"
+
+
 class PendingReasons:
     """Answers for the pods of one index. Pods that are alike are explained once, so the answers
     hold only as long as the index does not change."""
@@ -165,9 +196,13 @@ class PendingReasons:
             pod.claims,
             pod.host_ports,
             pod.scheduler_name,
+            pod.unscheduled,
         )
         if identity not in self._reasons:
             feasible = self._index.feasible_nodes(pod)
+            if pod.unscheduled and (feasible or has_unknown_reason(pod.unscheduled)):
+                self._reasons[identity] = own_words(pod)
+                return self._reasons[identity]
             by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
             self._reasons[identity] = (
                 f"the scheduler{by} has not bound it yet; feasible nodes: {listed(feasible)}"
@@ -202,7 +237,7 @@ def pending_of(
         Pending(
             instance.ref,
             instance.workload,
-            "it has no pod yet" if instance.pod is None else reasons.reason(instance.pod),
+            why_no_pod(instance) if instance.pod is None else reasons.reason(instance.pod),
         )
         for instance in instances.waiting
         if covers(instance.workload, instance.ref) and missing.of_waiting(instance) is None

@@ -346,5 +346,6 @@ _FRESH: t.Final[dict[str, t.Any]] = {
     "phase": "Pending",
     "ready": False,
     "terminating": False,
+    "unscheduled": "",
     "nominated_node_name": "",
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..compliance.pending import PendingReasons
+from ..compliance.pending import PendingReasons, why_no_pod
 from ..model.objects import Pod, Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
@@ -35,7 +35,7 @@ def pending_now(snapshot: Snapshot, topology: Topology) -> tuple[str, ...]:
     by_reason: dict[str, list[str]] = {}
     for instance in without_node:
         pod, ref = instance.pod, instance.ref
-        reason = reasons.reason(pod) if pod is not None else "it has no pod yet"
+        reason = reasons.reason(pod) if pod is not None else why_no_pod(instance)
         by_reason.setdefault(reason, []).append(f"{ref.namespace}/{ref.name}")
     most_first = sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry))
     return tuple(

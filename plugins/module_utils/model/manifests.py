@@ -115,9 +115,8 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         ready=_holds(conditions.get("Ready")) or False,
         owner=controller_of(metadata),
         live_migratable=_holds(migratable),
-        live_migratable_reason=one_line(
-            ": ".join(filter(None, [migratable.get("reason"), migratable.get("message")]))
-        ),
+        live_migratable_reason=_condition_text(migratable),
+        unsynchronized=_condition_text(conditions.get("Synchronized") or _NONE, "False"),
         eviction_strategy=_texts[spec.get("evictionStrategy") or ""],
         evacuation_node_name=status.get("evacuationNodeName") or "",
         migration=status.get("migrationState") or _NONE,
@@ -128,6 +127,14 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         annotations=_shared(metadata.get("annotations") or _NONE, 1),
         resized=not _RESIZED.isdisjoint(conditions),
     )
+
+
+def _condition_text(condition: t.Mapping[str, JSON], status: str = "") -> str:
+    """The reason and the message of a condition; empty where it does not have this status."""
+    if status and condition.get("status") != status:
+        return ""
+    texts = [condition.get("reason"), condition.get("message")]
+    return one_line(": ".join(filter(None, texts)))
 
 
 _RESIZED = frozenset({"HotVCPUChange", "HotMemoryChange"})
@@ -179,6 +186,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         priority=spec.get("priority") or 0,
         scheduler_name=_texts[spec.get("schedulerName") or "default-scheduler"],
         gated=bool(spec.get("schedulingGates")),
+        unscheduled="" if spec.get("nodeName") else _unscheduled(status),
         owner=controller_of(metadata),
         may_preempt=spec.get("preemptionPolicy") != "Never",
         nominated_node_name=status.get("nominatedNodeName") or "",
@@ -353,6 +361,13 @@ def _ports_of(container: t.Mapping[str, JSON]) -> t.Iterator[tuple[str, str, int
         if port.get("hostPort"):
             address = port.get("hostIP") or "0.0.0.0"
             yield (port.get("protocol") or "TCP", address, port["hostPort"])
+
+
+def _unscheduled(status: t.Mapping[str, JSON]) -> str:
+    for entry in status.get("conditions") or ():
+        if entry.get("type") == "PodScheduled" and entry.get("status") == "False":
+            return one_line(entry.get("message") or "")
+    return ""
 
 
 def _is_ready(status: t.Mapping[str, JSON]) -> bool:

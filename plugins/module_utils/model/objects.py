@@ -189,6 +189,8 @@ class Pod:
     gated: bool = False
     """It has scheduling gates: kube-scheduler places it only once they are removed (pkg/scheduler/framework/plugins/
     schedulinggates)."""
+    unscheduled: str = ""
+    """Why kube-scheduler has not given it a node, in its own words: the condition PodScheduled of a pending pod."""
     required_node_name: str = ""
     """spec.nodeName of a pod that is to be checked (the NodeName filter)."""
     owner: Owner | None = None

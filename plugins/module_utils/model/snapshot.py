@@ -145,6 +145,8 @@ class Vmi:
     machine_type: str = ""
     """The machine type with which the guest runs; empty where it is not known."""
     annotations: Labels = field(default_factory=dict)
+    unsynchronized: str = ""
+    """Why virt-controller or virt-handler does not go on with it: the condition Synchronized."""
     resized: bool = False
     """Its CPUs or memory were changed since its launcher pod was made."""
 

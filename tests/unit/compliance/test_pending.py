@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.compliance.cluster import Cluster, Object
 from tests.unit.compliance.judged import judge
 
@@ -29,3 +31,51 @@ def test_pod_with_scheduling_gates_waits_for_no_node() -> None:
     assert (
         waiting(Cluster("ab"), gated) == "scheduling is blocked due to non-empty scheduling gates"
     )
+
+
+NOT_FOUND = 'persistentvolumeclaim "wiki-data" not found'
+
+
+def refused(cluster: Cluster, message: str) -> str:
+    """The reason of a pod with the condition PodScheduled."""
+    pod = cluster.bare_pod("big", "")
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    pod["status"]["conditions"] = [condition]
+    (pending,) = judge(cluster.snapshot()).pending
+    return pending.reason
+
+
+@pytest.mark.parametrize(
+    "tail",
+    ["", ". preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."],
+)
+def test_field_42_reason_of_the_scheduler_is_never_contradicted_by_feasible_nodes(
+    tail: str,
+) -> None:
+    reason = refused(Cluster("ab"), f"0/2 nodes are available: {NOT_FOUND}{tail}")
+    assert reason == f"the scheduler refused it: 0/2 nodes are available: {NOT_FOUND}"
+
+
+def test_field_42_reason_that_no_filter_knows_is_that_of_the_scheduler() -> None:
+    cluster = Cluster("a")
+    cluster.nodes["n1"]["spec"]["unschedulable"] = True
+    assert refused(cluster, f"0/1 nodes are available: {NOT_FOUND}.").endswith(f"{NOT_FOUND}.")
+    ours = "0/1 nodes are available: 1 node(s) were unschedulable"
+    assert refused(cluster, f"{ours}. preemption: 0/1 nodes are available: 1 x.") == ours
+
+
+def test_field_42_vm_without_a_pod_says_why_its_vmi_does_not_go_on() -> None:
+    cluster = Cluster("a")
+    cluster.start(cluster.vm("archive"), "")
+    cluster.pods.clear()
+    message = "PVC shop/archive-root does not exist, waiting for it to appear"
+    cluster.machines["archive"]["status"]["conditions"] = [
+        {
+            "type": "Synchronized",
+            "status": "False",
+            "reason": "FailedPvcNotFound",
+            "message": message,
+        }
+    ]
+    (pending,) = judge(cluster.snapshot()).pending
+    assert pending.reason == f"it has no pod yet: FailedPvcNotFound: {message}"

@@ -116,8 +116,8 @@ def test_free_volumes_are_where_an_unbound_claim_may_be() -> None:
     assert state(Claim(class_name="local"), None, other).refusal, "it is reserved for another claim"
     own = (FreeVolume("a", "by-hand", KEY, Z2),)
     assert state(None, made("by-hand"), own).terms == Z2
-    free = (FreeVolume("a", "zonal", None, Z2),)
-    assert state(None, made("zonal"), free).terms is None, (
+    outside = (FreeVolume("a", "zonal", None, Z2),)
+    assert state(None, made("zonal"), outside).terms is None, (
         "a free volume may be outside of allowedTopologies"
     )
 
