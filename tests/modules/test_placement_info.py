@@ -337,6 +337,39 @@ def test_pending_is_explained(judge: Judge, task: RulesTask) -> None:
     assert "no_node_has_key" in {found["name"] for found in result["findings"]}
 
 
+def test_field_16_zone_that_is_tainted_counts_for_a_spread(
+    judge: Judge, six: Sandbox, task: RulesTask
+) -> None:
+    """kube-scheduler places as many as the finding says."""
+    taint = {"key": "example.com/dedicated", "effect": "NoSchedule"}
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "ticker"}},
+    }
+    for node in ("w1", "w2"):
+        six.api.patch(six.api.path("Node", name=node), {"spec": {"taints": [taint]}})
+    try:
+        placement = {"topologySpreadConstraints": [constraint]}
+        task.create(objects.deployment("ticker", replicas=6, placement=placement))
+        pods = task.api.wait_list(task.api.path("Pod", task.namespace), _are_settled)
+        result = judge()
+    finally:
+        six.restore_nodes()
+
+    assert sum(map(_is_bound, pods)) == 2
+    (found,) = [x for x in result["findings"] if x["name"] == "spread_counts_unusable_domain"]
+    assert found["severity"] == "error"
+    assert "zone zone1 counts" in found["why"]
+    assert "so 2 of 6 pods" in found["why"]
+    assert "nodeTaintsPolicy: Honor" in found["advice"]
+
+
+def _are_settled(pods: list[dict[str, t.Any]]) -> bool:
+    return len(pods) == 6 and all(pod["status"].get("conditions") for pod in pods)
+
+
 def test_replica_sets_deployments_and_pods(judge: Judge, task: RulesTask) -> None:
     task.create(objects.replica_set("set", replicas=1))
     task.create(objects.deployment("web", replicas=2))

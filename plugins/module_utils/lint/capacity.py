@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which anti-affinity has more instances than domains, and which spread constraints mislead?"""
+"""Which anti-affinity has more instances than domains?"""
 
 from __future__ import annotations
 
@@ -33,11 +33,7 @@ def domain_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     it that may use only some domains."""
     if not lint_input.nodes:
         return
-    nodes = (
-        replace(x, taints=tuple(y for y in x.taints if not y.key.startswith(_TRANSIENT)))
-        for x in lint_input.nodes
-    )
-    lasting = replace(lint_input, nodes=tuple(nodes))
+    lasting = without_transient_taints(lint_input)
     looked_at = {subject.ref for subject in lint_input.subjects}
     places: dict[str, _DomainSets] = {}
     for group in _groups_apart(lint_input):
@@ -52,6 +48,15 @@ def domain_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                     finding = subject.finding(term, "unsatisfiable", "error", why, advice)
                     yield from of_each_rule(finding, _rules_of(subject, term, crowd))
             reported.update(subject.ref for subject, _term in crowd.members)
+
+
+def without_transient_taints(lint_input: LintInput) -> LintInput:
+    """The same with nodes that are neither cordoned nor in trouble."""
+    nodes = (
+        replace(x, taints=tuple(y for y in x.taints if not y.key.startswith(_TRANSIENT)))
+        for x in lint_input.nodes or ()
+    )
+    return replace(lint_input, nodes=tuple(nodes))
 
 
 def _rules_of(subject: LintedWorkload, term: Term, crowd: _CrowdedGroup) -> list[str]:
@@ -187,50 +192,3 @@ def to_run(subject: LintedWorkload) -> int:
     spec = subject.workload.manifest.get("spec") or {}
     keeps_running = spec.get("runStrategy") in _KEPT_RUNNING or spec.get("running") is True
     return int(keeps_running or bool(subject.vmis))
-
-
-def spread_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    for subject in lint_input.subjects:
-        for term in subject.terms:
-            if term.kind is TermKind.SPREAD:
-                yield from _no_maximum(lint_input, subject, term)
-                yield from _spread_blocks_drain(lint_input, subject, term)
-
-
-def _no_maximum(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
-    key = term.source.topology_key
-    kept_apart = any(
-        other.kind is TermKind.ANTI_AFFINITY and other.source.topology_key == key
-        for other in subject.declared.terms
-    )
-    if term.source.max_skew != 1 or kept_apart:
-        return
-    domains = len(lint_input.eligible_domains(subject, key))
-    members = sum(
-        target.replicas or 1 for target in lint_input.selected(subject, term) or (subject,)
-    )
-    if lint_input.nodes is not None and members <= domains:
-        return
-    yield subject.finding(
-        term,
-        "max_skew_misread",
-        "info",
-        f"max_skew 1 over {lint_input.over(term)} does not mean one in each: it bounds the difference between the"
-        " fullest and the emptiest domain, so with more instances than domains two share one.",
-        "Use keep_apart where no two may share a domain.",
-    )
-
-
-def _spread_blocks_drain(
-    lint_input: LintInput, subject: LintedWorkload, term: Term
-) -> t.Iterator[Finding]:
-    if term.source.node_taints_policy == "Honor":
-        return
-    yield subject.finding(
-        term,
-        "spread_blocks_drain",
-        "warning",
-        f"A domain of {lint_input.over(term)} whose nodes are all drained or down still counts as an empty one, so"
-        " pods that ran there have no feasible node in the others.",
-        "Set nodeTaintsPolicy: Honor in the constraint, as spread does.",
-    )

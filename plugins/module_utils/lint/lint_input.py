@@ -255,9 +255,13 @@ class LintInput:
         placement = subject.declared.placement
         key = (placement.node_selector, placement.node_terms, placement.tolerations)
         if key not in self._eligible:
-            tolerating = self._taints.tolerated_nodes(placement.tolerations)
-            self._eligible[key] = nodes_of_placement(placement, self.table) & tolerating
+            matching = nodes_of_placement(placement, self.table)
+            self._eligible[key] = matching & self.tolerated(subject)
         return self._eligible[key]
+
+    def tolerated(self, subject: LintedWorkload) -> int:
+        """The nodes whose taints the subject's pods tolerate, as a set of the table."""
+        return self._taints.tolerated_nodes(subject.declared.placement.tolerations)
 
     def cordoned(self, subject: LintedWorkload) -> int:
         """The nodes that do not take the subject's pods only because they are cordoned, as a set of

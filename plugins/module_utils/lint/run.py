@@ -25,12 +25,13 @@ from .affinity import (
     anti_affinity_of_leader,
     required_affinity_findings,
 )
-from .capacity import domain_findings, spread_findings
+from .capacity import domain_findings
 from .lint_input import LintInput, lint_input_of
 from .node_keys import findings as node_key_findings
 from .node_terms import findings as node_term_findings
 from .selectors import findings as selector_findings
 from .server import invalid_template_findings, unsupported_field_findings
+from .spread import spread_findings
 from .workloads import (
     count_findings,
     migration_findings,

@@ -135,6 +135,7 @@ OF_TERMS = (
     "selector_matches_nothing",
     "single_domain",
     "spread_blocks_drain",
+    "spread_counts_unusable_domain",
     "template_and_selector_disagree",
     "too_many_terms",
     "unprefixed_label_key",

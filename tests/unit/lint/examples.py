@@ -71,6 +71,17 @@ def nodes_with(name: str, labels: JSON) -> Build:
     return lambda cluster: cluster.node(name, labels)
 
 
+def beside_tainted_zone(build: Build) -> Build:
+    """The same with a zone whose node takes none of the pods."""
+
+    def tainted(cluster: Cluster) -> None:
+        taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+        cluster.node("boss", {ZONE: "z"}, taints=[taint])
+        build(cluster)
+
+    return tainted
+
+
 def pair(when: str) -> Build:
     """Two machines of which each is to run beside the other: a must, or a wish."""
 
@@ -209,6 +220,10 @@ EXAMPLES: dict[str, Example] = {
     ),
     "single_domain": Example(web(honoured(app="web")), web({}), zones="aaa"),
     "spread_blocks_drain": Example(web(spread(app="web")), web(honoured(app="web"))),
+    "spread_counts_unusable_domain": Example(
+        beside_tainted_zone(web(spread(app="web"), replicas=6)),
+        beside_tainted_zone(web(honoured(app="web"), replicas=3)),
+    ),
     "template_and_selector_disagree": Example(web(honoured(app="wep")), web(honoured(app="web"))),
     "too_many_terms": Example(
         machine(anti_affinity(*(apart(tier=f"app-{number}") for number in range(33)))),

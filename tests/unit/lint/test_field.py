@@ -111,3 +111,86 @@ def test_wrong_labels_are_named_each_with_key_and_value() -> None:
     why = by_name([{**pod, "spec": {"containers": []}}])["invalid_placement"].why
     assert "metadata.labels app={{app}}: a valid label must" in why
     assert "metadata.labels uid={{uid}}: a valid label must" in why
+
+
+def case_16(*, replicas: int = 6, **constraint: JSON) -> list[JSON]:
+    labels = {"app": "ticker"}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": labels},
+        **constraint,
+    }
+    spec = {"topologySpreadConstraints": [spread], "containers": []}
+    return [
+        node("m0", {ZONE: "z1"}, CONTROL_PLANE),
+        node("n2", {ZONE: "z2"}),
+        node("n3", {ZONE: "z3"}),
+        workload("StatefulSet", "ticker", replicas, labels, spec),
+    ]
+
+
+def test_field_16_spread_counts_a_zone_that_takes_none_of_the_pods() -> None:
+    found = by_name(case_16())
+
+    assert set(found) == {"spread_counts_unusable_domain"}
+    finding = found["spread_counts_unusable_domain"]
+    assert finding.severity == "error"
+    assert finding.why == (
+        f"zone z1 counts for the spread constraint with maxSkew 1 and takes none of these pods (the taint"
+        f" {CONTROL_PLANE}:NoSchedule of m0 is not tolerated): at most 1 can run in each of the other 2 zones, so 2"
+        " of 6 pods, and the rest stays Pending."
+    )
+    assert finding.advice.startswith("Set nodeTaintsPolicy: Honor in the constraint")
+
+
+def test_field_16_honored_taints_are_right() -> None:
+    assert set(by_name(case_16(nodeTaintsPolicy="Honor"))) == {"max_skew_misread"}
+
+
+def test_field_16_as_many_pods_as_the_other_zones_take() -> None:
+    assert set(by_name(case_16(replicas=2))) == {"spread_blocks_drain"}
+    assert set(by_name(case_16(replicas=4, maxSkew=2))) == {"spread_blocks_drain"}
+    assert (
+        "4 of 5 pods"
+        in by_name(case_16(replicas=5, maxSkew=2))["spread_counts_unusable_domain"].why
+    )
+
+
+def test_field_16_pods_that_tolerate_the_taint_run_there() -> None:
+    manifests = case_16()
+    tolerations = [{"key": CONTROL_PLANE, "operator": "Exists"}]
+    manifests[-1]["spec"]["template"]["spec"]["tolerations"] = tolerations
+
+    assert "spread_counts_unusable_domain" not in by_name(manifests)
+
+
+def test_field_16_zone_that_node_affinity_leaves_out_counts_only_if_it_is_ignored() -> None:
+    manifests = case_16(nodeTaintsPolicy="Honor")
+    manifests[0] = node("m0", {ZONE: "z1"})
+    spec = manifests[-1]["spec"]["template"]["spec"]
+    for name in ("n2", "n3"):
+        manifests[int(name[1]) - 1]["metadata"]["labels"]["example.com/disk"] = "ssd"
+    spec["nodeSelector"] = {"example.com/disk": "ssd"}
+
+    assert "spread_counts_unusable_domain" not in by_name(manifests)
+    spec["topologySpreadConstraints"][0]["nodeAffinityPolicy"] = "Ignore"
+    finding = by_name(manifests)["spread_counts_unusable_domain"]
+    assert "nodeSelector and node affinity leave out m0" in finding.why
+    assert finding.advice.startswith("Set nodeAffinityPolicy: Honor in")
+
+
+def test_field_16_cordoned_zone_is_no_lasting_one() -> None:
+    manifests = case_16()
+    manifests[0] = node("m0", {ZONE: "z1"}, "node.kubernetes.io/unschedulable")
+
+    assert "spread_counts_unusable_domain" not in by_name(manifests)
+
+
+def test_field_16_pods_of_another_workload_may_fill_the_zone() -> None:
+    manifests = case_16()
+    tolerations = [{"key": CONTROL_PLANE, "operator": "Exists"}]
+    other = workload("Deployment", "agent", 9, {"app": "ticker"}, {"tolerations": tolerations})
+
+    assert "spread_counts_unusable_domain" not in by_name([*manifests, other])

@@ -8,8 +8,17 @@ import typing as t
 
 import pytest
 
-from tests.unit.compliance.cluster import ZONE, Cluster, anti_affinity, apart, spread
-from tests.unit.lint.online_offline import deployment, offline, online
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
+from tests.unit.compliance.cluster import (
+    HOST,
+    SCHEDULABLE,
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+    spread,
+)
+from tests.unit.lint.online_offline import deployment, manifests, offline, online
 
 
 def honoured(**labels: t.Any) -> dict[str, t.Any]:
@@ -95,3 +104,53 @@ def test_a_deployment_that_stops_everything_first_never_waits() -> None:
 
     assert online(cluster) == {}
     assert offline(cluster) == {}
+
+
+TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+
+
+def with_tainted_zone() -> Cluster:
+    cluster = Cluster("ab")
+    cluster.node("boss", {ZONE: "c"}, taints=[TAINT])
+    return cluster
+
+
+def test_pods_that_run_in_a_tainted_zone_leave_room_in_the_others() -> None:
+    """They were placed before the taint. The emptiest domain has one, so two may run in each other one."""
+    cluster = with_tainted_zone()
+    deployment(cluster, "web", spread(app="web"), replicas=6)
+    (ref,) = cluster.workloads
+    cluster.start(ref, "boss")
+
+    assert "at most 2 can run in each of the other 2 zones, so 5 of 6 pods" in (
+        online(cluster)["spread_counts_unusable_domain"].why
+    )
+    cluster.workloads[ref]["spec"]["replicas"] = 5
+    assert set(online(cluster)) == {"max_skew_misread", "spread_blocks_drain"}
+
+
+def test_vms_with_a_constraint_over_a_node_without_kubevirt() -> None:
+    """A launcher pod asks for the label of virt-handler, and node affinity is honored by default."""
+    cluster = with_tainted_zone()
+    for name in ("a", "b", "c"):
+        ref = cluster.vm(name, spread(tier="web"), tier="web")
+        cluster.workloads[ref]["spec"]["runStrategy"] = "Always"
+
+    finding = offline(cluster, nodes=True)["spread_counts_unusable_domain"]
+    assert "so 2 of 3 pods" in finding.why
+    assert [ref.name for ref in finding.objects] == ["a", "b", "c"]
+    del cluster.nodes["boss"]["metadata"]["labels"][SCHEDULABLE]
+    assert "spread_counts_unusable_domain" not in offline(cluster, nodes=True)
+
+
+def test_node_without_the_key_of_another_constraint_does_not_count() -> None:
+    cluster = with_tainted_zone()
+    (over_zone,) = spread(app="web")["topologySpreadConstraints"]
+    (over_host,) = spread(HOST, max_skew=3, app="web")["topologySpreadConstraints"]
+    spec = {"topologySpreadConstraints": [over_zone, over_host]}
+    deployment(cluster, "web", spec, replicas=3)
+
+    assert "spread_counts_unusable_domain" in offline(cluster, nodes=True)
+    del cluster.nodes["boss"]["metadata"]["labels"][HOST]
+    found = {finding.name for finding in lint_manifests(manifests(cluster, nodes=True))}
+    assert "spread_counts_unusable_domain" not in found
