@@ -18,7 +18,7 @@ from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 
 
-def _api(sandbox: Sandbox, identity: str = "reader") -> ApiClient:
+def api_client(sandbox: Sandbox, identity: str = "reader") -> ApiClient:
     unset: dict[str, t.Any] = dict.fromkeys(connection.auth_argument_spec())
     params = {**unset, "timeout": 60, "kubeconfig": str(sandbox.kubeconfig(identity))}
     return connection.connect(types.SimpleNamespace(params=params))
@@ -40,7 +40,7 @@ def test_everything_of_a_cluster_with_kubevirt(small: Sandbox, namespace: MakeNa
     small.api.wait_list(
         pods, lambda items: len(items) == 5 and all(pod["spec"].get("nodeName") for pod in items)
     )
-    found = read_snapshot(_api(small))
+    found = read_snapshot(api_client(small))
     assert not found.unreadable
     assert found.platform.kubevirt == "v1.8.4"
     assert found.platform.kubernetes == (1, 36)
@@ -64,14 +64,14 @@ def test_everything_of_a_cluster_with_kubevirt(small: Sandbox, namespace: MakeNa
     }
     assert where in {each.name for each in found.namespaces}
 
-    scoped = read_snapshot(_api(small), ReadScope(namespaces=("kube-system",)))
+    scoped = read_snapshot(api_client(small), ReadScope(namespaces=("kube-system",)))
     assert not scoped.workloads
     assert not scoped.vmis
     assert {pod.uid for pod in web} <= {pod.uid for pod in scoped.pods}, "pods of all namespaces"
 
 
 def test_a_cluster_without_kubevirt(plain: Sandbox) -> None:
-    found = read_snapshot(_api(plain))
+    found = read_snapshot(api_client(plain))
     assert found.platform.kubevirt is None
     assert not found.unreadable
     assert not found.vmis
@@ -79,7 +79,7 @@ def test_a_cluster_without_kubevirt(plain: Sandbox) -> None:
 
 
 def test_without_rights_nothing_is_empty_and_fine(plain: Sandbox) -> None:
-    found = read_snapshot(_api(plain, "nobody"))
+    found = read_snapshot(api_client(plain, "nobody"))
     gaps = {(gap.verb, gap.resource) for gap in found.unreadable}
     assert {("list", "pods"), ("list", "nodes"), ("list", "namespaces")} <= gaps
     assert ("get", "namespaces") in gaps

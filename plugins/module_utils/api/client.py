@@ -309,10 +309,10 @@ def _object_or_nothing(body: bytes) -> JSON:
 
 
 _OBJECTS = re.compile(
-    r"/version|/(?:api/[^/]+|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+"
+    r"/version|/apis|/(?:api/[^/]+|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+"
     r"(?:/[^/]+(?:/(?:eviction|evacuate/cancel|expand-spec|restart|stop))?)?"
 )
-"""The paths of all requests: a list, an object or a subresource. A name with a slash would lead elsewhere."""
+"""The paths of all requests: a list, an object, a subresource, discovery. A name with a slash would lead elsewhere."""
 
 
 def target(path: str, params: Params | None = None) -> str:

@@ -159,6 +159,13 @@ class UnusablePath(NotFound):
     advice = "correct this name in the object that refers to it"
 
 
+class UnservedVersion(ApiError):
+    """The server serves the API group in no version that is read here, so that objects may exist there."""
+
+    def advise(self) -> str:
+        return self.message
+
+
 class Forbidden(ApiError):
     """403: RBAC or an admission policy refused it, or the state of the namespace."""
 

@@ -18,7 +18,7 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import METADATA, ApiClient
-from ..api.errors import ApiError, Forbidden, NotFound
+from ..api.errors import ApiError, Forbidden, NotFound, UnservedVersion
 from ..api.lists import Event, list_all, watch
 from ..api.transport import Deadline, uptime
 from ..model.json_pointer import JSON
@@ -33,6 +33,7 @@ from .reading import (
     snapshot_of,
     without_foreign_owners,
 )
+from .served_versions import ServedVersions
 
 GRACE = 3.0
 """Seconds without a connection after which a list is read again: less than that is the change from one
@@ -113,10 +114,17 @@ class FollowedList:
     """One list and the watch of it. `changed` is called with each change, in the watch's thread."""
 
     def __init__(
-        self, api: ApiClient, query: ListQuery, changed: t.Callable[[ListQuery, str], None]
+        self,
+        api: ApiClient,
+        served: ServedVersions,
+        query: ListQuery,
+        changed: t.Callable[[ListQuery, str], None],
     ) -> None:
         self.query = query
+        self.path = query.path
+        """In the version that the server serves, after the first reading."""
         self._api = api
+        self._served = served
         self._changed = changed
         self._state = ListState(query)
         self._readings = 0
@@ -145,9 +153,9 @@ class FollowedList:
         """Read the whole list. Raises ApiError for everything but a missing right."""
         state = ListState(self.query)
         try:
-            listing = self.query.read(self._api, state.keep)
+            listing, self.path = self.query.read(self._api, self._served, state.keep)
             state.begin(listing.items, listing.resource_version)
-        except Forbidden as error:
+        except (Forbidden, UnservedVersion) as error:
             state.gap = unreadable(error)
         except NotFound:
             state.served = False
@@ -164,11 +172,16 @@ class FollowedList:
         with self._condition:
             return self._state.result()
 
+    def in_served_version(self, path: str) -> str:
+        """The path of an object of the list, or of a list of some of them, in the version that is served."""
+        asked, served = ("/".join(x.split("/")[:4]) for x in (self.query.path, self.path))
+        return path if asked == served else f"{served}{path.removeprefix(asked)}"
+
     def follow(self, until: Deadline) -> None:
         """Watch the list, which was read, in a thread of its own."""
         if not self._watched and self._state.served and self._state.gap is None:
             self._watched = True
-            name = f"watch {self.query.path}"
+            name = f"watch {self.path}"
             ends = Deadline(until.remaining, clock=self._clock, sleep=self._sleep)
             threading.Thread(target=self._run, args=(ends,), name=name, daemon=True).start()
 
@@ -210,7 +223,7 @@ class FollowedList:
                 try:
                     events = watch(
                         self._api,
-                        self.query.path,
+                        self.path,
                         version,
                         until=until,
                         params=self.query.params,
@@ -295,8 +308,10 @@ class FollowedCluster:
         if not self._covers(scope):
             self._close_lists()
             self._scope, self._platform, self._last = scope, None, None
+            served = ServedVersions(self._api)
             self._lists = [
-                FollowedList(self._api, query, self._on_change) for query in list_queries(scope)
+                FollowedList(self._api, served, query, self._on_change)
+                for query in list_queries(scope)
             ]
         self.changed.clear()
         changes = self._changes
@@ -337,7 +352,7 @@ class FollowedCluster:
             if followed is None:
                 continue
             seconds = until.remaining if followed.up_to_date() else 0.0
-            for place, version in self._now(path, selector):
+            for place, version in self._now(followed.in_served_version(path), selector):
                 followed.await_version(place, version, seconds)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import re
 import typing as t
 
 from ..api.client import METADATA, ApiClient
-from ..api.errors import ApiRequest, BadAnswer, Forbidden, NotFound
+from ..api.errors import ApiError, ApiRequest, BadAnswer, Forbidden, NotFound
 from ..api.lists import list_all
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1
@@ -56,8 +56,8 @@ def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]
     return platform, tuple(gaps)
 
 
-def unreadable(error: Forbidden) -> Unreadable:
-    """The Unreadable entry for a forbidden request."""
+def unreadable(error: ApiError) -> Unreadable:
+    """The Unreadable entry for a request that is forbidden, or whose version is not served."""
     request = error.request
     return Unreadable(request.resource, request.namespace, request.verb, error.advise())
 

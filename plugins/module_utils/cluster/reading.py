@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read a cluster: a Snapshot of the lists that a flow names, several of them at a time.
 
-A forbidden list is not taken for an empty one: it becomes an entry of `Snapshot.unreadable`. The list of
-a kind that the server does not serve is empty, except VirtualMachinePool: an old KubeVirt serves another
-version of it than the one that is read here.
+A forbidden list is not taken for an empty one: it becomes an entry of `Snapshot.unreadable`. A list is read in
+a version that the server serves (`served_versions`); a kind that it serves in no version has no objects.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
-from ..api.errors import Forbidden, NotFound
+from ..api.errors import Forbidden, NotFound, UnservedVersion
 from ..api.lists import Listing, list_converted
 from ..kubevirt.instances import claim_name, launcher_pods
 from ..model import kinds
@@ -38,6 +37,7 @@ from ..model.objects import NodeTerm, Pod, Ref
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload, quota_from_manifest
 from .identity import platform_and_gaps, unreadable
+from .served_versions import ServedVersions
 
 _Owned = t.TypeVar("_Owned", Pod, Vmi)
 
@@ -102,11 +102,23 @@ class ListQuery:
         """The model value of an item; None if the item is not needed."""
         return _CONVERTERS[self.what](manifest)
 
-    def read(self, api: ApiClient, convert: t.Callable[[dict[str, JSON]], t.Any]) -> Listing[t.Any]:
-        """The result of `convert` for each item. Raises ApiError."""
-        return list_converted(
-            api, self.path, convert, params=self.params, metadata_only=self.metadata_only
-        )
+    def read(
+        self,
+        api: ApiClient,
+        served: ServedVersions,
+        convert: t.Callable[[dict[str, JSON]], t.Any],
+    ) -> tuple[Listing[t.Any], str]:
+        """The result of `convert` for each item, and the path in the version that was read. Raises ApiError, of
+        which NotFound means that there are no such objects."""
+
+        def read(path: str) -> tuple[Listing[t.Any], str]:
+            listing = list_converted(
+                api, path, convert, params=self.params, metadata_only=self.metadata_only
+            )
+            return listing, path
+
+        kind = kinds.KINDS.get(self.what)
+        return served.read(self.path, read, kind.older_versions if kind else ())
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,8 @@ def read_snapshot(api: ApiClient, scope: ReadScope | None = None) -> Snapshot:
     """Read the lists of `scope`. Raises ApiError, but not for a missing right."""
     scope = scope or ReadScope()
     reads: list[t.Callable[[], t.Any]] = [functools.partial(platform_and_gaps, api)]
-    reads += [functools.partial(_read_list, api, query) for query in list_queries(scope)]
+    served = ServedVersions(api)
+    reads += [functools.partial(_read_list, api, served, query) for query in list_queries(scope)]
     (platform, gaps), *results = read_together(reads)
     snapshot = snapshot_of(scope, platform, gaps, results)
     return _with_dependent_lists(api, scope, snapshot)
@@ -151,7 +164,8 @@ def _with_lists(api: ApiClient, snapshot: Snapshot, queries: t.Sequence[ListQuer
     """The snapshot with more lists."""
     if not queries:
         return snapshot
-    results = read_together([functools.partial(_read_list, api, query) for query in queries])
+    served = ServedVersions(api)
+    results = read_together([functools.partial(_read_list, api, served, x) for x in queries])
     more = snapshot_of(NODES_ONLY, snapshot.platform, (), results)
     read = {query.what for query in queries}
     changed = {name: getattr(more, name) for what, name in _FIELDS.items() if what in read}
@@ -342,10 +356,10 @@ def _in_namespaces(path: str, namespaces: t.Iterable[str] | None) -> list[str]:
     return [path.format(f"namespaces/{namespace}/") for namespace in namespaces]
 
 
-def _read_list(api: ApiClient, query: ListQuery) -> ListResult:
+def _read_list(api: ApiClient, served: ServedVersions, query: ListQuery) -> ListResult:
     try:
-        listing = query.read(api, query.convert)
-    except Forbidden as error:
+        listing, _path = query.read(api, served, query.convert)
+    except (Forbidden, UnservedVersion) as error:
         return ListResult(query, (), unreadable(error))
     except NotFound:
         return ListResult(query, None)
@@ -383,11 +397,7 @@ def snapshot_of(
         claim_terms=dict(values("volumes")),
         quotas=values("quotas"),
         platform=platform,
-        unreadable=(
-            *gaps,
-            *dict.fromkeys(filter(None, refused)),
-            *_unserved_pools(platform, results),
-        ),
+        unreadable=(*gaps, *dict.fromkeys(filter(None, refused))),
     )
 
 
@@ -425,11 +435,3 @@ _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     "volumes": _claim_terms,
     "quotas": quota_from_manifest,
 }
-
-
-def _unserved_pools(platform: Platform, results: t.Sequence[ListResult]) -> tuple[Unreadable, ...]:
-    unserved = (x for x in results if x.items is None and x.query.what == kinds.POOL.name)
-    if platform.kubevirt is None or not any(unserved):
-        return ()
-    reason = f"KubeVirt {platform.kubevirt} does not serve {kinds.POOL.group_version}"
-    return (Unreadable(kinds.POOL.plural, "", "list", reason),)

@@ -318,16 +318,19 @@ _EXPANDED = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/{}/
 
 def _expanded(api: ApiClient, vm: Ref) -> dict[str, JSON] | Unreadable | None:
     """The template of a VM with its instance type and preference; None where it is gone."""
+    resource = f"instance type and preference of {vm.name}"
     try:
         answer = api.get(_EXPANDED.format(vm.namespace, vm.name))
-    except NotFound:
-        return None
+    except NotFound as error:
+        if error.is_status:
+            return None
+        reason = "the server does not serve the subresource expand-spec of VMs"
+        return Unreadable(resource, vm.namespace, "get", reason)
     except Forbidden as error:
         return unreadable(error)
     except ServerFault as error:
         if not error.is_status:
             raise
-        resource = f"instance type and preference of {vm.name}"
         return Unreadable(resource, vm.namespace, "get", error.message)
     template: dict[str, JSON] = answer["spec"]["template"]
     return template

@@ -19,7 +19,7 @@ from ..forecast.decide import ForecastResult
 from ..forecast.forecast import estimates, forecast
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
-from ..model.findings import Finding, InputError, InvalidInput
+from ..model.findings import GRANT, Finding, InputError, InvalidInput
 from ..model.objects import Ref
 from ..model.plan import Method, Move
 from ..model.rendering import listed
@@ -273,9 +273,7 @@ class _Checks:
                 PLACE_UNKNOWN,
                 "error" if result.unreadable else "warning",
                 f"It is unknown whether all instances of {nodes} find a node: {why}.",
-                "Grant the missing rights."
-                if result.unreadable
-                else "Run forecast_info for detail.",
+                _advice_for_gaps(result.unreadable) or "Run forecast_info for detail.",
             )
         elif result.answer is ForecastResult.POSSIBLE:
             yield drain_finding(
@@ -427,6 +425,12 @@ class _Checks:
                 f"Not checked: {gap.what}.",
                 f"{gap.reason[:1].upper()}{gap.reason[1:]}.",
             )
+
+
+def _advice_for_gaps(gaps: t.Sequence[Unreadable]) -> str:
+    if any(GRANT in gap.reason for gap in gaps):
+        return "Grant the missing rights."
+    return "The reason names what to do." if gaps else ""
 
 
 _ADVICE: t.Final = {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read what a drain looks at beside the snapshot, and ask the server for dry-run evictions.
 
-A list that is forbidden is a gap of the input. What the server does not serve is not there.
+A list that is forbidden is a gap of the input. What the server serves in no version is not there.
 """
 
 from __future__ import annotations
@@ -15,9 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError, Forbidden, NotFound, ServerFault, Throttled
+from ..api.errors import (
+    ApiError,
+    Forbidden,
+    NotFound,
+    ServerFault,
+    Throttled,
+    UnservedVersion,
+)
 from ..api.lists import list_all
 from ..cluster.identity import KUBEVIRT_PATH, unreadable
+from ..cluster.served_versions import ServedVersions
 from ..model.json_pointer import JSON
 from ..model.manifests import controller_of
 from ..model.objects import Labels, Node, Pod, Ref
@@ -36,12 +44,12 @@ ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 OPENSHIFT_MACHINES = "/apis/machine.openshift.io/v1beta1"
-MACHINE_APIS = (
-    OPENSHIFT_MACHINES,
-    "/apis/cluster.x-k8s.io/v1beta2",
-    "/apis/cluster.x-k8s.io/v1beta1",
-)
-"""APIs with Machines and MachineHealthChecks: OpenShift's and Cluster API's."""
+CLUSTER_API = "/apis/cluster.x-k8s.io/v1beta2"
+MACHINE_APIS = (OPENSHIFT_MACHINES, CLUSTER_API)
+"""APIs with Machines and MachineHealthChecks."""
+
+_OLDER_VERSIONS = {CLUSTER_API: ("v1beta1",)}
+"""What Cluster API serves before 1.11."""
 
 PAUSED = "cluster.x-k8s.io/paused"
 EXCLUDED = "remediation.medik8s.io/exclude-from-remediation"
@@ -179,14 +187,16 @@ def job_pod() -> tuple[str, str] | None:
 class _Reader:
     def __init__(self, api: ApiClient) -> None:
         self.api = api
+        self.served = ServedVersions(api)
         self.gaps: list[Unreadable] = []
 
     def items(self, path: str) -> tuple[Object, ...]:
+        older = _OLDER_VERSIONS.get(path.rpartition("/")[0], ())
         try:
-            return list_all(self.api, path).items
+            return self.served.read(path, lambda at: list_all(self.api, at).items, older)
         except NotFound:
             return ()
-        except Forbidden as error:
+        except (Forbidden, UnservedVersion) as error:
             self.gaps.append(unreadable(error))
             return ()
 

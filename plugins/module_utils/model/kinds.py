@@ -41,6 +41,8 @@ class Kind:
     """forecast_info reads it, and knows what its controller does after a write."""
     workload_rollout: bool = False
     """A write to the template starts a rollout by the kind's own controller."""
+    older_versions: tuple[str, ...] = ()
+    """Versions of the group with the same fields, the newest first, that older releases serve instead."""
     surges: bool = False
     """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge)."""
 
@@ -81,6 +83,7 @@ POOL = Kind(
     Pointer(("spec", "virtualMachineTemplate", "spec", "template")),
     virtual_machines=True,
     workload_rollout=True,
+    older_versions=("v1alpha1",),  # the only one before KubeVirt 1.7
 )
 DEPLOYMENT = Kind(
     "Deployment",

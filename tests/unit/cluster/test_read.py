@@ -20,11 +20,8 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.identity im
     _release,
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
-    ListQuery,
-    ListResult,
     _claim_terms,
     _controller,
-    _unserved_pools,
 )
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules import (
     _with_expanded_templates,
@@ -127,17 +124,6 @@ def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
     assert _claim_terms(_volume()) == (("shop", "data"), terms)
     for other in (_volume("Released"), _volume(claim=False), _volume(affinity=False)):
         assert _claim_terms(other) is None
-
-
-@pytest.mark.parametrize(
-    ("kubevirt", "items", "gap"),
-    [("v1.8.4", (), False), ("v1.0.0", None, True), (None, None, False), ("", None, True)],
-)
-def test_pools_that_are_served_in_another_version_only(
-    kubevirt: str | None, items: JSON, gap: bool
-) -> None:
-    listed = ListResult(ListQuery("VirtualMachinePool", "/pools"), items)
-    assert bool(_unserved_pools(Platform(kubevirt=kubevirt), [listed])) == gap
 
 
 def test_workload_has_its_controller() -> None:
@@ -263,6 +249,23 @@ def test_vm_that_cannot_be_expanded_is_unreadable(error: type[ApiError]) -> None
 def test_vm_that_is_gone_meanwhile_is_not_expanded() -> None:
     snapshot, _paths = _expanded(NotFound, **TYPED)
     assert (snapshot.expanded, snapshot.unreadable) == ({}, ())
+
+
+class UnknownPath(NotFound):
+    """virt-api and the aggregator answer an unknown path with a text and no Status."""
+
+    def __init__(self, request: ApiRequest, message: str, *, is_status: bool) -> None:
+        super().__init__(request, message, status=404, is_status=not is_status)
+
+
+def test_server_that_cannot_expand_leaves_the_instance_type_unknown() -> None:
+    snapshot, _paths = _expanded(UnknownPath, **TYPED)
+    (gap,) = snapshot.unreadable
+    assert snapshot.expanded == {}
+    assert str(gap) == (
+        "cannot get instance type and preference of db in namespace shop: the server does not serve the"
+        " subresource expand-spec of VMs"
+    )
 
 
 def test_of_managed_fields_a_workload_keeps_the_managers() -> None:

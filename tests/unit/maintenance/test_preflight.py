@@ -181,6 +181,20 @@ def test_place_is_unknown_where_lists_are_missing() -> None:
     assert by_name["not_checked"].why == "Not checked: cannot list namespaces."
 
 
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("grant this identity the verb 'list'", "Grant the missing rights."),
+        ("the server serves pool.kubevirt.io in v1 only", "The reason names what to do."),
+    ],
+)
+def test_right_is_asked_for_only_where_one_is_missing(reason: str, advice: str) -> None:
+    gap = Unreadable("virtualmachinepools", "", "list", reason)
+    findings = preflight(PreflightInput(view(web(), unreadable=(gap,))))
+
+    assert [x.advice for x in findings if x.name == "place_unknown"] == [advice]
+
+
 # VMs.
 
 

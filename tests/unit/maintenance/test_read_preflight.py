@@ -41,6 +41,12 @@ from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
 
 JSON = t.Any
 
+MACHINE_APIS = (
+    "/apis/machine.openshift.io/v1beta1",
+    "/apis/cluster.x-k8s.io/v1beta2",
+    "/apis/cluster.x-k8s.io/v1beta1",
+)
+
 
 class Server:
     """Serves `lists`, forbids `forbidden`, and answers each eviction with `error`."""
@@ -57,6 +63,20 @@ class Server:
         if path not in self.lists:
             raise NotFound(ApiRequest("GET", path))
         return ListPage(json.dumps({"items": self.lists[path], "metadata": {}}).encode())
+
+    def get(self, path: str, *, accept: str = "") -> JSON:
+        assert path == "/apis"
+        versions: dict[str, set[str]] = {}
+        for served in self.lists:
+            _root, api, group, version = served.split("/")[:4]
+            if api == "apis":
+                versions.setdefault(group, set()).add(version)
+        return {
+            "groups": [
+                {"name": group, "versions": [{"version": version} for version in sorted(of_group)]}
+                for group, of_group in versions.items()
+            ]
+        }
 
     def create(self, path: str, body: JSON, *, dry_run: bool = False) -> JSON:
         assert dry_run
@@ -88,6 +108,26 @@ def test_forbidden_list_is_a_gap_and_not_empty() -> None:
     gaps = server.read().gaps
 
     assert [gap.resource for gap in gaps] == ["machineconfigpools", "poddisruptionbudgets"]
+
+
+def test_health_check_that_two_versions_serve_is_named_once() -> None:
+    server = Server()
+    for api in MACHINE_APIS[1:]:
+        server.lists[f"{api}/machines"] = [worker("infra", "m1", {"name": "n1"})]
+        server.lists[f"{api}/machinehealthchecks"] = [item("mhc", "infra", spec=WORKERS)]
+    made = cluster("ab")
+    made.nodes["n1"]["metadata"]["annotations"] = OF_CLUSTER_API
+
+    assert [check.ref.name for check in server.read(made).automation] == ["mhc"]
+
+
+def test_automation_of_a_version_that_is_not_known_is_a_gap_and_not_empty() -> None:
+    server = Server()
+    server.lists["/apis/remediation.medik8s.io/v1/nodehealthchecks"] = []
+    (gap,) = server.read().gaps
+
+    assert (gap.resource, gap.verb) == ("nodehealthchecks", "list")
+    assert "serves remediation.medik8s.io in v1 only" in gap.reason
 
 
 def test_budget_with_its_operator() -> None:
@@ -171,8 +211,9 @@ def worker(namespace: str, name: str, reference: JSON) -> JSON:
 @pytest.mark.parametrize(
     ("api", "annotations"),
     [
-        (read_preflight.MACHINE_APIS[0], OF_OPENSHIFT),
-        (read_preflight.MACHINE_APIS[-1], OF_CLUSTER_API),
+        (MACHINE_APIS[0], OF_OPENSHIFT),
+        (MACHINE_APIS[1], OF_CLUSTER_API),
+        (MACHINE_APIS[2], OF_CLUSTER_API),
     ],
 )
 def test_machine_health_check(
@@ -193,7 +234,7 @@ def test_machine_health_check(
 
 @pytest.mark.parametrize("annotations", [{}, OF_OPENSHIFT, OF_CLUSTER_API])
 @pytest.mark.parametrize("name", ["m1", "m2"])
-@pytest.mark.parametrize("api", read_preflight.MACHINE_APIS)
+@pytest.mark.parametrize("api", MACHINE_APIS)
 def test_machine_and_health_check_of_a_tenant_cover_no_node(
     api: str, name: str, annotations: JSON
 ) -> None:
