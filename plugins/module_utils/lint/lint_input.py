@@ -173,6 +173,8 @@ class LintInput:
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     all_subjects: tuple[LintedWorkload, ...] = ()
     """Those of `subjects`, and others that are not checked but may be selected."""
+    view: ClusterView | None = None
+    """The cluster that the pods are of."""
     _selected: dict[t.Hashable, tuple[Term, tuple[LintedWorkload, ...] | None]] = field(
         default_factory=dict, init=False
     )
@@ -244,6 +246,11 @@ class LintInput:
         if self.pods is None:
             return None
         return self._running.selected(pod_term_of(subject, term), subject.ref.namespace)
+
+    def workload_of(self, pod: Pod) -> Ref | None:
+        """The workload whose instance a running pod is; None if it is of none, or that is not known."""
+        instance = self.view.instances_by_pod.get(pod.ref) if self.view is not None else None
+        return instance.workload if instance is not None else None
 
     def selects_itself(self, subject: LintedWorkload, term: Term) -> bool:
         """Whether a term of a subject selects the subject's own pods."""
@@ -372,7 +379,8 @@ def lint_input_of(
 ) -> LintInput:
     """The workloads of a snapshot with their VMIs; VMIs of a pool belong to the pool. `reader` is one of
     the snapshot."""
-    all_subjects = tuple(_subjects(ClusterView(snapshot), reader or DeclaredReader(snapshot)))
+    view = ClusterView(snapshot)
+    all_subjects = tuple(_subjects(view, reader or DeclaredReader(snapshot)))
     chosen = None if workloads is None else frozenset(workloads)
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
     return LintInput(
@@ -389,6 +397,7 @@ def lint_input_of(
         platform=snapshot.platform,
         claim_terms=snapshot.claim_terms,
         all_subjects=all_subjects,
+        view=view,
     )
 
 

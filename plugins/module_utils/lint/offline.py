@@ -197,6 +197,7 @@ def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
         nodes=lint_input.nodes or cluster_input.nodes,
         namespaces=lint_input.namespaces or cluster_input.namespaces,
         pods=cluster_input.pods,
+        view=cluster_input.view,
         claim_terms=cluster_input.claim_terms,
         platform=lint_input.platform or cluster_input.platform,
     )

@@ -26,6 +26,7 @@ from .affinity import (
     required_affinity_findings,
 )
 from .capacity import domain_findings
+from .label_places import findings as label_findings
 from .lint_input import LintInput, lint_input_of
 from .node_keys import findings as node_key_findings
 from .node_terms import findings as node_term_findings
@@ -90,7 +91,12 @@ RULE_CHECKS: tuple[Check, ...] = (
 )
 """Checks of the terms that rules write."""
 
-ALL_CHECKS: tuple[Check, ...] = (*RULE_CHECKS, workload_findings, count_findings)
+ALL_CHECKS: tuple[Check, ...] = (
+    *RULE_CHECKS,
+    label_findings,
+    workload_findings,
+    count_findings,
+)
 """The registry: a new check is a function from LintInput to findings, and an entry here."""
 
 RequestCheck = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], tuple[Finding, ...]]

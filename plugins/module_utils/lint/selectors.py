@@ -9,9 +9,11 @@ import typing as t
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, Severity
-from ..model.objects import PodTerm, Selector, SpreadConstraint
+from ..model.objects import Labels, PodTerm, Selector, SpreadConstraint
 from ..model.placement_manifests import selector_from_json
+from ..model.rendering import label_text, listed
 from ..scheduler.labels import matches
+from .label_places import LabelPlaces
 from .lint_input import LintedWorkload, LintInput
 from .node_terms import contradiction
 
@@ -20,18 +22,20 @@ _AFFINITIES = (TermKind.AFFINITY, TermKind.PREFERRED_AFFINITY)
 
 
 def findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    places = LabelPlaces(lint_input)
     for subject in lint_input.subjects:
         yield from _own_selector(subject)
         for term in subject.terms:
             if isinstance(term.source, (PodTerm, SpreadConstraint)):
-                yield from _of_term(lint_input, subject, term, term.source.selector)
+                yield from _of_term(lint_input, subject, term, places)
             if isinstance(term.source, PodTerm):
                 yield from _namespaces(lint_input, subject, term, term.source)
 
 
 def _of_term(
-    lint_input: LintInput, subject: LintedWorkload, term: Term, selector: Selector | None
+    lint_input: LintInput, subject: LintedWorkload, term: Term, places: LabelPlaces
 ) -> t.Iterator[Finding]:
+    selector: Selector | None = term.source.selector
     if selector is None:
         yield _nothing(
             lint_input, subject, term, "has no labelSelector, which selects no pod", "error"
@@ -44,28 +48,45 @@ def _of_term(
         yield _everything(lint_input, subject, term)
     elif term.kind in _SPREADS:
         if not lint_input.selects_itself(subject, term):
-            yield _counts_others(subject, term, selector)
+            yield _counts_others(subject, term, selector, places.sentence(subject, term, own=True))
     elif lint_input.selects_any_pod(subject, term) is False:
         severity: Severity = "error" if term.kind is TermKind.AFFINITY else "warning"
         problem = f"selects {wording.pods_of(term.source)}, and there is no such pod"
-        yield _nothing(lint_input, subject, term, problem, severity)
-    elif _nearly_itself(lint_input, subject, term, selector):
-        yield _near_miss(subject, term, selector)
+        where = places.sentence(subject, term)
+        yield _nothing(lint_input, subject, term, problem, severity, where)
+    elif lint_input.pods is None and lint_input.selected(subject, term, ()) == ():
+        if where := places.sentence(subject, term):
+            problem = f"selects {wording.pods_of(term.source)}, and no template has such labels"
+            yield _nothing(lint_input, subject, term, problem, "warning", where)
+        elif _nearly_itself(subject, term, selector):
+            yield _near_miss(subject, term, selector)
 
 
 def _nothing(
-    lint_input: LintInput, subject: LintedWorkload, term: Term, problem: str, severity: Severity
+    lint_input: LintInput,
+    subject: LintedWorkload,
+    term: Term,
+    problem: str,
+    severity: Severity,
+    where: str = "",
 ) -> Finding:
+    """`where` says where the labels stand that the pods lack."""
     harm = "has no effect"
     if term.kind is TermKind.AFFINITY:
         harm = "leaves every pod of it Pending"
+    why = f"The {term.kind} term over {lint_input.over(term)} {problem}, so it {harm}"
     return subject.finding(
         term,
         "selector_matches_nothing",
         "warning" if term.preferred else severity,
-        f"The {term.kind} term over {lint_input.over(term)} {problem}, so it {harm}.",
-        "Give it a labelSelector that the labels of the pods' template satisfy.",
+        f"{why}: {where}." if where else f"{why}.",
+        _PUT_INTO_TEMPLATE
+        if where
+        else "Give it a labelSelector that the labels of the pods' template satisfy.",
     )
+
+
+_PUT_INTO_TEMPLATE = "Put the label into the template, or select by a label that the template has."
 
 
 def _everything(lint_input: LintInput, subject: LintedWorkload, term: Term) -> Finding:
@@ -83,14 +104,15 @@ def _everything(lint_input: LintInput, subject: LintedWorkload, term: Term) -> F
     )
 
 
-def _counts_others(subject: LintedWorkload, term: Term, selector: Selector) -> Finding:
+def _counts_others(subject: LintedWorkload, term: Term, selector: Selector, where: str) -> Finding:
+    placed = "so its pods are placed by the counts of other pods"
     return subject.finding(
         term,
         "template_and_selector_disagree",
         "warning",
         f"The {term.kind} constraint counts {wording.selector(selector)}, which its own template"
-        " does not match, so its pods are placed by the counts of other pods.",
-        "Put the label into the template, or select by a label that the template has.",
+        f" does not match ({where or _labels_of(subject, selector)}), {placed}.",
+        _PUT_INTO_TEMPLATE,
     )
 
 
@@ -100,21 +122,28 @@ def _near_miss(subject: LintedWorkload, term: Term, selector: Selector) -> Findi
         "template_and_selector_disagree",
         "warning",
         f"The {term.kind} term selects {wording.selector(selector)}. Its own template has the"
-        " same keys with other values, and no other template matches.",
+        f" same keys with other values ({_labels_of(subject, selector)}), and no other template matches.",
         "If the workload's own pods are meant, make the values equal.",
     )
 
 
-def _nearly_itself(
-    lint_input: LintInput, subject: LintedWorkload, term: Term, selector: Selector
-) -> bool:
-    """Whether no workload is selected and only the values differ from the subject's own labels."""
+def _labels_of(subject: LintedWorkload, selector: Selector) -> str:
+    return _labels_text(subject.declared.labels, selector)
+
+
+def _labels_text(labels: Labels, selector: Selector | None) -> str:
+    """The labels of a template that a selector is about, or all of them if it has none of these."""
+    asked = {part.key for part in selector.requirements} if selector is not None else set()
+    chosen = {key: value for key, value in labels.items() if key in asked} or labels
+    texts = [label_text(key, str(value)) for key, value in chosen.items()]
+    return f"it has {listed(texts)}" if texts else "it has no labels"
+
+
+def _nearly_itself(subject: LintedWorkload, term: Term, selector: Selector) -> bool:
+    """Whether only the values differ from the subject's own labels, of a term that selects no workload."""
     own = subject.declared.labels
-    return (
-        term.kind is not TermKind.AFFINITY
-        and lint_input.pods is None
-        and lint_input.selected(subject, term, ()) == ()
-        and all(part.operator == "In" and part.key in own for part in selector.requirements)
+    return term.kind is not TermKind.AFFINITY and all(
+        part.operator == "In" and part.key in own for part in selector.requirements
     )
 
 
@@ -135,7 +164,7 @@ def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:
                 "template_and_selector_disagree",
                 "error",
                 "`selector` does not match template `labels`: it selects"
-                f" {wording.selector(selector)}.",
+                f" {wording.selector(selector)}, and the template: {_labels_text(labels, selector)}.",
                 "Make the labels of the template satisfy the selector.",
             )
 

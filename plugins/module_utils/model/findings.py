@@ -158,6 +158,7 @@ OF_RULES = (
     "selector_matches_others",
     "single_workload",
 )
+OF_RUNNING_PODS = ("label_on_pod_only",)
 ONLY_ON_A_CLUSTER = (
     "check_skipped",
     "no_matching_workloads",
@@ -166,7 +167,9 @@ ONLY_ON_A_CLUSTER = (
     "starts_workload_rollout",
     "unknown_rule",
 )
-FINDING_NAMES = frozenset((*OF_TERMS, *OF_NODE_LABELS, *OF_RULES, *ONLY_ON_A_CLUSTER))
+FINDING_NAMES = frozenset(
+    (*OF_TERMS, *OF_NODE_LABELS, *OF_RULES, *OF_RUNNING_PODS, *ONLY_ON_A_CLUSTER)
+)
 
 FORECAST_RESULT: t.Mapping[str, type] = {
     "forecast": str,

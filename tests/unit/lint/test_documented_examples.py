@@ -14,6 +14,7 @@ import yaml
 from ansible_collections.virt.placement.plugins.module_utils.flows.lint import run
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     FINDING_NAMES,
+    OF_RUNNING_PODS,
     ONLY_ON_A_CLUSTER,
 )
 from tests.unit.lint.documented import DOCUMENTED
@@ -85,7 +86,12 @@ def test_each_finding_is_documented() -> None:
 def test_examples_without_yaml_need_a_cluster() -> None:
     without_yaml = {name for name, entry in DOCUMENTED.items() if entry.on_cluster}
 
-    assert without_yaml == {*ONLY_ON_A_CLUSTER, *NEEDS_ANNOTATION, *NEEDS_RUNNING_VM}
+    assert without_yaml == {
+        *OF_RUNNING_PODS,
+        *ONLY_ON_A_CLUSTER,
+        *NEEDS_ANNOTATION,
+        *NEEDS_RUNNING_VM,
+    }
 
 
 @pytest.mark.parametrize("name", LINTED)

@@ -27,7 +27,7 @@ def node(name: str, labels: JSON, *taints: str) -> JSON:
 
 
 def workload(
-    kind: str, name: str, replicas: int, labels: JSON, spec: JSON, **metadata: JSON
+    kind: str, name: str, replicas: int, pod_labels: JSON, spec: JSON, **metadata: JSON
 ) -> JSON:
     return {
         "apiVersion": "apps/v1",
@@ -35,8 +35,8 @@ def workload(
         "metadata": {"name": name, **metadata},
         "spec": {
             "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
+            "selector": {"matchLabels": pod_labels},
+            "template": {"metadata": {"labels": pod_labels}, "spec": spec},
         },
     }
 
@@ -45,6 +45,66 @@ def by_name(manifests: t.Iterable[JSON]) -> dict[str, Finding]:
     found = lint_manifests(manifests)
     assert len({finding.name for finding in found}) == len(found), found
     return {finding.name: finding for finding in found}
+
+
+EDGE_LABELS = {"app.kubernetes.io/name": "edge", "app.kubernetes.io/instance": "edge-prod"}
+
+
+def case_10(operator: str = "podAntiAffinity") -> JSON:
+    selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["edge"]}]}
+    term = {"topologyKey": HOST, "labelSelector": selector}
+    spec = {"affinity": {operator: {REQUIRED: [term]}}, "containers": []}
+    return workload("Deployment", "edge", 3, EDGE_LABELS, spec, labels={"app": "edge"})
+
+
+def test_field_10_anti_affinity_selects_by_a_label_of_the_object() -> None:
+    found = by_name([case_10()])
+
+    assert set(found) == {"selector_matches_nothing"}
+    finding = found["selector_matches_nothing"]
+    assert finding.severity == "warning"
+    assert finding.why == (
+        "The pod anti-affinity term over node selects app In (edge), and no template has such labels, so it has no"
+        " effect: app=edge is a label of Deployment default/edge (metadata.labels) and not of its pods"
+        " (spec.template.metadata.labels)."
+    )
+    assert finding.advice == (
+        "Put the label into the template, or select by a label that the template has."
+    )
+
+
+def test_field_10_affinity_to_a_label_of_another_object() -> None:
+    follower = case_10("podAffinity")
+    follower["metadata"] = {"name": "log"}
+
+    found = by_name([follower])
+    assert "selector_matches_nothing" not in found, "its pods may stand in other files"
+    edge = case_10()
+    edge["spec"]["template"]["spec"] = {"containers": []}
+    found = by_name([follower, edge])
+    assert "app=edge is a label of Deployment default/edge" in found["selector_matches_nothing"].why
+
+
+def test_field_10_label_that_some_template_has_selects_pods() -> None:
+    other = workload("Deployment", "other", 1, {"app": "edge"}, {"containers": []})
+
+    assert by_name([case_10(), other]) == {}
+
+
+def test_field_10_spread_counts_a_label_of_the_object() -> None:
+    edge = case_10()
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
+    edge["spec"]["template"]["spec"] = {
+        "topologySpreadConstraints": [{**spread, "labelSelector": {"matchLabels": {"app": "edge"}}}]
+    }
+
+    finding = by_name([edge])["template_and_selector_disagree"]
+    assert "app=edge is a label of Deployment default/edge (metadata.labels)" in finding.why
+    del edge["metadata"]["labels"]
+    finding = by_name([edge])["template_and_selector_disagree"]
+    assert (
+        "(it has app.kubernetes.io/name=edge, app.kubernetes.io/instance=edge-prod)" in finding.why
+    )
 
 
 def case_12(asked: JSON) -> list[JSON]:

@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
     FINDING_NAMES,
     OF_NODE_LABELS,
     OF_RULES,
+    OF_RUNNING_PODS,
     OF_TERMS,
     ONLY_ON_A_CLUSTER,
 )
@@ -64,7 +65,7 @@ def _name_in(call: ast.Call) -> ast.expr | None:
 
 
 def test_lint_emits_every_finding_about_terms() -> None:
-    assert emitted(*LINT) == set(OF_TERMS)
+    assert emitted(*LINT) == {*OF_TERMS, *OF_RUNNING_PODS}
 
 
 def test_topology_emits_every_finding_about_node_labels() -> None:
@@ -91,7 +92,7 @@ def test_other_packages_emit_only_documented_findings() -> None:
         ("Terms", OF_TERMS),
         ("Node labels", OF_NODE_LABELS),
         ("Rules in templates", OF_RULES),
-        ("Only on a cluster", ONLY_ON_A_CLUSTER),
+        ("Only on a cluster", (*OF_RUNNING_PODS, *ONLY_ON_A_CLUSTER)),
     ],
 )
 def test_each_is_documented_in_its_section(section: str, names: tuple[str, ...]) -> None:
@@ -101,7 +102,8 @@ def test_each_is_documented_in_its_section(section: str, names: tuple[str, ...])
 
 
 @pytest.mark.parametrize(
-    ("module", "names"), [("placement_info", OF_TERMS), ("topology_info", OF_NODE_LABELS)]
+    ("module", "names"),
+    [("placement_info", (*OF_TERMS, *OF_RUNNING_PODS)), ("topology_info", OF_NODE_LABELS)],
 )
 def test_the_module_names_each_of_them(module: str, names: tuple[str, ...]) -> None:
     text = (CHECKOUT / "plugins" / "modules" / f"{module}.py").read_text()

@@ -18,12 +18,19 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import Ownership
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan, plan_rules
-from tests.unit.compliance.cluster import ZONE, anti_affinity, apart, expression, node_affinity
+from tests.unit.compliance.cluster import (
+    ZONE,
+    anti_affinity,
+    apart,
+    expression,
+    node_affinity,
+    spread,
+)
 from tests.unit.lint import rule_examples
 from tests.unit.lint.documented import DOCUMENTED
 from tests.unit.lint.examples import MIN_DOMAINS, OLD
 from tests.unit.lint.rule_examples import APART, ON_A, WEB, Asked, asked, beside, three
-from tests.unit.rules.builders import deployment, snapshot, vm, vmirs
+from tests.unit.rules.builders import NODES, deployment, node, snapshot, vm, vmirs
 from tests.unit.rules.builders import request as request_of
 
 JSON = t.Any
@@ -47,6 +54,14 @@ def own_pods() -> Asked:
     alone = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     web = deployment("web", replicas=3, labels={"app": "web"})
     return asked(snapshot(web), with_terms(anti_affinity(alone), WEB), workload_rollout="allow")
+
+
+def beside_control_plane() -> Asked:
+    """More than one in a zone, and a zone whose node takes none."""
+    nodes = (*NODES, node("boss", "z", taint=True))
+    web = deployment("web", replicas=6, labels={"app": "web"})
+    terms = with_terms(spread(app="web"), WEB)
+    return asked(snapshot(web, nodes=nodes), terms, workload_rollout="allow")
 
 
 def clone() -> Asked:
@@ -79,6 +94,7 @@ OF_TEMPLATES: dict[str, Asked] = {
     ),
     "unsatisfiable": asked(three(), IN_A, {**IN_A, "run_on": {"zone": "b"}}),
     "rollout_deadlock": own_pods(),
+    "spread_counts_unusable_domain": beside_control_plane(),
     "selector_matches_everything": asked(
         three(), with_terms(anti_affinity({"topologyKey": ZONE, "labelSelector": {}}))
     ),
