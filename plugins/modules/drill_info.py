@@ -353,6 +353,10 @@ cluster:
         - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
           after options that were refused.
       type: str
+    untested:
+      description: Which releases of the server are newer than those that the collection is tested with.
+      returned: with C(-v), if there are such
+      type: str
     bytes_read:
       description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
       returned: with C(-vvv)

@@ -189,6 +189,10 @@ cluster:
         - UID of the namespace C(kube-system), which is the same for the life of a cluster.
         - Null if the server was not asked, did not answer, or does not let this identity read that namespace.
       type: str
+    untested:
+      description: Which releases of the server are newer than those that the collection is tested with.
+      returned: with C(-v), if there are such
+      type: str
     bytes_read:
       description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
       returned: with C(-vvv)

@@ -14,6 +14,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.cluster import identity
 from ansible_collections.virt.placement.plugins.modules import (
     drill_info,
     forecast_info,
@@ -207,6 +208,35 @@ def test_with_the_right_to_read_the_one_to_write_is_named(
     assert case.writes is not None
     assert all(word in message for word in case.writes)
     assert "grant this identity" in message
+
+
+BY_RELEASE = of(*(name for name in CASES if name not in ("node_labels", "topology_info")))
+"""What depends on the releases of the server: all but labels of nodes."""
+
+
+@BY_RELEASE
+def test_a_server_that_is_too_old_is_refused_and_nothing_is_written(
+    shop: Sandbox, ask: Ask, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "_release", lambda _version: (1, 30))
+
+    message = refused(ask(case, kubeconfig=str(shop.kubeconfig(case.runs_as))))
+
+    assert f"Kubernetes 1.30 of {shop.url} is too old: 1.31 or newer is needed" in message
+
+
+@of("placement_info")
+def test_a_server_that_is_newer_than_the_tested_gets_one_line_with_v(
+    shop: Sandbox, ask: Ask, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "_release", lambda _version: (1, 99))
+    access = {"kubeconfig": str(shop.kubeconfig(case.runs_as))}
+
+    assert "untested" not in ask(case, **access)["cluster"]
+    verbose = ask(case, **access, _ansible_verbosity=1)
+
+    assert verbose["cluster"]["untested"].startswith("Kubernetes 1.99 is newer than 1.36")
+    assert not verbose.get("warnings")
 
 
 @EVERY

@@ -8,10 +8,12 @@ Each pair of releases has its own folder; what two pairs share is built once.
 from __future__ import annotations
 
 import shutil
+import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.cluster import identity
 from sandbox import binaries, releases
 from sandbox.releases import RELEASES
 
@@ -161,3 +163,16 @@ def test_an_unknown_release_names_the_known(
     assert "no RELEASE 1.30+1.2; known are 1.36+1.8" in capsys.readouterr().err
     monkeypatch.setenv(releases.VARIABLE, "")
     assert releases.chosen() is releases.DEFAULT
+
+
+def test_the_collection_refuses_what_is_older_than_every_pair() -> None:
+    def of(releases: t.Iterable[str]) -> list[tuple[int, ...]]:
+        return sorted(tuple(int(part) for part in text.split(".")[:2]) for text in releases)
+
+    kubernetes = of(release.kubernetes for release in RELEASES.values())
+    kubevirt = of(release.kubevirt for release in RELEASES.values())
+    assert (kubernetes[0], kubernetes[-1]) == (
+        identity.OLDEST_KUBERNETES,
+        identity.NEWEST_KUBERNETES,
+    )
+    assert (kubevirt[0], kubevirt[-1]) == (identity.OLDEST_KUBEVIRT, identity.NEWEST_KUBEVIRT)

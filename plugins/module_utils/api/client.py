@@ -146,6 +146,8 @@ class ApiClient:
         self.deadline = deadline
         self.policy = policy or RetryPolicy()
         self.counts = Counts()
+        self.remarks: list[str] = []
+        """What a reader with -v may want to know about the server."""
         self._has_answered = False
 
     @property
@@ -162,6 +164,7 @@ class ApiClient:
         """The same server and counters, bounded by another deadline."""
         client = ApiClient(self.transport, deadline, self.policy)
         client.counts = self.counts
+        client.remarks = self.remarks
         client._has_answered = self._has_answered
         return client
 

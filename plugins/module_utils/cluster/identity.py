@@ -10,9 +10,13 @@ import typing as t
 from ..api.client import METADATA, ApiClient
 from ..api.errors import ApiError, ApiRequest, BadAnswer, Forbidden, NotFound
 from ..api.lists import list_all
+from ..kubevirt.labels import release
+from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1
 from ..model.snapshot import Platform, Unreadable
+
+Minor = tuple[int, int]
 
 IDENTITY_PATH = "/api/v1/namespaces/kube-system"
 """Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
@@ -31,10 +35,17 @@ KUBEVIRT_PATH = f"/apis/{KUBEVIRT_V1}/kubevirts"
 """KubeVirt refuses a second object, in any namespace (pkg/virt-operator/webhooks, kubevirt-create-admitter.go)."""
 
 
+OLDEST_KUBERNETES, NEWEST_KUBERNETES = (1, 31), (1, 36)
+OLDEST_KUBEVIRT, NEWEST_KUBEVIRT = (1, 4), (1, 8)
+"""The releases between which the collection is tested: docs/compatibility.md. mismatchLabelKeys of pod
+affinity, which rules for VMs need, is on by default from Kubernetes 1.31."""
+
+
 def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]:
     """The platform, and the objects about it that are forbidden: their fields have KubeVirt's defaults.
 
-    `kubevirt` is None where KubeVirt is not installed, and "" where its version is not known.
+    `kubevirt` is None where KubeVirt is not installed, and "" where its version is not known. Raises
+    InvalidInput for a server that is too old. A server that is newer than the tested ones gets a remark.
     """
     gaps: list[Unreadable] = []
 
@@ -53,7 +64,46 @@ def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]
         installed = ()
     fields = _kubevirt_fields(installed[0]) if installed else {}
     platform = Platform(uid=uid, api=api.host, kubernetes=_release(version), **fields)
+    if faults := too_old(platform):
+        raise InvalidInput(faults)
+    if (newer := newer_than_tested(platform)) and newer not in api.remarks:
+        api.remarks.append(newer)
     return platform, tuple(gaps)
+
+
+def too_old(platform: Platform) -> tuple[InputError, ...]:
+    """Why this server is refused; empty if it is not, or if its releases are not known."""
+    return tuple(
+        InputError(
+            "cluster",
+            f"{name} {_text(seen)} of {platform.api} is too old: {_text(oldest)} or newer is needed."
+            f" Nothing was written. Upgrade {name}; docs/compatibility.md has the releases that are supported",
+        )
+        for name, seen, oldest, _newest in _releases(platform)
+        if (0, 0) < seen < oldest
+    )
+
+
+def newer_than_tested(platform: Platform) -> str:
+    """One line about the releases of this server that are newer than the tested ones; empty if none is."""
+    newer = [
+        f"{name} {_text(seen)} is newer than {_text(newest)}, the newest that is tested"
+        for name, seen, _oldest, newest in _releases(platform)
+        if seen > newest
+    ]
+    return "; ".join(newer)
+
+
+def _releases(platform: Platform) -> tuple[tuple[str, Minor, Minor, Minor], ...]:
+    """Name, release of the server, oldest and newest release that are tested."""
+    return (
+        ("Kubernetes", platform.kubernetes, OLDEST_KUBERNETES, NEWEST_KUBERNETES),
+        ("KubeVirt", release(platform.kubevirt), OLDEST_KUBEVIRT, NEWEST_KUBEVIRT),
+    )
+
+
+def _text(minor: Minor) -> str:
+    return "{}.{}".format(*minor)
 
 
 def unreadable(error: ApiError) -> Unreadable:

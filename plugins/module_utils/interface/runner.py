@@ -126,7 +126,7 @@ def run_task(module: AnsibleModule, run: Run) -> None:
     except (ApiError, NoConfiguration, ComputingTimeout) as error:
         _end(module, api, cluster, [error], [error])
     _hide_tokens(module, api)
-    _count_bytes(module, api, cluster)
+    _add_details(module, api, cluster)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
 
 
@@ -134,7 +134,9 @@ VERBOSE = 3
 """Of -vvv, from which the result has the number of bytes that were read."""
 
 
-def _count_bytes(module: AnsibleModule, api: ApiClient, cluster: Result) -> None:
+def _add_details(module: AnsibleModule, api: ApiClient, cluster: Result) -> None:
+    if module._verbosity and api.remarks:
+        cluster["untested"] = "; ".join(api.remarks)
     if module._verbosity >= VERBOSE:
         cluster["bytes_read"] = api.counts.bytes_read
 
@@ -230,7 +232,7 @@ def _end(
     if not cluster["uid"] and _has_answered(api, causes):
         cluster["uid"] = _uid_in_passing(api)
     _hide_tokens(module, api)
-    _count_bytes(module, api, cluster)
+    _add_details(module, api, cluster)
     module.fail_json(**{"changed": False, **result, **_failure(errors), "cluster": cluster})
 
 

@@ -15,6 +15,7 @@ import typing as t
 import zoneinfo
 from dataclasses import dataclass
 
+from ..kubevirt.labels import release
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader
 from ..model.json_pointer import JSON
@@ -212,10 +213,17 @@ def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:
     return tuple(dict.fromkeys(selector.namespace for selector in options.workloads))
 
 
+PINNED_SINCE = (1, 6)
+"""First KubeVirt whose migrations have spec.addedNodeSelector (staging/src/kubevirt.io/api/core/v1/types.go)."""
+
+
 def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
     """Raises InvalidInput for namespaces and workloads that do not exist, and where something that
     is needed could not be read: with an incomplete view nothing may move."""
     faults = _unreadable([gap for gap in snapshot.unreadable if gap.resource != POOL.plural])
+    if options.pin_target_zone and (0, 0) < release(snapshot.platform.kubevirt) < PINNED_SINCE:
+        seen = f"this cluster has {snapshot.platform.kubevirt}: leave the option out"
+        faults.append(InputError("pin_target_zone", f"needs KubeVirt 1.6, and {seen}"))
     lookup = WorkloadLookup(ClusterView(snapshot), faults)
     for namespace in namespaces_of(options) if not faults else ():
         lookup.check_namespace(namespace, "namespaces")

@@ -18,6 +18,8 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import (
     _kubevirt_fields,
     _release,
+    newer_than_tested,
+    too_old,
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
     _claim_terms,
@@ -73,6 +75,46 @@ def _owner(kind: str, name: str, controller: bool) -> JSON:
 )
 def test_releases(version: JSON, release: tuple[int, int]) -> None:
     assert _release(version) == release
+
+
+OLD = Platform(api="https://api.example.com:6443", kubernetes=(1, 30), kubevirt="v1.3.1")
+
+
+def test_server_that_is_too_old_is_refused_with_its_releases_and_what_is_needed() -> None:
+    kubernetes, kubevirt = [str(fault) for fault in too_old(OLD)]
+    assert kubernetes == (
+        "cluster: Kubernetes 1.30 of https://api.example.com:6443 is too old: 1.31 or newer is needed."
+        " Nothing was written. Upgrade Kubernetes; docs/compatibility.md has the releases that are supported"
+    )
+    assert "KubeVirt 1.3 of https://api.example.com:6443 is too old: 1.4 or newer" in kubevirt
+    assert not newer_than_tested(OLD)
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "kubevirt"),
+    [
+        ((1, 31), "v1.4.0"),
+        ((1, 36), "v1.8.4"),
+        ((1, 32), "1.4.0-150600.5.15.1"),  # as Harvester names it
+        ((1, 31), None),  # not installed
+        ((0, 0), ""),  # not readable
+        ((1, 31), "devel"),
+    ],
+)
+def test_server_that_is_supported_or_not_known_is_taken(
+    kubernetes: tuple[int, int], kubevirt: str | None
+) -> None:
+    platform = Platform(kubernetes=kubernetes, kubevirt=kubevirt)
+    assert not too_old(platform)
+    assert not newer_than_tested(platform)
+
+
+def test_newer_server_gets_one_line() -> None:
+    line = newer_than_tested(Platform(kubernetes=(1, 38), kubevirt="v1.9.0"))
+    assert line == (
+        "Kubernetes 1.38 is newer than 1.36, the newest that is tested;"
+        " KubeVirt 1.9 is newer than 1.8, the newest that is tested"
+    )
 
 
 def test_settings_of_kubevirt() -> None:

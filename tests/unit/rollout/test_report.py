@@ -271,6 +271,20 @@ def test_missing_workload_is_refused(options: dict[str, t.Any], message: str) ->
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("kubevirt", "refused"), [("v1.4.0", True), ("v1.6.0", False), ("", False)]
+)
+def test_pin_target_zone_is_refused_before_kubevirt_1_6(kubevirt: str, refused: bool) -> None:
+    """The API server of KubeVirt 1.4.0 answers 400 to a migration with addedNodeSelector."""
+    older = replace(SNAPSHOT, platform=Platform(kubevirt=kubevirt))
+    options = parameters(namespaces=["shop"], pin_target_zone=True)
+    if not refused:
+        assert wanted(options, older).namespaces
+        return
+    with pytest.raises(InvalidInput, match=r"pin_target_zone: needs KubeVirt 1\.6, .*v1\.4\.0"):
+        wanted(options, older)
+
+
 def test_a_run_that_cannot_read_everything_moves_nothing() -> None:
     gap = Unreadable("pods", "", "list", "grant it")
     blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,))
