@@ -14,7 +14,8 @@ author:
 description:
   - Cordons nodes, moves all VMs and pods away from them, and puts the nodes back in service.
   - Migrates VMs live. A VM is never evicted, so an eviction strategy that would stop the VM has no effect.
-  - Evicts pods through the eviction API, and waits for PodDisruptionBudgets.
+  - Evicts pods through the eviction API, and waits for PodDisruptionBudgets. Restarts or stops a VM only if the
+    PodDisruptionBudgets of its pod allow that. A live migration needs none.
   - Refuses a drain before it cordons, if a VM or pod could not leave. A task that continues an earlier drain is not
     refused because of such VMs and pods. It lists them at its end. Other findings still refuse it, for example if the
     control plane would lose its quorum.
@@ -100,6 +101,17 @@ options:
       - Names of findings that do not refuse the drain. docs/maintenance.md explains each finding.
       - If V(bare_pod), V(local_data_lost) or V(daemonset_missing) is allowed, such pods are evicted. With
         V(standalone_vmi), such VMIs are migrated. With V(pending_changes), such VMs may be restarted.
+    type: list
+    elements: str
+    default: []
+  delegated_budgets:
+    description:
+      - PodDisruptionBudgets that an operator lifts by itself once the node is cordoned, or whose pods it then moves.
+        They do not refuse the drain. The drain cordons, evicts, and waits until the budget allows it. All other
+        budgets refuse the drain as before.
+      - An entry is the API group of the operator, which owns the budget or the pod, such as V(longhorn.io). Or it is a
+        label selector of pods or of budgets, such as V(app=store,tier=db).
+      - KubeVirt, CloudNativePG, Rook and Longhorn are known without it.
     type: list
     elements: str
     default: []
@@ -503,6 +515,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "assume_in_service": {"type": "list", "elements": "str", "default": []},
     "window": {"type": "dict", "options": WINDOW},
     "allow_findings": {"type": "list", "elements": "str", "default": []},
+    "delegated_budgets": {"type": "list", "elements": "str", "default": []},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
     "step_state": {"type": "dict", "default": {}},

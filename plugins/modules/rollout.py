@@ -16,8 +16,9 @@ description:
   - Migrates VMs live unless O(allow) lets it restart VMs or recreate instances.
   - Starts moves in an order in which each instance finds a node. Reads the cluster again after each move, and plans
     the remaining moves again.
-  - Evicts pods through the eviction API, so PodDisruptionBudgets are respected. Does not use nodes that would need
-    preemption.
+  - Restarts or recreates an instance only if the PodDisruptionBudgets of its pod allow that now, and waits for them.
+    An instance whose budget never allows it is skipped. A live migration needs no budget.
+  - Does not use nodes that would need preemption.
   - Skips the instances of workloads with the label C(placement.virt/do-not-move), and instances on a node that is not
     ready.
   - Never starts or stops a VM. A halted VM stays halted, and a VM with run strategy C(Once) is not restarted.

@@ -20,10 +20,12 @@ from ..api.errors import Forbidden, NotFound, UnservedVersion
 from ..api.lists import Listing, list_converted
 from ..kubevirt.instances import claim_name, launcher_pods
 from ..model import kinds
+from ..model.budget import BUDGETS
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, VMIS
 from ..model.manifests import (
+    budget_from_manifest,
     controller_of,
     migration_from_manifest,
     namespace_from_manifest,
@@ -50,6 +52,7 @@ _METADATA_ONLY = "replicasets"
 """The list of which only metadata is read: only the owners of its objects are needed."""
 _VOLUMES = "/api/v1/persistentvolumes"
 _QUOTAS = "/api/v1/{}resourcequotas"
+_BUDGETS = f"/apis/policy/v1/{{}}{BUDGETS}"
 
 
 Pods = t.Literal["", "metadata", "unfinished", "all"]
@@ -76,6 +79,7 @@ class ReadScope:
     migrations: t.Literal["", "moving", "all"] = "all"
     volumes: t.Literal["", "claimed", "all"] = "all"
     quotas: bool = False
+    budgets: bool = False
 
 
 NODES_ONLY = ReadScope((), (), pods="", instances=False, migrations="", volumes="")
@@ -156,6 +160,7 @@ _FIELDS = {
     "migrations": "migrations",
     "volumes": "claim_terms",
     "quotas": "quotas",
+    "budgets": "budgets",
 }
 """Which field of a Snapshot has the list that `_with_lists` adds."""
 
@@ -342,6 +347,8 @@ def list_queries(scope: ReadScope) -> list[ListQuery]:
         paths["volumes"] = [_VOLUMES]
     if scope.quotas:
         paths["quotas"] = _in_namespaces(_QUOTAS, scope.namespaces)
+    if scope.budgets:
+        paths["budgets"] = _in_namespaces(_BUDGETS, scope.namespaces)
     return queries + [
         ListQuery(what, path, what == _METADATA_ONLY)
         for what, paths_of_list in paths.items()
@@ -396,6 +403,7 @@ def snapshot_of(
         controllers=dict(values(_METADATA_ONLY)),
         claim_terms=dict(values("volumes")),
         quotas=values("quotas"),
+        budgets=values("budgets"),
         platform=platform,
         unreadable=(*gaps, *dict.fromkeys(filter(None, refused))),
     )
@@ -434,4 +442,5 @@ _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     _METADATA_ONLY: _controller,
     "volumes": _claim_terms,
     "quotas": quota_from_manifest,
+    "budgets": budget_from_manifest,
 }

@@ -63,7 +63,7 @@ PlanMark = t.Callable[[Node], "Write | None"]
 """The write of the mark that a node is to have."""
 
 _NOT_OURS = "was put in service, or taken by another run, during its maintenance"
-_EVERYTHING = ReadScope(pods="all", quotas=True)
+_EVERYTHING = ReadScope(pods="all", quotas=True, budgets=True)
 
 
 @dataclass(slots=True)
@@ -160,6 +160,7 @@ class DrainStep(RolloutStep):
             self.asked.allow_findings,
             draining and not outside_of_window(self.asked, self.nodes),
             why_no_restart=self.revisions.why_no_restart,
+            delegation=self.asked.delegation,
         )
         return self.view
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets, Delegation
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..kubevirt.moving import (
     RESTARTABLE,
@@ -40,6 +41,7 @@ from ..rollout.view import WhyNoRestart
 from ..view.view import ClusterView
 from .pods import (
     ALLOW_PENDING_CHANGES,
+    PDB_IMPOSSIBLE,
     PENDING_CHANGES,
     VM_POLICIES,
     VM_POLICY,
@@ -59,7 +61,8 @@ _NOT_COUNTED = InstanceSelection()
 @dataclass(frozen=True)
 class DrainView:
     """What leaves `nodes`. With `moving` False nothing does: the nodes are only cordoned. `allowed` are
-    names of findings. `why_no_restart` says what else a restart would apply."""
+    names of findings. `why_no_restart` says what else a restart would apply. `delegation`: which disruption budgets
+    are lifted once a node is cordoned."""
 
     snapshot: Snapshot
     nodes: frozenset[str]
@@ -69,6 +72,7 @@ class DrainView:
     selection: InstanceSelection = _NOT_COUNTED
     candidates: tuple[MovableInstance, ...] = ()
     why_no_restart: WhyNoRestart = lambda _movable, _platform: ""
+    delegation: Delegation = field(default_factory=Delegation.known)
 
     def is_about(self, _record: MoveRecord) -> bool:
         return True
@@ -83,6 +87,16 @@ class DrainView:
         pods = (pod for pod in self.snapshot.pods if pod.node_name in self.nodes)
         decisions = map(pod_filter.decide, pods)
         return tuple(x for x in decisions if x.action is not PodAction.LEAVE)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        return Budgets(self.snapshot, self.delegation)
+
+    @property
+    def ended(self) -> tuple[PodDecision, ...]:
+        """The pods that the drain ends: budgets stand against that, and not against a live migration."""
+        methods = ((decision, self._method(decision)[0]) for decision in self.decisions)
+        return tuple(decision for decision, method in methods if method in DISRUPTIVE)
 
     @cached_property
     def left(self) -> t.Mapping[str, int]:
@@ -119,6 +133,8 @@ class DrainView:
             method, why, temporary = self._method(decision)
             if method is not None and journal is not None:
                 why = _why_given_up(journal, instance.uid, method)
+            if method is not None and not why:
+                why = self._why_not_disrupted(decision, method)
             if method is None or why:
                 skipped.append(
                     SkippedInstance(
@@ -177,6 +193,15 @@ class DrainView:
         if decision.vmi is None:
             return Method.EVICT, "", False
         return self.method_of_vm(decision.vmi)
+
+    def _why_not_disrupted(self, decision: PodDecision, method: Method) -> str:
+        """Why disruption budgets never allow what ends a VM; empty where they may. A drain for which the finding is
+        allowed waits for the budget. For a pod the server answers."""
+        if decision.vmi is None or method not in DISRUPTIVE or PDB_IMPOSSIBLE in self.allowed:
+            return ""
+        answer = self.budgets.disruption(decision.pod)
+        never = answer.allowance in (Allowance.NEVER, Allowance.UNKNOWN)
+        return answer.why if never else ""
 
     def method_of_vm(self, vmi: Vmi) -> tuple[Method | None, str, bool]:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
@@ -248,7 +273,7 @@ class DrainView:
             _always_started(workload) if workload.ref in restarted else workload
             for workload in self.snapshot.workloads
         )
-        return replace(self.snapshot, vmis=tuple(vmis), workloads=workloads)
+        return replace(self.snapshot, vmis=tuple(vmis), workloads=workloads, budgets=())
 
     def _owner(self, vmi: Vmi) -> Ref:
         """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""

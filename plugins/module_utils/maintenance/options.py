@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import datetime
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ..kubevirt.disruption import DELEGATED_OWNERS, DELEGATED_POD_OWNERS, Delegation
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, by_likeness, nearest
 from ..model.json_pointer import JSON
-from ..model.objects import Node
+from ..model.objects import Node, Requirement, Selector
 from ..model.plan import Method
 from ..model.topology import Topology, UndeclaredKey
 from ..rollout.options import RolloutOptions, Window, parse_window, request_digest
+from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked
 from .preflight import PREFLIGHT_FINDINGS
 
@@ -45,6 +47,7 @@ class MaintenanceOptions:
     move_timeout: int
     topology: Topology
     assume_in_service: frozenset[str] = frozenset()
+    delegation: Delegation = field(default_factory=Delegation.known)
 
     @property
     def zone_key(self) -> str:
@@ -105,6 +108,7 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         for name in given["allow_findings"]
         if name not in PREFLIGHT_FINDINGS
     ]
+    delegation = _delegation(given["delegated_budgets"], errors)
     if errors:
         raise InvalidInput(errors)
     return MaintenanceOptions(
@@ -122,7 +126,29 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         move_timeout=given["move_timeout"],
         topology=topology,
         assume_in_service=frozenset(given["assume_in_service"]),
+        delegation=delegation,
     )
+
+
+def _delegation(given: t.Sequence[str], errors: list[InputError]) -> Delegation:
+    """An API group has a dot: that of an operator does, and of Kubernetes' own ones with workloads none does."""
+    groups, selectors = [], {}
+    for text in given:
+        pairs = [pair.strip().partition("=")[::2] for pair in text.split(",")]
+        if "=" not in text and "." in text and is_subdomain(text):
+            groups.append(text)
+        elif all(is_label_key(key) and value and is_label_value(value) for key, value in pairs):
+            selectors[text] = Selector(tuple(Requirement(key, "In", (x,)) for key, x in pairs))
+        else:
+            known = ", ".join(sorted({*DELEGATED_OWNERS, *DELEGATED_POD_OWNERS}))
+            errors.append(
+                InputError(
+                    "delegated_budgets",
+                    f"'{text}' is neither the API group of an operator, such as longhorn.io, nor a label"
+                    f" selector, such as app=store,tier=db; known without it: {known}",
+                )
+            )
+    return Delegation.known(groups, selectors)
 
 
 def _label(

@@ -6,8 +6,8 @@ The filters are those of kubectl drain (k8s.io/kubectl, pkg/drain/filters.go), w
 pod can have several reasons against its eviction, and all are reported. A pod that has finished stays.
 What is done with a pod of KubeVirt depends on its VMI (KubeVirt, webhooks pod-eviction-admitter).
 
-A PodDisruptionBudget stands in one of three classes: it never allows a disruption, it allows none now, or
-an operator keeps it at zero and moves its pods itself. Pure.
+A PodDisruptionBudget that stands against it never allows a disruption, allows none now, or is delegated: its
+operator lifts it once the node is cordoned. Pure.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ..forecast.eviction import CORDON
+from ..kubevirt.disruption import Allowance, Budgets, Disruption
 from ..kubevirt.instances import attaches_volume
 from ..model.findings import Finding, Severity
 from ..model.kinds import PREFIX, VMI
 from ..model.manifests import MIRROR
-from ..model.objects import Pod, Ref, Selector
+from ..model.objects import Pod, Ref
 from ..model.rendering import TextEnum, listed
 from ..model.snapshot import Vmi
-from ..scheduler.labels import matches
 from ..scheduler.node_state import tolerates
 
 BARE_POD = "bare_pod"
@@ -157,31 +157,6 @@ EVICTION_FAILS = "eviction_fails"
 OF_BUDGETS = (PDB_IMPOSSIBLE, PDB_BLOCKS, PDB_DELEGATED, EVICTION_FAILS)
 """Findings about budgets, and about evictions that the server refuses."""
 
-DELEGATED_OWNERS = ("kubevirt.io", "postgresql.cnpg.io", "ceph.rook.io")
-"""API groups of operators that keep budgets at zero on purpose and move the pod themselves once its node is
-cordoned: KubeVirt, CloudNativePG (switchover), Rook (docs/PodDisruptionBudgets)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DisruptionBudget:
-    """A PodDisruptionBudget with its status. `owner_group` is the API group of its controller, if any."""
-
-    ref: Ref
-    selector: Selector | None
-    allowed: int
-    healthy: int
-    desired: int
-    expected: int
-    owner_group: str = ""
-
-    @property
-    def never_allows(self) -> bool:
-        """Even when all pods are healthy."""
-        return self.desired >= self.expected > 0
-
-    def selects(self, pod: Pod) -> bool:
-        return pod.namespace == self.ref.namespace and matches(self.selector, pod.labels)
-
 
 @dataclass(frozen=True, slots=True)
 class EvictionAnswer:
@@ -192,38 +167,28 @@ class EvictionAnswer:
 
 
 def budget_findings(
-    decisions: t.Iterable[PodDecision],
-    budgets: t.Sequence[DisruptionBudget],
+    ended: t.Iterable[PodDecision],
+    budgets: Budgets,
     refusals: t.Mapping[str, EvictionAnswer] | None,
 ) -> t.Iterator[Finding]:
-    """About the pods that a drain would evict. `refusals` has those (by uid) for which the server refused a
-    dry run, None if it was not asked."""
-    concerned: dict[DisruptionBudget, list[Pod]] = defaultdict(list)
-    for decision in decisions:
-        pod = decision.pod
-        if decision.action is not PodAction.EVICT or pod.finished:
+    """About the pods that a drain would end: those that it evicts, and those of VMs that it restarts or stops.
+    `refusals` has the evictions (by uid) for which the server refused a dry run, None if it was not asked."""
+    concerned: dict[tuple[tuple[Ref, ...], str], list[tuple[PodDecision, Disruption]]]
+    concerned = defaultdict(list)
+    for decision in ended:
+        pod, evicted = decision.pod, decision.action is PodAction.EVICT
+        refusal = refusals.get(pod.uid) if refusals is not None and evicted else None
+        if refusals is not None and evicted and refusal is None:
             continue
-        refusal = refusals.get(pod.uid) if refusals is not None else None
-        if refusals is not None and refusal is None:
-            continue
-        selecting = [budget for budget in budgets if budget.selects(pod)]
-        if len(selecting) > 1:
-            names = listed([budget.ref.name for budget in selecting])
-            yield drain_finding(
-                PDB_IMPOSSIBLE,
-                "error",
-                f"{pod.ref} on node {pod.node_name} is selected by {len(selecting)}"
-                f" PodDisruptionBudgets ({names}), and the API server evicts no such pod.",
-                "Delete all of these PodDisruptionBudgets but one.",
-                pod.ref,
-                *(budget.ref for budget in selecting),
-            )
-        elif selecting and not selecting[0].allowed and (refusal is None or refusal.blocked):
-            concerned[selecting[0]].append(pod)
+        answer = budgets.disruption(pod)
+        of_budget = refusal is None or refusal.blocked or len(answer.budgets) > 1
+        if answer.budgets and of_budget:
+            each = pod.uid if len(answer.budgets) > 1 else ""
+            concerned[answer.refs, each].append((decision, answer))
         elif refusal is not None:
             yield _refused(pod, refusal)
-    for budget, pods in concerned.items():
-        yield _of_budget(budget, pods)
+    for pairs in concerned.values():
+        yield _of_budget([decision for decision, _answer in pairs], pairs[0][1])
 
 
 def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
@@ -234,24 +199,53 @@ def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
     return drain_finding(EVICTION_FAILS, "error", why, "Remove what refuses it.", pod.ref)
 
 
-def _of_budget(budget: DisruptionBudget, pods: t.Sequence[Pod]) -> Finding:
-    """About a budget that allows no disruption now."""
-    on = f"{budget.ref} for {listed([pod.name for pod in pods])}"
-    refs = (budget.ref, *(pod.ref for pod in pods))
-    seen = f"{budget.healthy} of {budget.expected} pods are healthy, {budget.desired} must be"
-    if budget.owner_group in DELEGATED_OWNERS:
-        why = (
-            f"{on} allows no disruption now, and its operator ({budget.owner_group}) moves the pods of"
-            " a cordoned node."
+def _of_budget(decisions: t.Sequence[PodDecision], answer: Disruption) -> Finding:
+    """About budgets that stand against the end of the same pods."""
+    names = [x.vmi.ref if x.vmi is not None else x.pod.ref for x in decisions]
+    refs = (*answer.refs, *names)
+    nodes = listed(sorted({x.pod.node_name for x in decisions}))
+    why = f"{listed(names)} on node {nodes}: {answer.why}."
+    if answer.operator:
+        why = f"{why[:-1]}. It is delegated ({answer.operator}): its operator lifts it once the node is cordoned."
+        advice = (
+            "The drain cordons, evicts and waits for that. Check that the operator runs, and do not delete the"
+            " budget."
         )
-        return drain_finding(PDB_DELEGATED, "info", why, "Check that the operator runs.", *refs)
-    if budget.never_allows:
-        advice = "Scale the workload up, or change minAvailable or maxUnavailable of the budget."
-        why = f"{on} never allows a disruption: {seen}."
+        return drain_finding(PDB_DELEGATED, "info", why, advice, *refs)
+    if answer.allowance is Allowance.NEVER:
+        advice = _ways_out(decisions[0], answer)
         return drain_finding(PDB_IMPOSSIBLE, "error", why, advice, *refs)
     advice = "The drain waits until it allows one; check the pods that are not healthy."
-    why = f"{on} allows no disruption now: {seen}."
     return drain_finding(PDB_BLOCKS, "warning", why, advice, *refs)
+
+
+_OF_KUBERNETES = ("", "apps", "batch", "kubevirt.io")
+"""API groups of controllers that lift no budget."""
+
+
+def _ways_out(decision: PodDecision, answer: Disruption) -> str:
+    """What to do about budgets that never allow the end of the pod. Never to take the protection of the last one."""
+    if len(answer.budgets) > 1:
+        return "Delete all of these PodDisruptionBudgets but one."
+    owner = decision.pod.owner
+    if owner is not None and owner.group not in _OF_KUBERNETES:
+        return (
+            f"Its controller is {owner.kind} {owner.name} of {owner.group}: if that operator lifts the budget by"
+            f" itself once the node is cordoned, add {owner.group} to delegated_budgets. Otherwise move"
+            " what the pod serves first."
+        )
+    budget = answer.budgets[0]
+    if budget.sync_error:
+        change = "set minAvailable of the budget to a number, which needs no count of replicas"
+    elif budget.expected > 1:
+        change = "scale the workload up, or change minAvailable or maxUnavailable of the budget"
+    else:
+        change = "scale the workload up, so that another pod serves meanwhile"
+    if decision.vmi is not None:
+        return (
+            f"Migrate it (vm_policy migrate), since a live migration needs no budget, or {change}."
+        )
+    return f"{change[0].upper()}{change[1:]}."
 
 
 def drain_finding(name: str, severity: Severity, why: str, advice: str, *objects: Ref) -> Finding:

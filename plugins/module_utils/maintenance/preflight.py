@@ -33,7 +33,6 @@ from .pods import (
     PENDING_CHANGES,
     VM_POLICIES,
     VM_POLICY,
-    DisruptionBudget,
     EvictionAnswer,
     PodAction,
     budget_findings,
@@ -117,7 +116,6 @@ class PreflightInput:
     view: DrainView
     reboot_expected: bool = False
     topology: Topology = field(default_factory=Topology.of)
-    budgets: tuple[DisruptionBudget, ...] = ()
     automation: tuple[Automation, ...] = ()
     kubevirt_update: str = ""
     evictions: t.Mapping[str, EvictionAnswer] | None = None
@@ -176,7 +174,7 @@ class _Checks:
     def findings(self) -> t.Iterator[Finding]:
         yield from self._pods()
         yield from self._vms()
-        yield from budget_findings(self.decisions, self.inputs.budgets, self.inputs.evictions)
+        yield from budget_findings(self.view.ended, self.view.budgets, self.inputs.evictions)
         yield from self._places()
         yield from self._nodes()
         yield from self._others()

@@ -27,19 +27,17 @@ from ..api.lists import list_all
 from ..cluster.identity import KUBEVIRT_PATH, unreadable
 from ..cluster.served_versions import ServedVersions
 from ..model.json_pointer import JSON
-from ..model.manifests import controller_of
 from ..model.objects import Labels, Node, Pod, Ref
 from ..model.placement_manifests import selector_from_json
 from ..model.snapshot import Snapshot, Unreadable
 from ..scheduler.labels import matches
 from .drain_plan import DrainView
 from .options import MaintenanceOptions
-from .pods import DisruptionBudget, EvictionAnswer, PodAction
+from .pods import EvictionAnswer, PodAction
 from .preflight import CONFIG_POOL_UPDATING, HEALTH_CHECK, Automation, PreflightInput
 
 Object = t.Mapping[str, JSON]
 
-BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
@@ -68,7 +66,6 @@ def read_preflight(
     reader = _Reader(api)
     of_nodes = tuple(node for node in view.snapshot.nodes if node.name in view.nodes)
     with ThreadPoolExecutor(_THREADS, "preflight") as pool:
-        budgets = pool.submit(reader.items, BUDGETS)
         health = pool.submit(reader.items, NODE_HEALTH_CHECKS)
         pools = pool.submit(reader.items, CONFIG_POOLS)
         kubevirts = pool.submit(reader.items, KUBEVIRT_PATH)
@@ -82,7 +79,6 @@ def read_preflight(
             view,
             reboot_expected=asked.reboot_expected,
             topology=asked.topology,
-            budgets=tuple(map(_budget, budgets.result())),
             automation=tuple(automation),
             kubevirt_update=_kubevirt_update(kubevirts.result()),
             job_pod=job_pod(),
@@ -300,25 +296,6 @@ def _kubevirt_update(items: t.Sequence[Object]) -> str:
         if phase and phase != "Deployed":
             return f"its phase is {phase}"
     return ""
-
-
-def _budget(item: Object) -> DisruptionBudget:
-    spec, status = item.get("spec") or {}, item.get("status") or {}
-    owner = controller_of(item["metadata"])
-    groups = [
-        str(x.get("apiVersion") or "").partition("/")[0]
-        for x in item["metadata"].get("ownerReferences") or ()
-        if owner is not None and x.get("uid") == owner.uid
-    ]
-    return DisruptionBudget(
-        _ref("PodDisruptionBudget", item),
-        selector_from_json(spec.get("selector")),
-        allowed=status.get("disruptionsAllowed") or 0,
-        healthy=status.get("currentHealthy") or 0,
-        desired=status.get("desiredHealthy") or 0,
-        expected=status.get("expectedPods") or 0,
-        owner_group=groups[0] if groups else "",
-    )
 
 
 def _ref(kind: str, item: Object) -> Ref:

@@ -13,6 +13,7 @@ import marshal
 import typing as t
 from hashlib import blake2b
 
+from .budget import BUDGET, DisruptionBudget
 from .json_pointer import JSON
 from .json_text import DEPTH_LIMIT, shallow
 from .kinds import KINDS, VMI
@@ -21,6 +22,7 @@ from .placement_manifests import (
     CREATED_BY,
     placement_from_spec,
     placement_of_owner,
+    selector_from_json,
 )
 from .quantity import Container, amounts, parse_quantity, pod_requests
 from .rendering import one_line
@@ -69,7 +71,8 @@ def controller_of(metadata: t.Mapping[str, JSON]) -> Owner | None:
             name, kind = owner["name"], owner["kind"]
             if not (is_object_name(name) and is_object_name(kind.lower())):
                 return None
-            return Owner(_texts[kind], _texts[name], _texts[owner.get("uid") or ""])
+            group = (owner.get("apiVersion") or "").rpartition("/")[0]
+            return Owner(_texts[kind], _texts[name], _texts[owner.get("uid") or ""], _texts[group])
     return None
 
 
@@ -432,3 +435,27 @@ def _shared(value: JSON, depth: int = 0) -> JSON:
         return inner
     met = _remembered(_shared_maps, hash((*inner, *map(id, inner.values()))), inner)
     return met if met == inner else inner
+
+
+def budget_from_manifest(manifest: t.Mapping[str, JSON]) -> DisruptionBudget:
+    metadata = manifest["metadata"]
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
+    failed = [
+        one_line(condition.get("message") or "no reason given")
+        for condition in status.get("conditions") or ()
+        if (condition.get("type"), condition.get("reason")) == ("DisruptionAllowed", "SyncFailed")
+        and condition.get("status") == "False"
+    ]
+    return DisruptionBudget(
+        reference(BUDGET, metadata),
+        selector_from_json(spec.get("selector")),
+        allowed=status.get("disruptionsAllowed") or 0,
+        healthy=status.get("currentHealthy") or 0,
+        desired=status.get("desiredHealthy") or 0,
+        expected=status.get("expectedPods") or 0,
+        owner=controller_of(metadata),
+        labels=_labels(metadata),
+        observed=(status.get("observedGeneration") or 0) >= (metadata.get("generation") or 0),
+        sync_error=failed[0] if failed else "",
+        always_allows_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
+    )

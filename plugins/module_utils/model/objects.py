@@ -42,11 +42,12 @@ class Ref(t.NamedTuple):
 
 
 class Owner(t.NamedTuple):
-    """A controller owner reference."""
+    """A controller owner reference. `group` is its API group."""
 
     kind: str
     name: str
     uid: str
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from .budget import DisruptionBudget
 from .findings import GRANT, GRANT_READER
 from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
@@ -243,6 +244,7 @@ class Snapshot:
     claim_states: t.Mapping[ClaimKey, ClaimState] = field(default_factory=dict)
     """What claims mean for pods that need a node; only of claims that a forecast asked about."""
     quotas: tuple[Quota, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
     expanded: t.Mapping[Ref, t.Mapping[str, JSON]] = field(default_factory=dict)
     """Halted VM to its template with its instance type and preference, where that was read."""
     network_devices: t.Mapping[Ref, tuple[str, ...]] = field(default_factory=dict)

@@ -78,6 +78,7 @@ class PlanRequest:
     holds for instances that another controller migrates to a known node. `not_movable`: instances
     that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
     `kept`: those that no method may move; they are skipped with this reason if they should move.
+    `not_disrupted`: those that only a live migration may move, since disruption budgets never allow another method.
     `topology`: the names of label keys in reasons.
     """
 
@@ -88,6 +89,7 @@ class PlanRequest:
     not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
     no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
     kept: t.Mapping[Uid, str] = field(default_factory=dict)
+    not_disrupted: t.Mapping[Uid, str] = field(default_factory=dict)
     topology: Topology = field(default_factory=Topology.of)
 
 
@@ -158,6 +160,8 @@ class _Planner:
         if request.allow == _ONLY_MIGRATE:
             return (Method.MIGRATE,) if movable.can_migrate else ()
         allow = request.allow - {Method.RESTART} if uid in request.no_restart else request.allow
+        if uid in request.not_disrupted:
+            allow = allow & _ONLY_MIGRATE
         return tuple(method for method in movable.move_options.methods if method in allow)
 
     def _preference_penalties(self, uid: Uid) -> PreferencePenalties:
@@ -387,6 +391,8 @@ class _Planner:
         options = movable.move_options
         if not options.methods:
             return options.reason
+        if movable.uid in self.request.not_disrupted and self.request.allow & set(options.methods):
+            return self._why_not_disrupted(movable)
         if movable.uid in self.request.no_restart and Method.RESTART in self.request.allow:
             obstacle = f"{options.reason}; " if options.reason else ""
             return obstacle + self.request.no_restart[movable.uid]
@@ -396,6 +402,14 @@ class _Planner:
         text = f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
         if options.refusal and {Method.RESTART, Method.RECREATE} & self.request.allow:
             text += f"; {options.refusal}"
+        return text
+
+    def _why_not_disrupted(self, movable: MovableInstance) -> str:
+        options = movable.move_options
+        obstacle = f"it cannot migrate ({options.reason}), and " if options.reason else ""
+        text = f"{obstacle}{self.request.not_disrupted[movable.uid]}"
+        if Method.MIGRATE in options.methods and Method.MIGRATE not in self.request.allow:
+            text += ": add migrate to allow, since a live migration needs no budget"
         return text
 
     def _proof(self, uid: Uid) -> str:

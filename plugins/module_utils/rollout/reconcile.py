@@ -17,6 +17,7 @@ from ..api.errors import ApiError
 from ..api.transport import uptime
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
+from ..kubevirt.disruption import DISRUPTIVE, Allowance
 from ..model.kinds import KINDS, VMI, instance_path, instances_path
 from ..model.objects import Pod
 from ..model.placement_manifests import CREATED_BY
@@ -304,6 +305,7 @@ class Reconciler:
                 continue
             journal = self.journal.forget(record.uid)
             reason = self._gate(journal, now.nodes.domain(record.source)).reason
+            reason = reason or self._why_not_disrupted(record.uid, record.method, now)
             if self.failed or reason:
                 self._defer(record, reason or "other moves failed")
         return [record for record in self.journal.records if record.phase is Phase.INTENDED]
@@ -354,7 +356,28 @@ class Reconciler:
             return reason
         if related is not None:
             return report.moves_after(name, related, linked=True)
+        if refused := self._why_not_disrupted(move.uid, move.method, now):
+            return f"{name}: {refused}"
         return limit_reached(move, load, self.options, now.view.snapshot)
+
+    def _why_not_disrupted(self, uid: str, method: Method, now: Reconciliation) -> str:
+        """Why budgets do not allow now that the method ends the instance, beside the moves in flight; empty where they
+        do. The server answers an eviction that no successor is waited for: it is sent until it is allowed, unless the
+        server would refuse it for good, since a delegated budget is not lifted yet."""
+        if method not in DISRUPTIVE:
+            return ""
+        movable = now.view.by_uid.get(uid)
+        instances = [movable.instance] if movable is not None else now.observer.instances
+        instance = next((x for x in instances if x.uid == uid), None)
+        if instance is None or instance.pod is None:
+            return ""
+        others = (record for record in self.journal.records if record.method in DISRUPTIVE)
+        taken = {record.uid for record in others} - {uid}
+        answer = now.view.budgets.disruption(instance.pod, taken)
+        if answer.allowance is Allowance.UNKNOWN and instance.vmi is None:
+            return ""
+        several = answer.allowance is Allowance.BLOCKED and len(answer.budgets) > 1
+        return answer.why if method is not Method.EVICT or several else ""
 
     def _related_in_flight(
         self, movable: MovableInstance, now: Reconciliation

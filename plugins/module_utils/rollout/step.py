@@ -270,7 +270,7 @@ class RolloutStep:
     def read_cluster(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> View:
         """The cluster as it is now; with `fresh` all lists are read again instead of followed by watches.
         `records` may be those of an earlier run, in other namespaces."""
-        scope = ReadScope(self.namespaces(records), WRITABLE_KINDS)
+        scope = ReadScope(self.namespaces(records), WRITABLE_KINDS, budgets=True)
         snapshot = self.snapshot(scope, fresh=fresh)
         if self._view is None or self._view.snapshot is not snapshot:
             why_no_restart = self.revisions.why_no_restart

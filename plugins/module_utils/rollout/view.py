@@ -8,6 +8,7 @@ import functools
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets
 from ..model.objects import Ref
 from ..model.plan import Method, Plan
 from ..model.snapshot import Instance, Platform, Snapshot
@@ -46,6 +47,10 @@ class View(t.Protocol):
     @property
     def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
         """One instance of each workload."""
+
+    @property
+    def budgets(self) -> Budgets:
+        """The disruption budgets of the reading."""
 
     def is_about(self, record: MoveRecord) -> bool:
         """Whether the run reports this move: one that it took over may be of other workloads."""
@@ -91,6 +96,23 @@ class JudgedSnapshot:
         """Instances that a rollout leaves where they are, with the reason."""
         return kept_in_place(self.snapshot, self.candidates)
 
+    @functools.cached_property
+    def budgets(self) -> Budgets:
+        return Budgets(self.snapshot)
+
+    def not_disrupted(self, options: RolloutOptions) -> dict[str, str]:
+        """The instances that no method may end, by uid, with the reason. Where budgets could not be read, the server
+        still asks them before it evicts a pod."""
+        if not options.allow.intersection(DISRUPTIVE):
+            return {}
+        refused = {}
+        for movable in self.candidates:
+            answer = self.budgets.disruption(movable.pod)
+            unknown = answer.allowance is Allowance.UNKNOWN and movable.instance.vmi is not None
+            if unknown or answer.allowance is Allowance.NEVER:
+                refused[movable.uid] = answer.why
+        return refused
+
     def is_about(self, record: MoveRecord) -> bool:
         return Instance(record.instance, record.uid, record.workload, None) in self.selection
 
@@ -117,6 +139,7 @@ class JudgedSnapshot:
             busy,
             spent,
             kept=self.kept,
+            not_disrupted=self.not_disrupted(options),
             topology=options.topology,
         )
         while True:

@@ -151,11 +151,11 @@ def until_interrupted() -> t.Iterator[t.Callable[[], bool]]:
 
 
 def wakes_on(namespaces: t.Collection[str]) -> t.Callable[[ListQuery, str], bool]:
-    """Whether a change in a list, of an object of a namespace, is a reason to reconcile: pods and VMIs of
-    these namespaces, by default of all, and migrations."""
+    """Whether a change in a list, of an object of a namespace, is a reason to reconcile: pods, VMIs and
+    disruption budgets of these namespaces, by default of all, and migrations."""
 
     def wakes(query: ListQuery, namespace: str) -> bool:
-        if query.what in ("pods", "instances"):
+        if query.what in ("pods", "instances", "budgets"):
             return not namespaces or namespace in namespaces
         return query.what == "migrations"
 

@@ -172,7 +172,7 @@ def test_workload_has_its_controller() -> None:
     manifest = {"metadata": _metadata(ownerReferences=[_owner("VirtualMachinePool", "p", True)])}
     workload = workload_from_manifest("VirtualMachine", manifest)
     assert workload.ref == Ref("VirtualMachine", "shop", "db")
-    assert workload.owner == Owner("VirtualMachinePool", "p", "uid-p")
+    assert workload.owner == Owner("VirtualMachinePool", "p", "uid-p", "apps")
     assert workload.manifest["metadata"] == manifest["metadata"]
 
 

@@ -34,6 +34,7 @@ def options(**given: t.Any) -> MaintenanceOptions:
         "max_nodes": 1,
         "window": None,
         "allow_findings": [],
+        "delegated_budgets": [],
         "assume_in_service": [],
         "run_timeout": 60,
         "move_timeout": 60,
@@ -57,6 +58,13 @@ def error_of(**given: t.Any) -> str:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
+        ({"delegated_budgets": ["apps"]}, "'apps' is neither the API group of an operator"),
+        ({"delegated_budgets": ["a=b,c"]}, "'a=b,c' is neither the API group of an operator"),
+        (
+            {"delegated_budgets": ["a=b c"]},
+            "known without it: ceph.rook.io, kubevirt.io, longhorn.io",
+        ),
+        ({"delegated_budgets": [""]}, "'' is neither the API group of an operator"),
         (
             {"nodes": None, "topology": {"zone": "a", "region": "x"}},
             "must name one topology domain",

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.disruption import Delegation
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
     VM_POLICY,
-    DisruptionBudget,
     EvictionAnswer,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
@@ -25,13 +25,16 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     refusal,
     refusing,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Owner,
     Ref,
     Requirement,
     Selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota, Unreadable
+from tests.unit.maintenance.test_options import options
 from tests.unit.planning.scenes import (
     Cluster,
     cluster,
@@ -49,13 +52,18 @@ APP_WEB = Selector((Requirement("app", "In", ("web",)),))
 
 
 def view(made: Cluster, *nodes: str, policy: str = "migrate", **changes: t.Any) -> DrainView:
-    return DrainView(made.snapshot(**changes), frozenset(nodes or ("n1",)), policy)
+    """A drain of a cluster whose pods are Ready."""
+    snapshot = made.snapshot(**changes)
+    snapshot = replace(snapshot, pods=tuple(replace(pod, ready=True) for pod in snapshot.pods))
+    return DrainView(snapshot, frozenset(nodes or ("n1",)), policy)
 
 
 def check(made: Cluster, *nodes: str, **given: t.Any) -> dict[str, Finding]:
     """The findings about these nodes by name, the first of each; n1 if none is named."""
     policy = given.pop("vm_policy", "migrate")
-    findings = preflight(PreflightInput(view(made, *nodes, policy=policy), **given))
+    drain = view(made, *nodes, policy=policy, budgets=given.pop("budgets", ()))
+    drain = replace(drain, delegation=given.pop("delegation", Delegation.known()))
+    findings = preflight(PreflightInput(drain, **given))
     assert {finding.name for finding in findings} <= PREFLIGHT_FINDINGS
     return {finding.name: finding for finding in reversed(findings)}
 
@@ -73,6 +81,15 @@ def unmigratable(made: Cluster, *names: str) -> None:
 def budget(name: str = "web", **changed: t.Any) -> DisruptionBudget:
     found = DisruptionBudget(Ref("PodDisruptionBudget", "shop", name), APP_WEB, 0, 2, 1, 2)
     return replace(found, **changed)
+
+
+def owned_by(group: str) -> Cluster:
+    """A cluster with a pod of a controller of this API group on n1."""
+    made = cluster("ab")
+    owner = {"apiVersion": f"{group}/v1", "kind": "Engine", "name": "a", "uid": "a"}
+    pod = made.bare_pod("engine", "n1", app="web")
+    pod["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    return made
 
 
 def web(*nodes: str) -> Cluster:
@@ -259,7 +276,8 @@ def test_restart_that_would_apply_other_changes_is_an_error() -> None:
 
 def with_allowed(made: Cluster, name: str, **given: t.Any) -> list[str]:
     """The errors of a drain that allows one finding, without that finding."""
-    drained = view(made, policy=given.pop("vm_policy", "migrate"))
+    policy, budgets = given.pop("vm_policy", "migrate"), given.pop("budgets", ())
+    drained = view(made, policy=policy, budgets=budgets)
     allowed = frozenset({name})
     drained = replace(drained, allowed=allowed, why_no_restart=lambda _vm, _platform: "also cpu")
     findings = preflight(PreflightInput(drained, **given))
@@ -379,11 +397,68 @@ def test_budget_that_blocks_now_is_a_warning() -> None:
 
 
 def test_budget_of_an_operator_is_delegated() -> None:
-    of_operator = budget(desired=2, owner_group="postgresql.cnpg.io")
+    of_operator = budget(desired=2, owner=Owner("Cluster", "db", "u", "postgresql.cnpg.io"))
     finding = check(web(), budgets=(of_operator,))["pdb_delegated"]
 
     assert finding.severity == "info"
     assert errors(web(), budgets=(of_operator,)) == []
+
+
+def test_field_44_budget_of_a_pod_of_a_storage_operator_is_delegated() -> None:
+    """It has no owner itself, and the operator deletes it once the node is cordoned."""
+    owned = owned_by("longhorn.io")
+    one = budget(healthy=1, desired=1, expected=1)
+    findings = check(owned, budgets=(one,))
+
+    assert findings["pdb_delegated"].severity == "info"
+    assert "longhorn.io" in findings["pdb_delegated"].why
+    assert "do not delete the budget" in findings["pdb_delegated"].advice
+    assert errors(owned, budgets=(one,)) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"delegated_budgets": ["store.example.com"]}, id="group-of-the-pod"),
+        pytest.param({"delegated_budgets": ["app=web"]}, id="label-of-the-pod"),
+        pytest.param({"delegated_budgets": ["tier=db,kind=store"]}, id="labels-of-the-budget"),
+    ],
+)
+def test_budget_that_the_user_names_is_delegated_and_no_other(given: JSON) -> None:
+    made = owned_by("store.example.com")
+    labels = {"tier": "db", "kind": "store"}
+    one = budget(healthy=1, desired=1, expected=1, labels=labels)
+    refused = check(made, budgets=(one,))["pdb_impossible"]
+    assert "add store.example.com to delegated_budgets" in refused.advice
+    assert "minAvailable" not in refused.advice
+
+    delegation = options(**given).delegation
+    assert errors(made, budgets=(one,), delegation=delegation) == []
+    deployment(made, "api", ("n1",), {})
+    others = budget("api", desired=2, selector=Selector((Requirement("app", "In", ("api",)),)))
+    assert errors(made, budgets=(one, others), delegation=delegation) == ["pdb_impossible"]
+
+
+def test_advice_about_the_last_replica_keeps_its_protection() -> None:
+    one = budget(healthy=1, desired=1, expected=1)
+    advice = check(web("n1"), budgets=(one,))["pdb_impossible"].advice
+
+    assert advice == "Scale the workload up, so that another pod serves meanwhile."
+
+
+@pytest.mark.parametrize("policy", ["restart", "stop"])
+def test_field_21_budget_stands_against_what_ends_a_vm(policy: str) -> None:
+    made = cluster("ab")
+    for name in ("till-0", "till-1"):
+        machine(made, name, "n1", app="web")
+    never = check(made, vm_policy=policy, budgets=(budget(desired=2),))["pdb_impossible"]
+    assert "VirtualMachineInstance shop/till-0" in never.why
+    assert never.why.endswith("never allows a disruption: 2 of 2 pods are healthy, 2 must be.")
+    assert "a live migration needs no budget" in never.advice
+    blocks = check(made, vm_policy=policy, budgets=(budget(healthy=1),))["pdb_blocks"]
+    assert blocks.severity == "warning"
+    assert errors(made, vm_policy=policy, budgets=(budget(allowed=1),)) == []
+    assert errors(made, budgets=(budget(desired=2),)) == []  # live migration
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,6 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     PreflightInput,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from tests.unit.maintenance.test_options import options
 from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
 
@@ -99,15 +98,15 @@ def item(name: str, namespace: str = "", **parts: JSON) -> JSON:
 def test_what_is_not_served_is_not_there() -> None:
     inputs = Server().read()
 
-    assert (inputs.budgets, inputs.automation, inputs.gaps) == ((), (), ())
+    assert (inputs.automation, inputs.gaps) == ((), ())
 
 
 def test_forbidden_list_is_a_gap_and_not_empty() -> None:
     server = Server()
-    server.forbidden = {read_preflight.CONFIG_POOLS, read_preflight.BUDGETS}
+    server.forbidden = {read_preflight.CONFIG_POOLS, read_preflight.NODE_HEALTH_CHECKS}
     gaps = server.read().gaps
 
-    assert [gap.resource for gap in gaps] == ["machineconfigpools", "poddisruptionbudgets"]
+    assert [gap.resource for gap in gaps] == ["machineconfigpools", "nodehealthchecks"]
 
 
 def test_health_check_that_two_versions_serve_is_named_once() -> None:
@@ -128,35 +127,6 @@ def test_automation_of_a_version_that_is_not_known_is_a_gap_and_not_empty() -> N
 
     assert (gap.resource, gap.verb) == ("nodehealthchecks", "list")
     assert "serves remediation.medik8s.io in v1 only" in gap.reason
-
-
-def test_budget_with_its_operator() -> None:
-    owner = {
-        "apiVersion": "postgresql.cnpg.io/v1",
-        "kind": "Cluster",
-        "name": "db",
-        "uid": "1",
-        "controller": True,
-    }
-    server = Server()
-    made = item(
-        "db",
-        "shop",
-        spec={"selector": {"matchLabels": {"app": "web"}}},
-        status={
-            "disruptionsAllowed": 0,
-            "currentHealthy": 1,
-            "desiredHealthy": 1,
-            "expectedPods": 1,
-        },
-    )
-    made["metadata"]["ownerReferences"] = [owner]
-    server.lists[read_preflight.BUDGETS] = [made]
-    (budget,) = server.read().budgets
-
-    assert budget.owner_group == "postgresql.cnpg.io"
-    assert budget.never_allows
-    assert budget.ref == Ref("PodDisruptionBudget", "shop", "db")
 
 
 @pytest.mark.parametrize(

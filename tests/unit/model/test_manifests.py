@@ -192,7 +192,7 @@ def test_pod_fields_are_read_from_the_manifest() -> None:
     )
     assert (pod.terminating, pod.ready, pod.finished, pod.may_preempt) == (True, True, False, False)
     assert (pod.deletion_grace, pod.lingers, pod.gated) == (7201, True, True)
-    assert pod.owner == Owner("VirtualMachineInstance", "vm", "v")
+    assert pod.owner == Owner("VirtualMachineInstance", "vm", "v", "kubevirt.io")
     assert pod.host_ports == (("TCP", "0.0.0.0", 80), ("UDP", "10.0.0.1", 82))
     assert pod.claims == ("disk", "p-b")
     assert pod.priority == 7

@@ -40,5 +40,5 @@ def test_a_reference_is_an_object_and_a_tuple_of_references_a_list_in_json() -> 
     assert as_json(ref) == shown
     assert as_json((ref, Owner("Pool", "web", "u"))) == [
         shown,
-        {"kind": "Pool", "name": "web", "uid": "u"},
+        {"kind": "Pool", "name": "web", "uid": "u", "group": ""},
     ]

@@ -16,9 +16,17 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.lease impor
     HeldLease,
     LeaseKeeper,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Ref,
+    Requirement,
+    Selector,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move, Plan
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Unreadable,
+)
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
 )
@@ -314,3 +322,64 @@ def test_rollout_moves_vm_with_rule_in_each_of_its_own_node_terms() -> None:
     assert plan.skipped == ()
     (move,) = plan.moves
     assert (move.method, move.targets) == (Method.MIGRATE, ("n1", "n2"))
+
+
+def of_budget(**numbers: int) -> Snapshot:
+    """Three VMs that run and serve, and a budget of their pods."""
+    made = cluster("abc")
+    for number in range(3):
+        machine(made, f"till-{number}", f"n{number + 1}", app="till")
+    numbers = {"allowed": 2, "healthy": 3, "desired": 1, "expected": 3, **numbers}
+    selector = Selector((Requirement("app", "In", ("till",)),))
+    budget = DisruptionBudget(Ref("PodDisruptionBudget", "shop", "tills"), selector, **numbers)
+    snapshot = made.snapshot(budgets=(budget,))
+    pods = tuple(replace(pod, ready=True, phase="Running") for pod in snapshot.pods)
+    vmis = tuple(replace(vmi, ready=True) for vmi in snapshot.vmis)
+    return replace(snapshot, pods=pods, vmis=vmis)
+
+
+def restarts(snapshot: Snapshot, *begun: int) -> tuple[list[str], str, list[str]]:
+    """The VMs whose restart begins while those of these numbers are in flight, why the first of the others
+    waits, and the reasons of those that are skipped."""
+    asked = parameters(scope="all", allow=["restart"], max_unavailable=9, max_parallel=9)
+    view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
+    uids = {movable.instance.ref.name: movable.uid for movable in view.candidates}
+    planned = {move.uid: move for move in view.plan(asked).moves}
+    records = tuple(in_flight(planned[uids[f"till-{number}"]]) for number in begun)
+    journal = RunJournal("r1", "x", records=records)
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0, {}, ())
+    now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
+    plan = view.plan(asked, journal)
+    due = reconciler.choose(plan, now)
+    names = [view.by_uid[uid].instance.ref.name for uid in due]
+    return names, now.waiting, [skipped.reason for skipped in plan.skipped]
+
+
+def test_restarts_begin_as_far_as_the_budget_allows() -> None:
+    begun, waiting, skipped = restarts(of_budget())
+    assert (len(begun), skipped) == (2, [])
+    assert "PodDisruptionBudget shop/tills allows no disruption now" in waiting
+
+
+def test_restart_in_flight_counts_before_the_budget_shows_it() -> None:
+    begun, _waiting, _skipped = restarts(of_budget(), 0)
+    assert len(begun) == 1
+    begun, waiting, _skipped = restarts(of_budget(), 0, 1)
+    assert begun == []
+    assert "PodDisruptionBudget shop/tills allows no disruption now" in waiting
+
+
+def test_restart_that_the_budget_never_allows_is_skipped_with_its_name() -> None:
+    begun, _waiting, skipped = restarts(of_budget(allowed=0, desired=3))
+    assert begun == []
+    assert len(skipped) == 3
+    why = "PodDisruptionBudget shop/tills never allows a disruption: 3 of 3 pods are healthy, 3 must be"
+    assert why in skipped[0]
+    assert "add migrate to allow, since a live migration needs no budget" in skipped[0]
+
+
+def test_restart_is_skipped_where_budgets_cannot_be_read() -> None:
+    gap = Unreadable("poddisruptionbudgets", "shop", "list", "grant this identity the verb 'list'")
+    begun, _waiting, skipped = restarts(replace(of_budget(), budgets=(), unreadable=(gap,)))
+    assert begun == []
+    assert "cannot list poddisruptionbudgets in namespace shop" in skipped[0]

@@ -1,0 +1,204 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""May a pod end now? The cases of the eviction API; tests/modules/test_budgets.py asks the API itself."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.disruption import (
+    Allowance,
+    Budgets,
+    Delegation,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    budget_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Owner,
+    Pod,
+    Ref,
+    Requirement,
+    Selector,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Unreadable,
+)
+
+VMI = "VirtualMachineInstance"
+WEB = Selector((Requirement("app", "In", ("web",)),))
+CLUSTER = Owner("Cluster", "db", "c", "postgresql.cnpg.io")
+
+
+def pod(name: str, **changes: t.Any) -> Pod:
+    owner = Owner(VMI, name, f"vmi-{name}", "kubevirt.io")
+    made = Pod("shop", name, f"u-{name}", {"app": "web"}, phase="Running", ready=True, owner=owner)
+    return replace(made, **changes)
+
+
+def budget(name: str = "web", **changes: t.Any) -> DisruptionBudget:
+    """Of two healthy pods, one of which must be."""
+    made = DisruptionBudget(Ref("PodDisruptionBudget", "shop", name), WEB, 1, 2, 1, 2)
+    return replace(made, **changes)
+
+
+A, B = pod("a"), pod("b")
+FULL = budget(allowed=0, healthy=2, desired=2)
+SHORT = budget(allowed=0, healthy=1)
+
+
+def answer(
+    *budgets: DisruptionBudget, of: Pod = A, taken: t.Collection[str] | None = None, **given: t.Any
+) -> tuple[Allowance, str]:
+    snapshot = Snapshot(pods=(of, B), budgets=budgets)
+    disruption = Budgets(snapshot, **given).disruption(of, taken)
+    return disruption.allowance, disruption.why
+
+
+@pytest.mark.parametrize(
+    ("budgets", "of", "allowance"),
+    [
+        pytest.param([], A, "allowed", id="no-budget"),
+        pytest.param([budget()], A, "allowed", id="allows-one"),
+        pytest.param([SHORT], A, "blocked", id="too-few-healthy"),
+        pytest.param([FULL], A, "never", id="all-needed"),
+        pytest.param([budget(), budget("two")], A, "never", id="two-budgets-that-allow"),
+        pytest.param([replace(FULL, selector=None)], A, "allowed", id="no-selector"),
+        pytest.param([replace(FULL, selector=Selector(()))], A, "never", id="empty-selector"),
+        pytest.param(
+            [replace(FULL, selector=Selector(()))], pod("a", labels={}), "allowed", id="no-labels"
+        ),
+        pytest.param([FULL], pod("a", namespace="other"), "allowed", id="other-namespace"),
+        pytest.param([FULL], pod("a", phase="Pending", ready=False), "allowed", id="pending"),
+        pytest.param([FULL], pod("a", phase="Failed", ready=False), "allowed", id="finished"),
+        pytest.param([FULL], pod("a", terminating=True), "allowed", id="terminating"),
+        pytest.param([SHORT], pod("a", ready=False), "allowed", id="not-ready-enough-others"),
+        pytest.param([FULL], pod("a", ready=False), "allowed", id="not-ready-budget-healthy"),
+        pytest.param(
+            [budget(allowed=0, healthy=0)], pod("a", ready=False), "blocked", id="not-ready"
+        ),
+        pytest.param(
+            [budget(allowed=0, healthy=0, desired=0, expected=0)],
+            pod("a", ready=False),
+            "blocked",
+            id="not-ready-none-desired",
+        ),
+        pytest.param(
+            [budget(allowed=0, healthy=0, always_allows_unhealthy=True)],
+            pod("a", ready=False),
+            "allowed",
+            id="not-ready-always-allow",
+        ),
+        pytest.param(
+            [replace(FULL, always_allows_unhealthy=True)], A, "never", id="ready-always-allow"
+        ),
+        pytest.param([budget(observed=False)], A, "blocked", id="status-of-an-earlier-spec"),
+        pytest.param([replace(FULL, observed=False)], A, "blocked", id="earlier-spec-full"),
+        pytest.param(
+            [budget(allowed=0, healthy=0, desired=0, expected=0, sync_error="no scale")],
+            A,
+            "never",
+            id="cannot-be-counted",
+        ),
+    ],
+)
+def test_answer_of_the_eviction_api(
+    budgets: list[DisruptionBudget], of: Pod, allowance: str
+) -> None:
+    assert answer(*budgets, of=of)[0] == allowance
+
+
+def test_reason_names_the_budget_and_its_numbers() -> None:
+    ref = "PodDisruptionBudget shop/web"
+    assert answer(FULL)[1] == (
+        f"{ref} never allows a disruption: 2 of 2 pods are healthy, 2 must be"
+    )
+    assert answer(SHORT)[1] == (
+        f"{ref} allows no disruption now: 1 of 2 pods are healthy, 1 must be"
+    )
+    assert "(one, two)" in answer(budget("one"), budget("two"))[1]
+    assert "no scale" in answer(budget(allowed=0, sync_error="no scale"))[1]
+
+
+def test_instances_that_are_about_to_end_count_before_the_status_shows_them() -> None:
+    assert answer(budget(), taken=())[0] == "allowed"
+    assert answer(budget(), taken={"vmi-b"})[0] == "blocked"
+    assert answer(budget(), taken={"u-b"})[0] == "blocked"
+    assert answer(budget(desired=0, allowed=2), taken={"vmi-b"})[0] == "allowed"
+
+
+def test_budget_that_kubevirt_keeps_for_the_vmi_is_no_objection() -> None:
+    own = replace(FULL, owner=A.owner)
+    assert answer(own)[0] == "allowed"
+    assert answer(own, budget("two"))[0] == "allowed"
+    assert answer(own, replace(FULL, ref=Ref("PodDisruptionBudget", "shop", "x")))[0] == "never"
+    assert answer(own, of=pod("b2"))[0] == "never"
+
+
+def test_delegated_budget_blocks_until_its_operator_lifts_it() -> None:
+    own = replace(FULL, owner=CLUSTER)
+    assert answer(own)[0] == "never"
+    assert answer(own, delegation=Delegation.known())[0] == "blocked"
+    assert answer(own, budget("two"), delegation=Delegation.known())[0] == "blocked"
+    two = replace(FULL, ref=Ref("PodDisruptionBudget", "shop", "two"))
+    assert answer(own, two, delegation=Delegation.known())[0] == "never"
+
+
+def test_pods_of_vms_make_no_budget_delegated() -> None:
+    """KubeVirt is known for its own budgets only."""
+    assert answer(FULL, delegation=Delegation.known())[0] == "never"
+
+
+def test_budgets_that_could_not_be_read_are_unknown() -> None:
+    gap = Unreadable("poddisruptionbudgets", "shop", "list", "grant this identity the verb 'list'")
+    disruption = Budgets(Snapshot(pods=(A,), unreadable=(gap,))).disruption(A)
+
+    assert (disruption.allowance, bool(disruption)) == (Allowance.UNKNOWN, False)
+    assert "cannot list poddisruptionbudgets in namespace shop" in disruption.why
+
+
+def test_budget_is_read_with_its_status() -> None:
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "SyncFailed",
+        "message": "virtualmachineinstances.kubevirt.io does not implement the scale subresource",
+    }
+    owner = {"apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "name": "db", "uid": "c"}
+    made = budget_from_manifest(
+        {
+            "metadata": {
+                "namespace": "shop",
+                "name": "db",
+                "generation": 2,
+                "labels": {"x": "y"},
+                "ownerReferences": [{**owner, "controller": True}],
+            },
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}},
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            },
+            "status": {
+                "observedGeneration": 1,
+                "disruptionsAllowed": 1,
+                "currentHealthy": 2,
+                "desiredHealthy": 1,
+                "expectedPods": 2,
+                "conditions": [condition],
+            },
+        }
+    )
+
+    assert made == budget(
+        "db",
+        owner=CLUSTER,
+        labels={"x": "y"},
+        observed=False,
+        sync_error=condition["message"],
+        always_allows_unhealthy=True,
+    )
