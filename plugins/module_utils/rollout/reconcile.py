@@ -278,6 +278,7 @@ class Reconciler:
         foreign = self._foreign.nodes(api, snapshot) if plan.moves else {}
         load = load_of(snapshot, self.in_flight, in_scope, about, foreign)
         begun = {record.uid for record in records}
+        begun |= {successor.uid for successor in now.observer.successors.values()}
         planned = {move.uid: move for move in plan.moves}
         for move in plan.moves:
             if move.uid in begun or self.failed:

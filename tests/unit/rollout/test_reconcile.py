@@ -324,14 +324,14 @@ def test_rollout_moves_vm_with_rule_in_each_of_its_own_node_terms() -> None:
     assert (move.method, move.targets) == (Method.MIGRATE, ("n1", "n2"))
 
 
-def of_budget(**numbers: int) -> Snapshot:
+def of_budget(**numbers: t.Any) -> Snapshot:
     """Three VMs that run and serve, and a budget of their pods."""
     made = cluster("abc")
     for number in range(3):
         machine(made, f"till-{number}", f"n{number + 1}", app="till")
-    numbers = {"allowed": 2, "healthy": 3, "desired": 1, "expected": 3, **numbers}
     selector = Selector((Requirement("app", "In", ("till",)),))
-    budget = DisruptionBudget(Ref("PodDisruptionBudget", "shop", "tills"), selector, **numbers)
+    budget = DisruptionBudget(Ref("PodDisruptionBudget", "shop", "tills"), selector, 2, 3, 1, 3)
+    budget = replace(budget, **numbers)
     snapshot = made.snapshot(budgets=(budget,))
     pods = tuple(replace(pod, ready=True, phase="Running") for pod in snapshot.pods)
     vmis = tuple(replace(vmi, ready=True) for vmi in snapshot.vmis)
@@ -383,3 +383,17 @@ def test_restart_is_skipped_where_budgets_cannot_be_read() -> None:
     begun, _waiting, skipped = restarts(replace(of_budget(), budgets=(), unreadable=(gap,)))
     assert begun == []
     assert "cannot list poddisruptionbudgets in namespace shop" in skipped[0]
+
+
+def test_successor_of_a_restart_in_flight_is_not_restarted() -> None:
+    snapshot = of_budget(desired=0, allowed=3)
+    first, *others = (vmi.uid for vmi in snapshot.vmis)
+    asked = parameters(scope="all", allow=["restart"], max_unavailable=9, max_parallel=9)
+    view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
+    move = next(move for move in view.plan(asked).moves if move.uid == first)
+    before = replace(in_flight(move), uid="before")
+    journal = RunJournal("r1", "x").begin(before, ["before"])
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0, {}, ())
+    now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
+
+    assert sorted(reconciler.choose(view.plan(asked, journal), now)) == sorted(others)
