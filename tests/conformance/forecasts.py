@@ -16,8 +16,10 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.drift im
 from ansible_collections.virt.placement.plugins.module_utils.forecast.bounds import (
     reachable_nodes,
 )
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import (
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
     ForecastResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import (
     SearchOptions,
     evaluate,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..api.client import ApiClient
-from ..forecast.decide import ForecastResult, worst_of
+from ..forecast.conclusion import ForecastResult, worst_of
 from ..forecast.drill import Drill, DrillReport, drill, table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable

@@ -12,9 +12,10 @@ from ..cluster.read_storage import claim_states
 from ..cluster.reading import ReadScope, read_snapshot
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.claims import claim_doubts, needed_claims, with_claim_states
-from ..forecast.decide import ForecastResult
-from ..forecast.eviction import ENDING_STRATEGIES, NodeEvent
-from ..forecast.forecast import estimates, forecast
+from ..forecast.conclusion import ForecastResult
+from ..forecast.doubts import doubts_of_change, of_migrations
+from ..forecast.eviction import NodeEvent
+from ..forecast.forecast import forecast
 from ..forecast.result import Forecast, is_worse
 from ..forecast.scaling import Scale
 from ..forecast.unplaced import pending_now
@@ -230,12 +231,12 @@ def _forecast(question: Question, change: ChangedCluster, topology: Topology) ->
 
 
 def _forecast_of(change: ChangedCluster, question: Question, topology: Topology) -> Forecast:
-    return forecast(
-        change,
-        topology=topology,
-        assumed=(*_assumed(change), *claim_doubts(change)),
-        estimated=tuple(estimates(change, question.scale)),
+    doubts = (
+        *doubts_of_change(change, question.scale),
+        *of_migrations(change),
+        *claim_doubts(change),
     )
+    return forecast(change, topology=topology, doubts=doubts)
 
 
 def _worsened_by_rules(question: Question, result: Forecast, topology: Topology) -> bool:
@@ -248,18 +249,6 @@ def _worsened_by_rules(question: Question, result: Forecast, topology: Topology)
         return False
     without = _forecast_of(question.change(with_rules=False), question, topology)
     return is_worse(result, without)
-
-
-def _assumed(change: ChangedCluster) -> t.Iterator[str]:
-    """Facts that a guarantee would need and that the cluster does not report."""
-    before = change.before
-    lost = {node.name for node in change.after.nodes if node.unschedulable}
-    if change.event == "drain" and change.lost_nodes:
-        for vmi in before.vmis:
-            strategy = vmi.eviction_strategy or before.platform.eviction_strategy
-            migrates = strategy not in ENDING_STRATEGIES and vmi.live_migratable is None
-            if vmi.node_name in lost and migrates:
-                yield f"KubeVirt has not reported whether {vmi.ref} can be live-migrated"
 
 
 NODES = "nodes"

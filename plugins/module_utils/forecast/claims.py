@@ -16,6 +16,7 @@ from ..model.rendering import listed
 from ..model.storage import ClaimKey, ClaimState
 from ..scheduler.framework import pod_key
 from .change import ChangedCluster
+from .conclusion import Doubt
 from .simulation import PendingPod
 
 NeededClaims = dict[ClaimKey, ClaimTemplate | None]
@@ -51,8 +52,8 @@ def with_claim_states(
     )
 
 
-def claim_doubts(change: ChangedCluster) -> t.Iterator[str]:
-    """Texts about claims that may keep a required pod from running, though the filters admit it."""
+def claim_doubts(change: ChangedCluster) -> t.Iterator[Doubt]:
+    """The doubts about claims that may keep a required pod from running, though the filters admit it."""
     states = change.after.claim_states
     users: dict[ClaimKey, list[Pod]] = defaultdict(list)
     ending = {pod_key(x.replaces) for x in change.pending if x.replaces is not None}
@@ -70,13 +71,14 @@ def claim_doubts(change: ChangedCluster) -> t.Iterator[str]:
                 continue
             state = states.get((namespace, claim))
             if state is None:
-                yield f"claim {claim} of {pending.name} was not read"
+                yield Doubt("claim_unread", f"claim {claim} of {pending.name} was not read")
             elif state.doubt:
-                yield f"{pending.name}: {state.doubt}"
+                yield Doubt("claim_unbound", f"{pending.name}: {state.doubt}")
             elif state.one_node and not state.exclusive:
                 others = [x.name for x in users[namespace, claim] if x is not pending.pod]
                 if others:
-                    yield (
+                    yield Doubt(
+                        "claim_of_one_node",
                         f"{pending.name}: claim {claim} is ReadWriteOnce, and {listed(sorted(others))}"
-                        " may use it on another node"
+                        " may use it on another node",
                     )

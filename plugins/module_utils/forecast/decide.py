@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Do all required pods of a simulation find a node: guaranteed, possible, impossible or unknown?
+"""Do all required pods of a simulation find a node, and what shows it?
 
 From cheap to expensive: the worst case of each pod, proofs that not all pods can be placed, one greedy
 placement sequence, then all sequences within a limit. An answer never claims more than these show.
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..model.rendering import TextEnum, listed
+from ..model.rendering import listed
 from .bounds import WorstCase, reachable_nodes
+from .conclusion import NO_CERTAINTY, NO_PROOF, Doubt, Evidence, ForecastResult, conclude
 from .infeasibility import Proof, examine
 from .search import LIMIT, BestAndWorst, greedy_placement, placed, search_all
 from .simulation import PlacementSequence, PlacementSimulation
@@ -22,45 +23,44 @@ SEARCHABLE = 40.0
 """Binary logarithm of the most combinations for which an exhaustive search is tried."""
 
 NOT_ALL_TRIED = (
-    "not guaranteed: all are schedulable with one choice of nodes, but the scheduler may choose others, and not"
-    " every choice was tried (the search has a limit)"
+    "all are schedulable with one choice of nodes, but the scheduler may choose others, and not every choice"
+    " was tried (the search has a limit)"
 )
-
-
-class ForecastResult(TextEnum):
-    """GUARANTEED: every placement sequence places all required pods. POSSIBLE: one sequence does, and it is
-    not shown that every one does. IMPOSSIBLE: none does. UNKNOWN: none of these could be shown."""
-
-    GUARANTEED = "guaranteed"
-    POSSIBLE = "possible"
-    UNKNOWN = "unknown"
-    IMPOSSIBLE = "impossible"
-
-
-WORSE: t.Final = tuple(ForecastResult)
-"""The answers from best to worst."""
-
-
-def worst_of(answers: t.Iterable[ForecastResult]) -> ForecastResult:
-    """The worst answer; GUARANTEED if there is none."""
-    return max(answers, key=WORSE.index, default=ForecastResult.GUARANTEED)
+NONE_FOUND = (
+    "no choice of nodes was found for all, and not every choice was tried (the search has a limit)"
+)
+UNFAVORABLE = "some are unschedulable if the scheduler chooses unfavorable nodes"
+NEAR_REPLACED = (
+    "a pod has affinity to pods that a workload rollout ends first, and they terminate for a while"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer for a simulation. `best` is the known sequence that places the most required pods. `worst`
-    leaves a required pod without a node; None if no such sequence is known. At least `least` required pods
-    stay without a node, and those in `never` do in every sequence. `exact`: every sequence was visited.
-    `doubt`: why the answer claims less than the simulation alone would allow."""
+    """What is known of a simulation, and the answer that this allows. `best` is the known sequence that places
+    the most required pods. `worst` leaves a required pod without a node; None if no such sequence is known. At
+    least `least` required pods stay without a node, and those in `never` do in every sequence. `exact`: every
+    sequence was visited."""
 
-    answer: ForecastResult
+    evidence: Evidence
     proofs: tuple[Proof, ...] = ()
     best: PlacementSequence = ()
     worst: PlacementSequence | None = None
     least: int = 0
     never: frozenset[int] = frozenset()
     exact: bool = False
-    doubt: str = ""
+
+    @property
+    def answer(self) -> ForecastResult:
+        return conclude(self.evidence).answer
+
+    def doubted(self, *doubts: Doubt) -> Decision:
+        """The decision with more doubts: what is no longer proven is not claimed."""
+        evidence = replace(self.evidence, doubts=(*self.evidence.doubts, *doubts))
+        decision = replace(self, evidence=evidence)
+        if decision.answer is ForecastResult.IMPOSSIBLE:
+            return decision
+        return replace(decision, least=0, never=frozenset())
 
     @property
     def is_search_incomplete(self) -> bool:
@@ -82,12 +82,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """`complete` false: the cluster may do more than the sequences show, so that a search of all sequences
-    does not prove GUARANTEED. `one_at_a_time` false: it does not prove IMPOSSIBLE either. `needs_sequence`
-    false: a GUARANTEED decision needs no `best`. `limit` bounds the states of the search."""
+    """`doubts`: why a search of all sequences does not prove as much, since the cluster may do more than they
+    show. `needs_sequence` false: a GUARANTEED decision needs no `best`. `limit` bounds the states of the
+    search."""
 
-    complete: bool = True
-    one_at_a_time: bool = True
+    doubts: tuple[Doubt, ...] = ()
     needs_sequence: bool = True
     limit: int = LIMIT
 
@@ -95,7 +94,7 @@ class SearchOptions:
 def evaluate(simulation: PlacementSimulation, options: SearchOptions = SearchOptions()) -> Decision:
     """The answer for a simulation. It is left as it was."""
     if not simulation.required:
-        return Decision(ForecastResult.GUARANTEED, exact=True)
+        return Decision(Evidence(always="nothing_to_place"), exact=True)
     worst_case = WorstCase(simulation)
     required = [n for n, pending in enumerate(simulation.pending) if pending.required]
     if all(worst_case.is_placed(n) for n in required):
@@ -103,22 +102,22 @@ def evaluate(simulation: PlacementSimulation, options: SearchOptions = SearchOpt
         if options.needs_sequence:
             open_nodes = [simulation.feasible_nodes(n) for n in range(len(simulation.pending))]
             best = greedy_placement(simulation, open_nodes, {})
-        return Decision(ForecastResult.GUARANTEED, best=best)
+        return Decision(Evidence(always="worst_case"), best=best)
     reachable = reachable_nodes(simulation)
     examined = examine(simulation, reachable)
     best = greedy_placement(simulation, reachable, examined.hints)
     if examined.proofs:
-        least, never = examined.least, examined.never
-        return Decision(ForecastResult.IMPOSSIBLE, examined.proofs, best, best, least, never)
+        evidence = Evidence(never=tuple(dict.fromkeys(x.kind for x in examined.proofs)))
+        return Decision(evidence, examined.proofs, best, best, examined.least, examined.never)
     outcome = BestAndWorst(None, None, exhausted=False)
     size = sum(math.log2(1 + nodes.bit_count()) for nodes in reachable)
     size += sum(math.log2(len(pod.phases)) for pod in simulation.terminating)
     if size <= SEARCHABLE:
         outcome = search_all(simulation, limit=options.limit)
-    return _decision(simulation, options, best, outcome)
+    return _searched(simulation, options, best, outcome)
 
 
-def _decision(
+def _searched(
     simulation: PlacementSimulation,
     options: SearchOptions,
     best: PlacementSequence,
@@ -130,17 +129,31 @@ def _decision(
     worst = outcome.worst
     if worst is not None and placed(simulation, worst) == required:
         worst = None
+    doubts = list(options.doubts)
+    if worst is None and not outcome.exhausted:
+        doubts.append(Doubt("search_limit", NOT_ALL_TRIED, NO_CERTAINTY))
     if placed(simulation, best) == required:
-        guaranteed = outcome.exhausted and worst is None and options.complete
-        answer = ForecastResult.GUARANTEED if guaranteed else ForecastResult.POSSIBLE
-        return Decision(answer, (), best, worst, exact=outcome.exhausted)
-    is_proof = outcome.exhausted and options.one_at_a_time
-    if is_proof and not simulation.affinity_to_replaced:
-        least = required - placed(simulation, best)
-        never = frozenset(n for n, pending in enumerate(simulation.pending) if pending.required)
-        never -= outcome.placed
-        return Decision(ForecastResult.IMPOSSIBLE, (), best, best, least, never, exact=True)
-    return Decision(ForecastResult.UNKNOWN, (), best, best)
+        if worst is not None:
+            doubts.append(Doubt("unfavorable_nodes", UNFAVORABLE))
+        always = "every_choice" if outcome.exhausted and worst is None else ""
+        evidence = Evidence(always, witness=True, doubts=tuple(doubts))
+        return Decision(evidence, (), best, worst, exact=outcome.exhausted)
+    if not outcome.exhausted:
+        doubts = [Doubt("search_limit", NONE_FOUND, NO_CERTAINTY)]
+        return Decision(Evidence(doubts=tuple(doubts)), (), best, best)
+    if simulation.affinity_to_replaced:
+        doubts.append(Doubt("affinity_to_replaced", NEAR_REPLACED, NO_PROOF))
+    least = required - placed(simulation, best)
+    never = frozenset(n for n, pending in enumerate(simulation.pending) if pending.required)
+    never -= outcome.placed
+    decision = Decision(Evidence(never=("every_choice",)), (), best, best, least, never, exact=True)
+    return decision.doubted(*doubts)
+
+
+def affinity_doubts(simulation: PlacementSimulation) -> tuple[Doubt, ...]:
+    """The doubt about pending pods with affinity to pods that are recreated with them, if there are any."""
+    names = with_affinity_to_ended(simulation)
+    return (Doubt("affinity_to_ended", near_ended(names)),) if names else ()
 
 
 def with_affinity_to_ended(simulation: PlacementSimulation) -> list[str]:
@@ -165,6 +178,6 @@ def near_ended(names: t.Sequence[str]) -> str:
     """The reason of a forecast in which these pods have affinity to pods that are recreated with them."""
     have = "has" if len(names) == 1 else "have"
     return (
-        f"not guaranteed: {listed(names)} {have} affinity to pods that are recreated at the same time. If the"
+        f"{listed(names)} {have} affinity to pods that are recreated at the same time. If the"
         f" scheduler tries {names[0]} first, {names[0]} may wait up to five minutes for the next try"
     )

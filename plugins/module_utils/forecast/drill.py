@@ -23,18 +23,25 @@ from ..scheduler.node_state import untolerated
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
 from .bounds import competing_pods
+from .conclusion import WORSE, ForecastResult, conclude
 from .decide import (
+    NONE_FOUND,
     NOT_ALL_TRIED,
-    WORSE,
     Decision,
-    ForecastResult,
     SearchOptions,
+    affinity_doubts,
     evaluate,
-    near_ended,
-    with_affinity_to_ended,
-    worst_of,
 )
-from .eviction import CORDON, UNREACHABLE, DrainOutcome, EvictedInstance, Evictions, NodeEvent
+from .doubts import doubts_of_pods, of_evicted, of_schedulers, relevant_gaps
+from .eviction import (
+    CORDON,
+    UNREACHABLE,
+    DrainOutcome,
+    EvictedInstance,
+    Evictions,
+    NodeEvent,
+    blocked_evidence,
+)
 from .explain import (
     EVICTION,
     BlockedPod,
@@ -43,8 +50,8 @@ from .explain import (
     counted,
     filter_summary,
 )
-from .forecast import UNTIL_MOVED, relevant_gaps
-from .quota import Quotas
+from .forecast import UNTIL_MOVED
+from .quota import Quotas, quota_evidence
 from .simulation import PendingPod, PlacementSimulation, Reason
 
 LIMIT = 400
@@ -72,6 +79,7 @@ class Drill:
     down_until_fenced: tuple[Ref, ...] = ()
     reasons: tuple[str, ...] = ()
     blocked: tuple[BlockedPod, ...] = ()
+    codes: tuple[str, ...] = ()
 
     @property
     def min_down(self) -> int:
@@ -158,6 +166,7 @@ class _LostDomain:
 
 class _Drills:
     def __init__(self, view: ClusterView, event: NodeEvent, topology: Topology) -> None:
+        self.snapshot = view.snapshot
         self.ending = view.snapshot.terminating_pods
         self.event = event
         self.topology = topology
@@ -189,8 +198,8 @@ class _Drills:
         ended = [*loss.ended, *(pod for pod in self.ending if pod not in left_over)]
         with self._taken_out(loss, left_over), self.index.tainted(nodes, self._tolerates):
             simulation = self._simulation(loss, nodes, ended)
-            complete = not with_affinity_to_ended(simulation)
-            options = SearchOptions(limit=LIMIT, complete=complete, needs_sequence=False)
+            doubts = affinity_doubts(simulation)
+            options = SearchOptions(doubts, limit=LIMIT, needs_sequence=False)
             decision = evaluate(simulation, options)
             return self._drill(key, domain, names, loss, simulation, decision)
 
@@ -258,26 +267,16 @@ class _Drills:
         simulation: PlacementSimulation,
         decision: Decision,
     ) -> Drill:
-        other_scheduler = any(pending.has_other_scheduler for pending in loss.pending)
-        estimated = other_scheduler or any(x.reason and not x.certain for x in loss.evicted)
-        impossible = decision.answer is ForecastResult.IMPOSSIBLE
-        external = any(not eviction.certain for eviction in loss.blocked) or (
-            impossible and estimated
-        )
         namespaces = {pending.pod.namespace for pending in loss.pending}
         used = self.quotas.used_without(self.used_of_quotas, loss.ended, namespaces)
         refused = tuple(self.quotas.refusals(loss.pending, used))
-        if external:
-            decision = replace(decision, least=0, never=frozenset())
-        answer = ForecastResult.UNKNOWN if external else decision.answer
-        if any(eviction.certain for eviction in loss.blocked):
-            answer = ForecastResult.IMPOSSIBLE
-        certain = not other_scheduler and all(x.certain for x in loss.evicted)
-        if answer is ForecastResult.GUARANTEED and not certain:
-            answer = ForecastResult.POSSIBLE
-        of_quotas = [ForecastResult.IMPOSSIBLE if x[2] else ForecastResult.UNKNOWN for x in refused]
-        answer = worst_of((answer, *of_quotas))
-        impossible = impossible and not external
+        proofs, external = blocked_evidence(loss.blocked)
+        of_pods = (*doubts_of_pods(loss.pending, self.snapshot), *of_schedulers(loss.pending))
+        of_evictions = (doubt for evicted in loss.evicted for doubt in of_evicted(evicted))
+        doubted = decision.doubted(*external, *of_pods, *of_evictions)
+        conclusion = conclude(doubted.evidence, *proofs, *quota_evidence(loss.pending, refused))
+        impossible = doubted.answer is ForecastResult.IMPOSSIBLE
+        decision = replace(decision, least=doubted.least, never=doubted.never)
         placed = {number for number, _node in decision.incomplete or ()}
         missing = range(len(loss.pending)) if decision.incomplete is not None else ()
         without = [n for n in missing if n not in placed]
@@ -291,7 +290,8 @@ class _Drills:
             key=key,
             domain=domain,
             nodes=names,
-            answer=answer,
+            answer=conclusion.answer,
+            codes=conclusion.codes,
             instances_to_schedule=len(loss.evicted) + len(loss.blocked),
             min_unschedulable=min(
                 max(decision.least_without(migrating), len(held.keys() - staying)), len(pending)
@@ -308,6 +308,7 @@ class _Drills:
             ),
             reasons=(
                 *self._proof(simulation, loss, decision),
+                *(f"not certain: {x.text}" for x in of_pods if x in conclusion.doubts),
                 *(f"{refs[number]}: {why}" for number, why, _certain in refused[:SHOWN]),
             ),
             blocked=tuple(self._blocked(simulation, loss, decision)),
@@ -337,14 +338,12 @@ class _Drills:
         if decision.answer is ForecastResult.IMPOSSIBLE and not decision.proofs:
             yield "every choice of nodes was tried"
         if decision.answer is ForecastResult.UNKNOWN:
-            yield (
-                "no choice of nodes was found for all, and not every choice was tried (the search has a"
-                " limit)"
-            )
+            yield NONE_FOUND
         if decision.is_search_incomplete:
-            yield NOT_ALL_TRIED
+            yield f"not guaranteed: {NOT_ALL_TRIED}"
         elif decision.answer is ForecastResult.POSSIBLE and decision.worst is None:
-            yield near_ended(with_affinity_to_ended(simulation))
+            for doubt in affinity_doubts(simulation):
+                yield f"not guaranteed: {doubt.text}"
         uncertain = [eviction for eviction in loss.evicted if not eviction.certain]
         unknown = [x.instance.ref.name for x in uncertain if not x.reason]
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):

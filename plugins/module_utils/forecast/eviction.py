@@ -39,6 +39,7 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.movable_instances import node_not_ready_text
 from ..scheduler.node_state import tolerates
+from .conclusion import NOTHING, Doubt, Evidence
 from .simulation import Reason
 
 NodeEvent = t.Literal["drain", "failure"]
@@ -285,6 +286,21 @@ class Evictions:
         return EvictedInstance(
             instance, DrainOutcome.RECREATED, created, reason, certain=not reason
         )
+
+
+def blocked_evidence(
+    blocked: t.Iterable[EvictedInstance],
+) -> tuple[tuple[Evidence, ...], tuple[Doubt, ...]]:
+    """What instances show that cannot leave their node: proofs, and doubts about all else where another
+    controller has to move a VM, since it may move others, too."""
+    proofs, doubts = [], []
+    for evicted in blocked:
+        if evicted.certain:
+            proofs.append(Evidence(never=("stays_on_node",)))
+        else:
+            text = f"another controller has to move {evicted.instance.ref}"
+            doubts.append(Doubt("moved_by_others", text, NOTHING))
+    return tuple(proofs), tuple(doubts)
 
 
 ESTIMATED = "has a next pod that is an estimate"

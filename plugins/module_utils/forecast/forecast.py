@@ -10,37 +10,34 @@ drained node.
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from dataclasses import replace
 
 from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
-from ..kubevirt.instances import instances
-from ..kubevirt.next_pod import why_estimated, why_first_estimated
 from ..model.findings import Finding
-from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE, RolloutRoom
+from ..model.kinds import RolloutRoom
 from ..model.objects import Pod
 from ..model.plan import Method, Move
 from ..model.rendering import listed
-from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
+from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
-from ..rules.change import rolls_itself
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .bounds import competing_pods
 from .change import ChangedCluster
-from .decide import (
-    NOT_ALL_TRIED,
-    Decision,
+from .conclusion import (
+    NO_CERTAINTY,
+    NO_GUARANTEE,
+    NO_PLACEMENT,
+    NO_PROOF,
+    Doubt,
     ForecastResult,
-    SearchOptions,
-    evaluate,
-    near_ended,
-    with_affinity_to_ended,
-    worst_of,
+    conclude,
 )
+from .decide import NOT_ALL_TRIED, Decision, SearchOptions, affinity_doubts, evaluate
 from .declared_terms import DeclaredTerms, RulesAfterwards
-from .eviction import ESTIMATED, Evictions, NodeEvent
+from .doubts import doubts_of_pods, of_schedulers, relevant_gaps
+from .eviction import ESTIMATED, Evictions, NodeEvent, blocked_evidence
 from .explain import ProofWords
 from .quota import within_quotas
 from .result import (
@@ -52,116 +49,67 @@ from .result import (
     remediation,
 )
 from .running_vms import ChangedVms
-from .scaling import Scale, expanded_template
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation
 from .unplaced import Unplaced
 
 NOT_RECREATED = "not_recreated"
 
-OLD_PODS_MAY_END = (
-    "not guaranteed: the workload rollout may end old pods before new ones have a node"
-)
+OLD_PODS_MAY_END = "the workload rollout may end old pods before new ones have a node"
 NOT_RENEWED = (
-    "not guaranteed: the scheduler may place other pods where the new rules do not allow them, since VMs that do"
+    "the scheduler may place other pods where the new rules do not allow them, since VMs that do"
     " not move still run with the previous constraints"
 )
 BREAKABLE = (
-    "not guaranteed: pods that new rules select end or are created, and the scheduler does not check the rules"
+    "pods that new rules select end or are created, and the scheduler does not check the rules"
     " of VMs that are already placed, so such a VM may violate one"
 )
 UNTIL_MOVED = " until another controller moves it"
-NOT_PROVEN = "not proven: VMs may move to other nodes than planned and free capacity"
+MAY_FREE = "VMs may move to other nodes than planned and free capacity"
+NOT_PROVEN = f"not proven: {MAY_FREE}"
 
 
 def forecast(
-    change: ChangedCluster,
-    *,
-    topology: Topology | None = None,
-    assumed: t.Sequence[str] = (),
-    estimated: t.Sequence[str] = (),
+    change: ChangedCluster, *, topology: Topology | None = None, doubts: t.Sequence[Doubt] = ()
 ) -> Forecast:
-    """The forecast of a change that `forecast/change.what_if` returns.
+    """The forecast of a change that `forecast/change.what_if` returns. `doubts` are those about the change
+    (`doubts_of_change`); those about its pods are added.
 
     VMs of changed workloads and members of rules that violate their declared rules have to move.
-    `assumed` are texts about favorable assumptions: with
-    any, the answer is never GUARANTEED. `estimated` are texts about facts that may be better or worse: with
-    any, the answer is not IMPOSSIBLE either.
     """
     gaps = relevant_gaps(change.after)
     if gaps:
         reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
-        return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
+        return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps, codes=("unreadable",))
     forecaster = _Forecaster(change, topology or Topology.of())
     result = within_quotas(forecaster.forecast(), change)
-    return _qualified(result, assumed, (*estimated, *forecaster.moves_estimated()))
+    return _concluded(result, (*doubts, *forecaster.doubts()))
 
 
-_LESS_SURE: t.Final = {
-    ForecastResult.GUARANTEED: (ForecastResult.POSSIBLE, "not guaranteed: "),
-    ForecastResult.IMPOSSIBLE: (ForecastResult.UNKNOWN, "not proven, since "),
-}
-
-
-def _qualified(result: Forecast, assumed: t.Sequence[str], estimated: t.Sequence[str]) -> Forecast:
-    """The forecast with an answer that its assumptions allow: POSSIBLE for GUARANTEED, UNKNOWN for
-    IMPOSSIBLE."""
-    guaranteed = result.answer is ForecastResult.GUARANTEED
-    nothing_placed = result.instances_to_schedule == 0 and not result.moves
-    assumptions = [*estimated, *(assumed if guaranteed else ())]
-    if not assumptions or result.answer not in _LESS_SURE or (nothing_placed and guaranteed):
+def _concluded(result: Forecast, doubts: t.Sequence[Doubt]) -> Forecast:
+    """The forecast with its answer. The doubts are about pods, and not about instances that stay on a lost
+    node, nor do they matter where nothing is placed."""
+    if not result.instances_to_schedule and not result.moves:
+        doubts = [replace(x, forbids=x.forbids & NO_PROOF) for x in doubts]
+    evidence = tuple(
+        x if "stays_on_node" in x.never else replace(x, doubts=(*x.doubts, *doubts))
+        for x in result.evidence
+    )
+    without, conclusion = conclude(*result.evidence), conclude(*evidence)
+    result = replace(result, answer=conclusion.answer, codes=conclusion.codes, evidence=evidence)
+    if any(ForecastResult.IMPOSSIBLE in doubt.forbids for doubt in doubts):
+        pending = tuple(replace(instance, certain=False) for instance in result.pending)
+        result = replace(result, pending=pending, min_unschedulable=0)
+    if conclusion.answer is without.answer:
         return result
-    answer, prefix = _LESS_SURE[result.answer]
-    return replace(
-        result,
-        answer=answer,
-        reasons=(*result.reasons, *(f"{prefix}{text}" for text in assumptions)),
-        pending=tuple(replace(instance, certain=False) for instance in result.pending),
-        min_unschedulable=0 if estimated else result.min_unschedulable,
-    )
+    prefix = _PREFIXES[conclusion.answer]
+    reasons = (f"{prefix}{x.text}" for x in doubts if without.answer in x.forbids)
+    return replace(result, reasons=(*result.reasons, *reasons))
 
 
-def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterator[str]:
-    """Texts about estimated facts: the cluster may behave otherwise, for better or worse."""
-    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in change.before.vmis}
-    scaled = {entry.workload for entry in scale}
-    for workload in change.after.workloads:
-        ref = workload.ref
-        halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running
-        starts = halted and ref in change.affected
-        why = ""
-        if starts or (ref in scaled and workload.kind.virtual_machines):
-            expanded = expanded_template(change.before, workload)
-            devices = change.before.network_devices.get(ref)
-            why = why_estimated(workload, expanded, change.before.platform, devices)
-        elif ref in scaled and all(x.workload != ref for x in instances(change.before)):
-            why = why_first_estimated(workload)
-        if why:
-            yield f"the next pod of {ref} is an estimate: {why}"
-    for evicted in change.estimated:
-        yield f"{evicted.instance.ref} {evicted.reason}"
-    if names := [x.name for x in change.pending if x.required and x.has_other_scheduler]:
-        yield f"another scheduler places {listed(names)}"
-    ending = [
-        x
-        for x in change.after.workloads
-        if (x.ref in scaled and x.ref.kind != STATEFUL_SET.name)
-        or (x.ref in change.touched and rolls_itself(x))
-    ]
-    placed = (x.workload for x in instances(change.before) if x.node_name) if ending else ()
-    counts = Counter(placed)
-    for workload in ending:
-        if 0 < (workload.replicas or 0) < counts[workload.ref]:
-            yield f"the controller chooses which instances of {workload.ref} end"
-
-
-def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:
-    """The lists that could not be read, without volumes if no pod has claims."""
-    claims = any(pod.claims for pod in snapshot.pods)
-    return tuple(
-        gap
-        for gap in snapshot.unreadable
-        if claims or not gap.resource.startswith("persistentvolume")
-    )
+_PREFIXES: t.Final = {
+    ForecastResult.POSSIBLE: "not guaranteed: ",
+    ForecastResult.UNKNOWN: "not proven, since ",
+}
 
 
 class _Forecaster:
@@ -178,41 +126,43 @@ class _Forecaster:
         self.pending = competing_pods(self._simulation())
 
     def forecast(self) -> Forecast:
+        """The forecast without its answer, and the evidence for it."""
         simulation = self._simulation()
-        affine = with_affinity_to_ended(simulation)
-        options = self._options(bool(affine))
+        affine = affinity_doubts(simulation)
+        options = SearchOptions((*affine, *self._rollout_doubts()))
         search_decision = evaluate(simulation, options)
-        decision = self._qualify(search_decision, simulation, options)
+        decision, of_rules = self._with_rules(search_decision, simulation, options)
         of_running_vms = self.changed.evaluate(self.pending)
-        reasons = self._reasons(simulation, search_decision, decision)
+        reasons = self._reasons(simulation, search_decision, decision, of_rules)
         if of_running_vms.proven is not None:
             least, never = of_running_vms.proven.least, of_running_vms.proven.never
             decision, reasons = replace(decision, least=least, never=never), []
-        blocked = self._blocked()
-        answers = [decision.answer, of_running_vms.answer]
-        external = any(not instance.certain for instance in blocked)
+        blocked = self.change.blocked
+        proofs, external = blocked_evidence(blocked)
         if external:
             if decision.answer is ForecastResult.IMPOSSIBLE:
                 reasons = [f"unless other VMs move: {text}" for text in reasons]
-            answers = [x for x in answers if x is not ForecastResult.IMPOSSIBLE]
-            answers.append(ForecastResult.UNKNOWN)
             decision = replace(decision, least=0, never=frozenset())
-        if any(instance.certain for instance in blocked):
-            answers.append(ForecastResult.IMPOSSIBLE)
-        answer = worst_of(answers)
+        evidence = [
+            decision.doubted(*external).evidence,
+            replace(of_running_vms.evidence, doubts=(*of_running_vms.evidence.doubts, *external)),
+            *proofs,
+        ]
+        answer = conclude(*evidence).answer
         if (
             of_running_vms.answer is not ForecastResult.POSSIBLE
             or answer is ForecastResult.POSSIBLE
         ):
             reasons += of_running_vms.why
         if affine and answer is ForecastResult.POSSIBLE:
-            reasons.append(near_ended(affine))
-        elif decision.is_search_incomplete and not decision.doubt and of_running_vms.proven is None:
-            reasons.append(NOT_ALL_TRIED)
-        elif answer is decision.answer is ForecastResult.POSSIBLE and not decision.doubt:
+            reasons += [f"not guaranteed: {doubt.text}" for doubt in affine]
+        elif decision.is_search_incomplete and not of_rules and of_running_vms.proven is None:
+            reasons.append(f"not guaranteed: {NOT_ALL_TRIED}")
+        elif answer is decision.answer is ForecastResult.POSSIBLE and not of_rules:
             reasons.append(self._why_only_possible(decision))
         reasons += [
-            f"{x.instance} stays on {x.node}{'' if x.certain else UNTIL_MOVED}: {x.reason}"
+            f"{x.instance.ref} stays on {x.instance.node_name}"
+            f"{'' if x.certain else UNTIL_MOVED}: {x.reason}"
             for x in blocked
         ]
         unplaced, unplaced_on_node = self._unplaced(simulation, decision)
@@ -222,9 +172,10 @@ class _Forecaster:
         migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
         return Forecast(
             answer=answer,
+            evidence=tuple(evidence),
             reasons=tuple(reasons),
             pending=tuple(unplaced),
-            not_migratable=(*blocked, *unplaced_on_node, *not_migratable),
+            not_migratable=(*self._blocked(), *unplaced_on_node, *not_migratable),
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
             skipped=self.plan.skipped,
             deadlock=self._deadlock(simulation, decision) or of_running_vms.deadlock,
@@ -234,8 +185,23 @@ class _Forecaster:
             min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
         )
 
-    def moves_estimated(self) -> t.Iterator[str]:
-        """Texts about VMs that the plan moves or skips, and whose next pod may have other requests or
+    def doubts(self) -> tuple[Doubt, ...]:
+        """The doubts about the pods that need a node, and about those of planned moves."""
+        pods = [*self.pending, *self._pods_of_moves()]
+        return (
+            *doubts_of_pods(pods, self.change.after),
+            *of_schedulers(self.pending),
+            *self._doubts_of_moves(),
+        )
+
+    def _pods_of_moves(self) -> t.Iterator[PendingPod]:
+        methods = {move.uid: move.method for move in self.plan.moves}
+        for vm in self.changed.candidates:
+            if vm.uid in methods:
+                yield PendingPod(vm.next_pod(methods[vm.uid]), vm.pod, vmi=vm.instance.vmi)
+
+    def _doubts_of_moves(self) -> t.Iterator[Doubt]:
+        """The doubts about VMs that the plan moves or skips, and whose next pod may have other requests or
         constraints than its present one."""
         skipped = {instance.instance for instance in self.plan.skipped}
         methods = {move.uid: move.method for move in self.plan.moves}
@@ -248,32 +214,33 @@ class _Forecaster:
             else:
                 changed = self._evictions.changed_by_restart(vmi, vm.workload)
                 why = changed.reason or ("its template was changed" if changed.pod else "")
+            code = "next_pod_estimated" if why else "other_scheduler"
             if not why and vm.pod.scheduler_name != DEFAULT_SCHEDULER:
                 why = "another scheduler places it"
             if why:
-                yield f"{ref} {ESTIMATED}: {why}"
+                yield Doubt(code, f"{ref} {ESTIMATED}: {why}", NO_CERTAINTY)
 
     def _simulation(self, index: Index | None = None) -> PlacementSimulation:
         ended = self.change.after.terminating_pods
         return PlacementSimulation(index or self.index, self.pending, ended=ended)
 
-    def _options(self, affine: bool) -> SearchOptions:
-        """What a search of all sequences may prove. Old pods that may end before the search ends them open
-        nodes that it does not see, and so do waiting ones that a rollout ends once they have run."""
+    def _rollout_doubts(self) -> t.Iterator[Doubt]:
+        """What a search of all sequences does not prove. Old pods that may end before the search ends them
+        open nodes that it does not see, and so do waiting ones that a rollout ends once they have run."""
         rolling = [pending for pending in self.pending if pending.in_rollout]
         rooms = [x.room for x in rolling if x.reason in ROLLOUT and x.room is not None]
         waiting = {pod_key(pending.pod) for pending in self.pending if not pending.required}
         in_order = not any(x.replaces and pod_key(x.replaces) in waiting for x in rolling)
-        return SearchOptions(
-            complete=not affine and in_order and all(x.unavailable == 0 for x in rooms),
-            one_at_a_time=in_order
-            and all(x.unavailable == 0 or x == RolloutRoom(0, 1) for x in rooms),
-        )
+        alone = all(x.unavailable == 0 or x == RolloutRoom(0, 1) for x in rooms)
+        if not in_order or not alone:
+            yield Doubt("old_pods_end", OLD_PODS_MAY_END, NO_CERTAINTY)
+        elif any(x.unavailable for x in rooms):
+            yield Doubt("old_pods_end", OLD_PODS_MAY_END, NO_GUARANTEE)
 
-    def _qualify(
+    def _with_rules(
         self, decision: Decision, simulation: PlacementSimulation, options: SearchOptions
-    ) -> Decision:
-        """The decision as far as the running VMs allow it.
+    ) -> tuple[Decision, str]:
+        """The decision as far as the running VMs allow it, and why it claims less.
 
         IMPOSSIBLE becomes UNKNOWN if VMs move or have to move, since the scheduler may choose other nodes
         for them. If a pending pod may violate a declared rule of a running VM, the answer is POSSIBLE only
@@ -285,17 +252,13 @@ class _Forecaster:
         if decision.answer is ForecastResult.IMPOSSIBLE and (
             plan.moves or plan.skipped or breakable
         ):
-            return replace(
-                decision,
-                answer=ForecastResult.UNKNOWN,
-                least=0,
-                never=frozenset(),
-                doubt=NOT_PROVEN,
-            )
+            return decision.doubted(Doubt("moves_free_nodes", MAY_FREE, NO_PROOF)), NOT_PROVEN
         placeable = decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE)
         if not placeable or not (breakable or (plan.moves and self.pending)):
-            return decision
-        doubt = NOT_RENEWED if violates else BREAKABLE
+            return decision, ""
+        code, text = "rules_of_placed_vms", BREAKABLE
+        if violates:
+            code, text = "previous_constraints", NOT_RENEWED
         best = decision.best
         satisfied = afterwards.all_satisfied(best)
         if violates and not satisfied:
@@ -303,28 +266,32 @@ class _Forecaster:
             best = evaluate(self._simulation(strict), options).best
             satisfied = afterwards.all_satisfied(best)
         if not satisfied:
-            return replace(decision, answer=ForecastResult.UNKNOWN, doubt=doubt)
+            return decision.doubted(Doubt(code, text, NO_PLACEMENT)), f"not guaranteed: {text}"
         if not breakable:
-            return decision
-        return replace(decision, answer=ForecastResult.POSSIBLE, best=best, doubt=doubt)
+            return decision, ""
+        return replace(decision.doubted(Doubt(code, text)), best=best), f"not guaranteed: {text}"
 
     def _reasons(
-        self, simulation: PlacementSimulation, search_decision: Decision, decision: Decision
+        self,
+        simulation: PlacementSimulation,
+        search_decision: Decision,
+        decision: Decision,
+        of_rules: str,
     ) -> list[str]:
         """What the search proved, and why `decision` claims less."""
         proof = self._proof_of_search(simulation, search_decision)
-        if search_decision.answer is ForecastResult.IMPOSSIBLE and decision.doubt:
+        if search_decision.answer is ForecastResult.IMPOSSIBLE and of_rules:
             proof = [f"unless other VMs move: {text}" for text in proof]
-        elif decision.answer is ForecastResult.UNKNOWN and decision.doubt:
+        elif decision.answer is ForecastResult.UNKNOWN and of_rules:
             proof = [
                 f"nodes were found for all {simulation.required}, but no order after which every new"
                 " rule is satisfied"
             ]
-        return [*proof, decision.doubt] if decision.doubt else proof
+        return [*proof, of_rules] if of_rules else proof
 
     def _why_only_possible(self, decision: Decision) -> str:
         if decision.worst is None:
-            return OLD_PODS_MAY_END
+            return f"not guaranteed: {OLD_PODS_MAY_END}"
         placed = {number for number, _node in decision.worst}
         required = [n for n, pending in enumerate(self.pending) if pending.required]
         without = [self.pending[number].name for number in required if number not in placed]

@@ -18,7 +18,7 @@ from ..model.objects import Pod
 from ..model.plan import Method
 from ..model.snapshot import Quota, charged
 from .change import ChangedCluster
-from .decide import ForecastResult, worst_of
+from .conclusion import NOTHING, Doubt, Evidence
 from .result import Forecast, NotMigratableInstance, UnschedulableInstance
 from .simulation import PendingPod
 
@@ -133,12 +133,11 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     staying: list[NotMigratableInstance] = []
     waiting: list[UnschedulableInstance] = []
     reasons: list[str] = []
-    answers = [result.answer]
-    for number, reason, certain in quotas.refusals(created, used):
+    refused = list(quotas.refusals(created, used))
+    for number, reason, certain in refused:
         pending = created[number]
         ref, workload, old = pending.instance, pending.workload, pending.replaces
         reasons.append(f"{ref}: {reason}")
-        answers.append(ForecastResult.IMPOSSIBLE if certain else ForecastResult.UNKNOWN)
         if certain and pending.reason == "migrate" and old is not None:
             staying.append(NotMigratableInstance(ref, workload, old.node_name, reason))
         elif certain:
@@ -146,13 +145,25 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     named = {x.instance for x in staying} | {x.instance for x in waiting}
     return replace(
         result,
-        answer=worst_of(answers),
+        evidence=(*result.evidence, *quota_evidence(created, refused)),
         reasons=(*result.reasons, *reasons),
         pending=(*(x for x in result.pending if x.instance not in named), *waiting),
         not_migratable=(*(x for x in result.not_migratable if x.instance not in named), *staying),
         moves=tuple(move for move in result.moves if move.instance not in named),
         min_unschedulable=max(result.min_unschedulable, len(waiting)),
     )
+
+
+def quota_evidence(
+    pending: t.Sequence[PendingPod], refused: t.Iterable[tuple[int, str, bool]]
+) -> t.Iterator[Evidence]:
+    """What `Quotas.refusals` shows."""
+    for number, reason, certain in refused:
+        if certain:
+            yield Evidence(never=("quota",))
+        else:
+            text = f"{pending[number].instance}: {reason}"
+            yield Evidence(doubts=(Doubt("quota_unknown", text, NOTHING),))
 
 
 def _planned_migrations(result: Forecast, change: ChangedCluster) -> t.Iterator[PendingPod]:

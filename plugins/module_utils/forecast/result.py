@@ -12,7 +12,7 @@ from ..model.objects import Ref
 from ..model.plan import Move, SkippedInstance
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable
-from .decide import WORSE, ForecastResult
+from .conclusion import WORSE, Evidence, ForecastResult
 
 NAMED = 20
 """Nodes or workloads named at most in a list."""
@@ -56,7 +56,8 @@ class Deadlock:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """`instances_to_schedule` counts the instances that need a node, `min_unschedulable` how many of
-    them have none whatever the scheduler chooses. `moves` are in their order."""
+    them have none whatever the scheduler chooses. `moves` are in their order. `codes` are those of
+    `conclusion.CODES` that made the answer, `evidence` is what they were concluded from."""
 
     answer: ForecastResult
     reasons: tuple[str, ...] = ()
@@ -70,6 +71,8 @@ class Forecast:
     instances_to_schedule: int = 0
     min_unschedulable: int = 0
     down_until_fenced: tuple[Ref, ...] = ()
+    codes: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
 
     @property
     def without_remedy(self) -> frozenset[Ref]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from ..compliance.pending import PendingReasons
 from ..compliance.violations import violations
 from ..model.objects import Pod, Ref
-from ..model.plan import Method, Plan
+from ..model.plan import Method, Move, Plan
 from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.topology import Topology
@@ -35,7 +35,7 @@ from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .bounds import reachable_nodes
-from .decide import ForecastResult
+from .conclusion import NO_CERTAINTY, NO_PROOF, Doubt, Evidence, ForecastResult, conclude
 from .explain import ProofWords
 from .infeasibility import ProofResult, examine
 from .result import NAMED, Deadlock, NotMigratableInstance, remediation
@@ -65,9 +65,10 @@ HEALED_BESIDES = (
 
 @dataclass(frozen=True, slots=True)
 class StaticProofs:
-    """`texts` are none where nothing was proven. Of the pending pods (`never` has their numbers) at least
-    `least` stay without a node, among them all of `never`."""
+    """`texts` are none where nothing was proven, `codes` are those of the proofs. Of the pending pods (`never`
+    has their numbers) at least `least` stay without a node, among them all of `never`."""
 
+    codes: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     least: int = 0
     never: frozenset[int] = frozenset()
@@ -75,12 +76,16 @@ class StaticProofs:
 
 @dataclass(frozen=True, slots=True)
 class ChangedVmsResult:
-    """Whether all rules can be satisfied, and `why` not. `proven` is what rules out any placement."""
+    """What shows whether all rules can be satisfied, and `why` not. `proven` is what rules out any placement."""
 
-    answer: ForecastResult
+    evidence: Evidence
     why: tuple[str, ...] = ()
     deadlock: Deadlock | None = None
     proven: StaticProofs | None = None
+
+    @property
+    def answer(self) -> ForecastResult:
+        return conclude(self.evidence).answer
 
 
 class ChangedVms:
@@ -121,36 +126,35 @@ class ChangedVms:
     def evaluate(self, pending: t.Sequence[PendingPod]) -> ChangedVmsResult:
         """Whether all rules can be satisfied. `pending` are to be placed meanwhile."""
         if not self.plan.moves and not self.plan.skipped:
-            return ChangedVmsResult(ForecastResult.GUARANTEED)
+            return ChangedVmsResult(Evidence(always="nothing_to_place"))
         proven = static_proofs(self.view, self.candidates, pending, self.topology)
         if proven.texts:
-            return ChangedVmsResult(ForecastResult.IMPOSSIBLE, proven.texts, proven=proven)
+            return ChangedVmsResult(Evidence(never=proven.codes), proven.texts, proven=proven)
         if not self.plan.skipped:
-            why_not = self._why_not_guaranteed(pending)
-            if not why_not:
-                return ChangedVmsResult(ForecastResult.GUARANTEED)
-            return ChangedVmsResult(ForecastResult.POSSIBLE, (f"not guaranteed: {why_not}",))
+            doubt = self._doubt_of_moves(pending)
+            if doubt is None:
+                return ChangedVmsResult(Evidence(always="moves_satisfy_rules"))
+            evidence = Evidence(witness=True, doubts=(doubt,))
+            return ChangedVmsResult(evidence, (f"not guaranteed: {doubt.text}",))
         refs = tuple(left.instance for left in self.plan.skipped)
         vms = {vm.uid: vm for vm in self.candidates}
         reasons = [
             f"{left.instance}: {left.reason}{_rules_of(vms[left.uid])}"
             for left in self.plan.skipped
         ]
-        answer, why = self._by_any_sequence(pending)
-        if answer is ForecastResult.POSSIBLE:
-            unplanned = listed(list(map(str, refs)))
-            why = f"some sequence of moves satisfies all rules, but the plan has no move for {unplanned}"
-            return ChangedVmsResult(answer, (f"not guaranteed: {why}",))
-        if answer is ForecastResult.IMPOSSIBLE and any(x.temporary for x in self.plan.skipped):
-            answer, why = ForecastResult.UNKNOWN, OBSTACLE_ENDS
-        if answer is ForecastResult.UNKNOWN:
-            return ChangedVmsResult(answer, (*reasons, why))
+        evidence = self._by_any_sequence(pending)
+        result = ChangedVmsResult(evidence)
+        if evidence.witness:
+            (doubt,) = evidence.doubts
+            return replace(result, why=(f"not guaranteed: {doubt.text}",))
+        if result.answer is ForecastResult.UNKNOWN:
+            return replace(result, why=(*reasons, evidence.doubts[-1].text))
         dependencies = ClusterSimulation(self.after, self.candidates).dependencies
         pairs = itertools.combinations([left.uid for left in self.plan.skipped], 2)
         mutual = any(dependencies.require_each_other(one, other) for one, other in pairs)
         advice = remediation(refs, rollout=False, mutual=mutual)
-        deadlock = Deadlock(refs, why, advice)
-        return ChangedVmsResult(answer, (why, *reasons), deadlock)
+        deadlock = Deadlock(refs, NONE_HEALS, advice)
+        return replace(result, why=(NONE_HEALS, *reasons), deadlock=deadlock)
 
     def satisfied_with(
         self, leaving: t.Iterable[str], coming: t.Iterable[tuple[Pod, str]], also: t.Iterable[str]
@@ -233,38 +237,52 @@ class ChangedVms:
         )
         return plan_moves(self.after, request, self.candidates)
 
-    def _why_not_guaranteed(self, pending: t.Sequence[PendingPod]) -> str:
-        """Why the planned moves need not satisfy the rules. Empty if one move is needed, and no rule is
+    def _doubt_of_moves(self, pending: t.Sequence[PendingPod]) -> Doubt | None:
+        """Why the planned moves need not satisfy the rules. None if one move is needed, and no rule is
         violated after it whichever node is chosen."""
         if left := self._left_violated():
             namespaces = ", ".join(sorted({ref.namespace for ref in left}))
-            return (
+            return Doubt(
+                "moves_violate_rules",
                 f"after the planned moves {listed(left)} {'violates' if len(left) == 1 else 'violate'} a rule, and no"
-                f" planned move repairs that: run a rollout of {namespaces} afterwards"
+                f" planned move repairs that: run a rollout of {namespaces} afterwards",
             )
         if len(self.plan.moves) != 1:
-            return (
+            return Doubt(
+                "several_moves",
                 "the scheduler may choose other nodes than the plan; the rollout then makes a new plan, which may"
-                " have more moves"
+                " have more moves",
             )
         if pending:
-            return "other instances need a node at the same time, and may take the one for the move"
-        (move,) = self.plan.moves
+            return Doubt(
+                "moves_beside_others",
+                "other instances need a node at the same time, and may take the one for the move",
+            )
+        return self._doubt_of_move(self.plan.moves[0])
+
+    def _doubt_of_move(self, move: Move) -> Doubt | None:
         cluster = ClusterSimulation(self.after, self.candidates)
         vmi = cluster.candidates[move.uid].instance.vmi
         if move.method is Method.MIGRATE and (vmi is None or not vmi.live_migratable):
-            return f"KubeVirt has not reported whether {move.workload} can be live-migrated"
+            return Doubt(
+                "not_reported_migratable",
+                f"KubeVirt has not reported whether {move.workload} can be live-migrated",
+            )
         nodes = cluster.open_set(move.uid, move.method)
         concerned = {move.uid, *cluster.violating(), *cluster.dependencies.related(move.uid)}
         neighbors = self._around(cluster, {move.uid})
         if not nodes or nodes.bit_count() * (len(concerned) + len(neighbors)) > LIMIT:
-            return (
+            return Doubt(
+                "moves_search_limit",
                 f"{move.workload} may get a node where a rule is violated: not every node was tried (the"
-                " search has a limit)"
+                " search has a limit)",
             )
         declared_pods = [vm.declared_pod for vm in self.candidates]
         if selected_by_terms(cluster.declared, declared_pods, self.after.terminating_pods):
-            return "pods that are terminating now still count for the rules, and may leave no node for the move"
+            return Doubt(
+                "terminating_pods_count",
+                "pods that are terminating now still count for the rules, and may leave no node for the move",
+            )
         for node in cluster.table.names_of(nodes):
             cluster.move(move.uid, node)
             instances = [cluster.candidates[x].instance for x in concerned if cluster.violations(x)]
@@ -274,10 +292,11 @@ class ChangedVms:
             ]
             cluster.revert()
             if violators:
-                return (
-                    f"{min(violators, key=str)} violates a rule if {move.workload} gets node {node}"
+                return Doubt(
+                    "moves_violate_rules",
+                    f"{min(violators, key=str)} violates a rule if {move.workload} gets node {node}",
                 )
-        return ""
+        return None
 
     def _left_violated(self) -> list[Ref]:
         """What violates no rule now, and does once the planned moves are made: none of the changed VMs."""
@@ -308,11 +327,12 @@ class ChangedVms:
         refs = {(instances[pod].workload or pod) if pod in instances else pod for pod in pods}
         return sorted(refs, key=str)
 
-    def _by_any_sequence(self, pending: t.Sequence[PendingPod]) -> tuple[ForecastResult, str]:
-        """Whether some sequence of single moves repairs all, and why not."""
+    def _by_any_sequence(self, pending: t.Sequence[PendingPod]) -> Evidence:
+        """Whether some sequence of single moves repairs all."""
         members = [vm.uid for vm in self.candidates]
+        given_up = Evidence(doubts=(Doubt("moves_search_limit", GIVEN_UP, NO_CERTAINTY),))
         if len(members) > SEARCHED:
-            return ForecastResult.UNKNOWN, GIVEN_UP
+            return given_up
         cluster = ClusterSimulation(self.after, self.candidates)
         methods = {
             vm.uid: vm.move_options.methods
@@ -322,13 +342,19 @@ class ChangedVms:
         repair = shortest_repair(cluster, members, methods, once=False, in_place=True, limit=LIMIT)
         if repair.moves is not None:
             if pending:
-                return ForecastResult.UNKNOWN, HEALED_BESIDES
-            return ForecastResult.POSSIBLE, ""
+                beside = Doubt("moves_beside_others", HEALED_BESIDES, NO_CERTAINTY)
+                return Evidence(doubts=(beside,))
+            unplanned = listed([str(left.instance) for left in self.plan.skipped])
+            text = f"some sequence of moves satisfies all rules, but the plan has no move for {unplanned}"
+            return Evidence(witness=True, doubts=(Doubt("no_planned_move", text),))
         if not repair.exhausted:
-            return ForecastResult.UNKNOWN, GIVEN_UP
+            return given_up
+        doubts = []
+        if any(left.temporary for left in self.plan.skipped):
+            doubts.append(Doubt("obstacles_end", OBSTACLE_ENDS, NO_PROOF))
         if self._others_may_help(cluster.declared, pending):
-            return ForecastResult.UNKNOWN, MAY_BE_HELPED
-        return ForecastResult.IMPOSSIBLE, NONE_HEALS
+            doubts.append(Doubt("others_may_help", MAY_BE_HELPED, NO_PROOF))
+        return Evidence(never=("no_moves_repair",), doubts=tuple(doubts))
 
     def _others_may_help(self, index: Index, pending: t.Sequence[PendingPod]) -> bool:
         """Whether nodes may open once the others have theirs, or have left."""
@@ -371,7 +397,9 @@ def static_proofs(
 
     words = ProofWords(topology, every, why_no_node)
     never = frozenset(number - first for number in of_pending.never)
-    return StaticProofs(tuple(words.text(proof) for proof in proofs), of_pending.least, never)
+    codes = tuple(dict.fromkeys(proof.kind for proof in proofs))
+    texts = tuple(words.text(proof) for proof in proofs)
+    return StaticProofs(codes, texts, of_pending.least, never)
 
 
 def _rules_of(vm: MovableInstance) -> str:

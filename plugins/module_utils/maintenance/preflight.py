@@ -15,8 +15,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
 from ..forecast.change import what_if
-from ..forecast.decide import ForecastResult
-from ..forecast.forecast import estimates, forecast
+from ..forecast.conclusion import ForecastResult
+from ..forecast.doubts import doubts_of_change
+from ..forecast.forecast import forecast
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
 from ..model.findings import GRANT, Finding, InputError, InvalidInput
@@ -159,7 +160,7 @@ def refusal(
 def drain_forecast(view: DrainView, topology: Topology) -> Forecast:
     """Whether what leaves the nodes of a drain finds other nodes, and which."""
     change = what_if(view.for_forecast, lost_nodes=view.nodes)
-    return forecast(change, topology=topology, estimated=tuple(estimates(change)))
+    return forecast(change, topology=topology, doubts=doubts_of_change(change))
 
 
 class _Checks:

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
     NODE_EVENTS,
     NodeEvent,
 )
-from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
-    estimates,
-    forecast,
-)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import HOTPLUG
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
@@ -157,7 +157,7 @@ def test_nothing_is_certain_of_a_pod_that_another_scheduler_places(zones: str, a
     deployment(made, "web", ["n1"], {"schedulerName": "batch"})
 
     change = what_if(made.snapshot(), lost_nodes=["n1"])
-    found = forecast(change, estimated=[*estimates(change)])
+    found = forecast(change, doubts=doubts_of_change(change))
     drilled = drill(made.snapshot(), [HOST], event="drain").drills[0]
 
     assert (found.answer.value, drilled.answer.value) == (answer, answer)

@@ -9,16 +9,16 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
     NODE_EVENTS,
     NodeEvent,
 )
-from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
-    estimates,
-    forecast,
-)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifests import (
     node_term_from_json,
@@ -50,7 +50,7 @@ def changed_to(domain: JSON, **of_vm: JSON) -> Cluster:
 
 def loss(made: Cluster, event: NodeEvent = "drain") -> Forecast:
     change = what_if(made.snapshot(), lost_nodes=["n1"], event=event)
-    return forecast(change, estimated=tuple(estimates(change)))
+    return forecast(change, doubts=doubts_of_change(change))
 
 
 @pytest.mark.parametrize("event", NODE_EVENTS)

@@ -15,11 +15,11 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.claims imp
     needed_claims,
     with_claim_states,
 )
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
-from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
-    estimates,
-    forecast,
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
@@ -85,8 +85,7 @@ def scaled(
     return (
         forecast(
             change,
-            assumed=tuple(claim_doubts(change)),
-            estimated=tuple(estimates(change, scale)),
+            doubts=(*claim_doubts(change), *doubts_of_change(change, scale)),
         ),
         change,
     )
@@ -194,7 +193,7 @@ def test_a_claim_that_a_data_volume_template_makes_is_a_doubt() -> None:
         for key, template in needed_claims(change).items()
     }
     change = with_claim_states(change, states)
-    found = forecast(change, assumed=tuple(claim_doubts(change)))
+    found = forecast(change, doubts=tuple(claim_doubts(change)))
     assert found.answer is ForecastResult.POSSIBLE
     assert "claim archive-root does not exist yet: its DataVolume makes it" in found.reasons[0]
 

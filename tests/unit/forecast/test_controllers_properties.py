@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
-from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
-    estimates,
-    forecast,
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota
@@ -103,7 +103,7 @@ def assert_not_contradicted(made: Cluster, game: Controlled, **change: t.Any) ->
     except TooMany:
         assume(False)
     changed = what_if(made.snapshot(), **change)
-    found = forecast(changed, estimated=[*estimates(changed, change.get("scale", ()))])
+    found = forecast(changed, doubts=doubts_of_change(changed, change.get("scale", ())))
     note(f"{found} {ends}")
     event(f"{found.answer}")
     without = list(map(game.without, ends))

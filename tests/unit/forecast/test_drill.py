@@ -12,9 +12,11 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import (
     NOT_ALL_TRIED,
-    ForecastResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (
     DrillReport,
@@ -317,10 +319,10 @@ def test_failure_with_an_incomplete_search_reports_that() -> None:
         "1 failure: no impact expected after fencing, but not guaranteed",
         f"down until fenced: up to 1 VM, if node {lost.domain} fails",
     ]
-    assert lost.reasons == (NOT_ALL_TRIED,)
+    assert lost.reasons == (f"not guaranteed: {NOT_ALL_TRIED}",)
     assert NOT_ALL_TRIED in table(DrillReport("drain", (lost,)), Topology.of())
     lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], event="drain")
-    assert forecast(lost_alone).reasons == (NOT_ALL_TRIED,)
+    assert forecast(lost_alone).reasons == (f"not guaranteed: {NOT_ALL_TRIED}",)
 
 
 def test_pod_with_affinity_to_a_pod_that_ends_is_named() -> None:

@@ -10,13 +10,15 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    NO_CERTAINTY,
+    Doubt,
+    ForecastResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
-from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
-    estimates,
-    forecast,
-)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
@@ -424,8 +426,10 @@ def qualified(**more: t.Any) -> Forecast:
 
 def test_assumptions_take_guarantees_away() -> None:
     assert qualified().answer is ForecastResult.GUARANTEED
-    assert qualified(assumed=["x is not known"]).answer is ForecastResult.POSSIBLE
-    assert qualified(estimated=["x is a guess"]).reasons == ("not guaranteed: x is a guess",)
+    worse = Doubt("not_reported_migratable", "x is not known")
+    assert qualified(doubts=[worse]).answer is ForecastResult.POSSIBLE
+    guess = Doubt("next_pod_estimated", "x is a guess", NO_CERTAINTY)
+    assert qualified(doubts=[guess]).reasons == ("not guaranteed: x is a guess",)
 
 
 def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
@@ -503,7 +507,7 @@ def test_vm_on_a_node_without_virt_handler_may_not_migrate() -> None:
     made.nodes["n2"]["metadata"]["labels"]["kubevirt.io/schedulable"] = "false"
     change = what_if(made.snapshot(), lost_nodes=["n1"])
 
-    found = forecast(change, estimated=tuple(estimates(change)))
+    found = forecast(change, doubts=doubts_of_change(change))
 
     assert found.answer == "possible"
     assert found.reasons == (
@@ -599,7 +603,7 @@ def test_vm_of_a_pool_starts_again_by_its_own_run_strategy(
         del made.workloads[pool]
     change = what_if(made.snapshot(), lost_nodes=["n1"])
 
-    found = forecast(change, estimated=tuple(estimates(change)))
+    found = forecast(change, doubts=doubts_of_change(change))
 
     assert (found.answer, found.instances_to_schedule) == (answer, placed)
     assert [each.name for each in found.findings] == ["not_recreated"] * (1 - placed)
@@ -650,7 +654,7 @@ def test_drained_vm_that_reruns_on_failure_may_stay_off(
     made.workloads[ref]["spec"]["runStrategy"] = "RerunOnFailure"
     change = what_if(made.snapshot(), lost_nodes=["n1"], event=event)
 
-    found = forecast(change, estimated=tuple(estimates(change)))
+    found = forecast(change, doubts=doubts_of_change(change))
     drilled = drill(made.snapshot(), [HOST], event=event)
 
     assert found.answer is answer

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.violations import RISKS
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
     NODE_EVENTS,
     NodeEvent,

@@ -17,9 +17,12 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    Doubt,
+    ForecastResult,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import (
     Decision,
-    ForecastResult,
     SearchOptions,
     evaluate,
 )
@@ -131,7 +134,8 @@ def groups(draw: st.DrawFn) -> Game:
 def decision_of(game: Game, rules: SearchOptions) -> Decision:
     index = index_of(game)
     before = {pod_key(each): (each, index.node_of(pod_key(each))) for each in index.pods}
-    decision = evaluate(filling_of(game, index), replace(rules, complete=not game.first))
+    doubts = (Doubt("affinity_to_ended", ""),) if game.first else ()
+    decision = evaluate(filling_of(game, index), replace(rules, doubts=doubts))
     note(f"{decision}")
     event(f"{decision.answer}")
     after = {pod_key(each): (each, index.node_of(pod_key(each))) for each in index.pods}

@@ -8,7 +8,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
     PendingPod,
     PlacementSimulation,

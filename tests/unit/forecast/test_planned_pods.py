@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from tests.unit.planning import scenes
 from tests.unit.planning.scenes import HOST, ZONE, cluster, keep_apart, lost, machine, names

@@ -9,11 +9,11 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
-from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
-from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
-    estimates,
-    forecast,
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from tests.unit.compliance.cluster import affinity, anti_affinity, node_affinity, selector, spread
@@ -215,8 +215,9 @@ def test_it_is_an_estimate_which_pods_end_that_are_more_than_wanted() -> None:
     made.workloads[web]["spec"]["replicas"] = 1
     write = pinned(web, "a", "b")
 
-    texts = [*estimates(what_if(made.snapshot(), writes=[write]))]
+    doubts = doubts_of_change(what_if(made.snapshot(), writes=[write]))
 
+    texts = [doubt.text for doubt in doubts]
     assert texts == ["the controller chooses which instances of Deployment shop/web end"]
 
 
@@ -240,7 +241,7 @@ def test_it_is_no_estimate_that_a_paused_deployment_has_more_pods_than_wanted() 
     web = deployment(made, "web", ["n1", "n2"], {})
     made.workloads[web]["spec"] |= {"replicas": 1, "paused": True}
 
-    assert not [*estimates(what_if(made.snapshot(), writes=[pinned(web, "a", "b")]))]
+    assert not doubts_of_change(what_if(made.snapshot(), writes=[pinned(web, "a", "b")]))
 
 
 @pytest.mark.parametrize(("nodes", "answer"), [((), "possible"), (("n1",), "guaranteed")])
@@ -252,4 +253,4 @@ def test_first_pod_of_a_runtime_class_is_an_estimate(nodes: tuple[str, ...], ans
 
     change = what_if(made.snapshot(), scale=scale)
 
-    assert forecast(change, estimated=[*estimates(change, scale)]).answer.value == answer
+    assert forecast(change, doubts=doubts_of_change(change, scale)).answer.value == answer

@@ -1,0 +1,237 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer of a forecast or of a drill: what proofs, a known placement and doubts allow to say.
+
+Each part of a forecast (the pods that need a node, the running VMs that have to move, the instances that
+cannot leave, the quotas) gives its Evidence. `conclude` makes the answer of all of them, and is the only
+place that does. CODES has what may decide an answer.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.rendering import TextEnum
+
+
+class ForecastResult(TextEnum):
+    """GUARANTEED: every placement sequence places all required pods. POSSIBLE: one sequence does, and it is
+    not shown that every one does. IMPOSSIBLE: none does. UNKNOWN: none of these could be shown."""
+
+    GUARANTEED = "guaranteed"
+    POSSIBLE = "possible"
+    UNKNOWN = "unknown"
+    IMPOSSIBLE = "impossible"
+
+
+WORSE: t.Final = tuple(ForecastResult)
+"""The answers from best to worst."""
+
+NO_GUARANTEE: t.Final = frozenset({ForecastResult.GUARANTEED})
+"""For a doubt about something that can only make it worse: `guaranteed` becomes `possible`."""
+NO_PROOF: t.Final = frozenset({ForecastResult.IMPOSSIBLE})
+"""For a doubt about something that can only make it better: `impossible` becomes `unknown`."""
+NO_CERTAINTY: t.Final = NO_GUARANTEE | NO_PROOF
+"""For a doubt about something that may be better or worse than it was taken to be."""
+NO_PLACEMENT: t.Final = NO_GUARANTEE | {ForecastResult.POSSIBLE}
+"""For a doubt about whether the known placement may be made at all: the answer is `unknown` unless it is
+`impossible`."""
+NOTHING: t.Final = NO_PLACEMENT | NO_PROOF
+
+_WEAKER: t.Final = {
+    ForecastResult.GUARANTEED: ForecastResult.POSSIBLE,
+    ForecastResult.POSSIBLE: ForecastResult.UNKNOWN,
+    ForecastResult.IMPOSSIBLE: ForecastResult.UNKNOWN,
+}
+
+
+class CodeMeaning(t.NamedTuple):
+    """What an answer with this code means, and the function of `forecast/` that gives it (`file.function`)."""
+
+    text: str
+    function: str
+
+
+CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
+    # What shows that an answer is guaranteed.
+    "nothing_to_place": CodeMeaning("no instance needs a node", "decide.evaluate"),
+    "worst_case": CodeMeaning(
+        "each instance has a node, whichever nodes the scheduler chooses for the others",
+        "decide.evaluate",
+    ),
+    "every_choice": CodeMeaning("every choice of nodes was tried", "decide._searched"),
+    "moves_satisfy_rules": CodeMeaning(
+        "one VM moves, and no rule is violated whichever node it gets",
+        "running_vms.ChangedVms.evaluate",
+    ),
+    # Proofs that it is impossible.
+    "no_node": CodeMeaning("an instance has no feasible node", "infeasibility.examine"),
+    "apart": CodeMeaning(
+        "more instances with anti-affinity to each other than topology domains for them",
+        "infeasibility._apart_proofs",
+    ),
+    "resources": CodeMeaning(
+        "equal instances request more than is free on their feasible nodes",
+        "infeasibility._resource_proofs",
+    ),
+    "spread": CodeMeaning(
+        "a topology spread constraint does not allow so many instances in the feasible domains",
+        "infeasibility._spread_proofs",
+    ),
+    "no_moves_repair": CodeMeaning(
+        "every sequence of single moves was tried, and none satisfies all rules",
+        "running_vms.ChangedVms._by_any_sequence",
+    ),
+    "stays_on_node": CodeMeaning("an instance cannot leave its node", "eviction.blocked_evidence"),
+    "quota": CodeMeaning("a ResourceQuota refuses a pod", "quota.quota_evidence"),
+    # Doubts: why an answer claims less.
+    "unreadable": CodeMeaning("a list of objects could not be read", "forecast.forecast"),
+    "unfavorable_nodes": CodeMeaning(
+        "instances are unschedulable if the scheduler chooses unfavorable nodes",
+        "decide._searched",
+    ),
+    "search_limit": CodeMeaning(
+        "not every choice of nodes was tried: the search has a limit", "decide._searched"
+    ),
+    "affinity_to_ended": CodeMeaning(
+        "an instance has affinity to pods that are recreated at the same time",
+        "decide.affinity_doubts",
+    ),
+    "affinity_to_replaced": CodeMeaning(
+        "a pod has affinity to pods that a workload rollout ends first", "decide._searched"
+    ),
+    "old_pods_end": CodeMeaning(
+        "a workload rollout may end old pods before new ones have a node",
+        "forecast._Forecaster._rollout_doubts",
+    ),
+    "moves_free_nodes": CodeMeaning(
+        "VMs may move to other nodes than planned and free capacity",
+        "forecast._Forecaster._with_rules",
+    ),
+    "previous_constraints": CodeMeaning(
+        "VMs that do not move still run with the previous constraints",
+        "forecast._Forecaster._with_rules",
+    ),
+    "rules_of_placed_vms": CodeMeaning(
+        "pods that end or are created may violate the rule of a VM that is placed already",
+        "forecast._Forecaster._with_rules",
+    ),
+    "moves_violate_rules": CodeMeaning(
+        "a rule may be violated after the planned moves",
+        "running_vms.ChangedVms._doubt_of_moves",
+    ),
+    "several_moves": CodeMeaning(
+        "the scheduler may choose other nodes for the moves than the plan",
+        "running_vms.ChangedVms._doubt_of_moves",
+    ),
+    "moves_beside_others": CodeMeaning(
+        "VMs move while other instances need a node", "running_vms.ChangedVms._doubt_of_moves"
+    ),
+    "moves_search_limit": CodeMeaning(
+        "not every sequence of moves was tried: the search has a limit",
+        "running_vms.ChangedVms._by_any_sequence",
+    ),
+    "terminating_pods_count": CodeMeaning(
+        "pods that are terminating still count for the rules",
+        "running_vms.ChangedVms._doubt_of_move",
+    ),
+    "no_planned_move": CodeMeaning(
+        "some sequence of moves satisfies all rules, and the plan does not have it",
+        "running_vms.ChangedVms._by_any_sequence",
+    ),
+    "obstacles_end": CodeMeaning(
+        "what keeps a VM from moving ends by itself", "running_vms.ChangedVms._by_any_sequence"
+    ),
+    "others_may_help": CodeMeaning(
+        "other pods end or get a node meanwhile, and a node may become feasible",
+        "running_vms.ChangedVms._by_any_sequence",
+    ),
+    "moved_by_others": CodeMeaning(
+        "another controller has to move a VM (eviction strategy External)",
+        "eviction.blocked_evidence",
+    ),
+    "quota_unknown": CodeMeaning("a ResourceQuota may refuse a pod", "quota.quota_evidence"),
+    "not_reported_migratable": CodeMeaning(
+        "KubeVirt has not reported whether a VM can be live-migrated",
+        "doubts.not_reported_migratable",
+    ),
+    "claim_unread": CodeMeaning("a claim could not be read", "claims.claim_doubts"),
+    "claim_unbound": CodeMeaning(
+        "a claim is not bound, and its volume or its node is not certain", "claims.claim_doubts"
+    ),
+    "claim_of_one_node": CodeMeaning(
+        "a ReadWriteOnce claim may be in use on another node", "claims.claim_doubts"
+    ),
+    "next_pod_estimated": CodeMeaning(
+        "the next pod of an instance may differ from the expected one", "doubts.of_evicted"
+    ),
+    "other_scheduler": CodeMeaning(
+        "another scheduler than kube-scheduler places a pod", "doubts.of_schedulers"
+    ),
+    "chosen_by_controller": CodeMeaning(
+        "the controller chooses which instances end", "doubts.of_scale_down"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What the model does not know. `code` is one of CODES, `text` ends the sentence "not guaranteed: ..." and
+    names the object, `forbids` are the answers that it does not allow."""
+
+    code: str
+    text: str
+    forbids: frozenset[ForecastResult] = NO_GUARANTEE
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one part of a forecast shows: that every choice of nodes succeeds (`always`, a code), that none
+    does (`never`, the codes of the proofs), or that one does (`witness`)."""
+
+    always: str = ""
+    never: tuple[str, ...] = ()
+    witness: bool = False
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """`codes` made the answer; `doubts` are those among them that are doubts. `lowered`: without them it
+    would be GUARANTEED or IMPOSSIBLE."""
+
+    answer: ForecastResult
+    codes: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+
+def conclude(*parts: Evidence) -> Conclusion:
+    """The worst answer of the parts, each of them the strongest that its evidence and its doubts allow."""
+    conclusions = [_conclusion(part) for part in parts]
+    answer = worst_of(conclusion.answer for conclusion in conclusions)
+    deciding = [conclusion for conclusion in conclusions if conclusion.answer is answer]
+    codes = dict.fromkeys(code for conclusion in deciding for code in conclusion.codes)
+    doubts = dict.fromkeys(doubt for conclusion in deciding for doubt in conclusion.doubts)
+    return Conclusion(answer, tuple(codes), tuple(doubts))
+
+
+def _conclusion(part: Evidence) -> Conclusion:
+    placeable = part.witness or bool(part.always)
+    answer = ForecastResult.POSSIBLE if placeable else ForecastResult.UNKNOWN
+    codes = part.never or ((part.always,) if part.always else ())
+    if codes:
+        answer = ForecastResult.IMPOSSIBLE if part.never else ForecastResult.GUARANTEED
+    while any(answer in doubt.forbids for doubt in part.doubts):
+        answer = _WEAKER[answer]
+    if answer in (ForecastResult.GUARANTEED, ForecastResult.IMPOSSIBLE):
+        return Conclusion(answer, codes)
+    better = ForecastResult.POSSIBLE if placeable else ForecastResult.IMPOSSIBLE
+    forbidden = ForecastResult.GUARANTEED if answer is ForecastResult.POSSIBLE else better
+    doubts = tuple(doubt for doubt in part.doubts if forbidden in doubt.forbids)
+    return Conclusion(answer, tuple(dict.fromkeys(doubt.code for doubt in doubts)), doubts)
+
+
+def worst_of(answers: t.Iterable[ForecastResult]) -> ForecastResult:
+    """The worst answer; GUARANTEED if there is none."""
+    return max(answers, key=WORSE.index, default=ForecastResult.GUARANTEED)

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is not known of the pods of a forecast or of a drill, so that the answer claims less?
+
+A doubt about a single pod that needs a node is added here: a function that takes the pod and the snapshot
+and yields each Doubt, a line for it in POD_DOUBTS, and a line for its code in `conclusion.CODES`. It
+then holds for forecasts, drills and the preflight of a drain.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ..kubevirt.instances import instances
+from ..kubevirt.next_pod import why_estimated, why_first_estimated
+from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.objects import Ref
+from ..model.rendering import listed
+from ..model.snapshot import Snapshot, Unreadable
+from ..rules.change import rolls_itself
+from .change import ChangedCluster
+from .conclusion import NO_CERTAINTY, Doubt
+from .eviction import ENDING_STRATEGIES, EvictedInstance
+from .scaling import Scale, expanded_template
+from .simulation import PendingPod
+
+DoubtsOfPod = t.Callable[[PendingPod, Snapshot], t.Iterator[Doubt]]
+"""What is not known of a pod that needs a node. The snapshot is the cluster after the change."""
+
+POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = ()
+
+
+def doubts_of_pods(pending: t.Iterable[PendingPod], snapshot: Snapshot) -> tuple[Doubt, ...]:
+    """The doubts about the pods that the answer is about."""
+    required = [pod for pod in pending if pod.required]
+    doubts = (
+        doubt for pod in required for function in POD_DOUBTS for doubt in function(pod, snapshot)
+    )
+    return tuple(dict.fromkeys(doubts))
+
+
+def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> tuple[Doubt, ...]:
+    """The doubts about what a change makes of the instances: the cluster may behave otherwise."""
+    return (
+        *_of_next_pods(change, scale),
+        *(doubt for evicted in change.estimated for doubt in of_evicted(evicted)),
+        *of_scale_down(change, scale),
+    )
+
+
+def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:
+    """Doubts about the first pods of workloads that start or grow."""
+    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in change.before.vmis}
+    scaled = {entry.workload for entry in scale}
+    for workload in change.after.workloads:
+        ref = workload.ref
+        halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running
+        starts = halted and ref in change.affected
+        why = ""
+        if starts or (ref in scaled and workload.kind.virtual_machines):
+            expanded = expanded_template(change.before, workload)
+            devices = change.before.network_devices.get(ref)
+            why = why_estimated(workload, expanded, change.before.platform, devices)
+        elif ref in scaled and all(x.workload != ref for x in instances(change.before)):
+            why = why_first_estimated(workload)
+        if why:
+            text = f"the next pod of {ref} is an estimate: {why}"
+            yield Doubt("next_pod_estimated", text, NO_CERTAINTY)
+
+
+def of_evicted(evicted: EvictedInstance) -> t.Iterator[Doubt]:
+    """The doubt about an instance that leaves a lost node in a way that is not certain."""
+    ref = evicted.instance.ref
+    if evicted.reason and not evicted.certain:
+        yield Doubt("next_pod_estimated", f"{ref} {evicted.reason}", NO_CERTAINTY)
+    elif not evicted.certain:
+        yield not_reported_migratable(ref)
+
+
+def not_reported_migratable(ref: Ref) -> Doubt:
+    """The doubt about a VM whose VMI has no condition LiveMigratable."""
+    text = f"KubeVirt has not reported whether {ref} can be live-migrated"
+    return Doubt("not_reported_migratable", text)
+
+
+def of_schedulers(pending: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
+    """The doubt about pods that kube-scheduler does not place: other filters may decide."""
+    if names := [pod.name for pod in pending if pod.required and pod.has_other_scheduler]:
+        yield Doubt("other_scheduler", f"another scheduler places {listed(names)}", NO_CERTAINTY)
+
+
+def of_scale_down(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:
+    """The doubts about workloads that get fewer instances than they have."""
+    scaled = {entry.workload for entry in scale}
+    ending = [
+        x
+        for x in change.after.workloads
+        if (x.ref in scaled and x.ref.kind != STATEFUL_SET.name)
+        or (x.ref in change.touched and rolls_itself(x))
+    ]
+    placed = (x.workload for x in instances(change.before) if x.node_name) if ending else ()
+    counts = Counter(placed)
+    for workload in ending:
+        if 0 < (workload.replicas or 0) < counts[workload.ref]:
+            text = f"the controller chooses which instances of {workload.ref} end"
+            yield Doubt("chosen_by_controller", text, NO_CERTAINTY)
+
+
+def of_migrations(change: ChangedCluster) -> t.Iterator[Doubt]:
+    """The doubts about VMs that a drain migrates though nothing says that they can be."""
+    before = change.before
+    if change.event != "drain":
+        return
+    for vmi in before.vmis:
+        strategy = vmi.eviction_strategy or before.platform.eviction_strategy
+        migrates = strategy not in ENDING_STRATEGIES and vmi.live_migratable is None
+        if vmi.node_name in change.lost_nodes and migrates:
+            yield not_reported_migratable(vmi.ref)
+
+
+def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:
+    """The lists that could not be read, without volumes if no pod has claims: no answer is claimed then."""
+    claims = any(pod.claims for pod in snapshot.pods)
+    return tuple(
+        gap
+        for gap in snapshot.unreadable
+        if claims or not gap.resource.startswith("persistentvolume")
+    )
