@@ -96,8 +96,8 @@ sanity: prepare-python ## ansible-test sanity on each supported ansible-core
 	@$(RUN) -m dev.sanity
 
 .PHONY: unit
-unit: prepare-python ## tests/unit on each supported ansible-core
-	@echo "unit: tests/unit on each supported ansible-core"
+unit: prepare-python ## tests/unit on the oldest ansible-core, what depends on Ansible on each
+	@echo "unit: tests/unit on the oldest ansible-core, what depends on Ansible on each"
 	@$(RUN) -m dev.unit_matrix
 
 .PHONY: docs

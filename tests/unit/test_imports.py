@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dev.unit_matrix import PURE
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 COLLECTION = "ansible_collections.virt.placement"
 UTILS = f"{COLLECTION}.plugins.module_utils"
@@ -27,18 +29,6 @@ EFFECTS = (
     "rollout",
     "cluster",
     "api",
-)
-PURE = (
-    "lint",
-    "forecast",
-    "planning",
-    "compliance",
-    "node_labels",
-    "rules",
-    "view",
-    "kubevirt",
-    "scheduler",
-    "model",
 )
 WITHOUT_LAYER = {"doc_fragments"}
 
