@@ -45,7 +45,7 @@ class Maintenance(Shop):
             "nodes": list(nodes),
             "tasks": str(folder / "work.yml"),
             "change_id": self.namespace,
-            "return_home": False,
+            "return_home": "none",
             "run_timeout": 240,
             **variables,
         }

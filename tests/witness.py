@@ -39,6 +39,7 @@ Object = dict[str, t.Any]
 
 MARK = "placement.virt/maintenance"
 SERVICED = "placement.virt/serviced"
+MOVED_AWAY = "placement.virt/moved-away"
 ZONE = "topology.kubernetes.io/zone"
 PATHS = {
     "Node": "/api/v1/nodes",
@@ -365,7 +366,7 @@ def _described(item: Object) -> Object:
         kind: {
             key: value
             for key, value in (item["metadata"].get(kind) or {}).items()
-            if not key.startswith((*OF_OTHERS, MARK, SERVICED))
+            if not key.startswith((*OF_OTHERS, MARK, SERVICED, MOVED_AWAY))
         }
         for kind in ("labels", "annotations")
     }

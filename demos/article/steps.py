@@ -192,7 +192,7 @@ def drain_a_slow_node(stage: Stage) -> None:
 
 def put_it_back_in_service(stage: Stage) -> None:
     """B7: nothing moves by itself, and one preference is not met."""
-    wanted = maintain(SLOW[0], state="in_service", return_home=False)
+    wanted = maintain(SLOW[0], state="in_service", return_home="none")
     result = stage.play("maintenance", wanted, identity=MAINTAINER)
     check(result.rc == 0, f"maintenance ended with rc {result.rc}")
     for workload, nodes in AWAY.items():

@@ -224,6 +224,11 @@ nodes:
       since: "2026-11-22T19:00:00Z"
       boot_id: 0f0c1c3e-3c65-4d0c-9d2b-5b7c2f4a6a10
       change_id: null
+      moved_away:
+        - kind: VirtualMachine
+          namespace: shop
+          name: db1
+      stopped: []
   contains:
     name:
       description: Name of the node.
@@ -254,6 +259,39 @@ nodes:
     change_id:
       description: The O(change_id) that was recorded last. Null if there is none.
       type: str
+    moved_away:
+      description:
+        - The workloads that the maintenance of the node moved away. After a maintenance, those of the last one.
+        - Instances without a workload are not listed.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workload.
+          type: str
+        namespace:
+          description: Namespace of the workload.
+          type: str
+        name:
+          description: Name of the workload.
+          type: str
+    stopped:
+      description: The VMs that the maintenance of the node stopped, by O(vm_policy), and did not start again.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: V(VirtualMachine).
+          type: str
+        namespace:
+          description: Namespace of the VM.
+          type: str
+        name:
+          description: Name of the VM.
+          type: str
+        run_strategy:
+          description: Its run strategy before it was stopped.
+          type: str
 writes:
   description: The changes of nodes that were made, or would be made in check mode.
   returned: always, unless the task could not start

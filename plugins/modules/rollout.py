@@ -35,6 +35,26 @@ options:
       - A single namespace is also the default of O(workloads[].namespace). With O(workloads), only those move.
     type: list
     elements: str
+  only:
+    description:
+      - Of the instances in O(namespaces), move only those of these workloads. Workloads and namespaces that do not
+        exist are ignored. An empty list selects nothing.
+      - The role C(placement_maintenance) moves back what it moved away with it.
+    type: list
+    elements: dict
+    suboptions:
+      kind:
+        description: Kind of the workload, such as V(VirtualMachine).
+        type: str
+        required: true
+      namespace:
+        description: Its namespace.
+        type: str
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
   scope:
     description:
       - Which instances move.
@@ -494,6 +514,15 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.runner im
 
 OPTIONS: dict[str, dict[str, t.Any]] = {
     **WORKLOADS,
+    "only": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "kind": {"type": "str", "required": True},
+            "namespace": {"type": "str", "required": True},
+            "name": {"type": "str", "required": True},
+        },
+    },
     "scope": {
         "type": "str",
         "choices": ["violated", "preference_not_met", "not_enforced", "all"],

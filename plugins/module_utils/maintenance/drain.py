@@ -421,7 +421,8 @@ class DrainStep(RolloutStep):
             if self.drain.cordoned and not (node.unschedulable and self._is_ours(node)):
                 error = InputError(f"Node {node.name}", "was put in service meanwhile")
                 raise InvalidInput([error])
-            new = begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp())
+            away = self.view.away.get(node.name, {}) if phase is MaintenancePhase.DRAINING else {}
+            new = begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp(), away=away)
             drained = phase is MaintenancePhase.DRAINED
             down = {} if drained else {**new.down, **self.drain.restarts.get(node.name, {})}
             return mark_write(node, replace(new, down=down))

@@ -107,6 +107,18 @@ class DrainView:
         return left
 
     @cached_property
+    def away(self) -> t.Mapping[str, t.Mapping[str, str]]:
+        """By node, the workloads with an instance that leaves it, as `Mark.away`."""
+        away: dict[str, dict[str, str]] = defaultdict(dict)
+        for decision in self.decisions:
+            instance, workload = self._instance(decision)
+            if instance.workload is not None:
+                stops = self._method(decision)[0] is Method.STOP
+                strategy = run_strategy(workload) if stops and workload is not None else ""
+                away[decision.pod.node_name]["/".join(instance.workload)] = strategy
+        return away
+
+    @cached_property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
         reader = MovableReader(self.snapshot, True)
         movable = {}

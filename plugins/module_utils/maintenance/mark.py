@@ -12,12 +12,13 @@ import json
 import typing as t
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
+from types import MappingProxyType
 
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, cut, read_annotation
-from ..model.kinds import MAINTENANCE, SERVICED
+from ..model.kinds import MAINTENANCE, MOVED_AWAY, SERVICED
 from ..model.manifests import node_from_manifest
-from ..model.objects import Node
+from ..model.objects import Node, Ref
 from ..model.rendering import TextEnum
 from ..model.write import Operation, Write
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
@@ -27,11 +28,15 @@ LONGEST_REASON = 256
 DOWN_LIMIT = 32 * 1024
 """The most characters of `down` as JSON: all annotations of a node have 256 KiB."""
 
+AWAY_LIMIT = 64 * 1024
+"""The most characters of `away` as JSON. A node has at most a few hundred pods."""
+
 _DEVICES = "devices.kubevirt.io/"
 
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 _MARK = _ANNOTATIONS / MAINTENANCE
 _SERVICED = _ANNOTATIONS / SERVICED
+_MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
 
 
@@ -50,7 +55,8 @@ class Mark:
     the maintenance began: only a reboot after that was made by the work.
     `cordoned`: this collection cordoned the node, so it may uncordon it. `since` is RFC 3339. `devices` are KubeVirt's
     devices that the node offered when the maintenance began. `down` says, by kind/namespace/name of the workload,
-    why a restart or a recreation failed: later runs name it, too."""
+    why a restart or a recreation failed: later runs name it, too. `away` are the workloads, written likewise, that
+    had an instance to move when the drain began: those of VMs that it stops with their run strategy, others with ""."""
 
     run: str
     reason: str
@@ -60,6 +66,7 @@ class Mark:
     since: str
     devices: tuple[str, ...] = ()
     down: t.Mapping[str, str] = field(default_factory=dict)
+    away: t.Mapping[str, str] = field(default_factory=dict)
 
 
 class DamagedMark(ValueError):
@@ -77,7 +84,7 @@ _TEXTS = ("run", "reason", "phase", "boot_id", "since")
 
 def encode(mark: Mark) -> str:
     body = {**asdict(mark), "phase": str(mark.phase), "down": _with_limit(mark.down)}
-    for name in ("devices", "down"):
+    for name in ("devices", "down", "away"):
         if not body[name]:
             del body[name]
     return _json(body)
@@ -98,13 +105,20 @@ def _with_limit(down: t.Mapping[str, str]) -> dict[str, str]:
     return {name: one for name, end in zip(down, ends, strict=True) if end <= DOWN_LIMIT}
 
 
+def _is_by_workload(value: JSON) -> bool:
+    """Whether it is a map of kind/namespace/name to texts."""
+    return isinstance(value, dict) and all(
+        len(workload.split("/")) == 3 and isinstance(text, str) for workload, text in value.items()
+    )
+
+
 def decode(text: str) -> Mark:
     """Raises DamagedMark for anything but what `encode` writes."""
     try:
         body = read_annotation(text)
     except DamagedAnnotation as error:
         raise DamagedMark(str(error)) from error
-    down, devices = body.pop("down", {}), body.pop("devices", [])
+    down, devices, away = body.pop("down", {}), body.pop("devices", []), body.pop("away", {})
     if set(body) != {*_TEXTS, "cordoned"}:
         raise DamagedMark(f"it is not a map of {', '.join(_TEXTS)} and cordoned")
     wrong = [name for name in _TEXTS if not isinstance(body[name], str)]
@@ -112,20 +126,32 @@ def decode(text: str) -> Mark:
         raise DamagedMark(f"{wrong[0] if wrong else 'cordoned'} has the wrong type")
     if body["phase"] not in list(MaintenancePhase):
         raise DamagedMark(f"phase is {body['phase'][:40]!r}")
-    if not isinstance(down, dict) or not all(
-        len(workload.split("/")) == 3 and isinstance(why, str) for workload, why in down.items()
-    ):
-        raise DamagedMark("down is no map of workloads to texts")
+    for name, value in (("down", down), ("away", away)):
+        if not _is_by_workload(value):
+            raise DamagedMark(f"{name} is no map of workloads to texts")
     if not isinstance(devices, list) or not all(isinstance(name, str) for name in devices):
         raise DamagedMark("devices is no list of names")
     phase = MaintenancePhase(body.pop("phase"))
-    return Mark(**body, phase=phase, devices=tuple(devices), down=down)
+    return Mark(**body, phase=phase, devices=tuple(devices), down=down, away=away)
 
 
 def mark_of(node: Node) -> Mark | None:
     """The mark of a node; None if it has none. Raises DamagedMark."""
     text = node.annotations.get(MAINTENANCE)
     return decode(text) if text is not None else None
+
+
+def moved_away(node: Node) -> t.Mapping[str, str]:
+    """`away` of the maintenance of the node, or of its last one. A damaged record is none: it only names what may
+    return. Raises DamagedMark."""
+    mark = mark_of(node)
+    if mark is not None:
+        return mark.away
+    try:
+        away = read_annotation(node.annotations.get(MOVED_AWAY, "{}"))
+    except DamagedAnnotation:
+        return {}
+    return away if _is_by_workload(away) else {}
 
 
 def is_marked(node: Node) -> bool:
@@ -139,18 +165,34 @@ def has_begun(node: Node) -> bool:
 
 
 def begun(
-    node: Node, mark: Mark | None, *, run: str, phase: MaintenancePhase, reason: str, now: str
+    node: Node,
+    mark: Mark | None,
+    *,
+    run: str,
+    phase: MaintenancePhase,
+    reason: str,
+    now: str,
+    away: t.Mapping[str, str] = MappingProxyType({}),
 ) -> Mark:
     """The mark of a node when a run begins with it. What an earlier run wrote about the beginning of
     the maintenance stays while the node is cordoned: with the cordon the maintenance was ended."""
     if mark is None or not node.unschedulable:
         devices = sorted(key for key in node.allocatable if key.startswith(_DEVICES))
         offered = tuple(key for key in devices if node.allocatable[key])
-        return Mark(run, reason, phase, node.boot_id, not node.unschedulable, now, offered)
+        ours = not node.unschedulable
+        return Mark(run, reason, phase, node.boot_id, ours, now, offered, away=_within_limit(away))
     if phase is MaintenancePhase.CORDONED:
         return mark
     boot_id = node.boot_id if phase is MaintenancePhase.DRAINED else mark.boot_id
-    return replace(mark, run=run, phase=phase, boot_id=boot_id)
+    known = _within_limit({**away, **mark.away})
+    return replace(mark, run=run, phase=phase, boot_id=boot_id, away=known)
+
+
+def _within_limit(away: t.Mapping[str, str]) -> dict[str, str]:
+    """The first workloads by name that AWAY_LIMIT has room for."""
+    items = sorted(away.items())
+    ends = accumulate(len(_json({name: text})) for name, text in items)
+    return dict(item for item, end in zip(items, ends, strict=True) if end <= AWAY_LIMIT)
 
 
 def mark_write(node: Node, mark: Mark) -> Write | None:
@@ -170,6 +212,10 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "") -> Write | None:
     operations = [Operation("remove", _MARK)]
     if change_id and mark.phase is not MaintenancePhase.DRAINING:
         operations.append(Operation("add", _SERVICED, change_id))
+    if mark.away:
+        operations.append(Operation("add", _MOVED_AWAY, _json(dict(mark.away))))
+    elif MOVED_AWAY in node.annotations:
+        operations.append(Operation("remove", _MOVED_AWAY))
     if mark.cordoned and node.unschedulable:
         operations.append(Operation("remove", _UNSCHEDULABLE))
     stays = node.unschedulable and not mark.cordoned
@@ -225,6 +271,9 @@ def again(
 def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
     """A node of the task, as modules return it."""
     mark, state = mark_of(node), "cordoned" if node.unschedulable else "in_service"
+    away = [
+        (Ref(*workload.split("/")), text) for workload, text in sorted(moved_away(node).items())
+    ]
     return {
         "name": node.name,
         "zone": node.labels.get(zone_key),
@@ -235,4 +284,8 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
         "since": mark.since if mark is not None else None,
         "boot_id": node.boot_id or None,
         "change_id": node.annotations.get(SERVICED),
+        "moved_away": [ref._asdict() for ref, strategy in away if not strategy],
+        "stopped": [
+            {**ref._asdict(), "run_strategy": strategy} for ref, strategy in away if strategy
+        ],
     }

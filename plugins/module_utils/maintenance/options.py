@@ -60,6 +60,7 @@ class MaintenanceOptions:
         return RolloutOptions(
             namespaces=None,
             workloads=(),
+            only=None,
             scope="violated",
             allow=frozenset(Method),
             max_parallel=0,

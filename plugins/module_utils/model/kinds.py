@@ -209,6 +209,9 @@ MAINTENANCE = f"{PREFIX}maintenance"
 SERVICED = f"{PREFIX}serviced"
 """Annotation on a node: the `change_id` of the maintenance that was done last."""
 
+MOVED_AWAY = f"{PREFIX}moved-away"
+"""Annotation on a node: the workloads that its last maintenance moved away or stopped (`maintenance/mark.py`)."""
+
 NODE_LABELS = f"{PREFIX}node-labels"
 """Annotation on a node: the labels that node_labels set, with their values."""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ..kubevirt.labels import release
 from ..model.findings import InputError, InvalidInput
-from ..model.input import InputReader
+from ..model.input import InputReader, nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, POOL
 from ..model.objects import Ref
@@ -132,10 +132,12 @@ POSITIVE = ("max_unavailable", "run_timeout", "move_timeout")
 @dataclass(frozen=True, slots=True)
 class RolloutOptions:
     """The options of one rollout. `namespaces` is None where the workloads are named instead. `request` is a digest of
-    what is to be moved: a run is only continued for the same request."""
+    what is to be moved: a run is only continued for the same request. `only`, if given, leaves out other workloads of
+    `namespaces`."""
 
     namespaces: tuple[str, ...] | None
     workloads: tuple[WorkloadSelector, ...]
+    only: frozenset[Ref] | None
     scope: Scope
     allow: frozenset[Method]
     max_parallel: int
@@ -168,6 +170,7 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> RolloutOpt
     """Raises InvalidInput with every fault."""
     faults: list[InputError] = []
     namespaces, workloads = _what(given, faults)
+    only = _only(given["only"], namespaces, faults)
     window, wrong = parse_window(given["window"])
     faults += wrong
     for name in (*MAY_BE_ZERO, *POSITIVE):
@@ -177,12 +180,14 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> RolloutOpt
     if faults:
         raise InvalidInput(faults)
     allow, names = frozenset(map(Method, given["allow"])), list(map(str, workloads))
+    request = [namespaces, names, given["scope"], sorted(allow)]
     return RolloutOptions(
         namespaces=namespaces,
         workloads=workloads,
+        only=only,
         scope=given["scope"],
         allow=allow,
-        request=request_digest([namespaces, names, given["scope"], sorted(allow)]),
+        request=request_digest(request if only is None else [*request, sorted(only)]),
         window=window,
         topology=topology,
         **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE, *FLAGS)},
@@ -206,6 +211,24 @@ def _what(
     return None, tuple(selector for selector in selectors if selector is not None)
 
 
+def _only(
+    listed: t.Sequence[JSON] | None, namespaces: tuple[str, ...] | None, faults: list[InputError]
+) -> frozenset[Ref] | None:
+    if listed is None:
+        return None
+    if namespaces is None:
+        faults.append(InputError("only", "leaves workloads of `namespaces` out: give that, too"))
+    refs = set()
+    for index, item in enumerate(listed):
+        place = InputReader("only", faults).item(index)
+        given = place.mapping(item, Ref._fields) or {}
+        kind, namespace, name = (place.at(key).text(given.get(key)) for key in Ref._fields)
+        if kind is not None and kind not in KINDS:
+            place.at("kind").error(f"unknown kind {kind!r}{nearest(kind, KINDS)}")
+        refs.add(Ref(kind or "", namespace or "", name or ""))
+    return frozenset(refs)
+
+
 def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:
     """The namespaces whose workloads have to be read."""
     if options.namespaces is not None:
@@ -225,7 +248,7 @@ def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
         seen = f"this cluster has {snapshot.platform.kubevirt}: leave the option out"
         faults.append(InputError("pin_target_zone", f"needs KubeVirt 1.6, and {seen}"))
     lookup = WorkloadLookup(ClusterView(snapshot), faults)
-    for namespace in namespaces_of(options) if not faults else ():
+    for namespace in namespaces_of(options) if not faults and options.only is None else ():
         lookup.check_namespace(namespace, "namespaces")
     refs: set[Ref] = set()
     for index, selector in enumerate(options.workloads):
@@ -234,6 +257,11 @@ def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
             refs.update(lookup.select(selector, f"workloads[{index}]"))
     if faults:
         raise InvalidInput(faults)
+    if options.only is not None:
+        here = options.namespaces or ()
+        return InstanceSelection(
+            workloads=frozenset(x for x in options.only if x.namespace in here)
+        )
     if options.namespaces is not None:
         return InstanceSelection(namespaces=frozenset(options.namespaces))
     return InstanceSelection(workloads=frozenset(refs))

@@ -28,7 +28,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         name = self._task.action.rpartition(".")[2]
         if name == "node_maintenance":
             name = args["state"]
-        words = [name, "check" if check else "", ",".join(args.get("nodes", ()))]
+        only = [item["name"] for item in args.get("only", ())]
+        words = [name, "check" if check else "", ",".join(args.get("nodes", only))]
         cluster["calls"].append(" ".join(word for word in words if word))
         nodes = [cluster["nodes"][x] for x in args.get("nodes", ()) if x in cluster["nodes"]]
         result: Result = {"moves": [], "stop_reason": "", "rules": [{"namespace": "shop"}]}

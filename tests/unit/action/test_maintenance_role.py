@@ -33,8 +33,14 @@ def node(name: str, zone: str, **values: t.Any) -> Node:
         "unschedulable": False,
         "change_id": None,
         "ready": True,
+        "moved_away": [vm(f"of-{name}")],
+        "stopped": [],
         **values,
     }
+
+
+def vm(name: str) -> dict[str, str]:
+    return {"kind": "VirtualMachine", "namespace": "shop", "name": name}
 
 
 def done(name: str, zone: str) -> Node:
@@ -79,6 +85,7 @@ def maintained(
     nodes: list[Node],
     *uses: dict[str, t.Any],
     window_open: bool = True,
+    check: bool = False,
     **task: t.Any,
 ) -> Played:
     """The role, once for each of `uses`, with these variables without their prefix. `task`: keywords of the task
@@ -93,7 +100,7 @@ def maintained(
         role = {"name": "virt.placement.placement_maintenance", "rolespec_validate": False}
         names = {**given, "played_cluster": str(file)}
         tasks.append({"ansible.builtin.include_role": role, "vars": names, **task})
-    ended = played(folder, tasks, "-v")
+    ended = played(folder, tasks, "--check" if check else "-v")
     after = json.loads(file.read_text())
     return Played(
         after["calls"], ended.stdout + ended.stderr, ended.returncode != 0, after["nodes"]
@@ -112,7 +119,7 @@ def test_gate_is_checked_again_before_the_nodes_that_are_left(
     assert play.failed
     assert GATE in play.output
     assert "drained w3" not in play.calls
-    assert "rollout" not in play.calls
+    assert not [call for call in play.calls if call.startswith("rollout of")]
 
 
 def test_role_can_be_included_in_a_loop(folder: Path) -> None:
@@ -151,7 +158,7 @@ def test_node_that_is_not_ready_fails_no_job_outside_of_the_window(
     play = maintained(folder, [node("w1", "a", ready=False)], night, window_open=False)
     assert not play.failed, play.output
     assert "in_service w1" not in play.calls
-    assert "rollout" not in play.calls
+    assert not [call for call in play.calls if call.startswith("rollout of")]
 
 
 def test_findings_refuse_no_job_outside_of_the_window(
@@ -175,7 +182,7 @@ def test_nodes_that_have_begun_are_put_in_service_outside_of_the_window(
     changes = {name: node["change_id"] for name, node in play.nodes.items()}
     assert changes == {"w1": "CHG1", "w2": None, "w3": None}
     assert "drained w1" in play.calls
-    assert play.calls[-1] == "rollout"
+    assert play.calls[-2:] == ["rollout of-w1", "rollout check"]
 
 
 @pytest.mark.parametrize("window_open", [False, True])
@@ -184,7 +191,41 @@ def test_vms_of_serviced_nodes_return_home_in_the_window_alone(
 ) -> None:
     play = maintained(folder, [done("w1", "a")], night, window_open=window_open)
     assert not play.failed, play.output
-    assert ("rollout" in play.calls) == window_open
+    assert ("rollout of-w1" in play.calls) == window_open
+
+
+@pytest.mark.parametrize(
+    ("which", "rollouts"),
+    [
+        ("moved", ["rollout of-w1,of-w3", "rollout check"]),
+        ("namespaces", ["rollout"]),
+        ("none", []),
+    ],
+)
+def test_return_home_moves_what_left_the_nodes_also_in_earlier_jobs(
+    folder: Path, which: str, rollouts: list[str]
+) -> None:
+    """Nodes that the change has not serviced remember workloads of an older maintenance."""
+    nodes = [done("w1", "a"), node("w3", "b"), node("w5", "c")]
+    use = {"nodes": ["w1", "w3"], "change_id": "CHG1", "return_home": which}
+    play = maintained(folder, nodes, use)
+    assert not play.failed, play.output
+    assert [call for call in play.calls[-2:] if call.startswith("rollout")] == rollouts
+
+
+def test_check_mode_shows_what_may_return_home(folder: Path) -> None:
+    use = {"nodes": ["w1"], "state": "in_service"}
+    play = maintained(folder, [drained("w1", "a")], use, check=True)
+    assert not play.failed, play.output
+    assert "if they violate a rule or miss a preference: shop/of-w1" in play.output
+    assert "rollout" not in " ".join(play.calls)
+
+
+def test_stopped_vms_are_named_at_the_end(folder: Path) -> None:
+    stopped = [{**vm("batch"), "run_strategy": "Always"}]
+    play = maintained(folder, [{**drained("w1", "a"), "stopped": stopped}], {"state": "in_service"})
+    assert not play.failed, play.output
+    assert "VM shop/batch (its run strategy was Always)" in play.output
 
 
 def test_second_use_in_a_play_forgets_the_first(folder: Path, night: dict[str, t.Any]) -> None:
@@ -192,14 +233,15 @@ def test_second_use_in_a_play_forgets_the_first(folder: Path, night: dict[str, t
     nodes = [node("w1", "a"), node("w3", "b")]
     play = maintained(folder, nodes, first, second, window_open=False)
     assert not play.failed, play.output
-    assert play.calls.count("rollout") == 1
+    assert play.calls.count("rollout of-w1") == 1
+    assert "rollout of-w3" not in " ".join(play.calls)
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "another client's"])
 def test_drains_are_checked_unless_a_node_is_still_cordoned(folder: Path, ours: bool) -> None:
     """A node that was uncordoned begins anew, and is the first: no other zone can be drained while it has a mark."""
     uncordoned = {**drained("w1", "a", unschedulable=False), "ours": ours}
-    play = maintained(folder, [node("w3", "b"), uncordoned], {"return_home": False})
+    play = maintained(folder, [node("w3", "b"), uncordoned], {"return_home": "none"})
     assert not play.failed, play.output
     checks = ["in_service check w3,w1", "drained check w1", "drained check w3"]
     assert play.calls == [*checks, "drained w1", "in_service w1", "drained w3", "in_service w3"]
@@ -207,7 +249,7 @@ def test_drains_are_checked_unless_a_node_is_still_cordoned(folder: Path, ours: 
 
 def test_drains_are_not_checked_where_a_node_is_in_maintenance(folder: Path) -> None:
     nodes = [node("w3", "b"), drained("w1", "a")]
-    play = maintained(folder, nodes, {"return_home": False})
+    play = maintained(folder, nodes, {"return_home": "none"})
     assert not play.failed, play.output
     assert not [call for call in play.calls if call.startswith("drained check")]
 
@@ -220,7 +262,7 @@ def test_node_that_was_uncordoned_before_its_tasks_is_named_and_not_worked_on(
     say = {"ansible.builtin.debug": {"msg": "at work on {{ placement_maintenance_node }}"}}
     work.write_text(json.dumps([say]))
     nodes = [node("w1", "a"), node("w2", "a", uncordoned_later=True), node("w3", "b")]
-    use = {"tasks": str(work), "max_nodes": 2, "return_home": False}
+    use = {"tasks": str(work), "max_nodes": 2, "return_home": "none"}
     play = maintained(folder, nodes, use)
     assert play.failed
     assert "Node w2 is not drained any more: another client has uncordoned it, or" in play.output
@@ -230,7 +272,7 @@ def test_node_that_was_uncordoned_before_its_tasks_is_named_and_not_worked_on(
 
 def test_nodes_are_put_in_service_beside_one_that_does_not_exist(folder: Path) -> None:
     nodes, use = [drained("w1", "a"), drained("w3", "b")], {"nodes": ["w1", "w2", "w3"]}
-    play = maintained(folder, nodes, {**use, "state": "in_service", "return_home": False})
+    play = maintained(folder, nodes, {**use, "state": "in_service", "return_home": "none"})
     assert play.failed
     assert "there is no node" in play.output
     assert {"in_service w1", "in_service w3"} <= set(play.calls)

@@ -19,7 +19,12 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
     encode,
     mark_of,
     mark_write,
+    node_as_json,
     unmark_write,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MOVED_AWAY
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    node_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
 from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
@@ -62,6 +67,7 @@ def test_mark_is_read_as_it_was_written() -> None:
         encode(MARK)[:-1] + ',"down":["db"]}',
         encode(MARK)[:-1] + ',"down":{"db":"is Pending"}}',
         encode(MARK)[:-1] + ',"down":{"VirtualMachine/shop/db":1}}',
+        encode(MARK)[:-1] + ',"away":["VirtualMachine/shop/db"]}',
     ],
 )
 def test_damaged_mark_says_what_to_do(text: str) -> None:
@@ -194,3 +200,53 @@ def test_change_is_not_recorded_of_a_node_that_was_never_empty() -> None:
     write = unmark_write(marked, MARK, "CHG1")
     assert write is not None
     assert patched(manifest(marked), write.operations)["metadata"]["annotations"] == {}
+
+
+AWAY = {"VirtualMachine/shop/db": "", "VirtualMachine/shop/batch": "Always"}
+
+
+def after_maintenance(mark: Mark, **annotations: str) -> Node:
+    """The node after `mark` was taken off."""
+    marked = node(unschedulable=True, mark=encode(mark))
+    marked = replace(marked, annotations={**marked.annotations, **annotations})
+    write = unmark_write(marked, mark)
+    assert write is not None
+    return node_from_manifest(patched(manifest(marked), (*write.tests, *write.operations)))
+
+
+def test_node_remembers_what_its_last_maintenance_moved_away_and_stopped() -> None:
+    mark = replace(MARK, away=AWAY)
+    for known in (node(unschedulable=True, mark=encode(mark)), after_maintenance(mark)):
+        as_json = node_as_json(known, "zone")
+        assert [item["name"] for item in as_json["moved_away"]] == ["db"]
+        stopped = {"kind": "VirtualMachine", "namespace": "shop", "name": "batch"}
+        assert as_json["stopped"] == [{**stopped, "run_strategy": "Always"}]
+
+
+def test_maintenance_that_moved_nothing_away_forgets_the_one_before() -> None:
+    after = after_maintenance(MARK, **{MOVED_AWAY: json.dumps(AWAY)})
+    assert MOVED_AWAY not in after.annotations
+    assert node_as_json(after, "zone")["moved_away"] == []
+
+
+def test_run_that_continues_a_drain_adds_to_what_is_known() -> None:
+    mark = replace(MARK, away=AWAY)
+    marked = node(unschedulable=True, mark=encode(mark))
+    later = {"VirtualMachine/shop/late": "", "VirtualMachine/shop/batch": ""}
+    draining = MaintenancePhase.DRAINING
+    new = begun(marked, mark, run="r2", phase=draining, reason="", now="", away=later)
+    assert new.away == {**later, **AWAY}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"db":""}', '{"VirtualMachine/shop/db":1}'])
+def test_damaged_record_of_the_last_maintenance_names_no_workload(text: str) -> None:
+    known = replace(node(), annotations={MOVED_AWAY: text})
+    assert node_as_json(known, "zone")["moved_away"] == []
+
+
+def test_workloads_that_left_a_node_have_a_limit() -> None:
+    many = {f"VirtualMachine/shop/{'x' * 200}{number:04}": "" for number in range(1000)}
+    draining = MaintenancePhase.DRAINING
+    new = begun(node(), None, run="r", phase=draining, reason="", now="", away=many)
+    assert 250 < len(new.away) < 350
+    assert list(new.away) == sorted(many)[: len(new.away)]
