@@ -316,10 +316,10 @@ def volume_on(claim: str, kind: str) -> JSON:
     return source
 
 
-def bound_claim(stage: Stage, name: str, zone: str) -> None:
+def bound_claim(stage: Stage, name: str, zone: str, mode: str = "ReadWriteMany") -> None:
     """A claim with a volume that only nodes of the zone reach."""
     expression = {"key": ZONE, "operator": "In", "values": [zone]}
-    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+    size, modes = {"storage": "1Gi"}, [mode]
     version = {"apiVersion": "v1", "kind": "PersistentVolume"}
     volume = f"{stage.namespace}-{name}"
     spec = {
