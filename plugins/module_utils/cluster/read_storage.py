@@ -16,24 +16,28 @@ from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_converted
 from ..model.json_pointer import JSON
-from ..model.objects import ClaimTemplate, NodeTerm
+from ..model.objects import ClaimTemplate
 from ..model.storage import (
+    BoundVolume,
     Claim,
     ClaimKey,
     ClaimState,
     FreeVolume,
     Storage,
     StorageClass,
+    attach_limits_from_manifest,
+    bound_volume_from_manifest,
     claim_from_manifest,
     class_from_manifest,
+    driver_from_manifest,
     free_volume_from_manifest,
-    volume_terms,
 )
 from ..scheduler.claims import claim_state
 from .reading import read_together
 
 _CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
 _VOLUMES = "/api/v1/persistentvolumes"
+_CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 
 _SINGLE_READS = 20
@@ -64,10 +68,35 @@ def claim_states(
     return {key: claim_state(key, claims[key], needed[key], storage) for key in claims}
 
 
+def attach_limits(
+    api: ApiClient, states: t.Mapping[ClaimKey, ClaimState]
+) -> tuple[dict[str, dict[str, int]] | None, dict[ClaimKey, str]]:
+    """The most volumes of the drivers of these claims that each node may attach, and the drivers of all claims where
+    there are such limits. None where they could not be read."""
+    drivers = {key: state.driver for key, state in states.items() if state.driver}
+    if not drivers:
+        return {}, {}
+    listed = _list(api, _CSI_NODES, attach_limits_from_manifest)
+    if listed is None:
+        return None, {}
+    named = set(drivers.values())
+    limits = {
+        node: kept
+        for node, by_driver in listed
+        if (kept := {name: count for name, count in by_driver.items() if name in named})
+    }
+    if not limits:
+        return {}, {}
+    volumes = _list(api, _VOLUMES, driver_from_manifest)
+    if volumes is None:
+        return None, {}
+    return limits, {**dict(volumes), **drivers}
+
+
 def _bound_volumes(
     api: ApiClient, claims: t.Iterable[Claim | None]
-) -> dict[str, tuple[NodeTerm, ...] | None]:
-    """The node terms of the volumes of bound claims; None for volumes that do not exist."""
+) -> dict[str, BoundVolume | None]:
+    """The volumes of bound claims; None for those that do not exist."""
     names = sorted({claim.volume for claim in claims if claim is not None and claim.bound})
     if len(names) > _SINGLE_READS:
         listed = _list(api, _VOLUMES, _named_volume)
@@ -81,14 +110,14 @@ def _bound_volumes(
     }
 
 
-def _named_volume(manifest: dict[str, JSON]) -> tuple[str, tuple[NodeTerm, ...]]:
-    return manifest["metadata"]["name"], volume_terms(manifest)
+def _named_volume(manifest: dict[str, JSON]) -> tuple[str, BoundVolume]:
+    return manifest["metadata"]["name"], bound_volume_from_manifest(manifest)
 
 
-def _volume(api: ApiClient, name: str) -> tuple[NodeTerm, ...] | Forbidden | None:
+def _volume(api: ApiClient, name: str) -> BoundVolume | Forbidden | None:
     params = {"fieldSelector": f"metadata.name={name}"}
     try:
-        listed = list_converted(api, _VOLUMES, volume_terms, params=params).items
+        listed = list_converted(api, _VOLUMES, bound_volume_from_manifest, params=params).items
     except Forbidden as error:
         return error
     return next(iter(listed), None)

@@ -27,6 +27,7 @@ from ..scheduler.framework import (
     NODE_PORTS,
     NODE_RESOURCES_FIT,
     NODE_UNSCHEDULABLE,
+    NODE_VOLUME_LIMITS,
     POD_TOPOLOGY_SPREAD,
     TAINT_TOLERATION,
     VOLUME_BINDING,
@@ -57,6 +58,7 @@ _TEXTS: t.Mapping[ReasonKind, str] = {
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by"
         " another pod"
     ),
+    "volume-limit": "node(s) exceed max volume count",
     "volume": "node(s) didn't match PersistentVolume's node affinity",
     "missing-label": (
         "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -76,6 +78,7 @@ FILTER_TEXTS: t.Mapping[str, str] = {
     NODE_PORTS: _TEXTS["ports"],
     NODE_RESOURCES_FIT: "Insufficient resources",
     VOLUME_RESTRICTIONS: _TEXTS["exclusive-claim"],
+    NODE_VOLUME_LIMITS: _TEXTS["volume-limit"],
     VOLUME_BINDING: _TEXTS["volume"],
     POD_TOPOLOGY_SPREAD: _TEXTS["skew"],
     INTER_POD_AFFINITY: "node(s) didn't match pod affinity/anti-affinity rules",

@@ -15,7 +15,7 @@ from ..model.json_pointer import JSON
 from ..model.rendering import as_json, one_line
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
-from .forecast import read_question, with_claims
+from .forecast import read_question, with_new_pods
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -25,7 +25,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, and ApiError."""
     topology = topology_of(module.params)
     question = read_question(module.params, api, topology)
-    question, change = with_claims(api, question)
+    question, change = with_new_pods(api, question)
     request = question.request
     report = drill(change.after, request.domains_of, event=request.event, topology=topology)
     warn_unreadable(module.warn, report.unreadable)

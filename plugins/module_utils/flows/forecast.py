@@ -8,10 +8,11 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
-from ..cluster.read_storage import claim_states
+from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import ReadScope, read_snapshot
+from ..forecast.admission import admission_doubts, first_pods, new_pods
 from ..forecast.change import ChangedCluster, what_if
-from ..forecast.claims import claim_doubts, needed_claims, with_claim_states
+from ..forecast.claims import needed_claims
 from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change, of_migrations
 from ..forecast.eviction import NodeEvent
@@ -44,7 +45,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, and ApiError."""
     topology = topology_of(module.params)
     question = read_question(module.params, api, topology)
-    question, change = with_claims(api, question)
+    question, change = with_new_pods(api, question)
     result = _forecast(question, change, topology)
     warn_unreadable(module.warn, result.unreadable)
     return {
@@ -210,16 +211,22 @@ def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
     return ReadScope(namespaces, FORECAST_KINDS, migrations="moving", quotas=True)
 
 
-def with_claims(api: ApiClient, question: Question) -> tuple[Question, ChangedCluster]:
-    """The question and its change, with the states of the claims of pods that need a node."""
+def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, ChangedCluster]:
+    """The question with what matters for the pods that its change creates, and the change."""
     change = question.change()
-    needed = needed_claims(change)
-    if not needed:
-        return question, change
-    states = claim_states(api, needed)
-    return replace(question, before=replace(question.before, claim_states=states)), (
-        with_claim_states(change, states)
+    fields = new_pod_fields(
+        api,
+        needed_claims(change),
+        {pending.pod.namespace for pending in new_pods(change)},
+        webhooks=bool(first_pods(change)),
     )
+    if not fields:
+        return question, change
+    question = replace(question, before=replace(question.before, **fields))
+    if fields.get("limit_ranges"):  # they complete the first pods
+        return question, question.change()
+    after = replace(change.after, **fields)
+    return question, replace(change, before=question.before, after=after)
 
 
 def _forecast(question: Question, change: ChangedCluster, topology: Topology) -> Forecast:
@@ -234,7 +241,7 @@ def _forecast_of(change: ChangedCluster, question: Question, topology: Topology)
     doubts = (
         *doubts_of_change(change, question.scale),
         *of_migrations(change),
-        *claim_doubts(change),
+        *admission_doubts(change),
     )
     return forecast(change, topology=topology, doubts=doubts)
 

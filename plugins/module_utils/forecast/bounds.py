@@ -258,7 +258,7 @@ class WorstCase:
     def _fillable(self, number: int, other_pods: int) -> int:
         """The most nodes on which the others could leave too little room for the pod's requests."""
         pod = self._pod_infos[number].pod
-        if pod.host_ports:
+        if pod.host_ports or self._index.attached.limited_claims(self._pod_infos[number]):
             return other_pods
         key = frozenset(pod.requests.items())
         if key not in self._fillable_nodes:

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which claims matter for the pods of a change that need a node, and what about them is not certain?
+"""Which claims matter for the pods of a change that need a node, and what about a pod is not modeled?
 
 A pod that takes the place of one that runs uses claims that are bound. The claims of all others are read.
 """
@@ -8,12 +8,11 @@ A pod that takes the place of one that runs uses claims that are bound. The clai
 from __future__ import annotations
 
 import typing as t
-from collections import defaultdict
-from dataclasses import replace
 
-from ..model.objects import ClaimTemplate, Pod
+from ..model.objects import ClaimTemplate
 from ..model.rendering import listed
-from ..model.storage import ClaimKey, ClaimState
+from ..model.snapshot import Snapshot
+from ..model.storage import ClaimKey
 from ..scheduler.framework import pod_key
 from .change import ChangedCluster
 from .conclusion import Doubt
@@ -41,44 +40,53 @@ def _held(pending: PendingPod) -> t.Container[str]:
     return old.claims if keeps and old is not None else ()
 
 
-def with_claim_states(
-    change: ChangedCluster, states: t.Mapping[ClaimKey, ClaimState]
-) -> ChangedCluster:
-    """The change with these states before and after it."""
-    return replace(
-        change,
-        before=replace(change.before, claim_states=states),
-        after=replace(change.after, claim_states=states),
+def of_claims(pending: PendingPod, snapshot: Snapshot) -> t.Iterator[Doubt]:
+    """What about its claims may keep a pod from running, though the filters admit it."""
+    pod, held = pending.pod, _held(pending)
+    for claim in pod.claims:
+        if claim in held:
+            continue
+        state = snapshot.claim_states.get((pod.namespace, claim))
+        if state is None:
+            yield Doubt("claim_unread", f"{pending.name}: claim {claim} was not read")
+        elif state.doubt:
+            yield Doubt("claim_unbound", f"{pending.name}: {state.doubt}")
+        elif state.driver and snapshot.attach_limits is None:
+            text = f"{pending.name}: how many volumes of {state.driver} a node may attach could not be read"
+            yield Doubt("volume_limit_unread", text)
+        elif state.one_node and not state.exclusive:
+            others = _other_users(pending, claim, snapshot)
+            if others:
+                text = (
+                    f"{pending.name}: claim {claim} is ReadWriteOnce, and {listed(others)} may use it on another"
+                    " node"
+                )
+                yield Doubt("claim_of_one_node", text)
+
+
+def _other_users(pending: PendingPod, claim: str, snapshot: Snapshot) -> list[str]:
+    old = pending.replaces if pending.reason == "recreate" else None
+    return sorted(
+        pod.name
+        for pod in snapshot.pods
+        if claim in pod.claims
+        and pod.namespace == pending.pod.namespace
+        and not pod.finished
+        and pod is not pending.pod
+        and (old is None or pod_key(pod) != pod_key(old))
     )
 
 
-def claim_doubts(change: ChangedCluster) -> t.Iterator[Doubt]:
-    """The doubts about claims that may keep a required pod from running, though the filters admit it."""
-    states = change.after.claim_states
-    users: dict[ClaimKey, list[Pod]] = defaultdict(list)
-    ending = {pod_key(x.replaces) for x in change.pending if x.replaces is not None}
-    for pod in change.after.pods:
-        for claim in pod.claims:
-            state = states.get((pod.namespace, claim))
-            if state is not None and state.one_node and pod_key(pod) not in ending:
-                users[pod.namespace, claim].append(pod)
-    for pending in change.pending:
-        if not pending.required:
-            continue
-        namespace, held = pending.pod.namespace, _held(pending)
-        for claim in pending.pod.claims:
-            if claim in held:
-                continue
-            state = states.get((namespace, claim))
-            if state is None:
-                yield Doubt("claim_unread", f"claim {claim} of {pending.name} was not read")
-            elif state.doubt:
-                yield Doubt("claim_unbound", f"{pending.name}: {state.doubt}")
-            elif state.one_node and not state.exclusive:
-                others = [x.name for x in users[namespace, claim] if x is not pending.pod]
-                if others:
-                    yield Doubt(
-                        "claim_of_one_node",
-                        f"{pending.name}: claim {claim} is ReadWriteOnce, and {listed(sorted(others))}"
-                        " may use it on another node",
-                    )
+def of_pod_spec(pending: PendingPod, _snapshot: Snapshot) -> t.Iterator[Doubt]:
+    """What a pod has that no filter reads."""
+    pod = pending.pod
+    if pod.gated:
+        text = f"{pending.name} has scheduling gates, and gets a node once they are removed"
+        yield Doubt("scheduling_gates", text)
+    for field in pod.unmodeled:
+        if field == "resourceClaims":
+            yield Doubt("device_claims", f"{pending.name} uses devices by resourceClaims")
+        else:
+            yield Doubt(
+                "unmodeled_field", f"{pending.name} has {field}, which may matter for its node"
+            )

@@ -85,6 +85,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "stays_on_node": CodeMeaning("an instance cannot leave its node", "eviction.blocked_evidence"),
     "quota": CodeMeaning("a ResourceQuota refuses a pod", "quota.quota_evidence"),
+    "limit_range": CodeMeaning("a LimitRange refuses a pod", "admission.within_limit_ranges"),
     # Doubts: why an answer claims less.
     "unreadable": CodeMeaning("a list of objects could not be read", "forecast.forecast"),
     "unfavorable_nodes": CodeMeaning(
@@ -156,12 +157,35 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "KubeVirt has not reported whether a VM can be live-migrated",
         "doubts.not_reported_migratable",
     ),
-    "claim_unread": CodeMeaning("a claim could not be read", "claims.claim_doubts"),
+    "claim_unread": CodeMeaning("a claim could not be read", "claims.of_claims"),
     "claim_unbound": CodeMeaning(
-        "a claim is not bound, and its volume or its node is not certain", "claims.claim_doubts"
+        "a claim is not bound, and its volume or its node is not certain", "claims.of_claims"
     ),
     "claim_of_one_node": CodeMeaning(
-        "a ReadWriteOnce claim may be in use on another node", "claims.claim_doubts"
+        "a ReadWriteOnce claim may be in use on another node", "claims.of_claims"
+    ),
+    "volume_limit_unread": CodeMeaning(
+        "how many volumes a node may attach could not be read", "claims.of_claims"
+    ),
+    "scheduling_gates": CodeMeaning(
+        "a pod has scheduling gates, and gets a node once they are removed", "claims.of_pod_spec"
+    ),
+    "device_claims": CodeMeaning("a pod uses devices by resourceClaims", "claims.of_pod_spec"),
+    "unmodeled_field": CodeMeaning(
+        "a pod has a field that may matter for its node, and that no filter reads",
+        "claims.of_pod_spec",
+    ),
+    "limit_range_unknown": CodeMeaning(
+        "a LimitRange may change or refuse a pod", "admission.admission_doubts"
+    ),
+    "limit_range_unread": CodeMeaning(
+        "LimitRanges could not be read", "admission.admission_doubts"
+    ),
+    "pod_webhook": CodeMeaning(
+        "a mutating webhook may change the first pod of a workload", "admission.admission_doubts"
+    ),
+    "webhooks_unread": CodeMeaning(
+        "MutatingWebhookConfigurations could not be read", "admission.admission_doubts"
     ),
     "next_pod_estimated": CodeMeaning(
         "the next pod of an instance may differ from the expected one", "doubts.of_evicted"

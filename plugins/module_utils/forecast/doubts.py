@@ -20,6 +20,7 @@ from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable
 from ..rules.change import rolls_itself
 from .change import ChangedCluster
+from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, Doubt
 from .eviction import ENDING_STRATEGIES, EvictedInstance
 from .scaling import Scale, expanded_template
@@ -28,7 +29,7 @@ from .simulation import PendingPod
 DoubtsOfPod = t.Callable[[PendingPod, Snapshot], t.Iterator[Doubt]]
 """What is not known of a pod that needs a node. The snapshot is the cluster after the change."""
 
-POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = ()
+POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = (of_claims, of_pod_spec)
 
 
 def doubts_of_pods(pending: t.Iterable[PendingPod], snapshot: Snapshot) -> tuple[Doubt, ...]:

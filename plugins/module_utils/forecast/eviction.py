@@ -172,6 +172,9 @@ class Evictions:
             created = replace(created, **_FRESH)
             if created.placement == pod.placement:
                 created = replace(created, placement=pod.placement)
+        if workload is not None and not workload.kind.virtual_machines:
+            spec = workload.template.get("spec") or {}
+            created = replace(created, gated=bool(spec.get("schedulingGates")))
         if name:
             return created.renamed(name)
         return self.named(created, f"{pod.name}{NEXT}")

@@ -23,6 +23,7 @@ from ..model.topology import Topology
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
+from .admission import within_limit_ranges
 from .bounds import competing_pods
 from .change import ChangedCluster
 from .conclusion import (
@@ -81,7 +82,7 @@ def forecast(
         reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps, codes=("unreadable",))
     forecaster = _Forecaster(change, topology or Topology.of())
-    result = within_quotas(forecaster.forecast(), change)
+    result = within_limit_ranges(within_quotas(forecaster.forecast(), change), change)
     return _concluded(result, (*doubts, *forecaster.doubts()))
 
 

@@ -116,7 +116,10 @@ def _with_more(
             owner = f"{workload.uid}{NEXT}"
             kind = "ReplicaSet" if workload.ref.kind == DEPLOYMENT.name else workload.ref.kind
             controllers[owner] = workload.ref
-            pod = controlled_pod(workload, name, owner, kind)
+            ranges = [
+                x for x in snapshot.limit_ranges or () if x.namespace == workload.ref.namespace
+            ]
+            pod = controlled_pod(workload, name, owner, kind, ranges)
         if workload.ref.kind == STATEFUL_SET.name:
             pod = replica_of(workload, pod, number, model)
             name = pod.name

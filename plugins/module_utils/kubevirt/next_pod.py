@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from ..model.json_pointer import JSON
 from ..model.kinds import POD_TEMPLATE_HASH, POOL, VMI
+from ..model.limit_range import LimitRange, with_defaults
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (
     ClaimTemplate,
@@ -281,6 +282,7 @@ def launcher_pod(
         **launcher_containers(vmi.spec, platform, _annotations(template), network_devices),
         "nodeSelector": launcher_node_selector(vmi.spec, platform),
         "volumes": claims,
+        "resourceClaims": vmi.spec.get("resourceClaims"),
     }
     owner = {"kind": VMI, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
     pod = _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
@@ -321,21 +323,28 @@ def _annotations(template: Template) -> t.Mapping[str, JSON]:
     return annotations
 
 
-def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: str) -> Pod:
-    """A pod that the controller of `workload` would make from its template."""
-    spec = dict(workload.template.get("spec") or {})
-    for field in ("containers", "initContainers"):
-        spec[field] = list(spec.get(field) or ())
-        for number, container in enumerate(spec[field]):
-            # The API server sets requests from limits, and host ports of a pod in the host's network
-            # (kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
-            resources = container.get("resources") or {}
-            requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-            ports = container.get("ports") or ()
-            if spec.get("hostNetwork"):
-                ports = [{**x, "hostPort": x.get("hostPort") or x["containerPort"]} for x in ports]
-            made = {"resources": {**resources, "requests": requests}, "ports": ports}
-            spec[field][number] = {**container, **made}
+def controlled_pod(
+    workload: Workload,
+    name: str,
+    owner_uid: str,
+    owner_kind: str,
+    limit_ranges: t.Iterable[LimitRange] = (),
+) -> Pod:
+    """A pod that the controller of `workload` would make from its template; `limit_ranges` are those of its
+    namespace."""
+    spec = with_defaults(workload.template.get("spec") or {}, limit_ranges)
+    for field in ("containers", "initContainers") if spec.get("hostNetwork") else ():
+        # Host ports of a pod in the host's network (kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
+        spec[field] = [
+            {
+                **container,
+                "ports": [
+                    {**x, "hostPort": x.get("hostPort") or x["containerPort"]}
+                    for x in container.get("ports") or ()
+                ],
+            }
+            for container in spec[field]
+        ]
     labels = dict(workload.template_labels)
     if owner_kind == "ReplicaSet":
         labels[POD_TEMPLATE_HASH] = "next"

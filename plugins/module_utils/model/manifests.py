@@ -24,6 +24,7 @@ from .placement_manifests import (
     placement_of_owner,
     selector_from_json,
 )
+from .pod_fields import unmodeled_fields
 from .quantity import Container, amounts, parse_quantity, pod_requests
 from .rendering import one_line
 from .snapshot import Migration, Vmi, Workload
@@ -189,6 +190,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         priority=spec.get("priority") or 0,
         scheduler_name=_texts[spec.get("schedulerName") or "default-scheduler"],
         gated=bool(spec.get("schedulingGates")),
+        unmodeled=unmodeled_fields(spec),
         unscheduled="" if spec.get("nodeName") else _unscheduled(status),
         owner=controller_of(metadata),
         may_preempt=spec.get("preemptionPolicy") != "Never",

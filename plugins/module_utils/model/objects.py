@@ -190,6 +190,8 @@ class Pod:
     gated: bool = False
     """It has scheduling gates: kube-scheduler places it only once they are removed (pkg/scheduler/framework/plugins/
     schedulinggates)."""
+    unmodeled: tuple[str, ...] = ()
+    """Fields of its spec that may matter for its node and that no filter reads."""
     unscheduled: str = ""
     """Why kube-scheduler has not given it a node, in its own words: the condition PodScheduled of a pending pod."""
     required_node_name: str = ""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from .admission import PodWebhook
 from .budget import DisruptionBudget
 from .findings import GRANT, GRANT_READER
 from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
+from .limit_range import LimitRange
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
 from .quantity import parse_quantity, whole_units
 from .storage import ClaimKey, ClaimState
@@ -243,8 +245,17 @@ class Snapshot:
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     claim_states: t.Mapping[ClaimKey, ClaimState] = field(default_factory=dict)
     """What claims mean for pods that need a node; only of claims that a forecast asked about."""
+    attach_limits: t.Mapping[str, t.Mapping[str, int]] | None = field(default_factory=dict)
+    """Node to the most volumes of each CSI driver that it may attach, of drivers of `claim_states`; None where that
+    could not be read."""
+    drivers: t.Mapping[ClaimKey, str] = field(default_factory=dict)
+    """The CSI driver of the volume of a claim, where some node has a limit of it."""
     quotas: tuple[Quota, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
+    limit_ranges: tuple[LimitRange, ...] | None = ()
+    """Those of the namespaces in which a forecast creates pods; None where they could not be read."""
+    pod_webhooks: tuple[PodWebhook, ...] | None = ()
+    """Read where a forecast creates the first pods of a workload; None where they could not be read."""
     expanded: t.Mapping[Ref, t.Mapping[str, JSON]] = field(default_factory=dict)
     """Halted VM to its template with its instance type and preference, where that was read."""
     network_devices: t.Mapping[Ref, tuple[str, ...]] = field(default_factory=dict)

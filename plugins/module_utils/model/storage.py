@@ -53,6 +53,7 @@ class StorageClass:
     allowed_topologies: tuple[NodeTerm, ...] = ()
     default: bool = False
     created: str = ""
+    provisioner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,20 @@ class FreeVolume:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
-    """What was read about claims. `bound`: the node terms of the volumes of bound claims by their names, None for
-    volumes that do not exist; a volume that could not be read is not there. `classes` and `free` are None where they
-    were not needed or could not be read."""
+class BoundVolume:
+    """`terms` are empty where each node reaches it; `driver` where it is no CSI volume."""
 
-    bound: t.Mapping[str, tuple[NodeTerm, ...] | None] = field(default_factory=dict)
+    terms: tuple[NodeTerm, ...] = ()
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What was read about claims. `bound`: the volumes of bound claims by their names, None for those that do not
+    exist; a volume that could not be read is not there. `classes` and `free` are None where they were not needed or
+    could not be read."""
+
+    bound: t.Mapping[str, BoundVolume | None] = field(default_factory=dict)
     classes: t.Mapping[str, StorageClass] | None = None
     free: tuple[FreeVolume, ...] | None = None
 
@@ -90,13 +99,14 @@ class ClaimState:
     """What a claim means for a pod that needs a node. `terms`: it may run on these nodes only; None for any.
     `refusal`: it may run on none, in the scheduler's
     words. `doubt`: why more may keep it from running. `exclusive`: no second pod may use the claim. `one_node`: no
-    pod of another node may."""
+    pod of another node may. `driver`: the CSI driver of its volume, or of the one that its class makes."""
 
     terms: tuple[NodeTerm, ...] | None = None
     refusal: str = ""
     doubt: str = ""
     exclusive: bool = False
     one_node: bool = False
+    driver: str = ""
 
 
 def uses_of(access_modes: t.Collection[str]) -> tuple[bool, bool]:
@@ -135,6 +145,7 @@ def class_from_manifest(manifest: t.Mapping[str, JSON]) -> StorageClass:
         ),
         default=any(annotations.get(key) == "true" for key in _DEFAULT_CLASS),
         created=metadata.get("creationTimestamp") or "",
+        provisioner=manifest.get("provisioner") or "",
     )
 
 
@@ -152,6 +163,31 @@ def free_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> FreeVolume | No
         claim=(claim.get("namespace") or "", claim["name"]) if claim else None,
         terms=volume_terms(manifest),
     )
+
+
+def bound_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> BoundVolume:
+    return BoundVolume(
+        volume_terms(manifest), (manifest["spec"].get("csi") or {}).get("driver") or ""
+    )
+
+
+def driver_from_manifest(manifest: t.Mapping[str, JSON]) -> tuple[ClaimKey, str] | None:
+    """The claim and the CSI driver of a volume; None for a volume without them."""
+    claim = manifest["spec"].get("claimRef") or {}
+    driver = bound_volume_from_manifest(manifest).driver
+    return ((claim["namespace"], claim["name"]), driver) if claim and driver else None
+
+
+def attach_limits_from_manifest(
+    manifest: t.Mapping[str, JSON],
+) -> tuple[str, dict[str, int]] | None:
+    """The node of a CSINode, and the most volumes of each driver that has a limit there."""
+    limits = {
+        driver["name"]: int(count)
+        for driver in (manifest.get("spec") or {}).get("drivers") or ()
+        if (count := (driver.get("allocatable") or {}).get("count")) is not None
+    }
+    return (manifest["metadata"]["name"], limits) if limits else None
 
 
 def volume_terms(manifest: t.Mapping[str, JSON]) -> tuple[NodeTerm, ...]:

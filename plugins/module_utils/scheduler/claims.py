@@ -10,6 +10,7 @@ the free volumes of its class, or one that the class's provisioner makes: neithe
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..model.objects import ClaimTemplate, NodeTerm
 from ..model.storage import Claim, ClaimKey, ClaimState, FreeVolume, Storage, uses_of
@@ -36,8 +37,7 @@ def claim_state(
     modes = claim.access_modes if claim is not None else template.access_modes if template else ()
     exclusive, one_node = uses_of(modes)
     if claim is not None and claim.bound:
-        terms, refusal, doubt = _bound(name, claim.volume, storage)
-        return ClaimState(terms, refusal, doubt, exclusive, one_node)
+        return replace(_bound(name, claim.volume, storage), exclusive=exclusive, one_node=one_node)
     if claim is not None and claim.volume:
         return ClaimState(
             doubt=f"claim {name} is not bound to its volume {claim.volume} yet",
@@ -45,19 +45,27 @@ def claim_state(
             one_node=one_node,
         )
     terms, refusal, doubt = _unbound(key, claim, template, storage)
-    return ClaimState(terms, refusal, doubt, exclusive, one_node)
+    driver = _provisioner(claim, template, storage)
+    return ClaimState(terms, refusal, doubt, exclusive, one_node, driver)
 
 
-def _bound(
-    name: str, volume: str, storage: Storage
-) -> tuple[tuple[NodeTerm, ...] | None, str, str]:
-    """The nodes, the refusal and the doubt of a claim that is bound to a volume."""
+def _provisioner(claim: Claim | None, template: ClaimTemplate | None, storage: Storage) -> str:
+    """What makes the volume of a claim; a CSI driver in most cases."""
+    named = claim.class_name if claim is not None else template.class_name if template else None
+    name = storage.default_class if named is None else named
+    storage_class = (storage.classes or {}).get(name)
+    provisions = storage_class is not None and storage_class.provisions
+    return storage_class.provisioner if provisions and storage_class is not None else ""
+
+
+def _bound(name: str, volume: str, storage: Storage) -> ClaimState:
+    """The state of a claim that is bound to a volume."""
     if volume not in storage.bound:
-        return None, "", f"volume {volume} of claim {name} could not be read"
-    terms = storage.bound[volume]
-    if terms is None:
-        return None, f"{NO_BOUND_VOLUME} ({name}: {volume})", ""
-    return terms or None, "", ""
+        return ClaimState(doubt=f"volume {volume} of claim {name} could not be read")
+    found = storage.bound[volume]
+    if found is None:
+        return ClaimState(refusal=f"{NO_BOUND_VOLUME} ({name}: {volume})")
+    return ClaimState(found.terms or None, driver=found.driver)
 
 
 def _unbound(

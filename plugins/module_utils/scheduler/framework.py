@@ -29,6 +29,7 @@ ReasonKind = t.Literal[
     "resources",
     "too-many-pods",
     "exclusive-claim",
+    "volume-limit",
     "claim",
     "volume",
     "missing-label",
@@ -94,6 +95,7 @@ NODE_AFFINITY = "NodeAffinity"
 NODE_PORTS = "NodePorts"
 NODE_RESOURCES_FIT = "NodeResourcesFit"
 VOLUME_RESTRICTIONS = "VolumeRestrictions"
+NODE_VOLUME_LIMITS = "NodeVolumeLimits"
 VOLUME_BINDING = "VolumeBinding"
 POD_TOPOLOGY_SPREAD = "PodTopologySpread"
 INTER_POD_AFFINITY = "InterPodAffinity"
@@ -106,6 +108,7 @@ ORDER = (
     NODE_PORTS,
     NODE_RESOURCES_FIT,
     VOLUME_RESTRICTIONS,
+    NODE_VOLUME_LIMITS,
     VOLUME_BINDING,
     POD_TOPOLOGY_SPREAD,
     INTER_POD_AFFINITY,

@@ -20,6 +20,7 @@ from .node_affinity import NodeAffinity, nodes_of_placement
 from .node_ports import NodePorts
 from .node_resources import NodeResourcesFit
 from .node_state import NodeName, NodeUnschedulable, TaintToleration
+from .node_volume_limits import AttachLimits, Drivers, NodeVolumeLimits
 from .nodes import NodeSet, NodeTable
 from .pod_topology_spread import PodTopologySpread, Tolerates
 from .selector_index import SelectorIndex
@@ -55,12 +56,15 @@ class Index:
         *,
         claim_terms: ClaimTerms | None = None,
         claim_states: ClaimStates | None = None,
+        attach_limits: AttachLimits | None = None,
+        drivers: Drivers | None = None,
     ) -> None:
         """Pods that the scheduler does not count are skipped: those that have finished, have no node, or are
         on a node that does not exist.
 
         `claim_terms`: (namespace, claim) to the node terms of its PersistentVolume; `claim_states`: what else
-        is known of claims. The scheduler has its default configuration.
+        is known of claims; `attach_limits` and `drivers`: how many volumes a node may attach, and of which claims.
+        The scheduler has its default configuration.
         """
         table = NodeTable(nodes)
         self.table = table
@@ -71,6 +75,7 @@ class Index:
         self.pod_affinity = InterPodAffinity(table, self.selectors)
         states = claim_states or {}
         self.exclusive = VolumeRestrictions(table, [x for x in states if states[x].exclusive])
+        self.attached = NodeVolumeLimits(table, attach_limits or {}, drivers or {})
         self.volumes = VolumeBinding(table, claim_terms or {}, states)
         taints = TaintToleration(table)
         self._filters: Filters = (
@@ -81,6 +86,7 @@ class Index:
             self.ports,
             self.resources,
             self.exclusive,
+            self.attached,
             self.volumes,
             self.spread,
             self.pod_affinity,
@@ -226,6 +232,7 @@ class Index:
             if pod_info.pod.host_ports:
                 self.ports.remove(pod_info)
             self.exclusive.remove(pod_info)
+            self.attached.remove(pod_info)
             try:
                 return self._failures_of(pod_info, n, self._filters_without_resources)
             finally:
@@ -233,6 +240,7 @@ class Index:
                 if pod_info.pod.host_ports:
                     self.ports.add(pod_info)
                 self.exclusive.add(pod_info)
+                self.attached.add(pod_info)
         self._remove(pod_info)
         try:
             return self._failures(pod_info, n, self._filters)
@@ -355,6 +363,7 @@ class Index:
             self.ports.add(pod_info)
         if pod_info.pod.claims:
             self.exclusive.add(pod_info)
+            self.attached.add(pod_info)
 
     def _remove(self, pod_info: PodInfo) -> None:
         self.selectors.remove(pod_info)
@@ -363,6 +372,7 @@ class Index:
             self.ports.remove(pod_info)
         if pod_info.pod.claims:
             self.exclusive.remove(pod_info)
+            self.attached.remove(pod_info)
 
 
 class _PodInfoCache:

@@ -146,4 +146,6 @@ class ClusterView:
             self.snapshot.namespaces,
             claim_terms=self.snapshot.claim_terms,
             claim_states=self.snapshot.claim_states,
+            attach_limits=self.snapshot.attach_limits,
+            drivers=self.snapshot.drivers,
         )

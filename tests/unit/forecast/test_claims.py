@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
+
+import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import (
     ChangedCluster,
     what_if,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.claims import (
-    claim_doubts,
     needed_claims,
-    with_claim_states,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
     ForecastResult,
@@ -28,8 +29,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import (
+    BoundVolume,
     Claim,
     ClaimKey,
+    ClaimState,
     Storage,
     StorageClass,
 )
@@ -68,24 +71,33 @@ def stateful_set(
     return ref
 
 
+def known(change: ChangedCluster, states: t.Mapping[ClaimKey, ClaimState]) -> ChangedCluster:
+    """The change, with the states of claims."""
+    return dataclasses.replace(
+        change,
+        before=dataclasses.replace(change.before, claim_states=states),
+        after=dataclasses.replace(change.after, claim_states=states),
+    )
+
+
 def scaled(
     made: Cluster, ref: Ref, replicas: int, claims: t.Mapping[str, Claim], **storage: JSON
 ) -> tuple[Forecast, ChangedCluster]:
     """The forecast of a scale, where just these claims exist; `storage` as in Storage."""
     scale = (Scale(ref, replicas),)
     change = what_if(made.snapshot(), scale=scale)
-    known: JSON = {"classes": {}, "free": (), **storage}
+    facts: JSON = {"classes": {}, "free": (), **storage}
     found = {(ref.namespace, name): claim for name, claim in claims.items()}
     needed = needed_claims(change)
     states = {
-        key: claim_state(key, found.get(key), template, Storage(**known))
+        key: claim_state(key, found.get(key), template, Storage(**facts))
         for key, template in needed.items()
     }
-    change = with_claim_states(change, states)
+    change = known(change, states)
     return (
         forecast(
             change,
-            doubts=(*claim_doubts(change), *doubts_of_change(change, scale)),
+            doubts=doubts_of_change(change, scale),
         ),
         change,
     )
@@ -98,7 +110,7 @@ def keys(change: ChangedCluster) -> set[ClaimKey]:
 def test_field_29_a_new_replica_takes_the_claim_of_its_own_ordinal() -> None:
     made = Cluster("abc")
     logs = stateful_set(made, "log", ("n3", "n2"), spread(app="log"))
-    volumes = {"logs-2": zone("b")}
+    volumes = {"logs-2": BoundVolume(zone("b"))}
 
     found, change = scaled(made, logs, 3, {"data-log-2": bound("logs-2")}, bound=volumes)
 
@@ -108,7 +120,7 @@ def test_field_29_a_new_replica_takes_the_claim_of_its_own_ordinal() -> None:
         "0/3 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity, 1 node(s) didn't match"
         " pod topology spread constraints (zone)"
     )
-    volumes = {"logs-2": zone("a")}
+    volumes = {"logs-2": BoundVolume(zone("a"))}
     found, _change = scaled(made, logs, 3, {"data-log-2": bound("logs-2")}, bound=volumes)
     assert found.answer is ForecastResult.GUARANTEED
 
@@ -175,7 +187,7 @@ def test_field_42_a_halted_vm_whose_disk_claim_does_not_exist_is_not_guaranteed(
         key: claim_state(key, None, template, Storage())
         for key, template in needed_claims(change).items()
     }
-    found = forecast(with_claim_states(change, states))
+    found = forecast(known(change, states))
     assert found.answer is ForecastResult.IMPOSSIBLE
     assert 'persistentvolumeclaim "archive-root" not found' in found.reasons[0]
 
@@ -192,8 +204,8 @@ def test_a_claim_that_a_data_volume_template_makes_is_a_doubt() -> None:
         key: claim_state(key, None, template, Storage())
         for key, template in needed_claims(change).items()
     }
-    change = with_claim_states(change, states)
-    found = forecast(change, doubts=tuple(claim_doubts(change)))
+    change = known(change, states)
+    found = forecast(change)
     assert found.answer is ForecastResult.POSSIBLE
     assert "claim archive-root does not exist yet: its DataVolume makes it" in found.reasons[0]
 
@@ -215,7 +227,7 @@ def claim_of_two(*modes: str) -> Forecast:
     volume = {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}
     template = {"metadata": {"labels": {"app": "wiki"}}, "spec": {"volumes": [volume]}}
     wiki = made.workload("Deployment", "wiki", {"template": template, "replicas": 0})
-    return scaled(made, wiki, 2, {"data": bound("pv", *modes)}, bound={"pv": ()})[0]
+    return scaled(made, wiki, 2, {"data": bound("pv", *modes)}, bound={"pv": BoundVolume()})[0]
 
 
 def test_two_pods_of_one_claim() -> None:
@@ -252,3 +264,36 @@ def test_a_drain_needs_no_claims_that_its_pods_hold() -> None:
     change = what_if(made.snapshot(), lost_nodes={"n1"})
     assert [pending.reason for pending in change.pending] == ["recreate"]
     assert keys(change) == set()
+
+
+@pytest.mark.parametrize(("limit", "answer"), [(2, "guaranteed"), (1, "impossible")])
+def test_volume_limits_of_a_node_close_it(limit: int, answer: str) -> None:
+    made = Cluster("a")
+    logs = stateful_set(made, "log", ("n1",))
+    change = what_if(made.snapshot(), scale=(Scale(logs, 2),))
+    drivers = {("shop", f"data-log-{number}"): "csi" for number in (0, 1)}
+    limits = {"n1": {"csi": limit}}
+    states = {("shop", "data-log-1"): ClaimState(driver="csi")}
+    change = known(change, states)
+    after = dataclasses.replace(change.after, attach_limits=limits, drivers=drivers)
+    found = forecast(dataclasses.replace(change, after=after))
+    assert str(found.answer) == answer
+    if limit == 1:
+        assert "1 node(s) exceed max volume count" in found.reasons[0]
+    after = dataclasses.replace(change.after, attach_limits=None)
+    assert forecast(dataclasses.replace(change, after=after)).codes == ("volume_limit_unread",)
+
+
+def test_volume_limits_count_pods_that_are_placed_meanwhile() -> None:
+    made = Cluster("ab")
+    logs = stateful_set(made, "log", ())
+    change = what_if(made.snapshot(), scale=(Scale(logs, 3),))
+    keys_of = [("shop", f"data-log-{number}") for number in range(3)]
+    change = known(change, {key: ClaimState(driver="csi") for key in keys_of})
+    for most, answer in ((1, "impossible"), (2, "guaranteed")):
+        after = dataclasses.replace(
+            change.after,
+            attach_limits={"n1": {"csi": most}, "n2": {"csi": most}},
+            drivers=dict.fromkeys(keys_of, "csi"),
+        )
+        assert str(forecast(dataclasses.replace(change, after=after)).answer) == answer

@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import (
+    BoundVolume,
     Claim,
     ClaimState,
     FreeVolume,
@@ -42,7 +43,12 @@ def state(
     free: tuple[FreeVolume, ...] = (),
     **storage: JSON,
 ) -> ClaimState:
-    known: JSON = {"classes": CLASSES, "free": free, "bound": {"pv": Z1}, **storage}
+    known: JSON = {
+        "classes": CLASSES,
+        "free": free,
+        "bound": {"pv": BoundVolume(Z1, "csi")},
+        **storage,
+    }
     return claim_state(KEY, claim, template, Storage(**known))
 
 
@@ -82,8 +88,8 @@ def test_a_claim_that_keeps_a_pod_from_every_node(claim: Claim | None, refusal: 
 
 
 def test_a_bound_claim_lets_its_pod_run_where_its_volume_is() -> None:
-    assert state(Claim("pv", bound=True)) == ClaimState(Z1)
-    assert state(Claim("pv", bound=True), bound={"pv": ()}) == ClaimState()
+    assert state(Claim("pv", bound=True)) == ClaimState(Z1, driver="csi")
+    assert state(Claim("pv", bound=True), bound={"pv": BoundVolume()}) == ClaimState()
     assert "non-existent pv(s)" in state(Claim("pv", bound=True), bound={"pv": None}).refusal
     assert "could not be read" in state(Claim("pv", bound=True), bound={}).doubt
 
@@ -157,7 +163,11 @@ def test_claims_classes_and_volumes_are_read_from_their_manifests() -> None:
         "allowedTopologies": [{"matchLabelExpressions": expressions}],
     }
     assert class_from_manifest(storage_class) == StorageClass(
-        "zonal", waits=True, allowed_topologies=Z1, default=True
+        "zonal",
+        waits=True,
+        allowed_topologies=Z1,
+        default=True,
+        provisioner="csi.example.com",
     )
     volume: JSON = {"metadata": {"name": "pv"}, "spec": {}, "status": {"phase": "Available"}}
     assert free_volume_from_manifest(volume) == FreeVolume("pv")

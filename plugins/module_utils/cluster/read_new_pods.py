@@ -1,0 +1,36 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read what matters for pods that do not exist yet: their claims, and what the API server makes of them.
+
+What is read depends on what the snapshot shows: most changes create pods that take the place of running ones.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.client import ApiClient
+from ..model.objects import ClaimTemplate
+from ..model.storage import ClaimKey
+from .read_admission import limit_ranges, pod_webhooks
+from .read_storage import attach_limits, claim_states
+
+
+def new_pod_fields(
+    api: ApiClient,
+    claims: t.Mapping[ClaimKey, ClaimTemplate | None],
+    namespaces: t.Collection[str],
+    *,
+    webhooks: bool,
+) -> dict[str, t.Any]:
+    """Fields of a Snapshot. `claims` are those of the pods, `namespaces` where they are; with `webhooks`, those that
+    change pods are read. Raises ApiError, but not for a missing right."""
+    fields: dict[str, t.Any] = {}
+    if namespaces:
+        fields["limit_ranges"] = limit_ranges(api, namespaces)
+    if webhooks:
+        fields["pod_webhooks"] = pod_webhooks(api)
+    if claims:
+        fields["claim_states"] = states = claim_states(api, claims)
+        fields["attach_limits"], fields["drivers"] = attach_limits(api, states)
+    return fields

@@ -1,0 +1,146 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Forecasts of pods that the API server changes or refuses when they are created."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.admission import (
+    admission_doubts,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
+from ansible_collections.virt.placement.plugins.module_utils.model.admission import (
+    PodWebhook,
+    pod_webhooks_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.limit_range import (
+    LimitRange,
+    limit_range_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Ref,
+    Requirement,
+    Selector,
+)
+from tests.unit.compliance.cluster import Cluster
+
+JSON = t.Any
+
+
+def limits(**limit: JSON) -> LimitRange:
+    spec = {"limits": [{"type": "Container", **limit}]}
+    metadata = {"namespace": "shop", "name": "limits"}
+    found = limit_range_from_manifest({"metadata": metadata, "spec": spec})
+    assert found is not None
+    return found
+
+
+def web(made: Cluster, **spec: JSON) -> Ref:
+    container = {"name": "a", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], **spec}}
+    return made.workload("Deployment", "web", {"template": template, "replicas": 0})
+
+
+def scaled(made: Cluster, ref: Ref, **snapshot: JSON) -> Forecast:
+    before = dataclasses.replace(made.snapshot(), **snapshot)
+    change = what_if(before, scale=(Scale(ref, 1),))
+    return forecast(change, doubts=admission_doubts(change))
+
+
+def test_default_requests_of_a_limit_range_take_room() -> None:
+    made = Cluster("a")
+    ref = web(made, containers=[{"name": "a"}])
+    assert scaled(made, ref).answer is ForecastResult.GUARANTEED
+    large = scaled(made, ref, limit_ranges=(limits(defaultRequest={"cpu": "20"}),))
+    assert large.answer is ForecastResult.IMPOSSIBLE
+    assert "Insufficient cpu" in large.reasons[0]
+
+
+def test_pod_that_a_limit_range_refuses_is_impossible() -> None:
+    made = Cluster("a")
+    found = scaled(made, web(made), limit_ranges=(limits(max={"cpu": "500m"}),))
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
+    assert found.codes == ("limit_range",)
+    assert found.reasons == (
+        "no pod of Deployment shop/web is created: LimitRange shop/limits refuses container a: maximum cpu usage per"
+        " Container is 500m. No limit is specified",
+    )
+
+
+def test_running_pods_without_the_defaults_make_the_next_one_uncertain() -> None:
+    made = Cluster("a")
+    ref = web(made)
+    made.start(ref, "n1")
+    added = limits(defaultRequest={"memory": "2Gi"})
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(added,))
+    change = what_if(before, scale=(Scale(ref, 2),))
+    assert forecast(change, doubts=admission_doubts(change)).codes == ("limit_range_unknown",)
+
+
+def test_first_start_of_a_vm_beside_a_limit_range_is_possible() -> None:
+    made = Cluster("a")
+    vm = made.vm("db")
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(limits(max={"cpu": "4"}),))
+    change = what_if(before, members={vm})
+    found = forecast(change, doubts=admission_doubts(change))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("limit_range_unknown",))
+
+
+def test_what_could_not_be_read_takes_the_guarantee_away() -> None:
+    made = Cluster("a")
+    ref = web(made)
+    assert scaled(made, ref, limit_ranges=None).codes == ("limit_range_unread",)
+    assert scaled(made, ref, pod_webhooks=None).codes == ("webhooks_unread",)
+
+
+def test_webhook_that_selects_the_first_pod_makes_it_uncertain() -> None:
+    made = Cluster("a")
+    ref = web(made)
+    elsewhere = Selector((Requirement("inject", "In", ("yes",)),))
+    found = scaled(made, ref, pod_webhooks=(PodWebhook("sidecars", elsewhere),))
+    assert found.answer is ForecastResult.GUARANTEED
+    found = scaled(made, ref, pod_webhooks=(PodWebhook("sidecars"),))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("pod_webhook",))
+    assert "MutatingWebhookConfiguration sidecars may change the first pod" in found.reasons[0]
+    made.start(ref, "n1")
+    assert scaled(made, ref, pod_webhooks=(PodWebhook("sidecars"),)).codes != ("pod_webhook",)
+
+
+def test_webhooks_of_kubevirt_and_of_other_resources_are_none() -> None:
+    def read(name: str, **rule: JSON) -> tuple[PodWebhook, ...]:
+        rules = [{"operations": ["CREATE"], "apiGroups": [""], "resources": ["pods"], **rule}]
+        return pod_webhooks_from_manifest(
+            {"metadata": {"name": name}, "webhooks": [{"rules": rules}]}
+        )
+
+    assert read("sidecars") == (PodWebhook("sidecars"),)
+    assert read("sidecars", resources=["*"], operations=["*"]) == (PodWebhook("sidecars"),)
+    assert read("virt-api-mutator") == ()
+    assert read("sidecars", resources=["pods/exec"]) == ()
+    assert read("sidecars", operations=["DELETE"]) == ()
+
+
+def test_scheduling_gates_and_device_claims_take_the_guarantee_away() -> None:
+    made = Cluster("a")
+    gated = scaled(made, web(made, schedulingGates=[{"name": "example.com/gate"}]))
+    assert (gated.answer, gated.codes) == (ForecastResult.POSSIBLE, ("scheduling_gates",))
+    devices = scaled(made, web(made, resourceClaims=[{"name": "gpu"}]))
+    assert (devices.answer, devices.codes) == (ForecastResult.POSSIBLE, ("device_claims",))
+    new = scaled(made, web(made, schedulingGroup={"podGroupName": "x"}))
+    assert (new.answer, new.codes) == (ForecastResult.POSSIBLE, ("unmodeled_field",))
+
+
+def test_next_pod_of_a_gated_template_is_gated_though_its_pod_runs() -> None:
+    made = Cluster("ab")
+    ref = web(made, schedulingGates=[{"name": "example.com/gate"}])
+    del made.start(ref, "n1")["spec"]["schedulingGates"]
+    found = forecast(what_if(made.snapshot(), lost_nodes={"n1"}))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("scheduling_gates",))
