@@ -100,6 +100,10 @@ domains:
     forecast:
       description: The forecast for the loss of this domain.
       type: str
+    codes:
+      description: Which proofs or doubts made it, as RV(virt.placement.forecast_info#module:codes).
+      type: list
+      elements: str
     instances_to_schedule:
       description: How many instances need another node.
       type: int
@@ -234,6 +238,7 @@ domains:
       domain: a
       nodes: [worker1, worker2]
       forecast: impossible
+      codes: [apart]
       instances_to_schedule: 3
       min_unschedulable: 1
       pending:

@@ -109,6 +109,14 @@ forecast:
   returned: success
   type: str
   sample: impossible
+codes:
+  description:
+    - Which proofs or doubts made RV(forecast), as codes that are the same in every release.
+    - docs/forecasting.md has a table of them.
+  returned: success
+  type: list
+  elements: str
+  sample: [apart]
 reasons:
   description:
     - Why the forecast is not V(guaranteed), and what can fail where it is V(possible).

@@ -489,6 +489,12 @@ findings:
     rule:
       description: Always empty.
       type: str
+    codes:
+      description:
+        - Which proofs or doubts made the forecast of the drain, as RV(virt.placement.forecast_info#module:codes).
+      returned: for C(no_place) and C(place_unknown)
+      type: list
+      elements: str
 stop_reason:
   description: Why the maintenance, or that of some of the nodes, did not begin. Empty if all did, or had to do nothing.
   returned: always, unless the task could not start

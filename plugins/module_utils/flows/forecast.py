@@ -59,6 +59,7 @@ def _forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
     result = {
         name: as_json(getattr(forecast, name))
         for name in (
+            "codes",
             "reasons",
             "instances_to_schedule",
             "min_unschedulable",

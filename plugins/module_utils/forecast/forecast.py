@@ -149,6 +149,8 @@ class _Forecaster:
             replace(of_running_vms.evidence, doubts=(*of_running_vms.evidence.doubts, *external)),
             *proofs,
         ]
+        if any(x.always != "nothing_to_place" for x in evidence):
+            evidence = [x for x in evidence if x.always != "nothing_to_place" or x.doubts]
         answer = conclude(*evidence).answer
         if (
             of_running_vms.answer is not ForecastResult.POSSIBLE

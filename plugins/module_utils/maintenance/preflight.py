@@ -252,6 +252,11 @@ class _Checks:
 
     def _places(self) -> t.Iterator[Finding]:
         result = drain_forecast(self.view, self.inputs.topology)
+        for finding in self._place_findings(result):
+            yield replace(finding, codes=result.codes)
+        yield from self._shared_domains(result)
+
+    def _place_findings(self, result: Forecast) -> t.Iterator[Finding]:
         nodes = _nodes_text(sorted(self.drained))
         why = "; ".join(result.reasons)
         if result.answer is ForecastResult.IMPOSSIBLE:
@@ -281,7 +286,6 @@ class _Checks:
                 f"All instances of {nodes} can find a node, but that {why}.",
                 "Run forecast_info for detail.",
             )
-        yield from self._shared_domains(result)
 
     def _shared_domains(self, result: Forecast) -> t.Iterator[Finding]:
         """Workloads that are spread evenly over zones, and cannot be afterwards."""

@@ -39,7 +39,8 @@ class TaskError:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`why` and `advice` are one sentence each; `objects` are those that the finding is about."""
+    """`why` and `advice` are one sentence each; `objects` are those that the finding is about. `codes` are those
+    that made the answer of a forecast, where the finding is about one."""
 
     name: str
     severity: Severity
@@ -47,9 +48,11 @@ class Finding:
     advice: str
     objects: tuple[Ref, ...] = ()
     rule: str = ""
+    codes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, t.Any]:
-        return {
+        """Without `codes` where the finding is not about a forecast."""
+        result = {
             "name": self.name,
             "severity": self.severity,
             "why": one_line(self.why),
@@ -57,6 +60,7 @@ class Finding:
             "objects": [str(ref) for ref in self.objects],
             "rule": self.rule,
         }
+        return {**result, "codes": [*self.codes]} if self.codes else result
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,20 @@ def test_nothing_is_certain_of_a_pod_that_another_scheduler_places(zones: str, a
 
     assert (found.answer.value, drilled.answer.value) == (answer, answer)
     assert found.reasons[-1].endswith("another scheduler places web-0")
+    assert (found.codes, drilled.codes) == (("other_scheduler",), ("other_scheduler",))
+
+
+def test_vm_that_cannot_leave_its_node_is_certain_whatever_another_scheduler_does() -> None:
+    made = cluster("ab")
+    machine(made, "x" * 64, "n1")  # too long a name for a migration
+    deployment(made, "web", ["n1"], {"schedulerName": "batch"})
+
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+    found = forecast(change, doubts=doubts_of_change(change))
+    drilled = drill(made.snapshot(), [HOST], event="drain").drills[0]
+
+    assert (found.answer.value, drilled.answer.value) == ("impossible", "impossible")
+    assert (found.codes, drilled.codes) == (("stays_on_node",), ("stays_on_node",))
 
 
 def test_no_move_is_certain_of_a_vm_that_another_scheduler_places() -> None:

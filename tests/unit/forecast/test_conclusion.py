@@ -21,6 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
     Evidence,
     conclude,
 )
+from tests.unit.test_imports import CHECKOUT
 from tests.unit.test_structure import ROOT
 
 ALWAYS = Evidence(always="worst_case")
@@ -109,3 +110,16 @@ def given_codes() -> t.Iterator[str]:
 
 def test_every_code_that_is_given_has_a_meaning() -> None:
     assert set(given_codes()) <= CODES.keys()
+
+
+def rows_of_codes() -> list[str]:
+    """The rows of the table in docs/forecasting.md."""
+    return [f"| `{name}` | {code.text} | `{code.function}` |" for name, code in CODES.items()]
+
+
+def test_documentation_has_the_table_of_codes() -> None:
+    text = (CHECKOUT / "docs" / "forecasting.md").read_text()
+    table = text.partition("## Codes\n")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+
+    assert rows == rows_of_codes()

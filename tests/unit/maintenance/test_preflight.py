@@ -137,6 +137,7 @@ def test_no_place_for_two_vms_apart_on_two_nodes() -> None:
     assert finding.severity == "error"
     assert [ref.name for ref in finding.objects] == ["db1"]
     assert finding.why.startswith("1 of 1 instances of node n1 would have no node: ")
+    assert finding.as_json()["codes"] == ["no_node"]
     made.node("n3")
     assert "no_place" not in check(made)
 
