@@ -20,7 +20,7 @@ description:
     refused because of such VMs and pods. It lists them at its end. Other findings still refuse it, for example if the
     control plane would lose its quorum.
   - Puts nodes of one topology domain (zone) at a time into maintenance, and not more than O(max_nodes).
-  - Uncordons only nodes that this module cordoned. A cordon of another client stays.
+  - Uncordons only nodes that this module cordoned and that no other system holds. A cordon of another client stays.
   - After a task was killed, the next one continues. O(state=in_service) undoes a drain that did not end.
   - Prints a line for each move that starts or ends. One rollout or maintenance at a time runs on a cluster.
 options:
@@ -220,6 +220,7 @@ nodes:
       state: drained
       cordoned: true
       ours: true
+      held_by: null
       reason: firmware
       since: "2026-11-22T19:00:00Z"
       boot_id: 0f0c1c3e-3c65-4d0c-9d2b-5b7c2f4a6a10
@@ -247,6 +248,12 @@ nodes:
     ours:
       description: Whether this module cordoned the node.
       type: bool
+    held_by:
+      description:
+        - Another system that has the node in a maintenance of its own, such as the Machine Config Operator, or a taint
+          that the node got since its maintenance began. Null if there is none.
+        - Such a node stays cordoned when its maintenance ends.
+      type: str
     reason:
       description: The O(reason) of the maintenance. Null outside of a maintenance.
       type: str

@@ -33,6 +33,7 @@ from ..rollout.recreate import SUBRESOURCES
 from ..rollout.send import record_node_event
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening, step_bounded
+from .holders import held_by
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, missing_nodes, select
 
@@ -203,17 +204,27 @@ class InServiceStep:
     def _uncordon(self, nodes: t.Sequence[Node]) -> None:
         begun = {node.name: mark for node in nodes if (mark := mark_of(node)) is not None}
 
+        read: dict[str, Node] = {}
+
         def plan(node: Node) -> Write | None:
-            mark, read = mark_of(node), begun[node.name]
-            if mark is None or (mark.run, mark.since) != (read.run, read.since):
+            mark, first = mark_of(node), begun[node.name]
+            if mark is None or (mark.run, mark.since) != (first.run, first.since):
                 return None
+            read[node.name] = node
             return unmark_write(node, mark, self.asked.change_id)
 
         writes = [write for node in nodes if (write := plan(node)) is not None]
         applied = apply(self.api, writes, recompute=again(plan))
         self.writes += applied.done
         for write in applied.done:
-            if write.after["cordoned"]:
+            mark = begun[write.target.name]
+            if write.after["cordoned"] and mark.cordoned:
+                holder = held_by(read[write.target.name], mark.taints)
+                state = (
+                    f"maintenance has ended; it stays cordoned, since {holder} holds it. Uncordon it when"
+                    " that has ended, if it is not uncordoned by then"
+                )
+            elif write.after["cordoned"]:
                 state = "maintenance has ended; it stays cordoned, since another client cordoned it"
             elif write.before["cordoned"]:
                 state = "in service"
@@ -223,7 +234,7 @@ class InServiceStep:
                     " check what ran there meanwhile"
                 )
             self.lines.append(f"node {write.target.name}: {state}")
-            record_node_event(self.api, begun[write.target.name].run, write, "in_service", "")
+            record_node_event(self.api, mark.run, write, "in_service", "")
         errors = applied.errors
         failed = {x.write.target.name for x in applied.failed}
         if applied.done or applied.unchanged:

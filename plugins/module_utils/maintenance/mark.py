@@ -22,6 +22,7 @@ from ..model.objects import Node, Ref
 from ..model.rendering import TextEnum
 from ..model.write import Operation, Write
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
+from .holders import DESIRED_DRAIN, held_by, lasting_taints
 
 LONGEST_REASON = 256
 
@@ -37,6 +38,7 @@ _ANNOTATIONS = Pointer(("metadata", "annotations"))
 _MARK = _ANNOTATIONS / MAINTENANCE
 _SERVICED = _ANNOTATIONS / SERVICED
 _MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
+_DESIRED_DRAIN = _ANNOTATIONS / DESIRED_DRAIN
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
 
 
@@ -56,7 +58,8 @@ class Mark:
     `cordoned`: this collection cordoned the node, so it may uncordon it. `since` is RFC 3339. `devices` are KubeVirt's
     devices that the node offered when the maintenance began. `down` says, by kind/namespace/name of the workload,
     why a restart or a recreation failed: later runs name it, too. `away` are the workloads, written likewise, that
-    had an instance to move when the drain began: those of VMs that it stops with their run strategy, others with ""."""
+    had an instance to move when the drain began: those of VMs that it stops with their run strategy, others with "".
+    `taints` are those that the node had when the maintenance began (`holders.lasting_taints`)."""
 
     run: str
     reason: str
@@ -67,6 +70,7 @@ class Mark:
     devices: tuple[str, ...] = ()
     down: t.Mapping[str, str] = field(default_factory=dict)
     away: t.Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[str, ...] = ()
 
 
 class DamagedMark(ValueError):
@@ -84,7 +88,7 @@ _TEXTS = ("run", "reason", "phase", "boot_id", "since")
 
 def encode(mark: Mark) -> str:
     body = {**asdict(mark), "phase": str(mark.phase), "down": _with_limit(mark.down)}
-    for name in ("devices", "down", "away"):
+    for name in ("devices", "down", "away", "taints"):
         if not body[name]:
             del body[name]
     return _json(body)
@@ -118,7 +122,8 @@ def decode(text: str) -> Mark:
         body = read_annotation(text)
     except DamagedAnnotation as error:
         raise DamagedMark(str(error)) from error
-    down, devices, away = body.pop("down", {}), body.pop("devices", []), body.pop("away", {})
+    down, away = body.pop("down", {}), body.pop("away", {})
+    devices, taints = body.pop("devices", []), body.pop("taints", [])
     if set(body) != {*_TEXTS, "cordoned"}:
         raise DamagedMark(f"it is not a map of {', '.join(_TEXTS)} and cordoned")
     wrong = [name for name in _TEXTS if not isinstance(body[name], str)]
@@ -129,10 +134,12 @@ def decode(text: str) -> Mark:
     for name, value in (("down", down), ("away", away)):
         if not _is_by_workload(value):
             raise DamagedMark(f"{name} is no map of workloads to texts")
-    if not isinstance(devices, list) or not all(isinstance(name, str) for name in devices):
-        raise DamagedMark("devices is no list of names")
+    for name, value in (("devices", devices), ("taints", taints)):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise DamagedMark(f"{name} is no list of texts")
     phase = MaintenancePhase(body.pop("phase"))
-    return Mark(**body, phase=phase, devices=tuple(devices), down=down, away=away)
+    known = {"devices": tuple(devices), "taints": tuple(taints), "down": down, "away": away}
+    return Mark(**body, phase=phase, **known)
 
 
 def mark_of(node: Node) -> Mark | None:
@@ -180,7 +187,17 @@ def begun(
         devices = sorted(key for key in node.allocatable if key.startswith(_DEVICES))
         offered = tuple(key for key in devices if node.allocatable[key])
         ours = not node.unschedulable
-        return Mark(run, reason, phase, node.boot_id, ours, now, offered, away=_within_limit(away))
+        return Mark(
+            run,
+            reason,
+            phase,
+            node.boot_id,
+            ours,
+            now,
+            offered,
+            away=_within_limit(away),
+            taints=lasting_taints(node),
+        )
     if phase is MaintenancePhase.CORDONED:
         return mark
     boot_id = node.boot_id if phase is MaintenancePhase.DRAINED else mark.boot_id
@@ -207,8 +224,8 @@ def mark_write(node: Node, mark: Mark) -> Write | None:
 
 
 def unmark_write(node: Node, mark: Mark, change_id: str = "") -> Write | None:
-    """The write that removes the mark, and the cordon if it is ours. It records the change, unless the
-    node was never empty: the change was not done then."""
+    """The write that removes the mark, and the cordon if it is ours and no other system holds the node. It records
+    the change, unless the node was never empty: the change was not done then."""
     operations = [Operation("remove", _MARK)]
     if change_id and mark.phase is not MaintenancePhase.DRAINING:
         operations.append(Operation("add", _SERVICED, change_id))
@@ -216,10 +233,12 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "") -> Write | None:
         operations.append(Operation("add", _MOVED_AWAY, _json(dict(mark.away))))
     elif MOVED_AWAY in node.annotations:
         operations.append(Operation("remove", _MOVED_AWAY))
-    if mark.cordoned and node.unschedulable:
+    stays = node.unschedulable and (not mark.cordoned or bool(held_by(node, mark.taints)))
+    tests: tuple[Operation, ...] = ()
+    if node.unschedulable and not stays:
         operations.append(Operation("remove", _UNSCHEDULABLE))
-    stays = node.unschedulable and not mark.cordoned
-    return _write(node, operations, {"cordoned": stays, "maintenance": None})
+        tests = (Operation("test", _DESIRED_DRAIN, node.annotations.get(DESIRED_DRAIN)),)
+    return _write(node, operations, {"cordoned": stays, "maintenance": None}, tests)
 
 
 def unmarked(node: Node) -> Node:
@@ -234,7 +253,9 @@ def unmarked(node: Node) -> Node:
     return replace(node, annotations=annotations, taints=taints, unschedulable=False)
 
 
-def _write(node: Node, operations: list[Operation], after: JSON) -> Write | None:
+def _write(
+    node: Node, operations: list[Operation], after: JSON, tests: tuple[Operation, ...] = ()
+) -> Write | None:
     if not operations:
         return None
     return Write(
@@ -246,6 +267,7 @@ def _write(node: Node, operations: list[Operation], after: JSON) -> Write | None
             Operation("test", _MARK, node.annotations.get(MAINTENANCE))
             if node.annotations
             else Operation("test", _ANNOTATIONS, None),
+            *tests,
         ),
         operations=tuple(operations),
         before={"cordoned": node.unschedulable, "maintenance": _phase(node)},
@@ -280,6 +302,7 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
         "state": str(mark.phase) if mark is not None else state,
         "cordoned": node.unschedulable,
         "ours": mark.cordoned if mark is not None else False,
+        "held_by": held_by(node, mark.taints if mark is not None else None) or None,
         "reason": mark.reason if mark is not None else None,
         "since": mark.since if mark is not None else None,
         "boot_id": node.boot_id or None,

@@ -28,6 +28,7 @@ from ..model.snapshot import Unreadable
 from ..model.topology import Topology
 from ..scheduler.nodes import takes_pods
 from .drain_plan import DrainView
+from .holders import held_by
 from .pods import (
     OF_BUDGETS,
     OF_PODS,
@@ -52,6 +53,7 @@ CONTROL_PLANE_QUORUM = "control_plane_quorum"
 JOB_ON_NODE = "job_on_node"
 HEALTH_CHECK = "health_check"
 CONFIG_POOL_UPDATING = "config_pool_updating"
+OTHER_MAINTENANCE = "other_maintenance"
 KUBEVIRT_UPDATING = "kubevirt_updating"
 NODE_NOT_READY = "node_not_ready"
 OTHER_ZONE_NOT_READY = "other_zone_not_ready"
@@ -77,6 +79,7 @@ PREFLIGHT_FINDINGS = frozenset(
         JOB_ON_NODE,
         HEALTH_CHECK,
         CONFIG_POOL_UPDATING,
+        OTHER_MAINTENANCE,
         KUBEVIRT_UPDATING,
         TOLERATES_CORDON,
         NOT_CHECKED,
@@ -89,6 +92,7 @@ _REFUSE_CONTINUED = (
     JOB_ON_NODE,
     HEALTH_CHECK,
     CONFIG_POOL_UPDATING,
+    OTHER_MAINTENANCE,
     KUBEVIRT_UPDATING,
 )
 """What also refuses a drain that continues: all but findings about pods, VMs, and the way they leave. A drain
@@ -401,6 +405,15 @@ class _Checks:
             )
 
     def _others(self) -> t.Iterator[Finding]:
+        for node in self.snapshot.nodes:
+            if node.name in self.drained and (holder := held_by(node)):
+                yield drain_finding(
+                    OTHER_MAINTENANCE,
+                    "error",
+                    f"Node {node.name} is in another maintenance: {holder} holds it.",
+                    "Let that end first: it may reboot the node, and it uncordons it.",
+                    node.ref,
+                )
         for automation in self.inputs.automation:
             nodes = sorted(automation.nodes & self.drained)
             if not nodes:

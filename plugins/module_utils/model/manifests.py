@@ -233,6 +233,10 @@ def node_from_manifest(manifest: t.Mapping[str, JSON]) -> Node:
         allocatable=amounts(status.get("allocatable")),
         ready=_is_ready(status),
         boot_id=(status.get("nodeInfo") or _NONE).get("bootID") or "",
+        maintenance_mode=any(
+            condition.get("type") == "MaintenanceMode" and condition.get("status") == "True"
+            for condition in status.get("conditions") or ()
+        ),
     )
 
 

@@ -245,6 +245,8 @@ class Node:
     ready: bool = True
     boot_id: str = ""
     """Changes with each boot of the operating system."""
+    maintenance_mode: bool = False
+    """Condition MaintenanceMode, which Harvester sets."""
 
     @property
     def ref(self) -> Ref:

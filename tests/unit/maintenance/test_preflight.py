@@ -565,6 +565,21 @@ def test_other_automation_that_covers_the_node(finding: str, reboot: bool, sever
     assert errors(made, "n2", automation=automation, reboot_expected=True) == []
 
 
+def test_node_that_another_system_drains_is_an_error_also_where_a_drain_continues() -> None:
+    drained = {"machineconfiguration.openshift.io/desiredDrain": "drain-1f"}
+    plain = view(cluster("ab"))
+    nodes = tuple(
+        replace(node, annotations=drained) if node.name == "n1" else node
+        for node in plain.snapshot.nodes
+    )
+    held = replace(plain, snapshot=replace(plain.snapshot, nodes=nodes))
+    (finding,) = set(preflight(PreflightInput(held))) - set(preflight(PreflightInput(plain)))
+
+    assert (finding.name, finding.severity) == ("other_maintenance", "error")
+    assert "Node n1 is in another maintenance: the Machine Config Operator" in finding.why
+    assert refusing([finding], (), continues=True) == (finding,)
+
+
 def test_update_of_kubevirt_is_an_error() -> None:
     finding = check(cluster("ab"), kubevirt_update="from v1.7.0 to v1.8.4")["kubevirt_updating"]
 

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which other system holds a node for a maintenance of its own? Pure.
+
+Such a system uncordons the node itself. Until then pods must not be placed there: it reboots the node, or drains
+it again.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.objects import Node, Taint
+
+DESIRED_DRAIN = "machineconfiguration.openshift.io/desiredDrain"
+"""Annotation of the Machine Config Operator: drain-HASH while it wants the node drained, then uncordon-HASH
+(machine-config-operator, pkg/daemon/constants/constants.go)."""
+
+NODE_MAINTENANCE_TAINT = "medik8s.io/drain"
+"""Taint of the Node Maintenance Operator, as long as a NodeMaintenance object names the node
+(node-maintenance-operator, controllers/taint.go)."""
+
+HARVESTER_REQUESTED = "harvesterhci.io/drain-requested"
+HARVESTER_STATUS = "harvesterhci.io/maintain-status"
+"""Annotations of Harvester: a maintenance was requested; it is running or completed
+(harvester, pkg/util/drainhelper and pkg/controller/master/node)."""
+
+_OF_NODE_STATE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Taints by which Kubernetes says what state a node is in, such as not-ready. They go by themselves."""
+
+
+def held_by(node: Node, taints_before: t.Collection[str] | None = None) -> str:
+    """The system that holds the node, and by which mark; empty if there is none. With `taints_before`, the
+    `lasting_taints` of an earlier time, a taint that came since then counts, too."""
+    if node.annotations.get(DESIRED_DRAIN, "").startswith("drain-"):
+        return f"the Machine Config Operator (annotation {DESIRED_DRAIN})"
+    if any(taint.key == NODE_MAINTENANCE_TAINT for taint in node.taints):
+        return f"the Node Maintenance Operator (taint {NODE_MAINTENANCE_TAINT})"
+    for key in (HARVESTER_REQUESTED, HARVESTER_STATUS):
+        if node.annotations.get(key):
+            return f"Harvester (annotation {key})"
+    if node.maintenance_mode:
+        return "Harvester (condition MaintenanceMode)"
+    if taints_before is None:
+        return ""
+    new = [text for text in lasting_taints(node) if text not in taints_before]
+    return f"another client (taint {', '.join(new)})" if new else ""
+
+
+def lasting_taints(node: Node) -> tuple[str, ...]:
+    """Taints that keep pods away, without those that Kubernetes sets for the state of the node."""
+    return tuple(
+        _text(taint)
+        for taint in node.taints
+        if taint.effect != "PreferNoSchedule" and not taint.key.startswith(_OF_NODE_STATE)
+    )
+
+
+def _text(taint: Taint) -> str:
+    return (
+        f"{taint.key}={taint.value}:{taint.effect}"
+        if taint.value
+        else f"{taint.key}:{taint.effect}"
+    )

@@ -1,0 +1,123 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Other systems that hold a node: it stays cordoned, whatever our mark says."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.holders import held_by
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
+    MaintenancePhase,
+    begun,
+    encode,
+    mark_of,
+    node_as_json,
+    unmark_write,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    node_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
+from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
+
+MARK = "placement.virt/maintenance"
+DRAIN = "machineconfiguration.openshift.io/desiredDrain"
+Manifest = dict[str, t.Any]
+
+
+def manifest(
+    taints: list[Manifest] | None = None,
+    conditions: list[Manifest] | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Manifest:
+    return {
+        "metadata": {
+            "name": "w1",
+            "uid": "u1",
+            "annotations": {"other": "x", **(annotations or {})},
+        },
+        "spec": {"unschedulable": True, "taints": taints or []},
+        "status": {"conditions": conditions or []},
+    }
+
+
+HELD = {
+    "Machine Config Operator": manifest(annotations={DRAIN: "drain-1f"}),
+    "Node Maintenance Operator": manifest([{"key": "medik8s.io/drain", "effect": "NoSchedule"}]),
+    "requested of Harvester": manifest(annotations={"harvesterhci.io/drain-requested": "true"}),
+    "running by Harvester": manifest(annotations={"harvesterhci.io/maintain-status": "running"}),
+    "completed by Harvester": manifest(
+        annotations={"harvesterhci.io/maintain-status": "completed"}
+    ),
+    "condition of Harvester": manifest(
+        conditions=[{"type": "MaintenanceMode", "status": "True", "reason": "Draining"}]
+    ),
+}
+FREE = {
+    "uncordoned by the Machine Config Operator": manifest(annotations={DRAIN: "uncordon-1f"}),
+    "not Ready": manifest([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]),
+    "preference": manifest([{"key": "example.com/old", "effect": "PreferNoSchedule"}]),
+    "maintenance of Harvester that has ended": manifest(
+        conditions=[{"type": "MaintenanceMode", "status": "False"}]
+    ),
+}
+
+
+def marked(held: Manifest, before: Node) -> tuple[Node, Manifest]:
+    """The node with a mark of ours that was written when the node was as `before`."""
+    draining = MaintenancePhase.DRAINED
+    mark = begun(before, None, run="r1", phase=draining, reason="", now="2026-11-25T10:00:00Z")
+    held["metadata"]["annotations"][MARK] = encode(mark)
+    return node_from_manifest(held), held
+
+
+def after(held: Manifest, before: Node | None = None) -> Manifest:
+    node, current = marked(held, before or Node("w1", uid="u1"))
+    mark = mark_of(node)
+    assert mark is not None
+    write = unmark_write(node, mark)
+    assert write is not None
+    written = patched(current, (*write.tests, *write.operations))
+    assert MARK not in written["metadata"]["annotations"]
+    return t.cast(Manifest, written)
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_node_that_another_system_holds_stays_cordoned(name: str) -> None:
+    node = node_from_manifest(HELD[name])
+    assert held_by(node)
+    assert node_as_json(node, "zone")["held_by"] == held_by(node)
+    assert after(HELD[name])["spec"]["unschedulable"] is True
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_other_node_is_uncordoned(name: str) -> None:
+    assert held_by(node_from_manifest(FREE[name]), ()) == ""
+    assert "unschedulable" not in after(FREE[name])["spec"]
+
+
+def test_taint_that_came_during_the_maintenance_keeps_the_cordon() -> None:
+    taint = {"key": "example.com/broken", "value": "disk", "effect": "NoExecute"}
+    before = node_from_manifest(manifest([taint]))
+    uncordoned = Node("w1", uid="u1", taints=before.taints)
+    assert "unschedulable" not in after(manifest([taint]), uncordoned)["spec"]
+    assert after(manifest([taint]))["spec"]["unschedulable"] is True
+    mark = begun(
+        Node("w1"), None, run="r", phase=MaintenancePhase.DRAINED, reason="", now="2026-11-25"
+    )
+    assert "taint example.com/broken=disk:NoExecute" in held_by(before, mark.taints)
+
+
+def test_drain_that_the_operator_wants_meanwhile_is_a_conflict() -> None:
+    """The write tests the annotation, so a node that is taken between reading and writing is read again."""
+    node, current = marked(manifest(), Node("w1", uid="u1"))
+    mark = mark_of(node)
+    assert mark is not None
+    write = unmark_write(node, mark)
+    assert write is not None
+    current["metadata"]["annotations"][DRAIN] = "drain-1f"
+    with pytest.raises(ValueError, match="desiredDrain"):
+        patched(current, (*write.tests, *write.operations))
