@@ -13,7 +13,8 @@ author:
   - virt.placement contributors (@virt-placement)
 description:
   - Cordons nodes, moves all VMs and pods away from them, and puts the nodes back in service.
-  - Migrates VMs live. A VM is never evicted, so an eviction strategy that would stop the VM has no effect.
+  - Migrates VMs live. A VM is not evicted unless O(vm_policy) says so, so an eviction strategy that would stop the VM
+    has no effect.
   - Evicts pods through the eviction API, and waits for PodDisruptionBudgets. Restarts or stops a VM only if the
     PodDisruptionBudgets of its pod allow that. A live migration needs none.
   - Refuses a drain before it cordons, if a VM or pod could not leave. A task that continues an earlier drain is not
@@ -61,17 +62,27 @@ options:
     default: ""
   vm_policy:
     description:
-      - How VMs leave the nodes.
-      - V(migrate) migrates them live. The drain is refused if a VM cannot be migrated.
+      - How VMs leave the nodes. One of the values below, or a list of them in order of preference. Each VM leaves by
+        the first one that is possible for it. C([migrate, restart]) migrates what can be migrated, and restarts the
+        rest.
+      - V(migrate) migrates them live.
       - V(restart) restarts them on other nodes, and recreates VMIs of replica sets. A restart applies all pending
-        changes of a VM, so the drain is refused if a VM has pending changes other than of its placement.
+        changes of a VM, so it is not possible if a VM has pending changes other than of its placement.
         O(allow_findings) with V(pending_changes) allows it.
       - V(stop) stops them. They are not started again.
-      - V(refuse) refuses to drain a node with a VM.
-      - The label C(placement.virt/vm-policy) of a VM, or of its VMI, has one of these values and takes precedence.
-    type: str
-    choices: [migrate, restart, stop, refuse]
-    default: migrate
+      - V(evict) hands VMs with the eviction strategy C(External) to their controller. It asks for the eviction, and
+        waits until O(run_timeout) for the VM to leave. It is not possible for other VMs.
+      - V(refuse) refuses to drain a node with a VM. It must be alone.
+      - The drain is refused if no value is possible for a VM.
+      - A value is not possible either if the VM would have no node, or after it failed in this task. V(migrate) fails
+        after three attempts. The finding C(policy_fallback) names each VM that does not leave by the first value.
+      - The label C(placement.virt/vm-policy) of a VM, or of its VMI, takes precedence. Several values have a dot
+        between them, such as C(migrate.stop).
+      - A VM or pod with the label C(placement.virt/do-not-move) does not leave, so the drain is refused. A VM leaves
+        if it also has its own label C(placement.virt/vm-policy).
+    type: list
+    elements: str
+    default: [migrate]
   reboot_expected:
     description:
       - With O(state=in_service), also wait until the nodes have rebooted since they were drained. Compares
@@ -170,6 +181,12 @@ EXAMPLES = r"""
     nodes: [kni-worker2]
     state: drained
     reason: firmware
+
+- name: Drain a node, and stop the VMs that cannot be migrated
+  virt.placement.node_maintenance:
+    nodes: [kni-worker2]
+    state: drained
+    vm_policy: [migrate, stop]
 
 - name: Put it back in service; this waits until somebody has rebooted it
   virt.placement.node_maintenance:
@@ -366,7 +383,8 @@ moves:
       description: The node that it runs on now. Null for V(evict) and V(stop), and in check mode.
       type: str
     reason:
-      description: Why the move failed. In check mode why the instance has to move.
+      description:
+        - Why the move failed. In check mode why the instance has to move, and why not by a better O(vm_policy).
       type: str
     state:
       description:
@@ -556,11 +574,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "state": {"type": "str", "choices": ["cordoned", "drained", "in_service"], "required": True},
     "reason": {"type": "str", "default": ""},
     "change_id": {"type": "str", "default": ""},
-    "vm_policy": {
-        "type": "str",
-        "choices": ["migrate", "restart", "stop", "refuse"],
-        "default": "migrate",
-    },
+    "vm_policy": {"type": "list", "elements": "str", "default": ["migrate"]},
     "reboot_expected": {"type": "bool", "default": False},
     "max_nodes": {"type": "int", "default": 1},
     "assume_in_service": {"type": "list", "elements": "str", "default": []},

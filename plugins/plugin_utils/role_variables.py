@@ -156,6 +156,8 @@ def _list(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
     items = _parsed(path, value, errors)
     if len(errors) > before:
         return value
+    if isinstance(items, str) and items in spec.get("choices", ()):
+        items = [items]
     if not isinstance(items, (list, tuple)):
         names = isinstance(items, str) and spec.get("elements", "str") != "dict"
         hint = _brackets(items.replace(",", " ").split(), spec.get("choices")) if names else ""

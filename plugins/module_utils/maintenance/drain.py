@@ -34,7 +34,7 @@ from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import RolloutStep
 from ..rollout.view import View
 from ..rollout.watch import Listening
-from .drain_plan import DrainView, stays
+from .drain_plan import DrainView, stays, why_given_up
 from .mark import (
     DamagedMark,
     MaintenancePhase,
@@ -52,8 +52,9 @@ from .options import (
     select_for_drain,
     with_assumed,
 )
+from .places import NO_PLACE, drain_forecast, without_node
 from .pods import ALLOW_PENDING_CHANGES
-from .preflight import NO_PLACE, drain_forecast, preflight, refusal, refusing
+from .preflight import preflight, refusal, refusing
 from .read_preflight import attached_volumes, read_preflight
 
 EMPTY = 2
@@ -72,7 +73,8 @@ class DrainState(RolloutState):
     about them were reported. `cordoned`: this run has cordoned them. `totals` and `left` are the numbers of pods on
     each node at the beginning, and as they were reported last. `not_ready` are the nodes reported so. `restarts` says,
     by node and kind/namespace/name of the workload, why a restart or a recreation failed. `not_begun` are those that
-    the window keeps from being begun beside the nodes of the run."""
+    the window keeps from being begun beside the nodes of the run. `passed_over` has the policies that are not used, by
+    uid of the VMI, with the reasons. `placed`: those by which a VM would have no node are among them."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     marked: list[str] = field(default_factory=list)
@@ -83,6 +85,8 @@ class DrainState(RolloutState):
     not_ready: list[str] = field(default_factory=list)
     restarts: dict[str, dict[str, str]] = field(default_factory=dict)
     not_begun: list[str] = field(default_factory=list)
+    passed_over: dict[str, dict[str, str]] = field(default_factory=dict)
+    placed: bool = False
 
 
 class _OutsideOfWindow(Exception):
@@ -161,7 +165,13 @@ class DrainStep(RolloutStep):
             draining and not outside_of_window(self.asked, self.nodes),
             why_no_restart=self.revisions.why_no_restart,
             delegation=self.asked.delegation,
+            passed_over=self.drain.passed_over,
         )
+        if self.view.moving and not self.drain.placed:
+            passed_over = without_node(self.view, self.asked.topology)
+            self.drain.passed_over = {uid: dict(why) for uid, why in passed_over.items()}
+            self.drain.placed = True
+            self.view = replace(self.view, passed_over=self.drain.passed_over)
         return self.view
 
     def namespaces(self, _records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
@@ -236,10 +246,13 @@ class DrainStep(RolloutStep):
         self._report_left(now.nodes)
         self._report_not_ready()
         self._note_restarts(reconciler)
+        passed_over = self._pass_over_failed(reconciler)
         held_up = (record for record in reconciler.journal.records if record.note)
         unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
         if unsent is not None and not now.waiting:
             now.waiting = f"{unsent.instance} on {unsent.source}: {unsent.note}"
+        if passed_over:
+            now.settling = True
         if super().goes_on(reconciler, now) or now.plan.skipped:
             self._empty = 0
             may_leave = now.plan.moves or any(x.temporary for x in now.plan.skipped)
@@ -300,6 +313,25 @@ class DrainStep(RolloutStep):
         if sum(map(len, restarts.values())) > known:
             api, run = reconciler.keeper.api_while_ours(), self.state.run
             self.writes += self._apply(api, self._marks(MaintenancePhase.DRAINING, run)).done
+
+    def _pass_over_failed(self, reconciler: Reconciler) -> bool:
+        """Note the policies of VMs by which moves failed, where another policy of the VM remains. Returns whether there
+        is one that was not noted."""
+        noted = False
+        failed = {move["uid"]: move for move in self.report.moves if move["state"] == "failed"}
+        for vmi in (x for x in self.view.snapshot.vmis if x.uid in failed):
+            way = self.view.way_of_vm(vmi)
+            if way.method is None or str(way.method) != failed[vmi.uid]["method"]:
+                continue
+            why = why_given_up(reconciler.journal, vmi.uid, way.method)
+            known = self.drain.passed_over.get(vmi.uid, {})
+            if why and way.policy not in known and self.view.ways.has_alternative(vmi, way.policy):
+                reason = f"{why}: {failed[vmi.uid]['reason'][:NOTE_LIMIT]}"
+                self.drain.passed_over[vmi.uid] = {**known, way.policy: reason}
+                name = report.short(vmi.ref, vmi.ref)
+                self.report.lines.append(f"{name}: vm_policy {way.policy} is passed over, {why}")
+                noted = True
+        return noted
 
     def _not_running(self) -> list[str]:
         """The workloads that do not run since this run or an earlier one restarted them, with the reasons."""

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which moves empty the nodes of a drain, in which order, and what cannot leave?
 
-Pure. A VM is never evicted: KubeVirt would kill one whose eviction strategy does not say LiveMigrate.
-It leaves by a migration object, or as its policy says.
+Pure. Only a VM with the eviction strategy External is evicted: KubeVirt would kill one whose strategy is None.
+It leaves by a migration object, or as its policies say (`vm_ways`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from ..forecast.eviction import EXTERNAL
 from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets, Delegation
 from ..kubevirt.instances import pod_workload, vmi_workload
-from ..kubevirt.moving import (
-    RESTARTABLE,
-    run_strategy,
-    why_not_migratable,
-    why_not_recreated,
-)
+from ..kubevirt.moving import run_strategy, why_not_recreated
 from ..model.kinds import (
     DEPLOYMENT,
     REPLICA_SET,
@@ -32,7 +28,12 @@ from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.dependencies import Dependencies
-from ..planning.movable_instances import InstanceSelection, MovableInstance, MovableReader
+from ..planning.movable_instances import (
+    InstanceSelection,
+    MovableInstance,
+    MovableReader,
+    why_kept,
+)
 from ..rollout import report
 from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase, ready
@@ -41,14 +42,14 @@ from ..rollout.view import WhyNoRestart
 from ..view.view import ClusterView
 from .pods import (
     ALLOW_PENDING_CHANGES,
+    DO_NOT_MOVE_FINDING,
     PDB_IMPOSSIBLE,
     PENDING_CHANGES,
-    VM_POLICIES,
-    VM_POLICY,
     PodAction,
     PodDecision,
     PodFilter,
 )
+from .vm_ways import PassedOver, VmWay, VmWays
 
 ATTEMPTS = 3
 """Migrations of one VM that a run begins before it gives up on it."""
@@ -62,17 +63,19 @@ _NOT_COUNTED = InstanceSelection()
 class DrainView:
     """What leaves `nodes`. With `moving` False nothing does: the nodes are only cordoned. `allowed` are
     names of findings. `why_no_restart` says what else a restart would apply. `delegation`: which disruption budgets
-    are lifted once a node is cordoned."""
+    are lifted once a node is cordoned. `policies` are those of the task, in order of preference; `passed_over` has
+    those that are not used, by VM."""
 
     snapshot: Snapshot
     nodes: frozenset[str]
-    policy: str
+    policies: tuple[str, ...]
     allowed: frozenset[str] = frozenset()
     moving: bool = True
     selection: InstanceSelection = _NOT_COUNTED
     candidates: tuple[MovableInstance, ...] = ()
     why_no_restart: WhyNoRestart = lambda _movable, _platform: ""
     delegation: Delegation = field(default_factory=Delegation.known)
+    passed_over: PassedOver = field(default_factory=dict)
 
     def is_about(self, _record: MoveRecord) -> bool:
         return True
@@ -95,8 +98,7 @@ class DrainView:
     @property
     def ended(self) -> tuple[PodDecision, ...]:
         """The pods that the drain ends: budgets stand against that, and not against a live migration."""
-        methods = ((decision, self._method(decision)[0]) for decision in self.decisions)
-        return tuple(decision for decision, method in methods if method in DISRUPTIVE)
+        return tuple(x for x in self.decisions if self._is_disruption(x, self._way(x).method))
 
     @cached_property
     def left(self) -> t.Mapping[str, int]:
@@ -136,18 +138,23 @@ class DrainView:
         """The moves that are left, and the pods that do not leave by a move."""
         records = journal.records if journal is not None else ()
         busy = {record.uid for record in records if record.phase is not Phase.INTENDED}
-        methods: dict[str, Method] = {}
+        ways: dict[str, VmWay] = {}
         skipped = []
         for decision in self.decisions:
             instance, _workload = self._instance(decision)
             if instance.uid in busy:
                 continue
-            method, why, temporary = self._method(decision)
-            if method is not None and journal is not None:
-                why = _why_given_up(journal, instance.uid, method)
-            if method is not None and not why:
-                why = self._why_not_disrupted(decision, method)
-            if method is None or why:
+            way = self._way(decision)
+            why = way.why
+            passed = self.passed_over.get(instance.uid, {})
+            if way.method is not None and journal is not None:
+                again = (
+                    not passed or way.policy in passed
+                )  # else it is the first move by this policy
+                why = why_given_up(journal, instance.uid, way.method) if again else ""
+            if way.method is not None and not why:
+                why = self._why_not_disrupted(decision, way.method)
+            if way.method is None or why:
                 skipped.append(
                     SkippedInstance(
                         instance.ref,
@@ -155,17 +162,14 @@ class DrainView:
                         instance.workload,
                         decision.pod.node_name,
                         why,
-                        temporary=temporary,
+                        temporary=way.temporary,
                     )
                 )
             else:
-                methods[instance.uid] = method
-        targets = self._targets(methods)
+                ways[instance.uid] = way
+        targets = self._targets(ways)
         followed = {uid for uids in targets.values() for uid in uids}
-        moves = [
-            self._move(uid, method, targets.get(uid, ()), followed)
-            for uid, method in methods.items()
-        ]
+        moves = [self._move(uid, way, targets.get(uid, ()), followed) for uid, way in ways.items()]
         moves.sort(key=lambda move: (move.method is not Method.MIGRATE, len(move.after)))
         return Plan(tuple(moves), tuple(skipped))
 
@@ -195,50 +199,69 @@ class DrainView:
         ref = pod_workload(pod, self.snapshot.controllers)
         return Instance(pod.ref, pod.uid, ref, pod), workloads.get(ref)
 
-    def _method(self, decision: PodDecision) -> tuple[Method | None, str, bool]:
+    def _way(self, decision: PodDecision) -> VmWay:
         """How the pod leaves; or why it does not, and whether that ends by itself."""
         if decision.action is PodAction.WAIT:
-            return None, decision.reason, True
+            return VmWay("", None, decision.reason, temporary=True)
         if decision.action is PodAction.REFUSE:
             names = ", ".join(decision.refused_by)
-            return None, f"{decision.reason} (allow_findings: {names})", False
-        if decision.vmi is None:
-            return Method.EVICT, "", False
-        return self.method_of_vm(decision.vmi)
+            return VmWay("", None, f"{decision.reason} (allow_findings: {names})")
+        if decision.vmi is not None:
+            return self.way_of_vm(decision.vmi)
+        if why := self.why_pod_stays(decision):
+            return VmWay("", None, why, finding=DO_NOT_MOVE_FINDING)
+        return VmWay("evict", Method.EVICT)
+
+    def _is_disruption(self, decision: PodDecision, method: Method | None) -> bool:
+        """Whether the drain ends the pod. KubeVirt ends no VM that is handed over: it refuses the eviction."""
+        handed_over = method is Method.EVICT and decision.vmi is not None
+        return method in DISRUPTIVE and not handed_over
 
     def _why_not_disrupted(self, decision: PodDecision, method: Method) -> str:
         """Why disruption budgets never allow what ends a VM; empty where they may. A drain for which the finding is
         allowed waits for the budget. For a pod the server answers."""
-        if decision.vmi is None or method not in DISRUPTIVE or PDB_IMPOSSIBLE in self.allowed:
+        if decision.vmi is None or PDB_IMPOSSIBLE in self.allowed:
+            return ""
+        if not self._is_disruption(decision, method):
             return ""
         answer = self.budgets.disruption(decision.pod)
         never = answer.allowance in (Allowance.NEVER, Allowance.UNKNOWN)
         return answer.why if never else ""
 
-    def method_of_vm(self, vmi: Vmi) -> tuple[Method | None, str, bool]:
+    def why_pod_stays(self, decision: PodDecision) -> str:
+        """The label that keeps a plain pod on its node, or nothing."""
+        if decision.action is not PodAction.EVICT:
+            return ""
+        instance, _workload = self._instance(decision)
+        return why_kept(instance, self._view.workloads)
+
+    def way_of_vm(self, vmi: Vmi) -> VmWay:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
-        workload, policy = self._view.workloads.get(self._owner(vmi)), self.policy_of(vmi)
-        kind = workload.ref.kind if workload is not None else ""
-        if policy not in VM_POLICIES or policy == "refuse":
-            return None, f"its vm_policy is '{policy}'", False
-        if vmi.phase != "Running":
-            return None, f"its VMI is {vmi.phase}", True
-        if policy == "migrate":
-            obstacle = why_not_migratable(vmi)
-            return (None, obstacle, False) if obstacle else (Method.MIGRATE, "", False)
-        if policy == "restart" and kind == REPLICA_SET.name:
-            why = self.pending_changes(vmi)
-            return (None, why, False) if why else (Method.RECREATE, "", False)
-        if kind != VIRTUAL_MACHINE.name or workload is None:
-            return None, f"no VirtualMachine owns it, which its vm_policy '{policy}' needs", False
-        if policy == "stop":
-            return Method.STOP, "", False
-        strategy = run_strategy(workload)
-        if strategy not in RESTARTABLE:
-            return None, f"a VM with run strategy {strategy} is not restarted", False
-        if why := self.pending_changes(vmi):
-            return None, why, False
-        return Method.RESTART, "", False
+        return self.ways.way(vmi)
+
+    @cached_property
+    def ways(self) -> VmWays:
+        return VmWays(
+            self._view,
+            self.policies,
+            self.passed_over,
+            self.pending_changes,
+            self._why_never_ended,
+        )
+
+    def _why_never_ended(self, vmi: Vmi) -> str:
+        """Why disruption budgets never allow that the VM ends, or nothing."""
+        decision = self._vm_decisions.get(vmi.uid)
+        return self._why_not_disrupted(decision, Method.RESTART) if decision is not None else ""
+
+    @cached_property
+    def _vm_decisions(self) -> t.Mapping[str, PodDecision]:
+        """What is done with the pods of the VMs that leave, by the uid of the VMI."""
+        return {
+            decision.vmi.uid: decision
+            for decision in self.decisions
+            if decision.vmi is not None and decision.action is PodAction.MOVE_VM
+        }
 
     def pending_changes(self, vmi: Vmi) -> str:
         """What a restart of the VM would apply beside placement; empty where that is allowed."""
@@ -248,13 +271,6 @@ class DrainView:
         if movable.workload is not None and movable.workload.ref.kind == REPLICA_SET.name:
             return why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES)
         return self.why_no_restart(movable, self.snapshot.platform)
-
-    def policy_of(self, vmi: Vmi) -> str:
-        """The policy of the VM's own label, that of its workload first, or of the task. Anyone may write the
-        label: it can be a text that is not one of VM_POLICIES."""
-        workload = self._view.workloads.get(self._owner(vmi))
-        own = workload.labels.get(VM_POLICY) if workload is not None else None
-        return own or vmi.labels.get(VM_POLICY) or self.policy
 
     @property
     def for_forecast(self) -> Snapshot:
@@ -269,17 +285,19 @@ class DrainView:
         vmis = []
         for vmi in self.snapshot.vmis:
             if vmi.uid in concerned:
-                method, _why, temporary = self.method_of_vm(vmi)
-                if method is Method.MIGRATE or temporary:
+                way = self.way_of_vm(vmi)
+                if way.method is Method.MIGRATE or way.temporary:
                     vmi = replace(vmi, eviction_strategy="LiveMigrate")
-                elif method is None:
+                elif way.method is None:
                     vmi = replace(vmi, terminating=True)
-                elif method is Method.STOP:
+                elif way.method is Method.EVICT:
+                    vmi = replace(vmi, eviction_strategy=EXTERNAL)
+                elif way.method is Method.STOP:
                     vmi = replace(vmi, eviction_strategy="None", owner=None)
                 else:
                     vmi = replace(vmi, eviction_strategy="None")
                     if vmi.owner is not None:
-                        restarted.add(self._owner(vmi))
+                        restarted.add(self.ways.owner(vmi))
             vmis.append(vmi)
         workloads = tuple(
             _always_started(workload) if workload.ref in restarted else workload
@@ -287,16 +305,10 @@ class DrainView:
         )
         return replace(self.snapshot, vmis=tuple(vmis), workloads=workloads, budgets=())
 
-    def _owner(self, vmi: Vmi) -> Ref:
-        """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""
-        if vmi.owner is None:
-            return vmi.ref
-        return Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
-
-    def _targets(self, methods: t.Mapping[str, Method]) -> dict[str, frozenset[str]]:
+    def _targets(self, leaving: t.Iterable[str]) -> dict[str, frozenset[str]]:
         """The uids of the leaving instances that each leaving instance has an affinity to, and waits
         for. In a circle one of them waits for none."""
-        pods: dict[str, Pod] = {uid: self.by_uid[uid].declared_pod for uid in methods}
+        pods: dict[str, Pod] = {uid: self.by_uid[uid].declared_pod for uid in leaving}
         dependencies = Dependencies.among(pods, self.snapshot.namespaces)
         towards = {uid: dependencies.affinity_targets(uid) for uid in sorted(pods)}
         followers: dict[str, list[str]] = defaultdict(list)
@@ -317,9 +329,11 @@ class DrainView:
         return targets
 
     def _move(
-        self, uid: str, method: Method, after: t.Collection[str], followed: t.Container[str]
+        self, uid: str, way: VmWay, after: t.Collection[str], followed: t.Container[str]
     ) -> Move:
-        movable = self.by_uid[uid]
+        movable, method = self.by_uid[uid], way.method
+        if method is None:
+            raise AssertionError(f"{uid} does not leave")
         instance, workload = movable.instance, movable.instance.workload
         replaced = workload is not None and workload.kind in (DEPLOYMENT.name, STATEFUL_SET.name)
         if method is Method.EVICT and uid in followed and replaced:
@@ -331,7 +345,8 @@ class DrainView:
             method=method,
             source=movable.node,
             targets=(),
-            reason=f"node {movable.node} is being drained",
+            reason=f"node {movable.node} is being drained"
+            + (f" ({way.why_not_better})" if way.passed_over else ""),
             after=tuple(sorted(after)),
         )
 
@@ -351,7 +366,7 @@ def _always_started(workload: Workload) -> Workload:
     return replace(workload, manifest={**workload.manifest, "spec": spec})
 
 
-def _why_given_up(journal: RunJournal, uid: str, method: Method) -> str:
+def why_given_up(journal: RunJournal, uid: str, method: Method) -> str:
     """Why a run begins no other move of the instance; empty where it does."""
     if digest(uid) not in journal.lost:
         return ""

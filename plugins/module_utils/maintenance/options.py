@@ -22,6 +22,7 @@ from ..rollout.options import RolloutOptions, Window, parse_window, request_dige
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked
 from .preflight import PREFLIGHT_FINDINGS
+from .vm_ways import why_invalid
 
 State = t.Literal["cordoned", "drained", "in_service"]
 
@@ -38,7 +39,7 @@ class MaintenanceOptions:
     state: State
     reason: str
     change_id: str
-    vm_policy: str
+    vm_policy: tuple[str, ...]
     reboot_expected: bool
     max_nodes: int
     window: Window | None
@@ -110,6 +111,9 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         if name not in PREFLIGHT_FINDINGS
     ]
     delegation = _delegation(given["delegated_budgets"], errors)
+    policies = InputReader("vm_policy", errors).texts(given["vm_policy"])
+    if policies is not None and (wrong_policy := why_invalid(policies)):
+        errors.append(InputError("vm_policy", wrong_policy))
     if errors:
         raise InvalidInput(errors)
     return MaintenanceOptions(
@@ -118,7 +122,7 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         state=given["state"],
         reason=given["reason"],
         change_id=given["change_id"],
-        vm_policy=given["vm_policy"],
+        vm_policy=policies or (),
         reboot_expected=given["reboot_expected"],
         max_nodes=given["max_nodes"],
         window=window,

@@ -20,7 +20,7 @@ from ..forecast.eviction import CORDON
 from ..kubevirt.disruption import Allowance, Budgets, Disruption
 from ..kubevirt.instances import attaches_volume
 from ..model.findings import Finding, Severity
-from ..model.kinds import PREFIX, VMI
+from ..model.kinds import VMI
 from ..model.manifests import MIRROR
 from ..model.objects import Pod, Ref
 from ..model.rendering import TextEnum, listed
@@ -40,12 +40,8 @@ PENDING_CHANGES = "pending_changes"
 ALLOW_PENDING_CHANGES = f"allow the finding {PENDING_CHANGES}"
 """What a user of a drain does to apply them."""
 
-VM_POLICY = f"{PREFIX}vm-policy"
-"""Label of a VM, or of its VMI: its own policy for maintenance."""
-
-VM_POLICIES = ("migrate", "restart", "stop", "refuse")
-"""How a VM leaves a node: live migration, a new VMI, shut down, or not at all."""
-
+DO_NOT_MOVE_FINDING = "do_not_move"
+"""Finding: a label keeps the VM or the pod where it is."""
 
 NOT_STARTED = ("", "Pending", "Scheduling", "Scheduled")
 """Phases of a VMI whose guest does not run yet."""

@@ -14,13 +14,9 @@ import typing as t
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
-from ..forecast.change import what_if
-from ..forecast.conclusion import ForecastResult
-from ..forecast.doubts import doubts_of_change
-from ..forecast.forecast import forecast
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
-from ..model.findings import GRANT, Finding, InputError, InvalidInput
+from ..model.findings import Finding, InputError, InvalidInput
 from ..model.objects import Ref
 from ..model.plan import Method, Move
 from ..model.rendering import listed
@@ -29,26 +25,31 @@ from ..model.topology import Topology
 from ..scheduler.nodes import takes_pods
 from .drain_plan import DrainView
 from .holders import held_by
+from .places import NO_PLACE, PLACE_UNKNOWN, drain_forecast, nodes_text, place_findings
 from .pods import (
+    DO_NOT_MOVE_FINDING,
     OF_BUDGETS,
     OF_PODS,
     PENDING_CHANGES,
-    VM_POLICIES,
-    VM_POLICY,
     EvictionAnswer,
     PodAction,
     budget_findings,
     drain_finding,
 )
+from .vm_ways import (
+    INVALID_POLICY,
+    LABEL_SEPARATOR,
+    NOT_EVICTABLE,
+    NOT_MIGRATABLE,
+    NOT_RESTARTABLE,
+    REFUSED_BY_POLICY,
+    VM_POLICIES,
+    VM_POLICY,
+)
 
-NO_PLACE = "no_place"
-PLACE_UNKNOWN = "place_unknown"
 SHARED_DOMAIN = "shared_domain"
 LAST_NODE_OF_DOMAIN = "last_node_of_domain"
-NOT_MIGRATABLE = "not_migratable"
-NOT_RESTARTABLE = "not_restartable"
-REFUSED_BY_POLICY = "refused_by_policy"
-INVALID_POLICY = "invalid_policy"
+POLICY_FALLBACK = "policy_fallback"
 CONTROL_PLANE_QUORUM = "control_plane_quorum"
 JOB_ON_NODE = "job_on_node"
 HEALTH_CHECK = "health_check"
@@ -73,6 +74,9 @@ PREFLIGHT_FINDINGS = frozenset(
         LAST_NODE_OF_DOMAIN,
         NOT_MIGRATABLE,
         NOT_RESTARTABLE,
+        NOT_EVICTABLE,
+        POLICY_FALLBACK,
+        DO_NOT_MOVE_FINDING,
         REFUSED_BY_POLICY,
         INVALID_POLICY,
         CONTROL_PLANE_QUORUM,
@@ -161,12 +165,6 @@ def refusal(
     return InvalidInput(errors)
 
 
-def drain_forecast(view: DrainView, topology: Topology) -> Forecast:
-    """Whether what leaves the nodes of a drain finds other nodes, and which."""
-    change = what_if(view.for_forecast, lost_nodes=view.nodes)
-    return forecast(change, topology=topology, doubts=doubts_of_change(change))
-
-
 class _Checks:
     def __init__(self, inputs: PreflightInput) -> None:
         self.inputs = inputs
@@ -207,6 +205,15 @@ class _Checks:
                     "Remove the toleration of node.kubernetes.io/unschedulable, or scale it down.",
                     decision.pod.ref,
                 )
+        for decision in self.decisions:
+            if why := self.view.why_pod_stays(decision):
+                yield drain_finding(
+                    DO_NOT_MOVE_FINDING,
+                    "error",
+                    f"{decision.pod.ref} on node {decision.pod.node_name} is not evicted: {why}.",
+                    "Remove the label for the maintenance.",
+                    decision.pod.ref,
+                )
         job = self.inputs.job_pod
         for decision in self.decisions:
             pod = decision.pod
@@ -225,9 +232,9 @@ class _Checks:
             if decision.action is not PodAction.MOVE_VM or vmi is None:
                 continue
             where = f"{vmi.ref} on node {decision.pod.node_name}"
-            method, why, temporary = self.with_nothing_allowed.method_of_vm(vmi)
+            way = self.with_nothing_allowed.way_of_vm(vmi)
             strategy = vmi.eviction_strategy or self.snapshot.platform.eviction_strategy
-            if method is Method.MIGRATE and vmi.live_migratable is None:
+            if way.method is Method.MIGRATE and vmi.live_migratable is None:
                 yield drain_finding(
                     NOT_MIGRATABLE,
                     "warning",
@@ -235,20 +242,24 @@ class _Checks:
                     "Check the VMI if its migration fails.",
                     vmi.ref,
                 )
-            elif method is None and not temporary:
-                policy = self.view.policy_of(vmi)
-                name = NOT_MIGRATABLE if policy == "migrate" else NOT_RESTARTABLE
-                if policy == "refuse":
-                    name = REFUSED_BY_POLICY
-                elif policy not in VM_POLICIES:
-                    name = INVALID_POLICY
-                elif policy == "restart" and self.with_nothing_allowed.pending_changes(vmi):
-                    name = PENDING_CHANGES
+            elif way.method is None and not way.temporary:
+                seen = f"{way.why} (its effective eviction strategy is {strategy})"
+                if way.finding == DO_NOT_MOVE_FINDING:
+                    seen = way.why
                 yield drain_finding(
-                    name,
+                    way.finding,
                     "error",
-                    f"{where} cannot leave: {why} (its effective eviction strategy is {strategy}).",
-                    _ADVICE[name],
+                    f"{where} cannot leave: {seen}.",
+                    _ADVICE[way.finding],
+                    vmi.ref,
+                )
+            way = self.view.way_of_vm(vmi)
+            if way.method is not None and way.passed_over:
+                yield drain_finding(
+                    POLICY_FALLBACK,
+                    "warning",
+                    f"{where} leaves by vm_policy {way.policy}: {way.why_not_better}.",
+                    "Remove the obstacle if it is to leave by a better way.",
                     vmi.ref,
                 )
 
@@ -256,40 +267,9 @@ class _Checks:
 
     def _places(self) -> t.Iterator[Finding]:
         result = drain_forecast(self.view, self.inputs.topology)
-        for finding in self._place_findings(result):
+        for finding in place_findings(self.view, result):
             yield replace(finding, codes=result.codes)
         yield from self._shared_domains(result)
-
-    def _place_findings(self, result: Forecast) -> t.Iterator[Finding]:
-        nodes = _nodes_text(sorted(self.drained))
-        why = "; ".join(result.reasons)
-        if result.answer is ForecastResult.IMPOSSIBLE:
-            refs = [x.instance for x in result.pending] + [
-                x.instance for x in result.not_migratable
-            ]
-            count = max(1, result.min_unschedulable, len(result.not_migratable))
-            yield drain_finding(
-                NO_PLACE,
-                "error",
-                f"{count} of {result.instances_to_schedule} instances of {nodes} would have no node:"
-                f" {why}.",
-                "Add or free a node that they may use, or relax their rules.",
-                *refs,
-            )
-        elif result.answer is ForecastResult.UNKNOWN:
-            yield drain_finding(
-                PLACE_UNKNOWN,
-                "error" if result.unreadable else "warning",
-                f"It is unknown whether all instances of {nodes} find a node: {why}.",
-                _advice_for_gaps(result.unreadable) or "Run forecast_info for detail.",
-            )
-        elif result.answer is ForecastResult.POSSIBLE:
-            yield drain_finding(
-                PLACE_UNKNOWN,
-                "info",
-                f"All instances of {nodes} can find a node, but that {why}.",
-                "Run forecast_info for detail.",
-            )
 
     def _shared_domains(self, result: Forecast) -> t.Iterator[Finding]:
         """Workloads that are spread evenly over zones, and cannot be afterwards."""
@@ -377,7 +357,7 @@ class _Checks:
             yield drain_finding(
                 OTHER_ZONE_NOT_READY,
                 "warning",
-                f"Nodes of other zones are not Ready: {named}. With {_nodes_text(sorted(self.drained))},"
+                f"Nodes of other zones are not Ready: {named}. With {nodes_text(sorted(self.drained))},"
                 " nodes of more than one zone would be out of service.",
                 "Bring them back first, unless they are down for good.",
                 *(node.ref for node in down),
@@ -398,7 +378,7 @@ class _Checks:
             yield drain_finding(
                 CONTROL_PLANE_QUORUM,
                 "error",
-                f"Without {_nodes_text([node.name for node in lost])}, {len(left)} of"
+                f"Without {nodes_text([node.name for node in lost])}, {len(left)} of"
                 f" {len(members)} control-plane nodes are in service, and etcd needs {quorum}.",
                 "Bring the other control-plane nodes into service first, and take one at a time.",
                 *(node.ref for node in lost),
@@ -422,7 +402,7 @@ class _Checks:
             yield drain_finding(
                 automation.finding,
                 "warning" if harmless else "error",
-                f"{automation.ref} covers {_nodes_text(nodes)}: {automation.effect}.",
+                f"{automation.ref} covers {nodes_text(nodes)}: {automation.effect}.",
                 _ADVICE[automation.finding],
                 automation.ref,
                 *(Ref("Node", "", name) for name in nodes),
@@ -443,12 +423,6 @@ class _Checks:
             )
 
 
-def _advice_for_gaps(gaps: t.Sequence[Unreadable]) -> str:
-    if any(GRANT in gap.reason for gap in gaps):
-        return "Grant the missing rights."
-    return "The reason names what to do." if gaps else ""
-
-
 _ADVICE: t.Final = {
     "bare_pod": "Delete it or give it a controller, or allow the finding bare_pod to evict it.",
     "daemonset_missing": "Delete the pod, or allow the finding daemonset_missing to evict it.",
@@ -459,11 +433,11 @@ _ADVICE: t.Final = {
     REFUSED_BY_POLICY: f"Move or stop it, or change vm_policy or the label {VM_POLICY}.",
     PENDING_CHANGES: f"Apply them, set vm_policy or the label {VM_POLICY} to migrate or stop, or allow the"
     " finding pending_changes.",
-    INVALID_POLICY: f"Set the label {VM_POLICY} to one of {', '.join(VM_POLICIES)}.",
+    INVALID_POLICY: f"Set the label {VM_POLICY} to one of {', '.join(VM_POLICIES)}, or to several of them in order"
+    f" of preference, with a dot between them, such as {LABEL_SEPARATOR.join(('migrate', 'stop'))}.",
+    NOT_EVICTABLE: f"Set vm_policy or the label {VM_POLICY} to migrate, restart or stop.",
+    DO_NOT_MOVE_FINDING: f"Remove the label for the maintenance, or set the label {VM_POLICY} of the VM, which says how"
+    " it leaves its node in a maintenance.",
     HEALTH_CHECK: "Pause it, or exclude the nodes from it, until they are in service again.",
     CONFIG_POOL_UPDATING: "Wait until its condition Updating is False, or pause the pool.",
 }
-
-
-def _nodes_text(names: t.Sequence[str]) -> str:
-    return f"node{'s' if len(names) > 1 else ''} {listed(list(names))}"

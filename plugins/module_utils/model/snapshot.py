@@ -210,6 +210,11 @@ class Unreadable:
             where = f" in namespace {self.namespace}"
         return f"cannot {self.verb} {self.resource}{where}"
 
+    @property
+    def lacks_right(self) -> bool:
+        """Whether a right is missing. Else the server or an admission policy refuses it for another reason."""
+        return GRANT in self.reason
+
     def __str__(self) -> str:
         return f"{self.what}: {self.reason}"
 
@@ -218,7 +223,7 @@ def unreadable_texts(gaps: t.Iterable[Unreadable]) -> list[str]:
     """One text for each cause: all missing rights are one, with the role that grants them."""
     by_cause: dict[str, list[Unreadable]] = {}
     for gap in gaps:
-        by_cause.setdefault(GRANT_READER if GRANT in gap.reason else gap.reason, []).append(gap)
+        by_cause.setdefault(GRANT_READER if gap.lacks_right else gap.reason, []).append(gap)
     return [
         f"cannot {', '.join(gap.what.removeprefix('cannot ') for gap in same)}: {cause}"
         for cause, same in by_cause.items()

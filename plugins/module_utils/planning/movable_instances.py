@@ -151,14 +151,33 @@ class InstanceSelection:
 def kept_in_place(snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> dict[str, str]:
     """The instances that no rollout moves, by uid, with the reason."""
     not_ready = snapshot.not_ready_nodes
+    workloads = {workload.ref: workload for workload in snapshot.workloads}
     reasons = {}
     for movable in candidates:
-        labels = movable.workload.labels if movable.workload is not None else {}
-        if labels.get(DO_NOT_MOVE, "false") != "false":
-            reasons[movable.uid] = f"its workload has the label {DO_NOT_MOVE}: remove the label"
+        if why := why_kept(movable.instance, workloads):
+            reasons[movable.uid] = f"{why}: remove the label"
         elif movable.node in not_ready:
             reasons[movable.uid] = node_not_ready_text(movable.node)
     return reasons
+
+
+def why_kept(instance: Instance, workloads: t.Mapping[Ref, Workload]) -> str:
+    """The label that keeps an instance where it is: of its workload, of its VM where that is one of a pool, or of the
+    VMI or pod itself; empty where there is none."""
+    pod, vmi, nouns = instance.pod, instance.vmi, dict[Ref, str]()
+    if instance.workload is not None:
+        nouns[instance.workload] = "its workload"
+    if vmi is not None and vmi.owner is not None:
+        nouns.setdefault(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name), "its VM")
+    labelled = [(noun, workloads[ref].labels) for ref, noun in nouns.items() if ref in workloads]
+    if vmi is not None:
+        labelled.append(("its VMI", vmi.labels))
+    elif pod is not None:
+        labelled.append(("the pod", pod.labels))
+    for noun, labels in labelled:
+        if labels.get(DO_NOT_MOVE, "false") != "false":
+            return f"{noun} has the label {DO_NOT_MOVE}"
+    return ""
 
 
 def node_not_ready_text(node: str) -> str:

@@ -150,6 +150,16 @@ class StateMachine:
     answered: t.Callable[[MoveRecord, ApiReply], Transition]
 
 
+def eviction_body(pod: Ref, preconditions: t.Mapping[str, JSON]) -> dict[str, JSON]:
+    """The Eviction of a pod."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": {"preconditions": dict(preconditions)},
+    }
+
+
 def terminating(instance: Instance) -> bool:
     """Whether the VMI is being deleted; the pod where there is no VMI."""
     vmi, pod = instance.vmi, instance.pod

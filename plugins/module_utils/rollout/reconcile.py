@@ -346,7 +346,8 @@ class Reconciler:
         if first is not None:
             linked = _related(movable, now.view.by_uid[first.uid].declared_pod, now)
             return report.moves_after(name, first, linked=linked)
-        if now.observer.has_foreign_migration(movable.instance):
+        handed_over = move.method is Method.EVICT  # a VM that is marked already is waited for
+        if not handed_over and now.observer.has_foreign_migration(movable.instance):
             return f"another migration of {name} is in flight"
         if move.method is Method.MIGRATE and now.observer.propagating(movable.instance):
             return f"KubeVirt has not copied the new placement to {name} yet"

@@ -7,6 +7,7 @@
 | recreate, VMI | a delete with uid and resourceVersion as preconditions |
 | recreate, pod | an Eviction with the same preconditions, which respects disruption budgets |
 | evict, pod | the same Eviction; the successor is not waited for |
+| evict, VMI | `hand_over` |
 | restart, VMI of a VirtualMachine | KubeVirt's subresource `restart` |
 | stop, VMI of a VirtualMachine | KubeVirt's subresource `stop` |
 
@@ -19,9 +20,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.json_pointer import JSON
 from ..model.kinds import VMI, instance_path
 from ..model.plan import WITHOUT_SUCCESSOR, Method
+from . import hand_over
 from .move import (
     ApiCall,
     ApiReply,
@@ -34,6 +35,7 @@ from .move import (
     ReplyStatus,
     StateMachine,
     Transition,
+    eviction_body,
     ready,
     terminating,
 )
@@ -46,6 +48,8 @@ def advance(
     record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
 ) -> Transition:
     """End the instance; once that was sent, wait until its successor serves."""
+    if record.method is Method.EVICT and record.instance.kind == VMI:
+        return hand_over.advance(record, seen)
     instance = seen.instance
     if record.phase is Phase.INTENDED and instance is not None and not terminating(instance):
         if now - record.begun >= settings.move_timeout and record.method not in WITHOUT_SUCCESSOR:
@@ -92,13 +96,7 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
     preconditions = {"uid": record.uid, "resourceVersion": resource_version}
     if record.instance.kind == VMI:
         return ApiCall("delete", path, {"preconditions": preconditions})
-    eviction: dict[str, JSON] = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": record.instance.name, "namespace": record.instance.namespace},
-        "deleteOptions": {"preconditions": preconditions},
-    }
-    return ApiCall("create", f"{path}/eviction", eviction)
+    return ApiCall("create", f"{path}/eviction", eviction_body(record.instance, preconditions))
 
 
 def _obstacle(seen: Observation) -> str:

@@ -116,7 +116,10 @@ def was_sent(record: MoveRecord, seen: Observation) -> bool:
     """Whether a journaled move was sent: its migration exists, or its instance is ending."""
     if record.method is Method.MIGRATE:
         return seen.migration is not None or seen.instance is None
-    return seen.instance is None or seen.restart_queued or terminating(seen.instance)
+    if seen.instance is None or seen.restart_queued or terminating(seen.instance):
+        return True
+    vmi = seen.instance.vmi
+    return record.method is Method.EVICT and vmi is not None and bool(vmi.evacuation_node_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +261,7 @@ def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
     elif method is Method.STOP:
         yield Right("update", _SUBRESOURCES, "virtualmachines", "stop", where)
     elif method is Method.EVICT:
-        yield Right("create", group, plural, "eviction", where)
+        yield Right("create", "", "pods", "eviction", where)
     elif method is Method.RESTART:
         yield Right("update", _SUBRESOURCES, "virtualmachines", "restart", where)
         yield Right("get", "apps", "controllerrevisions", "", where)

@@ -92,10 +92,12 @@ def vm(
 def plan(
     of: Snapshot, policy: str = "migrate", journal: RunJournal | None = None, **view: t.Any
 ) -> Plan:
-    return DrainView(of, frozenset({"w1"}), policy, **view).plan(OPTIONS, journal)
+    policies = tuple(policy.split())
+    return DrainView(of, frozenset({"w1"}), policies, **view).plan(OPTIONS, journal)
 
 
 POLICY = "placement.virt/vm-policy"
+STAYS = "placement.virt/do-not-move"
 STUCK: JSON = {"live_migratable": False, "live_migratable_reason": "DisksNotLiveMigratable"}
 
 
@@ -111,14 +113,76 @@ STUCK: JSON = {"live_migratable": False, "live_migratable_reason": "DisksNotLive
         ("refuse", vm(), "its vm_policy is 'refuse'"),
         ("migrate", vm(labels={POLICY: "stop"}), "stop"),
         ("stop", vm(labels={POLICY: "migrate"}), "migrate"),
-        ("migrate", vm(labels={POLICY: "evict"}), "its vm_policy is 'evict'"),
+        (
+            "migrate",
+            vm(labels={POLICY: "evikt"}),
+            "its vm_policy is 'evikt': 'evikt' is not a policy; did you mean 'evict'?",
+        ),
         ("migrate", vm(phase="Scheduling"), "its VM is starting"),
+        ("migrate restart", vm(), "migrate"),
+        ("migrate restart", vm(**STUCK), "restart"),
+        ("restart stop", vm("Once"), "stop"),
+        (
+            "migrate restart",
+            vm("Once", **STUCK),
+            "migrate: the instance is not live-migratable: DisksNotLiveMigratable;"
+            " restart: a VM with run strategy Once is not restarted",
+        ),
+        ("migrate", vm(labels={POLICY: "migrate.stop"}, **STUCK), "stop"),
+        ("evict", vm(eviction_strategy="External"), "evict"),
+        ("evict migrate", vm(eviction_strategy="LiveMigrate"), "migrate"),
+        (
+            "evict",
+            vm(eviction_strategy="LiveMigrate"),
+            "its eviction strategy is LiveMigrate, and vm_policy evict is for External",
+        ),
+        ("migrate", vm(labels={STAYS: "true"}), f"its workload has the label {STAYS}"),
+        ("migrate", vm(labels={STAYS: "false"}), "migrate"),
+        ("migrate", vm(labels={STAYS: "true", POLICY: "stop"}), "stop"),
+        (
+            "migrate",
+            vm(labels={POLICY: "stop.refuse"}),
+            "its vm_policy is 'stop.refuse': 'refuse' must be alone",
+        ),
     ],
 )
 def test_vm_leaves_by_its_policy(policy: str, made: tuple[Vmi, Workload], outcome: str) -> None:
     result = plan(snapshot(vms=[made]), policy)
     methods = [str(move.method) for move in result.moves]
     assert methods + [skipped.reason for skipped in result.skipped] == [outcome]
+
+
+def test_move_says_why_not_by_a_better_policy() -> None:
+    (move,) = plan(snapshot(vms=[vm(**STUCK)]), "migrate stop").moves
+    assert move.reason == (
+        "node w1 is being drained (not migrate: the instance is not live-migratable:"
+        " DisksNotLiveMigratable)"
+    )
+
+
+def test_policy_that_is_passed_over_is_not_used_and_the_last_one_is_again() -> None:
+    one = {"u-db": {"migrate": "no node"}}
+    (move,) = plan(snapshot(vms=[vm()]), "migrate restart", passed_over=one).moves
+    assert str(move.method) == "restart"
+    both = {"u-db": {"migrate": "no node", "restart": "no node"}}
+    (move,) = plan(snapshot(vms=[vm()]), "migrate restart", passed_over=both).moves
+    assert str(move.method) == "restart"
+
+
+def test_vm_whose_migrations_failed_is_restarted_where_the_list_has_it() -> None:
+    journal = RunJournal("r1", "q", tried={digest("u-db"): 3}, lost=frozenset({digest("u-db")}))
+    failed = {"u-db": {"migrate": "its migrate failed 3 times"}}
+    of = snapshot(vms=[vm()])
+    assert plan(of, "migrate restart", journal).skipped[0].reason == "its migrate failed 3 times"
+    (move,) = plan(of, "migrate restart", journal, passed_over=failed).moves
+    assert str(move.method) == "restart"
+
+
+def test_pod_with_the_label_is_not_evicted() -> None:
+    web = of_deployment("web")
+    kept = replace(web, labels={**web.labels, STAYS: "true"})
+    (skipped,) = plan(snapshot(kept)).skipped
+    assert skipped.reason == f"the pod has the label {STAYS}"
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import HOTPLUG
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
-    VM_POLICY,
     PodAction,
     PodDecision,
     PodFilter,
 )
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.vm_ways import VM_POLICY
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     MIRROR,
     pod_from_manifest,
@@ -269,5 +269,6 @@ def test_label_of_the_vm_is_its_policy(of_vm: str, of_vmi: str, policy: str) -> 
     labels = {VM_POLICY: of_vm} if of_vm else {}
     vm = Workload(Ref("VirtualMachine", "shop", "db"), "u", {"metadata": {"labels": labels}})
 
-    view = DrainView(Snapshot(workloads=(vm,)), frozenset({"w1"}), "migrate")
-    assert view.policy_of(vmi(labels={VM_POLICY: of_vmi} if of_vmi else {})) == policy
+    view = DrainView(Snapshot(workloads=(vm,)), frozenset({"w1"}), ("migrate",))
+    own = vmi(labels={VM_POLICY: of_vmi} if of_vmi else {})
+    assert view.ways.policies_of(own) == ((policy,), "")

@@ -12,7 +12,6 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.disruption import Delegation
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
-    VM_POLICY,
     EvictionAnswer,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
@@ -25,6 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     refusal,
     refusing,
 )
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.vm_ways import VM_POLICY
 from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
@@ -55,7 +55,7 @@ def view(made: Cluster, *nodes: str, policy: str = "migrate", **changes: t.Any) 
     """A drain of a cluster whose pods are Ready."""
     snapshot = made.snapshot(**changes)
     snapshot = replace(snapshot, pods=tuple(replace(pod, ready=True) for pod in snapshot.pods))
-    return DrainView(snapshot, frozenset(nodes or ("n1",)), policy)
+    return DrainView(snapshot, frozenset(nodes or ("n1",)), tuple(policy.split()))
 
 
 def check(made: Cluster, *nodes: str, **given: t.Any) -> dict[str, Finding]:

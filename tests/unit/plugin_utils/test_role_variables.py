@@ -52,6 +52,7 @@ def options_of(role: str) -> dict[str, dict[str, t.Any]]:
         ({"type": "list"}, "- a\n- b\n", ["a", "b"]),
         ({"type": "list"}, '["a", 1]', ["a", "1"]),
         ({"type": "list", "elements": "dict"}, "[{name: db}]", [{"name": "db"}]),
+        ({"type": "list", "choices": ["stop"]}, "stop", ["stop"]),
         ({"type": "dict"}, "{a: {b: c}}", {"a": {"b": "c"}}),
         ({"type": "str"}, "[a]", "[a]"),
     ],

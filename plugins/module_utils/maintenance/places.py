@@ -1,0 +1,155 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Does what leaves the nodes of a drain find other nodes, and which VMs would have one by another of their policies?
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..compliance.declared import DeclaredReader
+from ..forecast.change import what_if
+from ..forecast.conclusion import ForecastResult
+from ..forecast.doubts import doubts_of_change
+from ..forecast.forecast import forecast
+from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
+from ..model.findings import Finding
+from ..model.kinds import VMI
+from ..model.objects import Ref
+from ..model.rendering import listed
+from ..model.snapshot import Unreadable, Vmi
+from ..model.topology import Topology
+from .drain_plan import DrainView
+from .pods import PodAction, drain_finding
+from .vm_ways import VM_POLICY, PassedOver
+
+NO_PLACE = "no_place"
+PLACE_UNKNOWN = "place_unknown"
+
+NAMED = 5
+"""Instances whose reasons are named at most, beside the proof of the forecast."""
+
+WithoutNode: t.TypeAlias = UnschedulableInstance | NotMigratableInstance
+
+
+def drain_forecast(view: DrainView, topology: Topology) -> Forecast:
+    """Whether what leaves the nodes of a drain finds other nodes, and which."""
+    change = what_if(view.for_forecast, lost_nodes=view.nodes)
+    return forecast(change, topology=topology, doubts=doubts_of_change(change))
+
+
+def without_node(view: DrainView, topology: Topology) -> PassedOver:
+    """The policies, by VM, by which it would have no node, where another of its policies remains. Those that have
+    none whatever the scheduler chooses are passed over first."""
+    passed = {uid: dict(policies) for uid, policies in view.passed_over.items()}
+    while vmis := _with_alternative(view):
+        result = drain_forecast(view, topology)
+        if result.answer is not ForecastResult.IMPOSSIBLE:
+            break
+        lacking = [(vmis[x.instance], x) for x in _without_node(result) if x.instance in vmis]
+        if not lacking:
+            break
+        certain = [pair for pair in lacking if pair[1].certain]
+        for vmi, instance in certain or lacking:
+            policy = view.way_of_vm(vmi).policy
+            passed.setdefault(vmi.uid, {})[policy] = instance.reason
+        view = replace(view, passed_over={uid: dict(x) for uid, x in passed.items()})
+    return passed
+
+
+def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
+    """Whether everything finds a node."""
+    nodes = nodes_text(sorted(view.nodes))
+    why = "; ".join(result.reasons)
+    if result.answer is ForecastResult.IMPOSSIBLE:
+        lacking = _without_node(result)
+        count = max(1, result.min_unschedulable, len(result.not_migratable))
+        why = "; ".join((*result.reasons, *_not_in(why, lacking)))
+        rules = _rules_text(view, lacking)
+        yield drain_finding(
+            NO_PLACE,
+            "error",
+            f"{count} of {result.instances_to_schedule} instances of {nodes} would have no node:"
+            f" {why}{rules}.",
+            f"Add or free a node that they may use, or relax their rules.{_other_policies(view, lacking)}",
+            *(instance.instance for instance in lacking),
+        )
+    elif result.answer is ForecastResult.UNKNOWN:
+        yield drain_finding(
+            PLACE_UNKNOWN,
+            "error" if result.unreadable else "warning",
+            f"It is unknown whether all instances of {nodes} find a node: {why}.",
+            _advice_for_gaps(result.unreadable) or "Run forecast_info for detail.",
+        )
+    elif result.answer is ForecastResult.POSSIBLE:
+        yield drain_finding(
+            PLACE_UNKNOWN,
+            "info",
+            f"All instances of {nodes} can find a node, but that {why}.",
+            "Run forecast_info for detail.",
+        )
+
+
+def nodes_text(names: t.Sequence[str]) -> str:
+    return f"node{'s' if len(names) > 1 else ''} {listed(list(names))}"
+
+
+def _advice_for_gaps(gaps: t.Sequence[Unreadable]) -> str:
+    if any(gap.lacks_right for gap in gaps):
+        return "Grant the missing rights."
+    return "The reason names what to do." if gaps else ""
+
+
+def _without_node(result: Forecast) -> list[WithoutNode]:
+    return [*result.pending, *result.not_migratable]
+
+
+def _not_in(why: str, lacking: t.Iterable[WithoutNode]) -> list[str]:
+    """Why those have no node that the proof does not name."""
+    texts = {x.instance.name: x.reason for x in lacking if x.certain}
+    return [f"{name}: {x}" for name, x in texts.items() if f" {name}: " not in f" {why}"][:NAMED]
+
+
+def _with_alternative(view: DrainView) -> dict[Ref, Vmi]:
+    """The VMs that leave, and could leave by another of their policies."""
+    vmis = {}
+    for decision in view.decisions:
+        if decision.action is PodAction.MOVE_VM and decision.vmi is not None:
+            way = view.way_of_vm(decision.vmi)
+            if way.method is not None and view.ways.has_alternative(decision.vmi, way.policy):
+                vmis[decision.vmi.ref] = decision.vmi
+    return vmis
+
+
+def _rules_text(view: DrainView, lacking: t.Iterable[WithoutNode]) -> str:
+    """The rules of these instances that have required terms."""
+    workloads = {workload.ref: workload for workload in view.snapshot.workloads}
+    reader, named = DeclaredReader(view.snapshot), {}
+    for instance in lacking:
+        workload = workloads.get(instance.workload) if instance.workload is not None else None
+        if workload is not None:
+            owners = reader.declared(workload).owners.items()
+            rules = {rule for term, names in owners if not term.preferred for rule in names}
+            named.update(dict.fromkeys(sorted(rules)))
+    if not named:
+        return ""
+    return f". They have the required rule{'s' if len(named) > 1 else ''} {listed(list(named))}"
+
+
+def _other_policies(view: DrainView, lacking: t.Sequence[WithoutNode]) -> str:
+    """The policies by which these VMs could leave."""
+    vms = [x for x in lacking if x.instance.kind == VMI]
+    if not vms:
+        return ""
+    names = listed(list(dict.fromkeys(x.instance.name for x in vms)))
+    migrations = [x for x in vms if isinstance(x, NotMigratableInstance)]
+    restartable = bool(migrations) and all(x.if_restarted for x in migrations)
+    ways = ["restart", "stop"] if restartable and len(migrations) == len(vms) else ["stop"]
+    policies = ", ".join(dict.fromkeys((*(x for x in view.policies if x != "refuse"), ways[0])))
+    return (
+        f" Or let {names} be down for a time: set the label {VM_POLICY} of the VM to {' or '.join(ways)}, or"
+        f" vm_policy to [{policies}], which does that only with VMs that have no better way."
+    )

@@ -1,0 +1,202 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How does a VM leave its node: which of its policies is the first that is possible, and why not a better one?
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from dataclasses import dataclass
+
+from ..forecast.eviction import EXTERNAL
+from ..kubevirt.disruption import DISRUPTIVE
+from ..kubevirt.instances import vmi_workload
+from ..kubevirt.moving import RESTARTABLE, run_strategy, why_not_migratable
+from ..model.input import nearest
+from ..model.kinds import PREFIX, REPLICA_SET, VIRTUAL_MACHINE
+from ..model.objects import Ref
+from ..model.plan import Method
+from ..model.snapshot import Instance, Vmi, Workload
+from ..planning.movable_instances import why_kept
+from ..view.view import ClusterView
+from .pods import DO_NOT_MOVE_FINDING, PENDING_CHANGES
+
+VM_POLICY = f"{PREFIX}vm-policy"
+"""Label of a VM, or of its VMI: its own policies for maintenance."""
+
+VM_POLICIES = ("migrate", "restart", "stop", "evict", "refuse")
+"""How a VM leaves a node: live migration, a new VMI, shut down, by the controller of its eviction strategy, or not
+at all."""
+
+LABEL_SEPARATOR = "."
+"""Between the policies of a label, whose value can have no comma."""
+
+NOT_MIGRATABLE = "not_migratable"
+NOT_RESTARTABLE = "not_restartable"
+NOT_EVICTABLE = "not_evictable"
+REFUSED_BY_POLICY = "refused_by_policy"
+INVALID_POLICY = "invalid_policy"
+
+PassedOver = t.Mapping[str, t.Mapping[str, str]]
+"""By the uid of a VMI and a policy, why this policy is not used: it has no node then, or failed in this run."""
+
+
+def why_invalid(policies: t.Sequence[str]) -> str:
+    """What is wrong with a list of policies, or nothing."""
+    if not policies:
+        return f"must name a policy; known are {', '.join(VM_POLICIES)}"
+    for policy in policies:
+        if policy not in VM_POLICIES:
+            hint = nearest(policy, VM_POLICIES) or f"; known are {', '.join(VM_POLICIES)}"
+            return f"'{policy}' is not a policy{hint}"
+    twice = [policy for policy, count in Counter(policies).items() if count > 1]
+    if twice:
+        return f"names '{twice[0]}' twice"
+    if "refuse" in policies and len(policies) > 1:
+        return "'refuse' must be alone"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class VmWay:
+    """How a VM leaves by `policy`; with `method` None why it does not leave, whether that ends by itself, and the
+    name of the finding. `passed_over` are the policies that are preferred and not possible, with the reasons."""
+
+    policy: str
+    method: Method | None
+    why: str = ""
+    temporary: bool = False
+    finding: str = ""
+    passed_over: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def why_not_better(self) -> str:
+        """Why the preferred policies are not used, or nothing."""
+        return "; ".join(f"not {policy}: {why}" for policy, why in self.passed_over)
+
+
+@dataclass(frozen=True)
+class VmWays:
+    """The ways of the VMs of one reading. `policies` are those of the task. `pending_changes` says what a restart would
+    apply beside placement, empty where it is allowed; `why_never_ended` why disruption budgets never allow its end."""
+
+    view: ClusterView
+    policies: tuple[str, ...]
+    passed_over: PassedOver
+    pending_changes: t.Callable[[Vmi], str]
+    why_never_ended: t.Callable[[Vmi], str]
+
+    def way(self, vmi: Vmi) -> VmWay:
+        """The first of its policies that is possible. Where none has a node and is allowed by budgets, the last one that
+        is possible but for that."""
+        policies, wrong = self.policies_of(vmi)
+        first = policies[0] if policies else ""
+        if wrong:
+            return VmWay(first, None, wrong, finding=INVALID_POLICY)
+        if why := self._why_it_stays(vmi):
+            return VmWay(first, None, why, finding=DO_NOT_MOVE_FINDING)
+        if first == "refuse":
+            return VmWay(first, None, "its vm_policy is 'refuse'", finding=REFUSED_BY_POLICY)
+        if vmi.phase != "Running":
+            return VmWay(first, None, f"its VMI is {vmi.phase}", temporary=True)
+        refused: list[tuple[str, str]] = []
+        findings: list[str] = []
+        possible: list[VmWay] = []
+        for policy in policies:
+            method, why, finding = self._by(policy, vmi)
+            if method is None:
+                refused.append((policy, why))
+                findings.append(finding)
+                continue
+            way = VmWay(policy, method, passed_over=tuple(refused))
+            why = self.passed_over.get(vmi.uid, {}).get(policy, "")
+            why = why or self._why_budgets_refuse(vmi, method)
+            if not why:
+                return way
+            refused.append((policy, why))
+            possible.append(way)
+        if possible:
+            return possible[-1]
+        why = refused[0][1] if len(refused) == 1 else "; ".join(f"{x}: {why}" for x, why in refused)
+        finding = PENDING_CHANGES if PENDING_CHANGES in findings else findings[0]
+        return VmWay(first, None, why, finding=finding)
+
+    def has_alternative(self, vmi: Vmi, policy: str) -> bool:
+        """Whether a policy that is possible and not passed over comes after this one."""
+        policies, wrong = self.policies_of(vmi)
+        if wrong or policy not in policies:
+            return False
+        passed = self.passed_over.get(vmi.uid, {})
+        later = (x for x in policies[policies.index(policy) + 1 :] if x not in passed)
+        methods = (self._by(x, vmi)[0] for x in later)
+        return any(x is not None and not self._why_budgets_refuse(vmi, x) for x in methods)
+
+    def _why_budgets_refuse(self, vmi: Vmi, method: Method) -> str:
+        """KubeVirt ends no VM that is handed over: it refuses the eviction."""
+        ends = method in DISRUPTIVE and method is not Method.EVICT
+        return self.why_never_ended(vmi) if ends else ""
+
+    def policies_of(self, vmi: Vmi) -> tuple[tuple[str, ...], str]:
+        """The policies of the VM's own label, or of the task; and what is wrong with the label, which anyone may
+        write."""
+        label = self._own_label(vmi)
+        if not label:
+            return self.policies, ""
+        policies = tuple(label.split(LABEL_SEPARATOR))
+        wrong = why_invalid(policies)
+        return policies, f"its vm_policy is '{label}': {wrong}" if wrong else ""
+
+    def owner(self, vmi: Vmi) -> Ref:
+        """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""
+        if vmi.owner is None:
+            return vmi.ref
+        return Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
+
+    def _own_label(self, vmi: Vmi) -> str:
+        workload = self._workload(vmi)
+        own = workload.labels.get(VM_POLICY) if workload is not None else None
+        return own or vmi.labels.get(VM_POLICY) or ""
+
+    def _workload(self, vmi: Vmi) -> Workload | None:
+        return self.view.workloads.get(self.owner(vmi))
+
+    def _why_it_stays(self, vmi: Vmi) -> str:
+        """The label that keeps it where it is, unless another label says how it leaves in a maintenance."""
+        if self._own_label(vmi):
+            return ""
+        workloads = self.view.workloads
+        workload = vmi_workload(vmi, workloads)
+        return why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
+
+    def _by(self, policy: str, vmi: Vmi) -> tuple[Method | None, str, str]:
+        """The method of a policy; or why it is not possible, and the name of the finding."""
+        if policy == "migrate":
+            obstacle = why_not_migratable(vmi)
+            return (None, obstacle, NOT_MIGRATABLE) if obstacle else (Method.MIGRATE, "", "")
+        if policy == "evict":
+            platform = self.view.snapshot.platform
+            strategy = vmi.eviction_strategy or platform.eviction_strategy or "None"
+            if strategy != EXTERNAL:
+                why = f"its eviction strategy is {strategy}, and vm_policy evict is for {EXTERNAL}"
+                return None, why, NOT_EVICTABLE
+            return Method.EVICT, "", ""
+        workload = self._workload(vmi)
+        kind = workload.ref.kind if workload is not None else ""
+        if policy == "restart" and kind == REPLICA_SET.name:
+            why = self.pending_changes(vmi)
+            return (None, why, PENDING_CHANGES) if why else (Method.RECREATE, "", "")
+        if kind != VIRTUAL_MACHINE.name or workload is None:
+            why = f"no VirtualMachine owns it, which its vm_policy '{policy}' needs"
+            return None, why, NOT_RESTARTABLE
+        if policy == "stop":
+            return Method.STOP, "", ""
+        strategy = run_strategy(workload)
+        if strategy not in RESTARTABLE:
+            why = f"a VM with run strategy {strategy} is not restarted"
+            return None, why, NOT_RESTARTABLE
+        if why := self.pending_changes(vmi):
+            return None, why, PENDING_CHANGES
+        return Method.RESTART, "", ""

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How VMs leave a node in a drain: lists of policies, controllers of their own, and labels that keep them."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.modules import placement_info
+from sandbox import Sandbox
+from tests.maintenance import Maintenance, maintenance, pods_on, vms
+from tests.shop import HOSTNAME, Object
+
+STUCK = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
+POLICY = "placement.virt/vm-policy"
+DO_NOT_MOVE = "placement.virt/do-not-move"
+EVICTION = ("create", "pods/eviction")
+
+
+@pytest.fixture
+def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Maintenance]:
+    with maintenance(six, namespace(six, "policies"), run_module) as shop:
+        yield shop
+
+
+def pinned(shop: Maintenance, name: str) -> Object:
+    (vm,) = vms(shop, name, placement={"nodeSelector": {HOSTNAME: "w1"}})
+    return vm
+
+
+def labelled(vm: Object, **labels: str) -> Object:
+    names = {"policy": POLICY, "stays": DO_NOT_MOVE}
+    vm["metadata"]["labels"] = {names[key]: value for key, value in labels.items()}
+    return vm
+
+
+def refused(shop: Maintenance, *nodes: str, **options: t.Any) -> str:
+    """The message of a drain that is refused without a write."""
+    mark = shop.sandbox.audit.mark()
+    result = shop.maintain("drained", *nodes, **options)
+    assert result.get("failed"), result
+    assert shop.sandbox.audit.writes(since=mark) == []
+    return t.cast(str, result["msg"])
+
+
+def methods(result: Object) -> dict[str, str]:
+    assert {move["state"] for move in result["moves"]} <= {"moved", "planned"}, result["moves"]
+    return {move["name"]: move["method"] for move in result["moves"]}
+
+
+def fallbacks(result: Object) -> list[str]:
+    return sorted(x["why"] for x in result["findings"] if x["name"] == "policy_fallback")
+
+
+def test_field_22_vms_that_are_pinned_by_hostname(shop: Maintenance) -> None:
+    names = {"key": HOSTNAME, "operator": "In", "values": ["w1", "w9"]}
+    required = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [names]}]
+        }
+    }
+    (mirror,) = vms(shop, "mirror", placement={"affinity": {"nodeAffinity": required}})
+    shop.start(pinned(shop, "ledger"), mirror, *vms(shop, "free"), nodes=["w1"])
+    message = refused(shop, "w1")
+
+    assert f"({HOSTNAME}=w1)" in message, message
+    assert f"({HOSTNAME} In (w1, w9))" in message, message
+    assert "2 of 3 instances of node w1 would have no node" in message
+    assert f"set the label {POLICY} of the VM to stop" in message
+    assert "or vm_policy to [migrate, stop]" in message
+    assert "or vm_policy to [migrate, restart, stop]" in refused(
+        shop, "w1", vm_policy=["migrate", "restart"]
+    )
+
+    options: Object = {"vm_policy": ["migrate", "stop"]}
+    check = shop.maintain("drained", "w1", check=True, **options)
+    assert methods(check) == {"ledger": "stop", "mirror": "stop", "free": "migrate"}
+    assert "not migrate: 0/6 nodes are available" in check["moves"][-1]["reason"]
+    result = shop.maintain("drained", "w1", **options)
+
+    assert not result.get("failed"), result.get("msg")
+    assert methods(result) == {"ledger": "stop", "mirror": "stop", "free": "migrate"}
+    assert [x.partition(" leaves by vm_policy stop: ")[1] for x in fallbacks(result)] == [
+        " leaves by vm_policy stop: "
+    ] * 2
+    assert pods_on(shop, "w1") == []
+    assert list(shop.instances()) == ["free"]
+
+
+def test_what_cannot_migrate_is_restarted(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "stuck", annotations=STUCK), *vms(shop, "free"), nodes=["w1"])
+    before = {name: vmi["metadata"]["uid"] for name, vmi in shop.instances().items()}
+
+    result = shop.maintain("drained", "w1", vm_policy=["migrate", "restart"])
+
+    assert not result.get("failed"), result.get("msg")
+    assert methods(result) == {"stuck": "restart", "free": "migrate"}
+    assert any("policy_fallback" in line for line in result["progress"])
+    after = {name: vmi["metadata"]["uid"] for name, vmi in shop.instances().items()}
+    assert after["free"] == before["free"] and after["stuck"] != before["stuck"]
+    assert "w1" not in shop.nodes().values()
+
+
+def test_label_may_have_several_policies(shop: Maintenance) -> None:
+    (stuck,) = vms(shop, "stuck", annotations=STUCK)
+    shop.start(labelled(stuck, policy="migrate.stop"), *vms(shop, "free"), nodes=["w1"])
+
+    result = shop.maintain("drained", "w1")
+
+    assert not result.get("failed"), result.get("msg")
+    assert methods(result) == {"stuck": "stop", "free": "migrate"}
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_vm_with_strategy_external_is_handed_to_its_controller(
+    shop: Maintenance, moves: bool
+) -> None:
+    """The controller of this test migrates the VM, or does nothing."""
+    external = vms(shop, "own", placement={"evictionStrategy": "External"})
+    shop.start(*external, *vms(shop, "free"), nodes=["w1"])
+    before, mark = shop.uids(), shop.sandbox.audit.mark()
+
+    def marked() -> bool:
+        return bool(shop.instances()["own"]["status"].get("evacuationNodeName") == "w1")
+
+    def migrate() -> None:
+        if not moves:
+            return
+        migration = {
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachineInstanceMigration",
+            "metadata": {"name": "by-its-controller", "namespace": shop.namespace},
+            "spec": {"vmiName": "own"},
+        }
+        shop.api.create(shop.path("VirtualMachineInstanceMigration"), migration)
+
+    options: Object = {"vm_policy": ["evict", "migrate"], "run_timeout": 60 if moves else 12}
+    with shop.meanwhile(until=marked, do=migrate):
+        result = shop.maintain("drained", "w1", **options)
+
+    assert EVICTION in shop.disruptions(mark)
+    assert shop.uids() == before
+    if moves:
+        assert not result.get("failed"), result.get("msg")
+        assert methods(result) == {"own": "evict", "free": "migrate"}
+        assert pods_on(shop, "w1") == []
+        (move,) = [x for x in result["moves"] if x["name"] == "own"]
+        assert move["to_node"] == shop.nodes()["own"]
+        return
+    assert "not done within 12 s" in result["msg"]
+    assert "waits for the controller of its eviction strategy External" in result["msg"]
+    assert shop.nodes()["own"] == "w1"
+    assert not shop.maintain("in_service", "w1").get("failed")
+    assert not marked(), "the undo cancels the evacuation"
+
+
+def test_evict_is_refused_for_vms_with_other_strategies(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "own", placement={"evictionStrategy": "None"}), nodes=["w1"])
+
+    message = refused(shop, "w1", vm_policy=["evict"])
+
+    assert message.startswith("not_evictable: ")
+    assert "its eviction strategy is None, and vm_policy evict is for External" in message
+
+
+def test_vm_that_must_not_move_refuses_a_drain(shop: Maintenance) -> None:
+    (kept,) = vms(shop, "kept")
+    shop.start(labelled(kept, stays="true"), nodes=["w1"])
+
+    message = refused(shop, "w1")
+
+    assert message.startswith("do_not_move: ")
+    assert f"VirtualMachineInstance {shop.namespace}/kept on node w1 cannot leave" in message
+    assert DO_NOT_MOVE in message and f"set the label {POLICY} of the VM" in message
+    seen = shop.task(placement_info.main, "reader", namespaces=[shop.namespace])
+    assert [(x["name"], x["node"]) for x in seen["do_not_move"]] == [("kept", "w1")]
+    assert f"do not move: VirtualMachineInstance {shop.namespace}/kept on w1" in seen["table"]
+    path = shop.path("VirtualMachine", "kept")
+    shop.api.patch(path, {"metadata": {"labels": {POLICY: "migrate"}}})
+
+    result = shop.maintain("drained", "w1")
+
+    assert not result.get("failed"), result.get("msg")
+    assert methods(result) == {"kept": "migrate"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"),
+    [
+        (["migrat"], "vm_policy: 'migrat' is not a policy; did you mean 'migrate'?"),
+        (["explode"], "known are migrate, restart, stop, evict, refuse"),
+        (["stop", "refuse"], "vm_policy: 'refuse' must be alone"),
+        ([], "vm_policy: must name a policy"),
+    ],
+)
+def test_bad_list_is_refused(shop: Maintenance, policy: list[str], error: str) -> None:
+    assert error in refused(shop, "w1", vm_policy=policy)
