@@ -14,8 +14,8 @@ import re
 import typing as t
 from collections import Counter
 
-from ..kubevirt.labels import adds_anti_affinity
-from ..model.objects import Pod, PodTerm, Ref, Taint
+from ..kubevirt.labels import adds_anti_affinity, of_kubevirt
+from ..model.objects import NodeTerm, Pod, PodTerm, Ref, Requirement, Taint
 from ..model.rendering import listed
 from ..model.snapshot import Instance
 from ..model.topology import Topology
@@ -104,6 +104,9 @@ def no_node_text(total: int, counts: t.Mapping[str, int]) -> str:
     return f"0/{total} nodes are available: {parts}"
 
 
+ALTERNATIVES = 3
+"""OR-ed node terms that are named at most."""
+
 EXACT = 16
 """Nodes that one filter refuses, up to which each is asked for its reason."""
 
@@ -132,13 +135,27 @@ def no_good_node_text(
 
 
 def _node_texts(failures: t.Iterable[FilterStatus], topology: Topology) -> tuple[str, ...]:
-    texts = (reason_text(x, topology) for failure in failures for x in failure.reported)
+    texts = (text for failure in failures for text in _failure_texts(failure, topology))
     return tuple(dict.fromkeys(texts))
+
+
+def _failure_texts(failure: FilterStatus, topology: Topology) -> t.Iterator[str]:
+    """Node terms are OR-ed: a node is refused since it matches none of them."""
+    terms = [x.term for x in failure.reasons if isinstance(x.term, NodeTerm)]
+    if len(terms) == len(failure.reasons) > 1:
+        named = " or ".join(map(_required, terms[:ALTERNATIVES]))
+        more = f" or {len(terms) - ALTERNATIVES} more" if len(terms) > ALTERNATIVES else ""
+        yield f"{_TEXTS['node-affinity']} ({named}{more})"
+        return
+    for reason in failure.reported:
+        yield reason_text(reason, topology)
 
 
 def reason_text(reason: FilterReason, topology: Topology) -> str:
     """One reason in kube-scheduler's words, with the term or the pod behind it."""
     text = _TEXTS.get(reason.kind, reason.text)
+    if reason.kind == "node-affinity" and reason.term is not None:
+        return f"{text} ({_required(reason.term)})"
     over = topology.name_of(reason.topology_key) if reason.topology_key else ""
     if isinstance(reason.term, Taint):
         return f"{text} {{{reason.term.key}: {reason.term.value}}}"
@@ -174,6 +191,23 @@ def why_no_pod(instance: Instance) -> str:
     """Why an instance has no pod, as far as its VMI says."""
     why = instance.vmi.unsynchronized if instance.vmi is not None else ""
     return f"it has no pod yet: {why}" if why else "it has no pod yet"
+
+
+def _required(term: object) -> str:
+    """The node labels that a node selector or a node term requires."""
+    if isinstance(term, Requirement):
+        return _label(term)
+    if not isinstance(term, NodeTerm):
+        return str(term)
+    parts = (*term.expressions, *term.fields)
+    declared = [x for x in parts if not (x.operator == "DoesNotExist" and of_kubevirt(x.key))]
+    return " and ".join(map(_label, declared or parts)) or "an empty term"
+
+
+def _label(requirement: Requirement) -> str:
+    if requirement.operator == "In" and len(requirement.values) == 1:
+        return f"{requirement.key}={requirement.values[0]}"
+    return wording.requirement_text(requirement)
 
 
 class PendingReasons:
