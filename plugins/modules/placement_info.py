@@ -349,6 +349,36 @@ risks:
       node: kni-worker3
       kind: cordoned
       detail: node kni-worker3 is cordoned
+do_not_move:
+  description:
+    - Instances that no module moves, since they have the label C(placement.virt/do-not-move). M(virt.placement.rollout)
+      skips them. M(virt.placement.node_maintenance) refuses to drain their nodes, unless a VM also has the label
+      C(placement.virt/vm-policy).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the VMI or pod.
+      type: str
+    uid:
+      description: UID of the VMI or pod.
+      type: str
+    node:
+      description: Its node. Empty if it has none.
+      type: str
+    reason:
+      description: Which object has the label.
+      type: str
 findings:
   description:
     - What is wrong, or may be, with the constraints themselves. C(docs/findings.md) explains each finding and its fix.

@@ -13,15 +13,17 @@ from ..compliance.declared import DeclaredReader
 from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
+from ..kubevirt.instances import instances
 from ..lint.run import lint
 from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Node
 from ..model.rendering import as_json, columns, listed, one_line, plural, table_text
-from ..model.snapshot import unreadable_texts
+from ..model.snapshot import Snapshot, unreadable_texts
 from ..model.topology import Topology
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
+from ..planning.movable_instances import why_kept
 from ..planning.moves_needed import moves_needed
 from ..view.selection import look_up, question_of
 
@@ -48,6 +50,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "namespaces": selected.namespaces,
     }
     verdicts = judge(snapshot, details=details == "all", count_moves=moves_needed, **options)
+    kept = kept_by_label(verdicts, snapshot)
     findings = lint(snapshot, **options)
     warn_once(module.warn, findings)
     warn_unreadable(module.warn, verdicts.unreadable)
@@ -61,9 +64,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         ],
         "pending": as_json(verdicts.pending) if shown else [],
         "risks": as_json(verdicts.risks) if shown else [],
+        "do_not_move": [kept_as_json(instance, why) for instance, why in kept],
         "findings": [finding.as_json() for finding in findings],
         "permission_gaps": as_json(verdicts.unreadable),
-        "table": table(verdicts, snapshot.nodes, topology),
+        "table": table(verdicts, snapshot.nodes, topology, kept),
     }
 
 
@@ -137,7 +141,36 @@ def _rule_as_json(verdict: RuleVerdict) -> dict[str, JSON]:
     }
 
 
-def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology) -> str:
+Kept = t.Sequence[tuple[InstanceVerdict, str]]
+"""Instances that a label keeps where they are, and which label of which object."""
+
+
+def kept_by_label(verdicts: Verdicts, snapshot: Snapshot) -> Kept:
+    """Those of the instances that no module moves."""
+    workloads = {workload.ref: workload for workload in snapshot.workloads}
+    known = {instance.uid: instance for instance in instances(snapshot)}
+    kept = []
+    for verdict in verdicts.instances:
+        instance = known.get(verdict.uid)
+        if instance is not None and (why := why_kept(instance, workloads)):
+            kept.append((verdict, why))
+    return kept
+
+
+def kept_as_json(verdict: InstanceVerdict, why: str) -> dict[str, JSON]:
+    owner = verdict.workload or verdict.instance
+    return {
+        "kind": owner.kind,
+        "namespace": owner.namespace,
+        "name": owner.name,
+        "instance": verdict.instance.name,
+        "uid": verdict.uid,
+        "node": verdict.node,
+        "reason": why,
+    }
+
+
+def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology, kept: Kept = ()) -> str:
     """Zone, node and its instances, then a line for each problem."""
     by_node: dict[str, Counter[str]] = defaultdict(Counter)
     for instance in verdicts.instances:
@@ -150,7 +183,8 @@ def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology) -> st
             rows.append((node.labels.get(zone, "-"), f"{node.name}{_state(node)}", runs))
     if by_node.get(""):
         rows.append(("-", "(no node)", _runs(by_node[""])))
-    return table_text([*columns(rows), *_maintenance(nodes), *_problems(verdicts)])
+    lines = [*_maintenance(nodes), *_kept(kept), *_problems(verdicts)]
+    return table_text([*columns(rows), *lines])
 
 
 def _short(verdict: InstanceVerdict) -> str:
@@ -189,6 +223,12 @@ def _maintenance(nodes: t.Iterable[Node]) -> t.Iterator[str]:
                 yield f"maintenance: node {node.name} is {state}: {reason}"
 
 
+def _kept(kept: Kept) -> t.Iterator[str]:
+    for verdict, why in kept:
+        where = f" on {verdict.node}" if verdict.node else ""
+        yield f"do not move: {verdict.instance}{where}: {why}"
+
+
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:
     not_enforced: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for instance in verdicts.instances:
@@ -210,8 +250,8 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
     for pending in verdicts.pending:  # the others are migrations whose target has no node
         if pending.instance not in waiting:
             yield f"{Verdict.PENDING}: {pending.instance}: {pending.reason}"
-    for (names, reason), instances in not_enforced.items():
-        yield f"{Verdict.NOT_ENFORCED}: {_runs(instances)}:{names} {reason}"
+    for (names, reason), counted in not_enforced.items():
+        yield f"{Verdict.NOT_ENFORCED}: {_runs(counted)}:{names} {reason}"
     for name, moves in sorted(verdicts.moves_needed.items()):
         needed = (
             "cannot be satisfied"
