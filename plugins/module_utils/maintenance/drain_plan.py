@@ -115,7 +115,7 @@ class DrainView:
         for decision in self.decisions:
             instance, workload = self._instance(decision)
             if instance.workload is not None:
-                stops = self._method(decision)[0] is Method.STOP
+                stops = self._way(decision).method is Method.STOP
                 strategy = run_strategy(workload) if stops and workload is not None else ""
                 away[decision.pod.node_name]["/".join(instance.workload)] = strategy
         return away

@@ -90,8 +90,8 @@ class VmWays:
     why_never_ended: t.Callable[[Vmi], str]
 
     def way(self, vmi: Vmi) -> VmWay:
-        """The first of its policies that is possible. Where none has a node and is allowed by budgets, the last one that
-        is possible but for that."""
+        """The first of its policies that is possible. Where all lack a node or are refused by budgets, the last of
+        them."""
         policies, wrong = self.policies_of(vmi)
         first = policies[0] if policies else ""
         if wrong:

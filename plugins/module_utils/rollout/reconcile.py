@@ -373,6 +373,8 @@ class Reconciler:
         instance = next((x for x in instances if x.uid == uid), None)
         if instance is None or instance.pod is None:
             return ""
+        if method is Method.EVICT and instance.vmi is not None:
+            return ""  # KubeVirt ends no VM that is handed over
         others = (record for record in self.journal.records if record.method in DISRUPTIVE)
         taken = {record.uid for record in others} - {uid}
         answer = now.view.budgets.disruption(instance.pod, taken)

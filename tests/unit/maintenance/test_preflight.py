@@ -604,3 +604,15 @@ def test_every_finding_is_an_error_with_something_to_do() -> None:
     )
     assert finding.advice
     assert errors(made) == ["local_data_lost", "bare_pod"]
+
+
+def test_policy_that_a_budget_never_allows_is_passed_over() -> None:
+    made = cluster("abc")
+    machine(made, "db", "n1", app="web")
+    one = budget(healthy=1, desired=1, expected=1)
+    fallback = check(made, vm_policy="restart migrate", budgets=(one,))
+
+    assert "leaves by vm_policy migrate: not restart: " in fallback["policy_fallback"].why
+    assert "PodDisruptionBudget shop/web" in fallback["policy_fallback"].why
+    assert "pdb_impossible" not in fallback
+    assert errors(made, vm_policy="restart stop", budgets=(one,)) == ["pdb_impossible"]
