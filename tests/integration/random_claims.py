@@ -139,15 +139,11 @@ class Stage:
                 f"/api/v1/namespaces/{self.namespace}/limitranges",
                 {"metadata": {"name": "limits"}, "spec": {"limits": [limit]}},
             )
-        if self.case.gated:
-            gates = [{"name": "example.com/gate"}]
-            path = self.api.path_of(made)
-            self.api.patch(path, {"spec": {"updateStrategy": {"type": "OnDelete"}}}) if (
-                self.case.kind == "StatefulSet"
-            ) else None
-            if self.case.kind == "StatefulSet" or not self.case.replicas:
-                template = {"spec": {"template": {"spec": {"schedulingGates": gates}}}}
-                self.api.patch(path, template)
+        if self.case.gated and (self.case.kind == "StatefulSet" or not self.case.replicas):
+            spec: JSON = {"template": {"spec": {"schedulingGates": [{"name": "example.com/gate"}]}}}
+            if self.case.kind == "StatefulSet":  # its running pods stay
+                spec["updateStrategy"] = {"type": "OnDelete", "rollingUpdate": None}
+            self.api.patch(self.api.path_of(made), {"spec": spec})
 
     def change(self) -> int:
         """Scale; how many replicas have no node then."""

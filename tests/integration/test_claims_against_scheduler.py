@@ -60,7 +60,7 @@ def test_scale_of_a_workload_with_claims_is_as_forecast(
             f"seed {seed}: {case.question} {found['forecast']}, without a node {lacking}: {found['reasons']}"
         )
         answers[found["forecast"]] += 1
-        for code in found.get("codes", ()):
+        for code in found["codes"]:
             answers[code] += 1
         if found["forecast"] == "guaranteed":
             assert lacking == 0, found

@@ -36,8 +36,9 @@ from ..model.manifests import (
     workload_from_manifest,
 )
 from ..model.objects import NodeTerm, Pod, Ref
-from ..model.placement_manifests import node_term_from_json, placement_from_spec
+from ..model.placement_manifests import placement_from_spec
 from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload, quota_from_manifest
+from ..model.storage import volume_terms
 from .identity import platform_and_gaps, unreadable
 from .served_versions import ServedVersions
 
@@ -425,10 +426,10 @@ def _claim_terms(
     node can reach or that is not bound."""
     spec = volume["spec"]
     claim = spec.get("claimRef") or {}
-    terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
+    terms = volume_terms(volume)
     if not (terms and claim and (volume.get("status") or {}).get("phase") == "Bound"):
         return None
-    return (claim["namespace"], claim["name"]), tuple(map(node_term_from_json, terms))
+    return (claim["namespace"], claim["name"]), terms
 
 
 _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {

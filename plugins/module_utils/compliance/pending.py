@@ -237,7 +237,10 @@ class PendingReasons:
         )
         if identity not in self._reasons:
             feasible = self._index.feasible_nodes(pod)
-            if pod.unscheduled and (feasible or has_unknown_reason(pod.unscheduled)):
+            unknown = bool(feasible) or (
+                has_unknown_reason(pod.unscheduled) and not self._index.volumes.refusal(pod)
+            )
+            if pod.unscheduled and unknown:
                 self._reasons[identity] = own_words(pod)
                 return self._reasons[identity]
             by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"

@@ -14,7 +14,7 @@ from ..forecast.admission import admission_doubts, first_pods, new_pods
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.claims import needed_claims
 from ..forecast.conclusion import ForecastResult
-from ..forecast.doubts import doubts_of_change, of_migrations
+from ..forecast.doubts import doubts_of_change, of_migrations, relevant_gaps
 from ..forecast.eviction import NodeEvent
 from ..forecast.forecast import forecast
 from ..forecast.result import Forecast, is_worse
@@ -215,6 +215,8 @@ def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
 def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, ChangedCluster]:
     """The question with what matters for the pods that its change creates, and the change."""
     change = question.change()
+    if relevant_gaps(change.after):  # no answer is claimed then
+        return question, change
     fields = new_pod_fields(
         api,
         needed_claims(change),

@@ -193,13 +193,17 @@ class _WrittenTemplates:
         )
 
     def _apply(self, workload: Workload, running: list[Instance]) -> None:
-        if workload.ref.kind == VIRTUAL_MACHINE.name and not running:
+        without_pod = [x for x in running if x.pod is None and not x.node_name]
+        if workload.ref.kind == VIRTUAL_MACHINE.name and len(without_pod) == len(running):
             expanded = self._after.expanded.get(workload.ref)
             vmi = planned_vmi(workload, workload.ref.name, expanded)
+            if without_pod:  # its VMI exists, and its pod does not
+                vmi = replace(vmi, uid=without_pod[0].uid)
             devices = self._after.network_devices.get(workload.ref, ())
             template = expanded or workload.template
             pod = launcher_pod(vmi, self._after.platform, template, devices)
             pod = with_data_volumes(pod, workload)
+            self._vmis = [x for x in self._vmis if x.uid != vmi.uid]
             self._vmis.append(vmi)
             self._pods.append(self._evictions.named(pod, pod.name))
         rolling = rolls_itself(workload) and not workload.kind.virtual_machines

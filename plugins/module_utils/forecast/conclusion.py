@@ -157,6 +157,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "KubeVirt has not reported whether a VM can be live-migrated",
         "doubts.not_reported_migratable",
     ),
+    "ordered_start": CodeMeaning(
+        "a StatefulSet starts its replicas in their order, and one of them is not ready",
+        "doubts.of_ordered_start",
+    ),
     "claim_unread": CodeMeaning("a claim could not be read", "claims.of_claims"),
     "claim_unbound": CodeMeaning(
         "a claim is not bound, and its volume or its node is not certain", "claims.of_claims"
@@ -176,16 +180,16 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "claims.of_pod_spec",
     ),
     "limit_range_unknown": CodeMeaning(
-        "a LimitRange may change or refuse a pod", "admission.admission_doubts"
+        "a LimitRange may change or refuse a pod", "admission._of_limit_ranges"
     ),
     "limit_range_unread": CodeMeaning(
-        "LimitRanges could not be read", "admission.admission_doubts"
+        "LimitRanges could not be read", "admission._of_limit_ranges"
     ),
     "pod_webhook": CodeMeaning(
-        "a mutating webhook may change the first pod of a workload", "admission.admission_doubts"
+        "a mutating webhook may change the first pod of a workload", "admission._of_webhooks"
     ),
     "webhooks_unread": CodeMeaning(
-        "MutatingWebhookConfigurations could not be read", "admission.admission_doubts"
+        "MutatingWebhookConfigurations could not be read", "admission._of_webhooks"
     ),
     "next_pod_estimated": CodeMeaning(
         "the next pod of an instance may differ from the expected one", "doubts.of_evicted"

@@ -47,6 +47,7 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
         *_of_next_pods(change, scale),
         *(doubt for evicted in change.estimated for doubt in of_evicted(evicted)),
         *of_scale_down(change, scale),
+        *of_ordered_start(change, scale),
     )
 
 
@@ -106,6 +107,24 @@ def of_scale_down(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
         if 0 < (workload.replicas or 0) < counts[workload.ref]:
             text = f"the controller chooses which instances of {workload.ref} end"
             yield Doubt("chosen_by_controller", text, NO_CERTAINTY)
+
+
+def of_ordered_start(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:
+    """The doubt about a StatefulSet that starts its replicas in their order: one that is not ready holds the others
+    (kubernetes pkg/controller/statefulset/stateful_set_control.go, processReplica)."""
+    scaled = {entry.workload for entry in scale if entry.workload.kind == STATEFUL_SET.name}
+    new = {pending.workload for pending in change.pending if pending.required}
+    ordered = {
+        workload.ref
+        for workload in change.after.workloads
+        if workload.ref in scaled & new
+        and (workload.manifest.get("spec") or {}).get("podManagementPolicy") != "Parallel"
+    }
+    for instance in instances(change.before) if ordered else ():
+        pod = instance.pod
+        if instance.workload in ordered and pod is not None and pod.node_name and not pod.ready:
+            text = f"{instance.workload} starts no replica before its {pod.ref} is ready"
+            yield Doubt("ordered_start", text)
 
 
 def of_migrations(change: ChangedCluster) -> t.Iterator[Doubt]:

@@ -190,10 +190,40 @@ def attach_limits_from_manifest(
     return (manifest["metadata"]["name"], limits) if limits else None
 
 
+_BETA = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_TOPOLOGY = (*_BETA, *_BETA.values())
+
+
 def volume_terms(manifest: t.Mapping[str, JSON]) -> tuple[NodeTerm, ...]:
-    """The node terms of a PersistentVolume; none where each node reaches it."""
+    """The node terms of a PersistentVolume, and what its zone and region labels ask of a node that has any of these
+    labels (scheduler plugin volumezone). None where each node reaches it."""
     affinity = (manifest["spec"].get("nodeAffinity") or {}).get("required") or {}
-    return tuple(map(node_term_from_json, affinity.get("nodeSelectorTerms") or ()))
+    terms = tuple(map(node_term_from_json, affinity.get("nodeSelectorTerms") or ()))
+    labels = (manifest.get("metadata") or {}).get("labels") or {}
+    for key in _TOPOLOGY:
+        if key in labels:
+            alternatives = _topology_terms(key, tuple(labels[key].split("__")))
+            terms = tuple(
+                NodeTerm((*term.expressions, *other.expressions), term.fields)
+                for term in terms or (NodeTerm(),)
+                for other in alternatives
+            )
+    return terms
+
+
+def _topology_terms(key: str, values: tuple[str, ...]) -> tuple[NodeTerm, ...]:
+    """A node is in one of the zones, or has no such label at all."""
+    terms = [
+        NodeTerm(tuple(Requirement(name, "DoesNotExist") for name in _TOPOLOGY)),
+        NodeTerm((Requirement(key, "In", values),)),
+    ]
+    if key in _BETA:
+        without = Requirement(key, "DoesNotExist")
+        terms.append(NodeTerm((without, Requirement(_BETA[key], "In", values))))
+    return tuple(terms)
 
 
 def claim_template(

@@ -65,6 +65,7 @@ def stateful_set(
         pod = made.bare_pod(
             f"{name}-{number}", node, {**(spec or {}), "volumes": [volume]}, app=name
         )
+        pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
         pod["metadata"]["ownerReferences"] = [
             {"kind": "StatefulSet", "name": name, "uid": f"statefulset-{name}", "controller": True}
         ]
@@ -297,3 +298,29 @@ def test_volume_limits_count_pods_that_are_placed_meanwhile() -> None:
             drivers=dict.fromkeys(keys_of, "csi"),
         )
         assert str(forecast(dataclasses.replace(change, after=after)).answer) == answer
+
+
+def test_replica_that_is_not_ready_holds_the_next_one() -> None:
+    made = Cluster("abc")
+    logs = stateful_set(made, "log", ("n1",))
+    bound_one, volumes = {"data-log-1": bound("pv")}, {"pv": BoundVolume()}
+    found, _change = scaled(made, logs, 2, bound_one, bound=volumes)
+    assert found.answer is ForecastResult.GUARANTEED
+    made.pods["shop", "log-0"]["status"]["conditions"] = []
+    found, _change = scaled(made, logs, 2, bound_one, bound=volumes)
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("ordered_start",))
+    made.workloads[logs]["spec"]["podManagementPolicy"] = "Parallel"
+    found, _change = scaled(made, logs, 2, bound_one, bound=volumes)
+    assert found.answer is ForecastResult.GUARANTEED
+
+
+def test_field_42_started_vm_whose_vmi_waits_for_its_claim_still_needs_a_node() -> None:
+    made = Cluster("abc")
+    volume = {"name": "root", "persistentVolumeClaim": {"claimName": "archive-root"}}
+    archive = made.vm("archive", {"volumes": [volume]}, app="archive")
+    made.start(archive, "")
+    made.pods.clear()
+    change = what_if(made.snapshot(), members={archive})
+    assert keys(change) == {("shop", "archive-root")}
+    found = forecast(known(change, {("shop", "archive-root"): ClaimState(refusal="not found")}))
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)

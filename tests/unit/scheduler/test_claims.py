@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     ClaimTemplate,
+    Node,
     NodeTerm,
     Requirement,
 )
@@ -23,8 +24,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.storage impor
     claim_from_manifest,
     class_from_manifest,
     free_volume_from_manifest,
+    volume_terms,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.claims import claim_state
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_affinity import (
+    nodes_of_terms,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import NodeTable
 
 JSON = t.Any
 KEY = ("shop", "data")
@@ -175,3 +181,27 @@ def test_claims_classes_and_volumes_are_read_from_their_manifests() -> None:
     assert free_volume_from_manifest(volume) == FreeVolume("pv", claim=KEY)
     volume["status"]["phase"] = "Bound"
     assert free_volume_from_manifest(volume) is None
+
+
+def test_zone_labels_of_a_volume_bind_it_to_nodes_of_the_zone() -> None:
+    zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+    nodes = {
+        "a": {zone: "za", region: "r"},
+        "b": {zone: "zb", region: "r"},
+        "other": {zone: "za", region: "s"},
+        "none": {},
+    }
+    table = NodeTable(Node(name, labels=labels) for name, labels in nodes.items())
+
+    def reached(**labels: str) -> tuple[str, ...]:
+        named = {
+            key.replace("zone", zone).replace("region", region): x for key, x in labels.items()
+        }
+        terms = volume_terms({"metadata": {"name": "pv", "labels": named}, "spec": {}})
+        return table.names_of(nodes_of_terms(terms, table, with_fields=False))
+
+    assert reached(zone="za") == ("a", "other", "none")
+    assert reached(zone="za__zb", region="r") == ("a", "b", "none")
+    beta = {"metadata": {"labels": {"failure-domain.beta.kubernetes.io/zone": "zb"}}, "spec": {}}
+    found = nodes_of_terms(volume_terms(beta), table, with_fields=False)
+    assert table.names_of(found) == ("b", "none")

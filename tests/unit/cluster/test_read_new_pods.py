@@ -1,0 +1,125 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a forecast reads for pods that do not exist yet: no list that is not needed, and no failure without a right."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.cluster.read_new_pods import (
+    new_pod_fields,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    ClaimTemplate,
+    NodeTerm,
+    Requirement,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
+
+from .test_scopes import CLAIMS, VOLUMES, Server
+
+JSON = t.Any
+STORAGE = "/apis/storage.k8s.io/v1"
+CLASSES, CSI_NODES = f"{STORAGE}/storageclasses", f"{STORAGE}/csinodes"
+LIMIT_RANGES = "/api/v1/limitranges"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+KEY = ("a", "data")
+
+
+def bound_claim(name: str, zone: str, **spec: JSON) -> tuple[JSON, JSON]:
+    """A claim and its volume."""
+    expression = {"key": "zone", "operator": "In", "values": [zone]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    reference = {"namespace": "a", "name": name}
+    claim = {
+        "metadata": {**reference, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": f"pv-{name}"},
+    }
+    of_volume = {"claimRef": reference, "nodeAffinity": affinity, **spec}
+    return claim, {
+        "metadata": {"name": f"pv-{name}"},
+        "spec": of_volume,
+        "status": {"phase": "Bound"},
+    }
+
+
+def read(server: Server, claims: JSON = None, **options: JSON) -> dict[str, t.Any]:
+    options = {"namespaces": (), "webhooks": False, **options}
+    return new_pod_fields(t.cast(ApiClient, server), claims or {}, **options)
+
+
+def lists(server: Server) -> list[str]:
+    return [path for path, _query in server.asked]
+
+
+def test_nothing_is_read_where_nothing_is_needed() -> None:
+    server = Server({})
+    assert read(server) == {}
+    assert server.asked == []
+
+
+def test_a_bound_claim_needs_its_volume_and_no_class() -> None:
+    claim, volume = bound_claim("data", "z1")
+    server = Server({CLAIMS: [claim], VOLUMES: [volume]})
+    terms = (NodeTerm((Requirement("zone", "In", ("z1",)),)),)
+    assert read(server, {KEY: None})["claim_states"] == {KEY: ClaimState(terms)}
+    assert lists(server) == [f"/api/v1/namespaces/a/{CLAIMS.rpartition('/')[2]}/data", VOLUMES]
+
+
+def test_a_claim_without_a_volume_needs_classes_and_free_volumes() -> None:
+    storage_class = {
+        "metadata": {"name": "made"},
+        "provisioner": "csi",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    server = Server({CLASSES: [storage_class]})
+    found = read(server, {KEY: ClaimTemplate("data", "made")})
+    assert "StorageClass made makes its volume" in found["claim_states"][KEY].doubt
+    assert {CLASSES, VOLUMES, CSI_NODES} <= set(lists(server))
+    assert read(Server({}), {KEY: None})["claim_states"] == {
+        KEY: ClaimState(refusal='persistentvolumeclaim "data" not found')
+    }
+
+
+def test_many_claims_of_a_namespace_are_one_list() -> None:
+    pairs = [bound_claim(f"data-{number}", "z1") for number in range(30)]
+    server = Server({CLAIMS: [claim for claim, _x in pairs], VOLUMES: [x for _c, x in pairs]})
+    needed = {("a", f"data-{number}"): None for number in range(31)}
+    states = read(server, needed)["claim_states"]
+    assert len(states) == 31
+    assert states["a", "data-30"].refusal == 'persistentvolumeclaim "data-30" not found'
+    assert len(server.asked) == 2
+
+
+def test_volume_limits_are_read_for_drivers_of_the_claims() -> None:
+    claim, volume = bound_claim("data", "z1", csi={"driver": "csi", "volumeHandle": "x"})
+    _other, attached = bound_claim("other", "z1", csi={"driver": "csi", "volumeHandle": "y"})
+    drivers = [{"name": "csi", "allocatable": {"count": 2}}, {"name": "nfs"}]
+    csi_node = {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}}
+    server = Server({CLAIMS: [claim], VOLUMES: [volume, attached], CSI_NODES: [csi_node]})
+    found = read(server, {KEY: None})
+    assert found["attach_limits"] == {"n1": {"csi": 2}}
+    assert found["drivers"] == {KEY: "csi", ("a", "other"): "csi"}
+
+
+@pytest.mark.parametrize("forbidden", [CLAIMS, VOLUMES, CLASSES, CSI_NODES, LIMIT_RANGES, WEBHOOKS])
+def test_a_missing_right_is_no_failure(forbidden: str) -> None:
+    claim, volume = bound_claim("data", "z1", csi={"driver": "csi", "volumeHandle": "x"})
+    server = Server({CLAIMS: [claim], VOLUMES: [volume]})
+    server.forbidden = {forbidden}
+    needed = {KEY: None, ("a", "made"): ClaimTemplate("made", "x")}
+    found = read(server, needed, namespaces={"a"}, webhooks=True)
+    states = found["claim_states"]
+    assert (found["limit_ranges"] is None) == (forbidden == LIMIT_RANGES)
+    assert (found["pod_webhooks"] is None) == (forbidden == WEBHOOKS)
+    if forbidden == CLAIMS:
+        assert states == {}
+    elif forbidden == VOLUMES:
+        assert "could not be read" in states[KEY].doubt
+    elif forbidden == CLASSES:
+        assert "StorageClasses could not be read" in states["a", "made"].doubt
+    elif forbidden == CSI_NODES:
+        assert found["attach_limits"] is None
