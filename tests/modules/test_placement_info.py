@@ -290,7 +290,41 @@ def test_the_node_affinity_of_a_volume_is_a_node_rule(
         six.api.delete(six.api.path("PersistentVolume", name="judged"))
 
 
-def volume_and_claim(namespace: str) -> list[dict[str, t.Any]]:
+def test_rolling_update_waits_for_a_claim_of_one_pod(
+    judge: Judge, six: Sandbox, task: RulesTask
+) -> None:
+    """kube-scheduler refuses the new pod, and the Deployment never stops the old one."""
+    volume, claim = volume_and_claim(task.namespace, "exclusive")
+    for manifest in (volume, claim):
+        manifest["spec"]["accessModes"] = ["ReadWriteOncePod"]
+    del volume["spec"]["nodeAffinity"]
+    volume["spec"] = {**volume["spec"], "hostPath": {"path": "/data"}}
+    del volume["spec"]["local"]
+    six.api.create(six.api.path("PersistentVolume"), volume)
+    six.api.create(six.api.path("PersistentVolumeClaim", task.namespace), claim)
+    pods = task.api.path("Pod", task.namespace)
+    try:
+        web = objects.deployment("web", replicas=1)
+        spec = web["spec"]["template"]["spec"]
+        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        task.create(web)
+        task.api.wait_list(pods, lambda found: [x["status"]["phase"] for x in found] == ["Running"])
+        (found,) = [x for x in judge()["findings"] if x["name"] == "volume_blocks_rollout"]
+
+        change = {"spec": {"template": {"metadata": {"annotations": {"changed": "true"}}}}}
+        task.api.patch(task.api.path("Deployment", task.namespace, "web"), change)
+        name = wait_for_unbound_pod(task)
+        new = task.get("Pod", name)
+    finally:
+        six.api.delete(six.api.path("PersistentVolume", name="exclusive"))
+
+    assert found["severity"] == "error"
+    assert "is ReadWriteOncePod, so the new pod of a rollout stays Pending" in found["why"]
+    (condition,) = [x for x in new["status"]["conditions"] if x["type"] == "PodScheduled"]
+    assert "ReadWriteOncePod already in-use by another pod" in condition["message"]
+
+
+def volume_and_claim(namespace: str, name: str = "judged") -> list[dict[str, t.Any]]:
     expression = {"key": "example.com/disk", "operator": "In", "values": ["here"]}
     term = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
@@ -302,12 +336,12 @@ def volume_and_claim(namespace: str) -> list[dict[str, t.Any]]:
         "claimRef": {"namespace": namespace, "name": "data"},
         "nodeAffinity": {"required": term},
     }
-    claim = {**shared, "resources": {"requests": size}, "volumeName": "judged"}
+    claim = {**shared, "resources": {"requests": size}, "volumeName": name}
     return [
         {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
-            "metadata": {"name": "judged"},
+            "metadata": {"name": name},
             "spec": volume,
         },
         {

@@ -156,14 +156,14 @@ def read_more(
 
 
 _FIELDS = {
-    "pods": "pods",
-    "pod metadata": "pods",
-    "migrations": "migrations",
-    "volumes": "claim_terms",
-    "quotas": "quotas",
-    "budgets": "budgets",
+    "pods": ("pods",),
+    "pod metadata": ("pods",),
+    "migrations": ("migrations",),
+    "volumes": ("claim_terms", "access_modes"),
+    "quotas": ("quotas",),
+    "budgets": ("budgets",),
 }
-"""Which field of a Snapshot has the list that `_with_lists` adds."""
+"""Which fields of a Snapshot have what is in the list that `_with_lists` adds."""
 
 
 def _with_lists(api: ApiClient, snapshot: Snapshot, queries: t.Sequence[ListQuery]) -> Snapshot:
@@ -174,7 +174,9 @@ def _with_lists(api: ApiClient, snapshot: Snapshot, queries: t.Sequence[ListQuer
     results = read_together([functools.partial(_read_list, api, served, x) for x in queries])
     more = snapshot_of(NODES_ONLY, snapshot.platform, (), results)
     read = {query.what for query in queries}
-    changed = {name: getattr(more, name) for what, name in _FIELDS.items() if what in read}
+    changed = {
+        x: getattr(more, x) for what, names in _FIELDS.items() if what in read for x in names
+    }
     gaps = tuple(dict.fromkeys((*snapshot.unreadable, *more.unreadable)))
     return replace(snapshot, **changed, unreadable=gaps)
 
@@ -402,7 +404,8 @@ def snapshot_of(
         vmis=values("instances"),
         migrations=values("migrations"),
         controllers=dict(values(_METADATA_ONLY)),
-        claim_terms=dict(values("volumes")),
+        claim_terms={claim: terms for claim, terms, _modes in values("volumes") if terms},
+        access_modes={claim: modes for claim, _terms, modes in values("volumes")},
         quotas=values("quotas"),
         budgets=values("budgets"),
         platform=platform,
@@ -419,17 +422,17 @@ def _controller(replica_set: t.Mapping[str, JSON]) -> tuple[str, Ref] | None:
     return metadata["uid"], Ref(owner.kind, metadata["namespace"], owner.name)
 
 
-def _claim_terms(
+def _bound(
     volume: t.Mapping[str, JSON],
-) -> tuple[tuple[str, str], tuple[NodeTerm, ...]] | None:
-    """(namespace, claim) and the node terms of the volume that is bound to it; None for a volume that any
-    node can reach or that is not bound."""
+) -> tuple[Claim, tuple[NodeTerm, ...], tuple[str, ...]] | None:
+    """The claim that a volume is bound to, its node terms (none where any node can reach it) and its access modes;
+    None for a volume that is not bound."""
     spec = volume["spec"]
     claim = spec.get("claimRef") or {}
-    terms = volume_terms(volume)
-    if not (terms and claim and (volume.get("status") or {}).get("phase") == "Bound"):
+    if not (claim and (volume.get("status") or {}).get("phase") == "Bound"):
         return None
-    return (claim["namespace"], claim["name"]), terms
+    terms, modes = volume_terms(volume), tuple(spec.get("accessModes") or ())
+    return (claim["namespace"], claim["name"]), terms, modes
 
 
 _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
@@ -441,7 +444,7 @@ _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     "instances": vmi_from_manifest,
     "migrations": migration_from_manifest,
     _METADATA_ONLY: _controller,
-    "volumes": _claim_terms,
+    "volumes": _bound,
     "quotas": quota_from_manifest,
     "budgets": budget_from_manifest,
 }

@@ -171,6 +171,8 @@ class LintInput:
     platform: Platform | None = None
     claim_terms: t.Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
+    access_modes: t.Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """(namespace, claim) to the access modes of the PersistentVolume bound to it, or of the claim."""
     all_subjects: tuple[LintedWorkload, ...] = ()
     """Those of `subjects`, and others that are not checked but may be selected."""
     view: ClusterView | None = None
@@ -396,6 +398,7 @@ def lint_input_of(
         namespaces=None if "namespaces" in unread else snapshot.namespaces,
         platform=snapshot.platform,
         claim_terms=snapshot.claim_terms,
+        access_modes=snapshot.access_modes,
         all_subjects=all_subjects,
         view=view,
     )

@@ -20,9 +20,10 @@ from ..model.manifests import (
     pod_from_manifest,
     vmi_from_manifest,
 )
+from ..model.storage import CLAIM, VOLUME, claim_from_manifest, volume_terms
 from ..rules.raw_terms import read_fields, read_selector
 from ..rules.term_slots import FIELDS
-from .offline import CONTEXT_KINDS, LINTED_KINDS, named
+from .offline import CLUSTER_KINDS, CONTEXT_KINDS, LINTED_KINDS, named
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def in_namespace(
     completed: list[t.Mapping[str, JSON]] = []
     for manifest in manifests:
         metadata = manifest["metadata"]
-        inside = manifest["kind"] in LINTED_KINDS and not metadata.get("namespace")
+        inside = manifest["kind"] not in CLUSTER_KINDS and not metadata.get("namespace")
         completed.append(
             {**manifest, "metadata": {**metadata, "namespace": namespace}} if inside else manifest
         )
@@ -112,6 +113,8 @@ _READERS: t.Mapping[str, t.Callable[[t.Mapping[str, JSON]], object]] = {
     "Namespace": namespace_from_manifest,
     "Node": node_from_manifest,
     "Pod": pod_from_manifest,
+    VOLUME: volume_terms,
+    CLAIM: claim_from_manifest,
 }
 _NEARLY = 0.8
 _SHARE = re.compile(r"\d+%?")

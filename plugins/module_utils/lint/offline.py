@@ -27,6 +27,7 @@ from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY, placement_from_spec
 from ..model.rule import PodSelector, Rule
 from ..model.snapshot import Platform, Snapshot, Workload
+from ..model.storage import CLAIM, VOLUME, claims_of_manifests
 from ..model.topology import Topology
 from ..rules.checks import single_workload
 from ..rules.members import targets_of
@@ -67,8 +68,11 @@ Manifest = t.Mapping[str, JSON]
 LINTED_KINDS = (*KINDS, VMI, "Pod")
 """The kinds of manifest that findings are about."""
 
-CONTEXT_KINDS = ("Node", "Namespace")
+CONTEXT_KINDS = ("Node", "Namespace", VOLUME, CLAIM)
 """The kinds that are only read as the surroundings of these."""
+
+CLUSTER_KINDS = ("Node", "Namespace", VOLUME)
+"""Those of them that are in no namespace."""
 
 
 OF_TERMS = frozenset({"no_node_has_key", "single_domain"})
@@ -165,10 +169,13 @@ def _lint_input(
         *(_alone(VMI, vmi) for vmi in alone),
         *(_alone("Pod", pod) for pod in by_kind.get("Pod", ())),
     )
+    claim_terms, access_modes = claims_of_manifests(by_kind.get(CLAIM, ()), by_kind.get(VOLUME, ()))
     lint_input = replace(
         lint_input,
         subjects=subjects,
         all_subjects=subjects,
+        claim_terms=claim_terms,
+        access_modes=access_modes,
         nodes=read.nodes or None,
         namespaces=read.namespaces or None,
         pods=read.pods or None,
@@ -198,7 +205,8 @@ def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
         namespaces=lint_input.namespaces or cluster_input.namespaces,
         pods=cluster_input.pods,
         view=cluster_input.view,
-        claim_terms=cluster_input.claim_terms,
+        claim_terms={**cluster_input.claim_terms, **lint_input.claim_terms},
+        access_modes={**cluster_input.access_modes, **lint_input.access_modes},
         platform=lint_input.platform or cluster_input.platform,
     )
 

@@ -33,6 +33,7 @@ from .node_terms import findings as node_term_findings
 from .selectors import findings as selector_findings
 from .server import invalid_template_findings, unsupported_field_findings
 from .spread import spread_findings
+from .volumes import findings as volume_findings
 from .workloads import (
     count_findings,
     migration_findings,
@@ -94,6 +95,7 @@ RULE_CHECKS: tuple[Check, ...] = (
 ALL_CHECKS: tuple[Check, ...] = (
     *RULE_CHECKS,
     label_findings,
+    volume_findings,
     workload_findings,
     count_findings,
 )

@@ -145,6 +145,7 @@ OF_TERMS = (
     "unprefixed_label_key",
     "unsatisfiable",
     "unsupported_by_server",
+    "volume_blocks_rollout",
 )
 OF_NODE_LABELS = (
     "duplicate_hostname",

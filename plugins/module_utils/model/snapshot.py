@@ -248,6 +248,8 @@ class Snapshot:
     """Uid of a ReplicaSet to the Deployment that owns it."""
     claim_terms: t.Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
+    access_modes: t.Mapping[ClaimKey, tuple[str, ...]] = field(default_factory=dict)
+    """(namespace, claim) to the access modes of the PersistentVolume bound to it."""
     claim_states: t.Mapping[ClaimKey, ClaimState] = field(default_factory=dict)
     """What claims mean for pods that need a node; only of claims that a forecast asked about."""
     attach_limits: t.Mapping[str, t.Mapping[str, int]] | None = field(default_factory=dict)

@@ -14,6 +14,8 @@ from .placement_manifests import node_term_from_json
 ClaimKey = tuple[str, str]
 """The namespace and the name of a PersistentVolumeClaim."""
 
+CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
+
 EXCLUSIVE = "ReadWriteOncePod"
 """Access mode of a claim that one pod at a time may use."""
 
@@ -224,6 +226,28 @@ def _topology_terms(key: str, values: tuple[str, ...]) -> tuple[NodeTerm, ...]:
         without = Requirement(key, "DoesNotExist")
         terms.append(NodeTerm((without, Requirement(_BETA[key], "In", values))))
     return tuple(terms)
+
+
+def claims_of_manifests(
+    claims: t.Iterable[t.Mapping[str, JSON]], volumes: t.Iterable[t.Mapping[str, JSON]]
+) -> tuple[dict[ClaimKey, tuple[NodeTerm, ...]], dict[ClaimKey, tuple[str, ...]]]:
+    """The node terms and the access modes of claims, by manifests of these and of volumes. A claim names its
+    volume, or a volume its claim; which volume is chosen for another claim is not known."""
+    terms_by_volume: dict[str, tuple[NodeTerm, ...]] = {}
+    terms: dict[ClaimKey, tuple[NodeTerm, ...]] = {}
+    modes: dict[ClaimKey, tuple[str, ...]] = {}
+    for volume in volumes:
+        terms_by_volume[volume["metadata"]["name"]] = volume_terms(volume)
+        if reference := volume["spec"].get("claimRef"):
+            key = reference.get("namespace") or "default", reference.get("name") or ""
+            terms[key] = volume_terms(volume)
+    for manifest in claims:
+        metadata, claim = manifest["metadata"], claim_from_manifest(manifest)
+        key = metadata["namespace"], metadata["name"]
+        modes[key] = claim.access_modes
+        if claim.volume in terms_by_volume:
+            terms[key] = terms_by_volume[claim.volume]
+    return {key: found for key, found in terms.items() if found}, modes
 
 
 def claim_template(

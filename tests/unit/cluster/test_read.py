@@ -22,8 +22,12 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.identity im
     too_old,
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
-    _claim_terms,
+    NODES_ONLY,
+    ListQuery,
+    ListResult,
+    _bound,
     _controller,
+    snapshot_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules import (
     _with_expanded_templates,
@@ -155,7 +159,9 @@ def test_a_replica_set_leads_to_the_deployment_that_controls_it() -> None:
 def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True) -> JSON:
     expression = {"key": "zone", "operator": "In", "values": ["a"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    spec: JSON = {"nodeAffinity": {"required": terms}} if affinity else {}
+    spec: JSON = {"accessModes": ["ReadWriteOnce"]}
+    if affinity:
+        spec["nodeAffinity"] = {"required": terms}
     if claim:
         spec["claimRef"] = {"namespace": "shop", "name": "data"}
     return {"spec": spec, "status": {"phase": phase}}
@@ -163,9 +169,22 @@ def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True) -> 
 
 def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
     terms = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
-    assert _claim_terms(_volume()) == (("shop", "data"), terms)
-    for other in (_volume("Released"), _volume(claim=False), _volume(affinity=False)):
-        assert _claim_terms(other) is None
+    claim, modes = ("shop", "data"), ("ReadWriteOnce",)
+    assert _bound(_volume()) == (claim, terms, modes)
+    assert _bound(_volume(affinity=False)) == (claim, (), modes)
+    for other in (_volume("Released"), _volume(claim=False)):
+        assert _bound(other) is None
+
+
+def test_snapshot_has_node_terms_only_of_volumes_that_some_nodes_cannot_reach() -> None:
+    volumes = [_bound(_volume()), _bound(_volume(affinity=False))]
+    results = [
+        ListResult(ListQuery("volumes", "/"), items=tuple(volumes[number:])) for number in (0, 1)
+    ]
+    both, free = (snapshot_of(NODES_ONLY, Platform(), (), [result]) for result in results)
+
+    assert free.claim_terms == {}
+    assert free.access_modes == both.access_modes == {("shop", "data"): ("ReadWriteOnce",)}
 
 
 def test_workload_has_its_controller() -> None:

@@ -104,6 +104,8 @@ class Cluster:
         self.machines: dict[str, Object] = {}
         self.controllers: dict[str, Ref] = {}
         self.namespaces: dict[str, Object] = {}
+        self.claims: dict[str, tuple[str, ...]] = {}
+        """The access modes of claims in the namespace shop, by their names."""
         platform = Platform(kubernetes=(1, 33), kubevirt="v1.8.4", configuration=CONFIGURATION)
         self.more: dict[str, JSON] = {"platform": platform}
         for number, zone in enumerate(zones, 1):
@@ -187,6 +189,7 @@ class Cluster:
             ),
             vmis=tuple(map(vmi_from_manifest, self.machines.values())),
             controllers=self.controllers,
+            access_modes={("shop", name): modes for name, modes in self.claims.items()},
             **self.more,
         )
         return dataclasses.replace(read, **changes)

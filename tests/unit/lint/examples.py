@@ -82,6 +82,19 @@ def beside_tainted_zone(build: Build) -> Build:
     return tainted
 
 
+MOUNTED: JSON = {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def with_claim(build: Build) -> Build:
+    """The same with a claim that the pods of one node can use."""
+
+    def claimed(cluster: Cluster) -> None:
+        cluster.claims["data"] = ("ReadWriteOnce",)
+        build(cluster)
+
+    return claimed
+
+
 def pair(when: str) -> Build:
     """Two machines of which each is to run beside the other: a must, or a wish."""
 
@@ -228,6 +241,10 @@ EXAMPLES: dict[str, Example] = {
     "too_many_terms": Example(
         machine(anti_affinity(*(apart(tier=f"app-{number}") for number in range(33)))),
         machine(anti_affinity(apart(tier="app-1"))),
+    ),
+    "volume_blocks_rollout": Example(
+        with_claim(web(MOUNTED, replicas=1)),
+        with_claim(web(MOUNTED, replicas=1, strategy={"type": "Recreate"})),
     ),
     "no_node_has_value": Example(
         machine(node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "aa")]})),

@@ -34,6 +34,15 @@ def manifests(cluster: Cluster, *, nodes: bool = False) -> list[dict[str, t.Any]
         {"apiVersion": versions.get(ref.kind, "v1"), **manifest}
         for ref, manifest in cluster.workloads.items()
     ]
+    manifests += [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"accessModes": list(modes)},
+        }
+        for name, modes in cluster.claims.items()
+    ]
     if nodes:
         manifests += [{"kind": "Node", **manifest} for manifest in cluster.nodes.values()]
     return manifests

@@ -1,0 +1,146 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rolling updates of pods that share a volume which one pod, or one node, can use."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
+    in_namespace,
+    read_manifests,
+)
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    NodeTerm,
+    Requirement,
+)
+from tests.unit.compliance.cluster import HOST, Cluster, Object, anti_affinity, apart
+from tests.unit.lint.online_offline import deployment, manifests, online
+
+KEY = ("shop", "data")
+MOUNTED: Object = {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def claim(*modes: str, volume: str = "") -> Object:
+    spec: Object = {"accessModes": list(modes), "volumeName": volume}
+    metadata = {"name": "data", "namespace": "shop"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def local_volume(**spec: t.Any) -> Object:
+    on_n1 = {"matchExpressions": [{"key": HOST, "operator": "In", "values": ["n1"]}]}
+    affinity = {"required": {"nodeSelectorTerms": [on_n1]}}
+    metadata = {"name": "local"}
+    spec = {"nodeAffinity": affinity, "local": {"path": "/data"}, **spec}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+
+
+def web(replicas: int = 1, spec: Object | None = None, **more: t.Any) -> Cluster:
+    cluster = Cluster("abc")
+    deployment(cluster, "web", {**MOUNTED, **(spec or {})}, replicas=replicas, **more)
+    return cluster
+
+
+def found(cluster: Cluster, *modes: str) -> dict[str, Finding]:
+    """The same on the cluster and in files."""
+    listed = [*manifests(cluster, nodes=True), claim(*modes)]
+    in_files = {finding.name: finding for finding in lint_manifests(listed)}
+    on_cluster = online(cluster, access_modes={KEY: modes})
+    assert in_files == on_cluster
+    return on_cluster
+
+
+def test_rolling_update_with_read_write_once_must_stay_on_the_node() -> None:
+    finding = found(web(), "ReadWriteOnce")["volume_blocks_rollout"]
+
+    assert finding.severity == "warning"
+    assert finding.why == (
+        "Its pods use the claim data, which is ReadWriteOnce, so the new pod of a rollout must run on the node of the"
+        " old one, which is not stopped before the new one is Ready: on another node it waits for the volume forever."
+    )
+    assert finding.advice.startswith("Set strategy.type: Recreate, or maxSurge 0")
+
+
+def test_rolling_update_with_read_write_once_pod_never_ends() -> None:
+    finding = found(web(), "ReadWriteOncePod")["volume_blocks_rollout"]
+
+    assert finding.severity == "error"
+    assert "is ReadWriteOncePod, so the new pod of a rollout stays Pending" in finding.why
+
+
+def test_two_pods_cannot_use_one_claim_of_one_pod() -> None:
+    findings = found(web(2, strategy={"type": "Recreate"}), "ReadWriteOncePod")
+
+    assert set(findings) == {"unsatisfiable"}
+    assert "Only 1 of 2 pods can run: all use the claim data" in findings["unsatisfiable"].why
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"type": "Recreate"},
+        {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+        {"rollingUpdate": {"maxUnavailable": 1}},
+    ],
+)
+def test_strategy_that_stops_the_old_pod_first_frees_the_volume(strategy: Object) -> None:
+    for mode in ("ReadWriteOnce", "ReadWriteOncePod"):
+        assert found(web(strategy=strategy), mode) == {}
+
+
+@pytest.mark.parametrize("modes", [("ReadWriteMany",), ("ReadWriteOnce", "ReadWriteMany"), ()])
+def test_volume_of_all_nodes_or_of_unknown_modes_blocks_no_rollout(modes: tuple[str, ...]) -> None:
+    assert found(web(), *modes) == {}
+
+
+def test_claim_that_is_not_known_has_no_finding() -> None:
+    assert lint_manifests(manifests(web(), nodes=True)) == ()
+
+
+def test_anti_affinity_forbids_the_only_node_of_the_volume() -> None:
+    term = {**apart(HOST, plain=True, app="web")}
+    finding = found(web(spec=anti_affinity(term)), "ReadWriteOnce")["volume_blocks_rollout"]
+
+    assert finding.severity == "error"
+    assert finding.why.endswith("and its anti-affinity forbids that node.")
+
+
+def test_volume_of_one_node_is_named_with_its_node() -> None:
+    on_n1 = (NodeTerm((Requirement(HOST, "In", ("n1",)),)),)
+    modes = ("ReadWriteOnce",)
+    cluster = web()
+    named = [*manifests(cluster, nodes=True), claim(*modes, volume="local"), local_volume()]
+    reference = local_volume(claimRef={"namespace": "shop", "name": "data"})
+    referring = [*manifests(cluster, nodes=True), claim(*modes), reference]
+
+    for findings in (
+        online(cluster, access_modes={KEY: modes}, claim_terms={KEY: on_n1}).values(),
+        lint_manifests(named),
+        lint_manifests(referring),
+    ):
+        (finding,) = findings
+        assert "is of node n1" in finding.why
+        assert finding.why.endswith("without room for both on n1 the rollout waits forever.")
+
+
+def test_other_kinds_stop_a_pod_before_they_start_the_next() -> None:
+    cluster = web()
+    ((ref, manifest),) = cluster.workloads.items()
+    cluster.workloads = {ref._replace(kind="StatefulSet"): {**manifest, "kind": "StatefulSet"}}
+
+    assert online(cluster, access_modes={KEY: ("ReadWriteOnce",)}) == {}
+
+
+def test_claims_and_volumes_in_files_are_read_and_checked() -> None:
+    bare = claim("ReadWriteOnce")
+    del bare["metadata"]["namespace"]
+    read = read_manifests([("a", bare), ("b", local_volume()), ("c", {**bare, "spec": []})])
+
+    assert [fault.where for fault in read.faults] == ["c (PersistentVolumeClaim data), spec"]
+    assert read.passed_over == 0
+    namespaces = [x["metadata"].get("namespace") for x in in_namespace(read.manifests, "shop")]
+    assert namespaces == ["shop", None]
