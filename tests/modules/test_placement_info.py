@@ -321,7 +321,7 @@ def test_rolling_update_waits_for_a_claim_of_one_pod(
     assert found["severity"] == "error"
     assert "is ReadWriteOncePod, so the new pod of a rollout stays Pending" in found["why"]
     (condition,) = [x for x in new["status"]["conditions"] if x["type"] == "PodScheduled"]
-    assert "ReadWriteOncePod already in-use by another pod" in condition["message"]
+    assert "ReadWriteOncePod access mode already in-use by another pod" in condition["message"]
 
 
 def volume_and_claim(namespace: str, name: str = "judged") -> list[dict[str, t.Any]]:
