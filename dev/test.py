@@ -66,7 +66,11 @@ def steps() -> list[Step]:
     return [
         Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
         Step("sanity", "ansible-test sanity, no ignore file", [PYTHON, "-m", "dev.sanity"]),
-        Step("unit", "all on the oldest ansible-core, the edges on each", [PYTHON, "-m", "dev.unit_matrix"]),
+        Step(
+            "unit",
+            "all on the oldest ansible-core, the edges on each",
+            [PYTHON, "-m", "dev.unit_matrix"],
+        ),
         _pytest("conformance", "the engine against recorded verdicts", "tests/conformance"),
         _pytest("sandbox", "the control plane that the next steps use", "tests/sandbox"),
         _pytest("modules", "each module in process, on a real API", "tests/modules"),

@@ -200,7 +200,7 @@ def _question(
 
 def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:
     if request.everywhere or (rules is None and not request.scale):
-        return forecast_scope(None)
+        return replace(forecast_scope(None), budgets=request.event == "drain")
     namespaces = {scale.workload.namespace for scale in request.scale}
     if rules is not None:
         namespaces |= set(scope_of(rules).namespaces or ())

@@ -302,7 +302,7 @@ class _LostNodes:
         )
 
     def _evict(self, evicted: EvictedInstance, pod: Pod) -> None:
-        if evicted.reason and not evicted.certain:
+        if evicted.held_by or (evicted.reason and not evicted.certain):
             self.estimated.append(evicted)
         migrates = evicted.outcome is DrainOutcome.MIGRATES
         left: tuple[Pod, ...] = (pod,) if migrates else ()

@@ -194,6 +194,9 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     "next_pod_estimated": CodeMeaning(
         "the next pod of an instance may differ from the expected one", "doubts.of_evicted"
     ),
+    "disruption_budget": CodeMeaning(
+        "a disruption budget does not allow now that an instance ends", "doubts.of_evicted"
+    ),
     "other_scheduler": CodeMeaning(
         "another scheduler than kube-scheduler places a pod", "doubts.of_schedulers"
     ),

@@ -14,6 +14,7 @@ from collections import Counter
 
 from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import why_estimated, why_first_estimated
+from ..model.budget import BUDGETS
 from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.rendering import listed
@@ -72,12 +73,14 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
 
 
 def of_evicted(evicted: EvictedInstance) -> t.Iterator[Doubt]:
-    """The doubt about an instance that leaves a lost node in a way that is not certain."""
+    """The doubts about an instance that leaves a lost node in a way that is not certain, or that a budget holds."""
     ref = evicted.instance.ref
     if evicted.reason and not evicted.certain:
         yield Doubt("next_pod_estimated", f"{ref} {evicted.reason}", NO_CERTAINTY)
     elif not evicted.certain:
         yield not_reported_migratable(ref)
+    if evicted.held_by:
+        yield Doubt("disruption_budget", f"{ref} may stay on its node: {evicted.held_by}")
 
 
 def not_reported_migratable(ref: Ref) -> Doubt:
@@ -140,10 +143,11 @@ def of_migrations(change: ChangedCluster) -> t.Iterator[Doubt]:
 
 
 def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:
-    """The lists that could not be read, without volumes if no pod has claims: no answer is claimed then."""
+    """The lists that could not be read: no answer is claimed then. Without volumes if no pod has claims, and without
+    disruption budgets, which are a doubt about each instance that a drain ends."""
     claims = any(pod.claims for pod in snapshot.pods)
     return tuple(
         gap
         for gap in snapshot.unreadable
-        if claims or not gap.resource.startswith("persistentvolume")
+        if (claims or not gap.resource.startswith("persistentvolume")) and gap.resource != BUDGETS
     )

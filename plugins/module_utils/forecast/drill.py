@@ -350,6 +350,8 @@ class _Drills:
             yield f"not guaranteed: KubeVirt has not reported whether these can be live-migrated: {listed(unknown)}"
         for eviction in [x for x in uncertain if x.reason][:SHOWN]:
             yield f"{eviction.instance.ref.name} {eviction.reason}"
+        for eviction in [x for x in loss.evicted if x.held_by][:SHOWN]:
+            yield f"{eviction.instance.ref.name} may stay on its node: {eviction.held_by}"
         for eviction in loss.blocked[:SHOWN]:
             until = "" if eviction.certain else UNTIL_MOVED
             yield f"{eviction.instance.ref.name} blocks the drain{until}: {eviction.reason}"

@@ -22,6 +22,7 @@ from ..kubevirt.changed_pods import (
     changed_by_migration,
     changed_by_restart,
 )
+from ..kubevirt.disruption import Budgets, Delegation
 from ..kubevirt.instances import hotplugged_claims, replaced_once_gone
 from ..kubevirt.labels import SCHEDULABLE, unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
@@ -78,13 +79,15 @@ class EvictedInstance:
     """`next_pod` needs a node where the outcome is to migrate or to be recreated. `certain` is false
     where it is not known whether the VMI is live-migratable, the VM is started again, or what its next pod
     asks for, or where another controller has to move it. `reason` says why it is blocked or gone, or what is
-    not certain; it is empty where only that it is live-migratable is not known."""
+    not certain; it is empty where only that it is live-migratable is not known. `held_by` says which disruption
+    budgets do not allow a drain to end it now, if it knows that it has to."""
 
     instance: Instance
     outcome: DrainOutcome
     next_pod: Pod | None = None
     reason: str = ""
     certain: bool = True
+    held_by: str = ""
 
     @property
     def why_pending(self) -> Reason:
@@ -100,6 +103,7 @@ class Evictions:
         self._pods = snapshot.pods
         self._platform = snapshot.platform
         self._not_ready = snapshot.not_ready_nodes
+        self._budgets = Budgets(snapshot, Delegation.known())
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
         self._claim_terms = snapshot.claim_terms
         self._expanded = snapshot.expanded
@@ -127,9 +131,16 @@ class Evictions:
 
     def of(self, instance: Instance, event: NodeEvent) -> EvictedInstance:
         """What happens to an instance that has a pod on a node that is lost."""
-        pod, vmi = instance.pod, instance.vmi
+        pod = instance.pod
         if pod is None:
             raise AssertionError(f"{instance.ref} has no pod on any node")
+        evicted = self._of(instance, pod, event)
+        if event == "drain" and evicted.outcome in (DrainOutcome.RECREATED, DrainOutcome.GONE):
+            return replace(evicted, held_by=self._budgets.disruption(pod).why)
+        return evicted
+
+    def _of(self, instance: Instance, pod: Pod, event: NodeEvent) -> EvictedInstance:
+        vmi = instance.vmi
         workload = self.workload(instance.workload)
         if vmi is not None:
             return self._vmi(instance, vmi, pod, workload, event)
