@@ -46,6 +46,11 @@ test: prepare ## everything CI runs: lint, sanity, units, conformance, cluster t
 	@echo "test: every suite"
 	@$(RUN) -m dev.test
 
+.PHONY: releases
+releases: prepare-python ## the tour of tests on each pair of Kubernetes and KubeVirt (RELEASE=1.31+1.6: on one)
+	@echo "releases: the tour on each pair of sandbox/releases.py"
+	@$(RUN) -m dev.releases
+
 .PHONY: faults
 faults: prepare ## the full fault sweeps
 	@echo "faults: every write cut off at every point, against the sandbox"

@@ -26,16 +26,19 @@ def stage() -> t.Iterator[Stage]:
 
 
 @pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.__name__)
+@pytest.mark.tour
 def test_b1_to_b9(stage: Stage, step: t.Callable[[Stage], None]) -> None:
     """Each step asserts by itself: sets of nodes, writes in the audit log, the second run."""
     step(stage)
 
 
+@pytest.mark.tour
 def test_b6_a_drain_moves_only_the_pair_on_the_node(stage: Stage) -> None:
     drain.drain(stage.sandbox, W)
     _expect(stage, SCU_ON_W2)
 
 
+@pytest.mark.tour
 def test_b7_after_uncordon_only_a_preference_is_unmet(stage: Stage) -> None:
     drain.uncordon(stage.sandbox, W)
     wanted = {"placement_verify_namespaces": [steps.NAMESPACE]}
@@ -49,6 +52,7 @@ def test_b7_after_uncordon_only_a_preference_is_unmet(stage: Stage) -> None:
     _expect(stage, SCU_ON_W2)
 
 
+@pytest.mark.tour
 def test_b8_check_mode_names_both_moves_in_their_order_and_makes_none(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 
@@ -66,6 +70,7 @@ def test_b8_check_mode_names_both_moves_in_their_order_and_makes_none(stage: Sta
     _expect(stage, SCU_ON_W2)
 
 
+@pytest.mark.tour
 def test_b8_cache_moves_before_blackbox_and_nothing_else(stage: Stage) -> None:
     before = {seat.uid: seat for seat in board.seats(stage.sandbox, steps.NAMESPACE)}
     mark = stage.sandbox.audit.mark()
@@ -85,6 +90,7 @@ def test_b8_cache_moves_before_blackbox_and_nothing_else(stage: Stage) -> None:
     assert disruptive == ["pods", "virtualmachineinstances"]
 
 
+@pytest.mark.tour
 def test_b8_second_run_writes_nothing(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 

@@ -31,6 +31,7 @@ def stage() -> t.Iterator[Stage]:
         yield Stage(sandbox, NAMESPACE, quiet=True)
 
 
+@pytest.mark.tour
 def test_drill_reports_unschedulable_pods_for_each_zone_and_writes_nothing(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 

@@ -68,6 +68,7 @@ def batch() -> Batch:
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + CLUSTERS))
+@pytest.mark.tour
 def test_the_scheduler_does_what_was_forecast(
     sandbox: Sandbox, run_module: RunModule, seed: int, batch: Batch
 ) -> None:

@@ -142,6 +142,7 @@ def answers() -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + VMS))
+@pytest.mark.tour
 def test_drain_ends_as_forecast(
     six: Sandbox,
     run_module: RunModule,

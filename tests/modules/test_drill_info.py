@@ -56,6 +56,7 @@ def one_per_zone() -> JSON:
     }
 
 
+@pytest.mark.tour
 def test_each_zone_that_fails_leaves_one_pod_unschedulable(drilled: Drilled) -> None:
     drilled.three_pods(one_per_zone())
 

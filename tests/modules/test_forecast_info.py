@@ -195,6 +195,7 @@ def test_new_instances_share_what_a_quota_has_left(ask: Ask) -> None:
     assert "compute allows 2 pods, and 3 are needed" in result["reasons"][0]
 
 
+@pytest.mark.tour
 def test_three_halted_vms_apart_in_three_zones_are_guaranteed(ask: Ask) -> None:
     ask.machines(*FOUR[:3], run_strategy="Halted")
 
@@ -217,6 +218,7 @@ def test_rule_that_running_vms_would_violate_names_the_moves(ask: Ask) -> None:
     ]
 
 
+@pytest.mark.tour
 def test_one_move_repairs_two_vms_in_one_zone(ask: Ask) -> None:
     ask.machines("web-a", "web-b", placement=_prefers("w1"))
     assert set(ask.running("web-a", "web-b").values()) == {"w1"}

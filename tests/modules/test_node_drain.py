@@ -74,6 +74,7 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Mainte
         yield shop
 
 
+@pytest.mark.tour
 def test_vms_are_migrated_and_pods_evicted(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", "b", "c"), nodes=["w2"])
     shop.start(objects.deployment("web", shop.namespace, replicas=2), nodes=["w2"])
@@ -139,6 +140,7 @@ def test_target_of_with_is_migrated_before_its_followers(shop: Maintenance) -> N
 
 
 @pytest.mark.parametrize("strategy", ["None", "LiveMigrateIfPossible", "LiveMigrate"])
+@pytest.mark.tour
 def test_vm_with_eviction_strategy_is_migrated(shop: Maintenance, strategy: str) -> None:
     shop.start(*vms(shop, "a", placement={"evictionStrategy": strategy}), nodes=["w2"])
     before = shop.uids()
@@ -166,6 +168,7 @@ def test_drain_with_unmigratable_vm_is_refused_and_writes_nothing(shop: Maintena
 
 
 @pytest.mark.parametrize("policy", ["restart", "stop"])
+@pytest.mark.tour
 def test_vm_leaves_by_the_method_in_its_label(shop: Maintenance, policy: str) -> None:
     (stuck,) = vms(shop, "a", annotations=STUCK)
     stuck["metadata"]["labels"] = {"placement.virt/vm-policy": policy}
@@ -556,6 +559,7 @@ def test_five_drains_at_once_move_the_vm_once(shop: Maintenance, tmp_path: Path)
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
+@pytest.mark.tour
 def test_drain_uses_all_parallel_migrations(shop: Maintenance) -> None:
     """Two migrations away from a node at a time: eleven VMs need six rounds."""
     names = [f"vm{number}" for number in range(11)]

@@ -73,6 +73,7 @@ def _set(sandbox: Sandbox, node: str, labels: dict[str, str | None], manager: st
     ).raise_for_status()
 
 
+@pytest.mark.tour
 def test_the_article_is_labelled_in_one_task_and_a_second_run_reads_one_list(
     article: Sandbox, label: Label
 ) -> None:
@@ -127,6 +128,7 @@ def test_the_article_is_labelled_in_one_task_and_a_second_run_reads_one_list(
     ],
     ids=["first", "again", "remove", "exclusive", "change"],
 )
+@pytest.mark.tour
 def test_check_mode_names_exactly_the_writes_that_are_then_made(
     article: Sandbox, label: Label, before: Result, options: Result, written: list[str]
 ) -> None:

@@ -24,6 +24,7 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Mainte
         yield shop
 
 
+@pytest.mark.tour
 def test_node_is_cordoned_with_mark_and_put_in_service(shop: Maintenance) -> None:
     uid = shop.node("w2")["metadata"]["uid"]
     result = shop.maintain("cordoned", "w2", reason="firmware")
@@ -214,6 +215,7 @@ def test_node_with_the_same_boot_id_was_not_rebooted(shop: Maintenance, down: st
     assert shop.cordoned(down)
 
 
+@pytest.mark.tour
 def test_rebooted_node_is_put_in_service_when_virt_handler_is_ready(
     shop: Maintenance, down: str
 ) -> None:
@@ -259,6 +261,7 @@ def test_undoing_a_drain_that_was_killed_deletes_its_pending_migration(
     assert shop.lease()["metadata"]["annotations"]["placement.virt/journal"] == ""
 
 
+@pytest.mark.tour
 def test_evacuation_is_canceled_when_a_node_goes_in_service(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", placement={"evictionStrategy": "LiveMigrate"}), nodes=["w2"])
     cordon_others(shop)

@@ -86,6 +86,7 @@ def test_without_rules_everything_is_satisfied(judge: Judge, in_one_zone: t.Any)
     assert result["cluster"]["uid"]
 
 
+@pytest.mark.tour
 def test_a_rule_that_was_just_written_is_broken_before_anything_moved(
     judge: Judge, task: RulesTask, in_one_zone: t.Any
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_rule_that_was_just_written_is_broken_before_anything_moved(
     assert f"moves: {rule}: 2 moves would repair it" in result["table"]
 
 
+@pytest.mark.tour
 def test_the_scheduler_does_as_forecast_and_the_verdict_follows(
     judge: Judge, task: RulesTask, in_one_zone: t.Any
 ) -> None:

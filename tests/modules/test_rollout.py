@@ -57,6 +57,7 @@ def migrations_since(shop: Shop, mark: t.Any) -> list[tuple[datetime.datetime, d
     return list(zip(asked, times, strict=True))
 
 
+@pytest.mark.tour
 def test_three_vms_in_one_zone_are_spread_over_zones_by_migrations(shop: Shop) -> None:
     names = three_in_one_zone(shop)
     before = shop.uids()
@@ -130,6 +131,7 @@ def test_vms_apart_by_zone_still_migrate_within_their_zone(shop: Shop) -> None:
     assert {name: shop.zone(node) for name, node in after.items()} == zones
 
 
+@pytest.mark.tour
 def test_check_mode_names_the_moves_and_makes_none(shop: Shop) -> None:
     names = three_in_one_zone(shop)
     keep_machines_apart(shop, names)
@@ -226,6 +228,7 @@ def test_vm_with_rule_in_each_of_its_own_node_terms_is_moved_into_the_zone_of_th
     assert shop.zones() == [other]
 
 
+@pytest.mark.tour
 def test_a_restart_moves_what_cannot_migrate_where_it_is_allowed(shop: Shop) -> None:
     stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
     machines = [
@@ -638,6 +641,7 @@ def test_unknown_workloads_and_namespaces_are_named(shop: Shop) -> None:
     assert "there is no namespace 'nowhere'" in result["msg"]
 
 
+@pytest.mark.tour
 def test_rollout_removes_the_undo_record_of_an_enforced_rule(shop: Shop, run_module: t.Any) -> None:
     """rules keeps the terms that were last effective; a roll-out that ends well clears them."""
     names = three_in_one_zone(shop)

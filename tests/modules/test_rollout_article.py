@@ -85,6 +85,7 @@ def stack(shop: Shop) -> None:
     shop.wait_ready(6)
 
 
+@pytest.mark.tour
 def test_b3_one_instance_is_deleted_on_the_doubled_node(shop: Shop) -> None:
     shop.start(mssql(shop), nodes=[W4, W6])
     doubled = [node for node in (W4, W6) if list(shop.nodes().values()).count(node) == 2]
@@ -150,6 +151,7 @@ def test_b8_the_cache_moves_before_the_application_and_nothing_else(shop: Shop) 
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
+@pytest.mark.tour
 def test_b5_pending_instances_are_scheduled_with_their_corrected_terms(shop: Shop) -> None:
     cache = objects.deployment(
         "varnish-cache",

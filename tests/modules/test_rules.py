@@ -40,6 +40,7 @@ def web(task: RulesTask) -> RulesTask:
     return task
 
 
+@pytest.mark.tour
 def test_rule_is_written_once_to_each_vm(web: RulesTask) -> None:
     start = web.sandbox.audit.mark()
     result = web(APART)
@@ -101,6 +102,7 @@ def test_the_difference_shows_placement_fields_and_names_of_rules(web: RulesTask
     ]
 
 
+@pytest.mark.tour
 def test_a_second_rule_keeps_the_first_and_the_last_removal_restores_every_byte(
     web: RulesTask,
 ) -> None:

@@ -127,6 +127,7 @@ def _in_turn(resources: t.Iterable[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", STEPS)
+@pytest.mark.tour
 def test_check_mode_names_exactly_the_writes_that_are_then_made(task: RulesTask, name: str) -> None:
     step = STEPS[name]
     if step.before:

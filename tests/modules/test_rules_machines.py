@@ -63,6 +63,7 @@ def _migrate(task: RulesTask, name: str) -> t.Any:
 
 
 @pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.tour
 def test_keep_apart_reaches_running_vms_live_and_allows_migrations(
     task: RulesTask, kind: str
 ) -> None:
@@ -264,6 +265,7 @@ def test_adopted_node_selector_reaches_a_running_vm_live(
     assert _zone(task, after) == "zone2"
 
 
+@pytest.mark.tour
 def test_spread_on_a_running_vm_reports_that_it_needs_a_restart(task: RulesTask) -> None:
     machines = _start(task, NAMES["plain"])
     rule = {

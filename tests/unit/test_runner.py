@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from dev import commands, test
+from dev import commands, releases, test
+from sandbox.releases import RELEASES, VARIABLE, Release
 
 
 def shell(script: str) -> commands.Command:
@@ -97,3 +98,31 @@ def _drawn(folder: pathlib.Path, seed: str) -> list[str]:
     )
     assert outcome.status == 0, outcome.output
     return [line for line in outcome.output.splitlines() if "drawn" in line]
+
+
+def test_summary_of_releases_has_a_line_for_each_pair(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def toured(release: Release) -> releases.Tour:
+        if release.kubevirt == "1.4.0":
+            return releases.Tour(release, False, 2.0, "RELEASE 1.31+1.4 cannot be built: go: no x")
+        return releases.Tour(release, True, 300.0, "40 passed, 0 failed")
+
+    monkeypatch.setattr(releases, "tour", toured)
+    monkeypatch.setattr(releases, "end_with_us", lambda: None)
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+    assert releases.main([]) == 1
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[0] for line in lines] == list(RELEASES)
+    assert "1.31+1.6     ok        300 s  40 passed, 0 failed" in lines
+    assert any(line.endswith("RELEASE 1.31+1.4 cannot be built: go: no x") for line in lines)
+    assert releases.main(["1.36+1.8"]) == 0
+    assert releases.main(["1.30+1.2"]) == 2
+    assert "known are 1.36+1.8" in capsys.readouterr().err
+
+
+def test_words_of_a_report_name_what_failed() -> None:
+    report = """<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>
+    <testcase name="c"><skipped/></testcase></testsuite></testsuites>"""
+    assert releases.words(report) == "1 passed, 1 failed, 1 skipped: b"
