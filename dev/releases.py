@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import typing as t
+from pathlib import Path
 from xml.etree import ElementTree
 
 from dev import binaries
@@ -79,7 +80,7 @@ def tour(release: Release) -> Tour:
 
 def why_not_built(release: Release) -> str:
     """The first line of the build's error."""
-    command = [PYTHON, binaries.PROGRAM, "build", release.name]
+    command: list[str | Path] = [PYTHON, binaries.PROGRAM, "build", release.name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return (done.stderr.splitlines() or ["its programs are built now: run again"])[0]
 

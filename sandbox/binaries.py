@@ -3,8 +3,8 @@
 """The programs of the sandbox: built once from the pinned Go modules, kept outside the checkout.
 
 Each pair of releases has a folder of its own in the cache. The default pair is built whole. Of the other pairs, each
-Kubernetes and each KubeVirt is built once and kept apart; the folder of the pair has links to both, and to the
-default pair's etcd, KWOK and kubectl.
+Kubernetes and each KubeVirt is built once and kept apart; the folder of the pair has links to both, and to what it
+shares with the default pair: etcd, KWOK and kubectl at least.
 
 Standard library only, since this runs before any environment exists: ``python sandbox/binaries.py build``.
 """
@@ -59,7 +59,7 @@ PRINTED: t.Final[dict[tuple[str, str], str]] = {
     ("kubevirt", "./manifests"): "kubevirt-manifests.jsonl",
 }
 
-#: what every pair takes from the default one
+#: the tools that every pair takes from the default one
 SHARED: t.Final = ("etcd", "kubectl", "kwok", "kwok-node-stages.yml")
 
 #: the folder of all other releases: each has a .mod file there, of Kubernetes or of KubeVirt
@@ -93,13 +93,16 @@ class _Part:
 
 
 def _parts(release: Release) -> list[_Part]:
-    of = PROGRAMS["kubernetes"]
-    kubernetes = {package: name for package, name in of.items() if name not in SHARED}
-    manifests = {"./manifests": PRINTED["kubevirt", "./manifests"]}
-    return [
-        _Part(f"kubernetes-{release.kubernetes}", kubernetes, {}),
-        _Part(f"kubevirt-{release.kubevirt}", PROGRAMS["kubevirt"], manifests),
-    ]
+    """What is built for a pair: all but the tools, and but what is the default pair's."""
+    parts = []
+    if release.kubernetes != releases.DEFAULT.kubernetes:
+        of = PROGRAMS["kubernetes"]
+        programs = {package: name for package, name in of.items() if name not in SHARED}
+        parts.append(_Part(f"kubernetes-{release.kubernetes}", programs, {}))
+    if release.kubevirt != releases.DEFAULT.kubevirt:
+        manifests = {"./manifests": PRINTED["kubevirt", "./manifests"]}
+        parts.append(_Part(f"kubevirt-{release.kubevirt}", PROGRAMS["kubevirt"], manifests))
+    return parts
 
 
 def cache_root() -> Path:
@@ -155,9 +158,9 @@ def build(say: t.Callable[[str], None] = print, release: Release | None = None) 
         raise BinariesError(f"RELEASE {release.name} cannot be built: {error}") from None
 
     def link(_go: Path, made: Path, _say: object) -> None:
-        files = [shared / name for name in SHARED]
-        for file in [*files, *(file for part in parts for file in part.iterdir())]:
-            (made / file.name).symlink_to(Path("..", file.parent.name, file.name))
+        files = {file.name: file for folder in (shared, *parts) for file in folder.iterdir()}
+        for name, file in files.items():
+            (made / name).symlink_to(Path("..", file.parent.name, name))
 
     return _built(wanted, link, say)
 

@@ -109,6 +109,10 @@ def test_pairs_share_what_is_the_same(
         assert all(path.is_file() for path in folder.iterdir())
         assert (folder / "etcd").samefile(default / "etcd")
         assert not (folder / "virt-api").samefile(default / "virt-api")
+    third = binaries.build(release=RELEASES["1.36+1.4"])
+    assert log.read_text().split().count("build") == builds + 1, "all of it was built before"
+    assert (third / "virt-api").samefile(second / "virt-api")
+    assert (third / "kube-scheduler").samefile(default / "kube-scheduler")
     assert (first / "kube-scheduler").samefile(second / "kube-scheduler")
     assert not (first / "virt-api").samefile(second / "virt-api")
     log.unlink()
@@ -140,13 +144,14 @@ def test_each_pair_has_its_pins(release: releases.Release) -> None:
     assert release.name == ".".join(release.kubernetes.split(".")[:2]) + "+" + ".".join(
         release.kubevirt.split(".")[:2]
     )
-    if release is releases.DEFAULT:
-        places = [binaries.GO_MODULES / module / "go.mod" for module in ("kubernetes", "kubevirt")]
-    else:
-        folder = binaries.GO_MODULES / binaries.EARLIER
-        names = (f"kubernetes-{release.kubernetes}", f"kubevirt-{release.kubevirt}")
-        places = [folder / f"{name}.mod" for name in names]
-        assert all(place.with_suffix(".sum").is_file() for place in places)
+    places = []
+    for module in ("kubernetes", "kubevirt"):
+        version = getattr(release, module)
+        if version == getattr(releases.DEFAULT, module):
+            places.append(binaries.GO_MODULES / module / "go.mod")
+        else:
+            places.append(binaries.GO_MODULES / binaries.EARLIER / f"{module}-{version}.mod")
+            assert places[-1].with_suffix(".sum").is_file()
     texts = [place.read_text() for place in places]
     assert f"k8s.io/kubernetes v{release.kubernetes}\n" in texts[0].replace(" // indirect", "")
     assert f"kubevirt.io/kubevirt v{release.kubevirt}\n" in texts[1].replace(" // indirect", "")
