@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import typing as t
-from collections import defaultdict
 
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
@@ -35,13 +34,16 @@ from ..model.storage import (
 from ..scheduler.claims import claim_state
 from .reading import read_together
 
-_CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
+_CLAIMS = "/api/v1/{}persistentvolumeclaims"
 _VOLUMES = "/api/v1/persistentvolumes"
 _CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 
 _SINGLE_READS = 20
-"""The most claims of a namespace that are read one by one: for more, its list is read."""
+"""The most claims that are read one by one: for more, the lists of their namespaces are read."""
+
+_FEW_NAMESPACES = 5
+"""The most namespaces whose claims are listed one by one: for more, those of all are listed."""
 
 _Value = t.TypeVar("_Value")
 
@@ -129,43 +131,35 @@ def _lacks_volume(claim: Claim | None, template: ClaimTemplate | None) -> bool:
     return not claim.volume and not claim.lost
 
 
-def _claims(api: ApiClient, needed: t.Iterable[ClaimKey]) -> dict[ClaimKey, Claim | None]:
+def _claims(api: ApiClient, needed: t.Collection[ClaimKey]) -> dict[ClaimKey, Claim | None]:
     """The claims that could be read; None for those that do not exist."""
-    names: dict[str, list[str]] = defaultdict(list)
-    for namespace, name in needed:
-        names[namespace].append(name)
-    single = [
-        (namespace, name)
-        for namespace, listed in names.items()
-        if len(listed) <= _SINGLE_READS
-        for name in listed
-    ]
-    long = [namespace for namespace, listed in names.items() if len(listed) > _SINGLE_READS]
-    reads: list[t.Callable[[], t.Any]] = [functools.partial(_claim, api, key) for key in single]
-    reads += [
-        functools.partial(_list, api, _CLAIMS.format(namespace), _named_claim) for namespace in long
-    ]
-    answers = read_together(reads)
-    claims = {
-        key: answer
-        for key, answer in zip(single, answers, strict=False)
-        if not isinstance(answer, Forbidden)
-    }
-    for namespace, answer in zip(long, answers[len(single) :], strict=True):
-        if answer is not None:
-            existing: dict[str, Claim] = dict(answer)
-            claims |= {(namespace, name): existing.get(name) for name in names[namespace]}
-    return claims
+    if len(needed) <= _SINGLE_READS:
+        answers = read_together([functools.partial(_claim, api, key) for key in needed])
+        return {
+            key: answer
+            for key, answer in zip(needed, answers, strict=True)
+            if not isinstance(answer, Forbidden)
+        }
 
+    def convert(manifest: dict[str, JSON]) -> tuple[ClaimKey, Claim] | None:
+        key = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        return (key, claim_from_manifest(manifest)) if key in needed else None
 
-def _named_claim(manifest: dict[str, JSON]) -> tuple[str, Claim]:
-    return manifest["metadata"]["name"], claim_from_manifest(manifest)
+    namespaces = sorted({namespace for namespace, _name in needed})
+    paths = [_CLAIMS.format(f"namespaces/{namespace}/") for namespace in namespaces]
+    if len(paths) > _FEW_NAMESPACES:
+        paths = [_CLAIMS.format("")]
+    lists = read_together([functools.partial(_list, api, path, convert) for path in paths])
+    if None in lists:
+        return {}
+    existing = {key: claim for listed in lists for key, claim in listed}
+    return {key: existing.get(key) for key in needed}
 
 
 def _claim(api: ApiClient, key: ClaimKey) -> Claim | Forbidden | None:
-    namespace, name = key
+    path = _CLAIMS.format(f"namespaces/{key[0]}/")
     try:
-        return claim_from_manifest(api.get(f"{_CLAIMS.format(namespace)}/{name}"))
+        return claim_from_manifest(api.get(f"{path}/{key[1]}"))
     except NotFound:
         return None
     except Forbidden as error:

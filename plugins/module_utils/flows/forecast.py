@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ..api.client import ApiClient
 from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import ReadScope, read_snapshot
-from ..forecast.admission import admission_doubts, first_pods, new_pods
+from ..forecast.admission import admission_doubts, first_pods, limited_pods
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.claims import needed_claims
 from ..forecast.conclusion import ForecastResult
@@ -220,7 +220,7 @@ def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, Changed
     fields = new_pod_fields(
         api,
         needed_claims(change),
-        {pending.pod.namespace for pending in new_pods(change)},
+        {pending.pod.namespace for pending in limited_pods(change)},
         webhooks=bool(first_pods(change)),
     )
     if not fields:

@@ -43,6 +43,16 @@ def first_pods(change: ChangedCluster) -> list[PendingPod]:
     return [x for x in new if x.workload not in running]
 
 
+def limited_pods(change: ChangedCluster) -> list[PendingPod]:
+    """Those of which LimitRanges matter: a VM that runs shows what its next pod gets."""
+    first = {id(pending) for pending in first_pods(change)}
+    return [
+        x
+        for x in new_pods(change)
+        if id(x) in first or (x.workload is not None and x.workload.kind in _WITH_TEMPLATES)
+    ]
+
+
 def admission_doubts(change: ChangedCluster) -> tuple[Doubt, ...]:
     """What admission may make of new pods, where it is not known."""
     return tuple(dict.fromkeys((*_of_limit_ranges(change), *_of_webhooks(change))))
@@ -51,25 +61,26 @@ def admission_doubts(change: ChangedCluster) -> tuple[Doubt, ...]:
 def _of_limit_ranges(change: ChangedCluster) -> t.Iterator[Doubt]:
     snapshot = change.after
     if snapshot.limit_ranges is None:
-        if new_pods(change):
+        if limited_pods(change):
             text = "LimitRanges could not be read, which may change or refuse new pods"
             yield Doubt("limit_range_unread", text)
         return
     if not snapshot.limit_ranges:
         return
-    first = {id(pending) for pending in first_pods(change)}
     workloads = {workload.ref: workload for workload in snapshot.workloads}
-    for pending in new_pods(change):
+    for pending in limited_pods(change):
         workload = workloads.get(pending.workload) if pending.workload is not None else None
         ranges = _ranges(snapshot, pending.pod.namespace)
         if not ranges or workload is None:
             continue
+        names = listed(list(map(str, ranges)))
         if workload.ref.kind not in _WITH_TEMPLATES:
-            if id(pending) in first:
-                text = f"{listed(list(map(str, ranges)))} may change or refuse the first pod of {workload.ref}"
-                yield Doubt("limit_range_unknown", text)
-        elif controlled_pod(workload, "", "", "", ranges).requests != pending.pod.requests:
-            text = f"the next pod of {workload.ref} requests what LimitRanges add, other than its running pods"
+            text = f"{names} may change or refuse the first pod of {workload.ref}"
+            yield Doubt("limit_range_unknown", text)
+        elif any(x.adds_requests for x in ranges) and (
+            controlled_pod(workload, "", "", "", ranges).requests != pending.pod.requests
+        ):
+            text = f"{names} may set other requests for the next pod of {workload.ref} than its running pods have"
             yield Doubt("limit_range_unknown", text, NO_CERTAINTY)
 
 

@@ -29,6 +29,11 @@ class LimitRange:
     name: str
     limits: tuple[t.Mapping[str, JSON], ...]
 
+    @property
+    def adds_requests(self) -> bool:
+        """Whether it sets requests of containers that have none."""
+        return any(limit.get("defaultRequest") or limit.get("default") for limit in self.limits)
+
     def __str__(self) -> str:
         return f"LimitRange {self.namespace}/{self.name}"
 
