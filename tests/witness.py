@@ -39,6 +39,7 @@ Object = dict[str, t.Any]
 
 MARK = "placement.virt/maintenance"
 SERVICED = "placement.virt/serviced"
+SERVICED_AT = "placement.virt/serviced-at"
 MOVED_AWAY = "placement.virt/moved-away"
 ZONE = "topology.kubernetes.io/zone"
 PATHS = {
@@ -366,7 +367,7 @@ def _described(item: Object) -> Object:
         kind: {
             key: value
             for key, value in (item["metadata"].get(kind) or {}).items()
-            if not key.startswith((*OF_OTHERS, MARK, SERVICED, MOVED_AWAY))
+            if not key.startswith((*OF_OTHERS, MARK, SERVICED, SERVICED_AT, MOVED_AWAY))
         }
         for kind in ("labels", "annotations")
     }

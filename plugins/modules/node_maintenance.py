@@ -242,6 +242,7 @@ nodes:
       since: "2026-11-22T19:00:00Z"
       boot_id: 0f0c1c3e-3c65-4d0c-9d2b-5b7c2f4a6a10
       change_id: null
+      serviced_at: null
       moved_away:
         - kind: VirtualMachine
           namespace: shop
@@ -282,6 +283,9 @@ nodes:
       type: str
     change_id:
       description: The O(change_id) that was recorded last. Null if there is none.
+      type: str
+    serviced_at:
+      description: When the maintenance with that O(change_id) ended. Null if there is none.
       type: str
     moved_away:
       description:

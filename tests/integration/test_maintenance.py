@@ -220,7 +220,7 @@ def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(
         for event in result.events
         if event["event"] == "playbook_on_stats"
     ]
-    assert stats["placement_maintenance"] == {"localhost": {"w1": "in_service", "w3": "in_service"}}
+    assert stats["placement_maintenance"] == {"localhost": {"w1": "skipped", "w3": "serviced"}}
     assert stats["placement_summary"]["localhost"]["violated"] == 0
     assert "TASK [virt.placement.placement_verify : Show placement]" in result.stdout
     mark = stage.sandbox.audit.mark()

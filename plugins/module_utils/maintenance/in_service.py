@@ -30,7 +30,7 @@ from ..rollout import handover
 from ..rollout import journal as journals
 from ..rollout.migrate import NOT_CANCELED, phase_of
 from ..rollout.recreate import SUBRESOURCES
-from ..rollout.send import record_node_event
+from ..rollout.send import record_node_event, timestamp
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening, step_bounded
 from .holders import held_by
@@ -179,8 +179,7 @@ class InServiceStep:
         }
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
-            change_id = self.asked.change_id
-            writes = (unmark_write(node, mark, change_id) for node, mark in marked.values())
+            writes = (self._unmark(node, mark) for node, mark in marked.values())
             self.writes = list(filter(None, writes))
             self.lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
         elif back and (held_up := self._undo(back)):
@@ -201,6 +200,9 @@ class InServiceStep:
             )
         self.nodes = select(replace(self.asked, nodes=there) if there else self.asked, nodes)
 
+    def _unmark(self, node: Node, mark: Mark) -> Write | None:
+        return unmark_write(node, mark, self.asked.change_id, timestamp())
+
     def _uncordon(self, nodes: t.Sequence[Node]) -> None:
         begun = {node.name: mark for node in nodes if (mark := mark_of(node)) is not None}
 
@@ -211,7 +213,7 @@ class InServiceStep:
             if mark is None or (mark.run, mark.since) != (first.run, first.since):
                 return None
             read[node.name] = node
-            return unmark_write(node, mark, self.asked.change_id)
+            return self._unmark(node, mark)
 
         writes = [write for node in nodes if (write := plan(node)) is not None]
         applied = apply(self.api, writes, recompute=again(plan))

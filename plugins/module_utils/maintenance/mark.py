@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, cut, read_annotation
-from ..model.kinds import MAINTENANCE, MOVED_AWAY, SERVICED
+from ..model.kinds import MAINTENANCE, MOVED_AWAY, SERVICED, SERVICED_AT
 from ..model.manifests import node_from_manifest
 from ..model.objects import Node, Ref
 from ..model.rendering import TextEnum
@@ -37,6 +37,7 @@ _DEVICES = "devices.kubevirt.io/"
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 _MARK = _ANNOTATIONS / MAINTENANCE
 _SERVICED = _ANNOTATIONS / SERVICED
+_SERVICED_AT = _ANNOTATIONS / SERVICED_AT
 _MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
 _DESIRED_DRAIN = _ANNOTATIONS / DESIRED_DRAIN
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
@@ -223,12 +224,13 @@ def mark_write(node: Node, mark: Mark) -> Write | None:
     return _write(node, operations, {"cordoned": True, "maintenance": str(mark.phase)})
 
 
-def unmark_write(node: Node, mark: Mark, change_id: str = "") -> Write | None:
+def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> Write | None:
     """The write that removes the mark, and the cordon if it is ours and no other system holds the node. It records
-    the change, unless the node was never empty: the change was not done then."""
+    the change, and that it was done `now`, unless the node was never empty: the change was not done then."""
     operations = [Operation("remove", _MARK)]
     if change_id and mark.phase is not MaintenancePhase.DRAINING:
         operations.append(Operation("add", _SERVICED, change_id))
+        operations.append(Operation("add", _SERVICED_AT, now))
     if mark.away:
         operations.append(Operation("add", _MOVED_AWAY, _json(dict(mark.away))))
     elif MOVED_AWAY in node.annotations:
@@ -307,6 +309,7 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
         "since": mark.since if mark is not None else None,
         "boot_id": node.boot_id or None,
         "change_id": node.annotations.get(SERVICED),
+        "serviced_at": node.annotations.get(SERVICED_AT) or None,
         "moved_away": [ref._asdict() for ref, strategy in away if not strategy],
         "stopped": [
             {**ref._asdict(), "run_strategy": strategy} for ref, strategy in away if strategy

@@ -209,6 +209,9 @@ MAINTENANCE = f"{PREFIX}maintenance"
 SERVICED = f"{PREFIX}serviced"
 """Annotation on a node: the `change_id` of the maintenance that was done last."""
 
+SERVICED_AT = f"{PREFIX}serviced-at"
+"""Annotation on a node: when that maintenance ended (RFC 3339)."""
+
 MOVED_AWAY = f"{PREFIX}moved-away"
 """Annotation on a node: the workloads that its last maintenance moved away or stopped (`maintenance/mark.py`)."""
 

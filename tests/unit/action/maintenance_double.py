@@ -66,6 +66,8 @@ def put_in_service(nodes: list[Node], args: Result, *, check: bool) -> Result:
 
 
 def drain(nodes: list[Node], cluster: Result, args: Result, *, check: bool) -> Result:
+    if refused := [node["refused"] for node in nodes if "refused" in node]:
+        return {"failed": True, "msg": "; ".join(refused)}
     begun = any(node["since"] and node["unschedulable"] for node in nodes)
     if args.get("window") and not cluster["window_open"] and not begun:
         return {"stop_reason": "outside of the window"}

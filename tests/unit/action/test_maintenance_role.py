@@ -35,6 +35,7 @@ def node(name: str, zone: str, **values: t.Any) -> Node:
         "ready": True,
         "moved_away": [vm(f"of-{name}")],
         "stopped": [],
+        "serviced_at": None,
         **values,
     }
 
@@ -219,6 +220,30 @@ def test_check_mode_shows_what_may_return_home(folder: Path) -> None:
     assert not play.failed, play.output
     assert "if they violate a rule or miss a preference: shop/of-w1" in play.output
     assert "rollout" not in " ".join(play.calls)
+
+
+def test_check_mode_names_each_drain_that_would_be_refused(folder: Path) -> None:
+    nodes = [
+        node("w1", "a", refused="no_place: w1"),
+        node("w3", "b"),
+        node("w5", "c", refused="w5"),
+    ]
+    play = maintained(folder, nodes, {}, check=True)
+    assert play.failed
+    assert "w1: no_place: w1" in play.output and "w5: w5" in play.output
+    assert [call for call in play.calls if call.startswith("drained check")] == [
+        "drained check w1",
+        "drained check w3",
+        "drained check w5",
+    ]
+
+
+def test_node_that_is_skipped_is_named_with_the_time_of_its_maintenance(folder: Path) -> None:
+    nodes = [{**done("w1", "a"), "serviced_at": SINCE}, node("w3", "a")]
+    play = maintained(folder, nodes, {"change_id": "CHG1"})
+    assert not play.failed, play.output
+    assert "node w1: skipped, since its change_id is CHG1 already" in play.output
+    assert SINCE in play.output
 
 
 def test_stopped_vms_are_named_at_the_end(folder: Path) -> None:

@@ -155,10 +155,13 @@ def test_mark_has_room_for_any_number_of_workloads_that_are_down(
 
 def test_change_that_was_done_is_recorded_when_the_mark_goes() -> None:
     marked = node(unschedulable=True, mark=encode(MARK))
-    write = unmark_write(marked, replace(MARK, phase=MaintenancePhase.DRAINED), "CHG1")
+    write = unmark_write(marked, replace(MARK, phase=MaintenancePhase.DRAINED), "CHG1", "now")
     assert write is not None
     annotations = patched(manifest(marked), write.operations)["metadata"]["annotations"]
-    assert annotations == {"placement.virt/serviced": "CHG1"}
+    assert annotations == {
+        "placement.virt/serviced": "CHG1",
+        "placement.virt/serviced-at": "now",
+    }
 
 
 def test_run_that_continues_keeps_the_beginning_of_the_maintenance() -> None:
