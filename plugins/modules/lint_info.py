@@ -23,11 +23,30 @@ options:
   files:
     description:
       - Files of YAML or JSON on the host that runs the module, each with one or more documents.
-      - In a folder all files that end with C(.yml), C(.yaml) or C(.json) are read, with all subfolders.
-      - Documents without placement fields are skipped and counted.
-      - A field with a name similar to that of a placement field, such as C(nodeSelecter), is an error.
+      - They are read as kubectl reads them, so that C(y) is true and of equal keys the last one counts.
+        Definitions of custom resources are not parsed.
+      - In a folder all files that end with C(.yml), C(.yaml) or C(.json) are read, with all subfolders except C(.git).
+      - A folder may hold more than manifests. Templates that are not rendered, patches of kustomize, documents without
+        C(apiVersion) or C(kind), and what is not YAML are passed over. One warning has their numbers by reason, and
+        RV(passed_over) names them. A file that is named by itself must be a manifest.
+      - A field with a name similar to that of a placement field, such as C(nodeSelecter), or at the wrong level, is an
+        error. In a folder it is the finding C(invalid_manifest), and the other manifests are checked.
+      - Checked are Pods, all kinds of Kubernetes and KubeVirt with a template of pods or VMIs, and C(DeploymentConfig),
+        C(Rollout) of Argo, C(Service) of Knative, C(KubevirtMachine), C(KubevirtMachineTemplate),
+        C(VirtualMachineTemplate), and C(VirtualMachineTemplateVersion) of Harvester, also inside lists and
+        OpenShift templates. Objects of other kinds that have placement fields are counted by kind.
     type: list
     elements: path
+    default: []
+  exclude:
+    description:
+      - Files and folders that are left out of the folders in O(files), as patterns of a C(.gitignore) file, relative
+        to each folder.
+      - A pattern without a slash, such as V(*.tpl.yaml), matches a name at any depth. One with a slash, such as
+        V(/charts) or V(deploy/**/values.yaml), matches a path. One that ends with a slash matches folders only.
+      - Patterns that begin with V(!) are refused. A pattern that matches nothing is a warning.
+    type: list
+    elements: str
     default: []
   manifests:
     description:
@@ -112,6 +131,14 @@ EXAMPLES = r"""
     kubevirt_version: v1.8.4
   register: linted
 
+- name: Check a repository without its charts
+  virt.placement.lint_info:
+    files:
+      - "{{ playbook_dir }}/.."
+    exclude:
+      - charts/
+      - "*.tpl.yaml"
+
 - name: Stop the pipeline on errors
   ansible.builtin.assert:
     that: linted.ok
@@ -195,7 +222,7 @@ counts:
   type: dict
   contains:
     objects:
-      description: Workloads, VMIs and pods among the manifests.
+      description: Workloads, VMIs, pods and other objects with a template among the manifests.
       type: int
     rules:
       description: Rules.
@@ -204,7 +231,7 @@ counts:
       description: Nodes in the manifests, or of the cluster.
       type: int
     passed_over:
-      description: Documents without placement fields.
+      description: Documents and objects that were not checked. RV(passed_over) has the reasons.
       type: int
     error:
       description: Findings of severity V(error).
@@ -216,6 +243,52 @@ counts:
       description: Findings of severity V(info).
       type: int
   sample: {objects: 3, rules: 0, nodes: 0, passed_over: 1, error: 1, warning: 0, info: 0}
+passed_over:
+  description:
+    - What was not checked, by reason. One warning has the numbers, except for V(no_placement).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    reason:
+      description:
+        - V(helm_template), V(go_template), V(jinja_template), V(ytt_template), V(variables) (such as C(${NAME})) and
+          V(template) (another one) are templates that are not rendered.
+        - V(patch) is a patch of kustomize, or an object without what the API server wants of each.
+        - V(no_kind) has no C(apiVersion) or C(kind). V(list) and V(text) are no objects. V(not_yaml) is not valid.
+        - V(unreadable), V(link) (to outside of the folder) and V(too_large) are files that were not read.
+        - V(other_kind) are objects with placement fields of kinds that are not checked, one entry for each kind.
+        - V(no_placement) are objects without placement fields.
+      type: str
+    count:
+      description: The number of documents or objects.
+      type: int
+    kind:
+      description: The kind with its API group, for V(other_kind). Empty for other reasons.
+      type: str
+    fields:
+      description: The placement fields that these objects have.
+      type: list
+      elements: str
+    documents:
+      description: The documents. Empty for V(no_placement).
+      type: list
+      elements: dict
+      contains:
+        where:
+          description: The file, and the document or object in it.
+          type: str
+        why:
+          description: What was seen. May be empty.
+          type: str
+  sample:
+    - reason: helm_template
+      count: 1
+      kind: ""
+      fields: []
+      documents:
+        - where: chart/templates/deployment.yaml
+          why: "line 4, column 40: a key must be text: quote it, or render the template"
 permission_gaps:
   description: What could not be read from the cluster. There are no findings about it.
   returned: success
@@ -296,6 +369,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
             files={"type": "list", "elements": "path", "default": []},
+            exclude={"type": "list", "elements": "str", "default": []},
             manifests={"type": "raw", "default": []},
             rules={"type": "raw", "default": []},
             namespace={"type": "str", "default": "default"},

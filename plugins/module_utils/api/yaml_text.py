@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible.module_utils.common.yaml import HAS_YAML, SafeLoader, yaml_load, yaml_load_all
+from ansible.module_utils.common.yaml import HAS_YAML, SafeLoader, yaml_load
 
 from ..model.json_pointer import JSON
 
@@ -30,9 +30,7 @@ class PyYamlMissing(Exception):
 MOST_VALUES = 2_000_000
 """Values of one text, counted as often as aliases repeat them: the manifests of some 20,000 VMs."""
 
-_TOO_MANY = (
-    f"it holds more than {MOST_VALUES:,} values, with its aliases written out: split it, and"
-)
+TOO_MANY = f"it holds more than {MOST_VALUES:,} values, with its aliases written out: split it, and"
 
 _MOST_BITS = 64
 """Of an integer; those of Kubernetes have as many."""
@@ -61,7 +59,7 @@ class _Loader(SafeLoader):  # type: ignore[misc]
         super().flatten_mapping(node)
         self._merged += len(node.value)
         if self._merged > MOST_VALUES:
-            raise InvalidYaml(f"{_TOO_MANY} look for merge keys (<<) that merge one another")
+            raise InvalidYaml(f"{TOO_MANY} look for merge keys (<<) that merge one another")
 
 
 if HAS_YAML:
@@ -71,12 +69,6 @@ if HAS_YAML:
 def load_yaml(text: str | t.TextIO) -> JSON:
     """The one document in `text`. Raises InvalidYaml, PyYamlMissing, and what reading an open file raises."""
     return _loaded(lambda text: yaml_load(text, Loader=_Loader), text)
-
-
-def load_all_yaml(text: str) -> list[JSON]:
-    """The documents in `text`, empty ones left out. Raises InvalidYaml and PyYamlMissing."""
-    documents = _loaded(lambda text: list(yaml_load_all(text, Loader=_Loader)), text)
-    return [document for document in documents if document is not None]
 
 
 _Loaded = t.TypeVar("_Loaded")
@@ -89,12 +81,12 @@ def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
         text = text if isinstance(text, str) else text.read()
         _refuse_depth(text)
         value = load(text)
-        _refuse_endless(value)
+        refuse_endless(value)
         return value
     except (InvalidYaml, OSError, UnicodeDecodeError):
         raise
     except Exception as error:  # the parser's own classes are not part of ansible-core's interface
-        raise _syntax_error(error) from error
+        raise syntax_error(error) from error
 
 
 MOST_DEPTH = 200
@@ -104,13 +96,14 @@ _MOST_OPEN = 2_000
 """Brackets without an end, those in texts too. libyaml's composer recurses: at some 30,000 the process
 ends."""
 
-_TOO_DEEP = f"lists and maps stand more than {MOST_DEPTH} deep in each other"
+TOO_DEEP = f"lists and maps stand more than {MOST_DEPTH} deep in each other"
 
 _ENTRIES = re.compile(r"(?:[-?:][ \t]+)+")
 """Entries inside each other on one line."""
 
 
 def _refuse_depth(text: str) -> None:
+    """Raises InvalidYaml for text that would end the parser's recursion."""
     depth = deepest = 0
     for bracket in re.sub(r"[^][{}]+", "", text):
         depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
@@ -118,10 +111,10 @@ def _refuse_depth(text: str) -> None:
     for entries in _ENTRIES.finditer(text):
         deepest = max(deepest, sum(map(entries[0].count, "-?:")))
     if deepest > _MOST_OPEN:
-        raise InvalidYaml(_TOO_DEEP)
+        raise InvalidYaml(TOO_DEEP)
 
 
-def _refuse_endless(value: JSON) -> None:
+def refuse_endless(value: JSON) -> None:
     """Raises InvalidYaml for values that are too deep or too many: aliases make few lines many values, or a
     value a part of itself."""
     level, count = [value], 0
@@ -131,22 +124,24 @@ def _refuse_endless(value: JSON) -> None:
             return
         count += sum(map(len, level))
         if count > MOST_VALUES:
-            raise InvalidYaml(f"{_TOO_MANY} look for an alias inside of its own anchor")
+            raise InvalidYaml(f"{TOO_MANY} look for an alias inside of its own anchor")
         level = [
             inner
             for outer in level
             for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
-    raise InvalidYaml(f"{_TOO_DEEP}: look for an alias inside of its own anchor")
+    raise InvalidYaml(f"{TOO_DEEP}: look for an alias inside of its own anchor")
 
 
-def _syntax_error(error: Exception) -> InvalidYaml:
-    """Where it is broken and why, and where that began if that is on another line."""
+def syntax_error(error: Exception, first_line: int = 1) -> InvalidYaml:
+    """Where it is broken and why, and where that began if that is on another line. `first_line` is the line
+    of the file at which the text begins."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return InvalidYaml(next(iter(str(error).splitlines()), type(error).__name__))
     context, began = getattr(error, "context", None), getattr(error, "context_mark", None)
     if context and began is not None and began.line != mark.line:
-        context = f"{context} from line {began.line + 1}"
+        context = f"{context} from line {began.line + first_line}"
     problem = ", ".join(filter(None, (context, getattr(error, "problem", None))))
-    return InvalidYaml(f"line {mark.line + 1}, column {mark.column + 1}: {problem}", mark.line + 1)
+    line = mark.line + first_line
+    return InvalidYaml(f"line {line}, column {mark.column + 1}: {problem}", line)

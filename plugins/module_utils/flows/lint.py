@@ -4,25 +4,30 @@
 
 from __future__ import annotations
 
-import os
 import re
 import typing as t
 from collections import Counter
-from pathlib import Path
 
-from ..api.yaml_text import InvalidYaml, PyYamlMissing, load_all_yaml
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
+from ..lint.documents import Document, reasons_as_json, summary
 from ..lint.manifests import ReadManifests, in_namespace, read_manifests
-from ..lint.offline import LINTED_KINDS, lint_manifests, lint_nodes, lint_rules, not_served
+from ..lint.offline import (
+    CONTEXT_KINDS,
+    lint_manifests,
+    lint_nodes,
+    lint_rules,
+    not_served,
+)
 from ..lint.offline_rules import checked_without_manifests
+from ..lint.path_patterns import InvalidPattern, PathPattern
 from ..lint.run import without_findings_of_rules
 from ..model.findings import InputError, InvalidInput
-from ..model.json_pointer import JSON
 from ..model.rendering import as_json, one_line
 from ..model.snapshot import Platform, Snapshot
 from ..rules.parse import Parsed, read_rules
 from ..view.label_input import assumed_node_labels, with_node_labels
+from .manifest_files import documents_in, documents_of
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -48,7 +53,8 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
         faults.append(
             InputError("assume_node_labels", "needs online; offline, list Node manifests")
         )
-    read, parsed = _manifests_option(params, faults), _rules_option(params, faults)
+    read = _manifests_option(params, faults, module.warn)
+    parsed = _rules_option(params, faults)
     platform = _platform_option(params, faults)
     manifests, rules = in_namespace(read.manifests, params["namespace"]), parsed.rules
     excluded = frozenset(params["exclude_namespaces"])
@@ -75,6 +81,7 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
                 *lint_manifests(manifests, **context),
                 *lint_rules(rules, manifests=manifests, **context),
                 *lint_nodes(manifests, topology=context["topology"]),
+                *read.findings,
             )
         )
         if finding.rule
@@ -86,9 +93,11 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
         for manifest in manifests
         if manifest["metadata"].get("namespace") not in excluded
     )
-    objects = sum(kinds[kind] for kind in LINTED_KINDS)
-    if not objects and not rules:
+    objects = sum(kinds.values()) - sum(kinds[kind] for kind in CONTEXT_KINDS)
+    if not (objects or rules or read.findings):
         module.warn("nothing was checked: the input has no rule, workload, VMI or pod")
+    if not_checked := summary(read.passed_over):
+        module.warn(one_line(not_checked))
     if alone := checked_without_manifests(rules, manifests):
         module.warn(one_line("; ".join(alone)))
     warn_once(module.warn, findings)
@@ -102,9 +111,10 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
             "objects": objects,
             "rules": len(rules),
             "nodes": kinds["Node"] or len(cluster.nodes if cluster is not None else ()),
-            "passed_over": read.passed_over,
+            "passed_over": len(read.passed_over),
             **{name: severities[name] for name in ("error", "warning", "info")},
         },
+        "passed_over": reasons_as_json(read.passed_over),
         "permission_gaps": as_json(gaps),
     }
 
@@ -128,23 +138,46 @@ def _platform_option(params: Params, faults: list[InputError]) -> Platform | Non
     )
 
 
-def _manifests_option(params: Params, faults: list[InputError]) -> ReadManifests:
+def _manifests_option(
+    params: Params, faults: list[InputError], warn: t.Callable[[str], None]
+) -> ReadManifests:
     """The manifests in the files and in the option."""
     given = params["manifests"]
     if isinstance(given, str):
         items = documents_in(given, "manifests", faults)
     elif isinstance(given, dict):
-        items = [("manifests", given)]
+        items = [Document("manifests", given)]
     elif isinstance(given, list):
-        items = [(f"manifests[{number}]", item) for number, item in enumerate(given)]
+        items = [
+            Document(f"manifests[{number}]", item)
+            for number, item in enumerate(given)
+            if item is not None
+        ]
     else:
         faults.append(
             InputError("manifests", "must be a list of Kubernetes objects, or the text of some")
         )
         items = []
-    read = read_manifests([*documents_of(params["files"], faults), *items])
-    faults += read.faults
-    return read
+    exclude = _exclude_option(params, faults)
+    read = documents_of(params["files"], exclude, faults)
+    for pattern in exclude:
+        if pattern not in read.used:
+            warn(
+                f"exclude: {pattern.text!r} matches nothing in the folders of files: correct or remove it"
+            )
+    manifests = read_manifests([*read.documents, *items], params["namespace"])
+    faults += manifests.faults
+    return manifests
+
+
+def _exclude_option(params: Params, faults: list[InputError]) -> tuple[PathPattern, ...]:
+    patterns = []
+    for number, text in enumerate(params["exclude"]):
+        try:
+            patterns.append(PathPattern.parse(text))
+        except InvalidPattern as error:
+            faults.append(InputError(f"exclude[{number}]", f"{text!r} {error}"))
+    return tuple(patterns)
 
 
 def _rules_option(params: Params, faults: list[InputError]) -> Parsed:
@@ -164,64 +197,3 @@ def _rules_option(params: Params, faults: list[InputError]) -> Parsed:
     )
     faults += parsed.faults
     return parsed
-
-
-SUFFIXES = (".json", ".yaml", ".yml")
-
-MOST_BYTES = 32 * 2**20
-"""The largest file that is read."""
-
-Documents = list[tuple[str, JSON]]
-"""Each document with the place where it stands, for messages."""
-
-
-def documents_of(paths: t.Iterable[str], faults: list[InputError]) -> Documents:
-    """Each document in the files, and where it stands. Of a folder every file with one of
-    SUFFIXES is read, also in the folders below. What cannot be read is added to `faults`."""
-    documents: Documents = []
-    for path in paths:
-        for file in _files(Path(os.path.expanduser(path)), faults):
-            try:
-                if file.stat().st_size > MOST_BYTES:
-                    limit = f"{MOST_BYTES // 2**20} MiB"
-                    faults.append(InputError(str(file), f"is larger than {limit}: split it"))
-                    continue
-                text = file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                faults.append(InputError(str(file), f"cannot be read: {error}"))
-                continue
-            documents += documents_in(text, str(file), faults)
-    return documents
-
-
-def documents_in(text: str, where: str, faults: list[InputError]) -> Documents:
-    """The documents of a text, empty ones left out."""
-    try:
-        documents = load_all_yaml(text)
-    except PyYamlMissing as error:
-        faults.append(InputError(where, f"is YAML, and {error}"))
-        return []
-    except InvalidYaml as error:
-        faults.append(InputError(where, f"is not valid YAML: {error}"))
-        return []
-    if len(documents) == 1:
-        return [(where, documents[0])]
-    return [(f"{where}, document {number}", item) for number, item in enumerate(documents, 1)]
-
-
-def _files(path: Path, faults: list[InputError]) -> list[Path]:
-    if not os.path.exists(path):  # Path.exists raises OSError for a name that is too long
-        faults.append(InputError(str(path), "there is no such file or folder"))
-        return []
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
-    inside = path.resolve()
-    outside = [file for file in files if inside not in file.resolve().parents]
-    for file in outside:
-        faults.append(
-            InputError(str(file), "is a link to a file outside of the folder: name that file")
-        )
-    if not files:
-        faults.append(InputError(str(path), f"the folder holds no file with {', '.join(SUFFIXES)}"))
-    return [file for file in files if file not in outside]

@@ -7,9 +7,9 @@ from __future__ import annotations
 import difflib
 import re
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from ..model.findings import InputError
+from ..model.findings import Finding, InputError
 from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import KINDS, VMI
@@ -20,34 +20,133 @@ from ..model.manifests import (
     pod_from_manifest,
     vmi_from_manifest,
 )
+from ..model.objects import Ref
 from ..model.storage import CLAIM, VOLUME, claim_from_manifest, volume_terms
-from ..rules.raw_terms import read_fields, read_selector
+from ..rules.field_places import misplaced
+from ..rules.raw_terms import PLACEMENT, read_fields, read_selector
 from ..rules.term_slots import FIELDS
-from .offline import CLUSTER_KINDS, CONTEXT_KINDS, LINTED_KINDS, named
+from .documents import (
+    Document,
+    PassedOver,
+    is_incomplete,
+    kind_of,
+    placement_fields,
+    reason_of,
+    template_reason,
+)
+from .object_lists import opened
+from .offline import CLUSTER_KINDS, CONTEXT_KINDS, named
+from .template_places import group_of, template_of, template_pointer
+from .unfilled import lint_parts, unfilled_value, with_plain_labels
 
 
 @dataclass(frozen=True)
 class ReadManifests:
-    """The manifests that lint checks or needs, how many documents of other kinds there were, and what is
-    wrong with the form of the rest."""
+    """The manifests that lint checks or needs, what was passed over, and what is wrong with the form of the
+    rest: `faults` of what was named by itself, `findings` about objects in folders."""
 
-    manifests: tuple[t.Mapping[str, JSON], ...]
-    passed_over: int
-    faults: tuple[InputError, ...]
+    manifests: tuple[t.Mapping[str, JSON], ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    faults: tuple[InputError, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
-def read_manifests(items: t.Iterable[tuple[str, JSON]]) -> ReadManifests:
-    """`items` are documents and where they are. Lists of objects are opened. Empty documents, and objects of
-    other kinds, are passed over. Text, a number or a plain list is an error."""
-    faults: list[InputError] = []
-    kept: list[t.Mapping[str, JSON]] = []
-    ignored = 0
-    for where, item in _opened(items, faults):
-        if item.get("kind") not in (*LINTED_KINDS, *CONTEXT_KINDS):
-            ignored += 1
-        elif _is_sound(InputReader(where, faults), item):
-            kept.append(item)
-    return ReadManifests(tuple(kept), ignored, tuple(faults))
+def read_manifests(documents: t.Iterable[Document], namespace: str = "default") -> ReadManifests:
+    """Lists and OpenShift templates are opened. Objects of other kinds are passed over. Text, a number or a
+    plain list is an error, unless it was found in a folder. `namespace`: of an object that names none."""
+    reader = _ManifestReader(namespace)
+    for document in documents:
+        reason, why = reason_of(document)
+        if reason in ("list", "text", "patch") and not document.in_folder:
+            message = f"must be a Kubernetes object, not {shown(document.value)}"
+            reader.faults.append(InputError(document.where, message))
+        elif reason:
+            reader.passed_over.append(PassedOver(document.where, reason, why))
+        else:
+            no_objects: list[InputError] = []
+            for where, item in opened(document.where, document.value, no_objects):
+                reader.read(document, where, item)
+            if document.in_folder:
+                reader.passed_over += (PassedOver(fault.where, "text") for fault in no_objects)
+            else:
+                reader.faults += no_objects
+    return ReadManifests(
+        tuple(reader.kept), tuple(reader.passed_over), tuple(reader.faults), tuple(reader.findings)
+    )
+
+
+@dataclass
+class _ManifestReader:
+    namespace: str
+    kept: list[t.Mapping[str, JSON]] = field(default_factory=list)
+    passed_over: list[PassedOver] = field(default_factory=list)
+    faults: list[InputError] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def read(self, document: Document, where: str, item: dict[str, JSON]) -> None:
+        """Keeps an object, or notes why it is not kept."""
+        reason, why = reason_of(replace(document, value=item))
+        kind = "" if reason else kind_of(item)
+        fields: tuple[str, ...] = ()
+        if not reason and not (_is_context(item) or template_pointer(item) is not None):
+            fields = placement_fields(item)
+            reason = "other_kind" if fields else "no_placement"
+        elif not reason and document.in_folder:
+            reason, why = _reason_in_folder(item)
+        if reason:
+            self.passed_over.append(PassedOver(where, reason, why, kind, fields))
+            return
+        item = with_plain_labels(item)
+        faults: list[InputError] = []
+        sound = _is_sound(InputReader(where, faults), item)
+        unfilled = unfilled_value(lint_parts(item)) if document.in_folder else ""
+        if unfilled or (
+            not sound and document.in_folder and template_reason(document.text) == "ytt_template"
+        ):
+            reason = template_reason(unfilled or document.text) or "template"
+            self.passed_over.append(
+                PassedOver(where, reason, unfilled and f"has {shown(unfilled)}", kind)
+            )
+        elif sound:
+            self.kept.append(item)
+        elif document.in_folder:
+            self.findings += (self._finding(item, fault) for fault in faults)
+        else:
+            self.faults += faults
+
+    def _finding(self, item: t.Mapping[str, JSON], fault: InputError) -> Finding:
+        metadata = item["metadata"] if isinstance(item.get("metadata"), dict) else {}
+        place = (
+            ""
+            if item["kind"] in CLUSTER_KINDS
+            else str(metadata.get("namespace") or self.namespace)
+        )
+        name = metadata.get("name") or metadata.get("generateName") or ""
+        return Finding(
+            "invalid_manifest",
+            "error",
+            f"{fault}.".replace("?.", "?"),
+            "Correct the manifest. Until then nothing else of this object is checked.",
+            (Ref(str(item["kind"]), place, str(name)),),
+        )
+
+
+def _is_context(item: t.Mapping[str, JSON]) -> bool:
+    return item["kind"] in CONTEXT_KINDS and group_of(item) == ""
+
+
+def _reason_in_folder(item: t.Mapping[str, JSON]) -> tuple[str, str]:
+    """Why an object of a kind that lint knows is passed over in a folder."""
+    metadata = item.get("metadata")
+    if metadata is None or (
+        isinstance(metadata, dict) and not (metadata.get("name") or metadata.get("generateName"))
+    ):
+        return "patch", "it has no name"
+    if _is_context(item):
+        return "", ""
+    if item["kind"] == "Rollout" and template_of(item) is None:
+        return "no_placement", ""
+    return ("patch", "its template is not complete") if is_incomplete(item) else ("", "")
 
 
 def in_namespace(
@@ -64,22 +163,6 @@ def in_namespace(
     return completed
 
 
-def _opened(
-    items: t.Iterable[tuple[str, JSON]], faults: list[InputError]
-) -> t.Iterator[tuple[str, dict[str, JSON]]]:
-    for where, item in items:
-        if not isinstance(item, dict):
-            if item is not None:
-                faults.append(InputError(where, f"must be a Kubernetes object, not {shown(item)}"))
-        elif str(item.get("kind", "")).endswith("List") and isinstance(item.get("items"), list):
-            contents = [
-                (f"{where}, items[{n}]", content) for n, content in enumerate(item["items"])
-            ]
-            yield from _opened(contents, faults)
-        else:
-            yield where, item
-
-
 def _is_sound(notes: InputReader, item: t.Mapping[str, JSON]) -> bool:
     before = len(notes.errors)
     kind = str(item["kind"])
@@ -89,15 +172,20 @@ def _is_sound(notes: InputReader, item: t.Mapping[str, JSON]) -> bool:
         notes.at("metadata.name").error(f"must be a name, not {shown(name)}")
     else:
         notes = InputReader(f"{notes.base} ({kind} {name})", notes.errors)
-    for field in ("labels", "annotations"):
-        _texts(notes.at(f"metadata.{field}"), metadata.get(field))
+    for field_name in ("labels", "annotations"):
+        _texts(notes.at(f"metadata.{field_name}"), metadata.get(field_name))
+    if metadata.get("namespace") is not None and not isinstance(metadata["namespace"], str):
+        notes.at("metadata.namespace").error(
+            f"must be text, not {shown(metadata['namespace'])}: quote it"
+        )
     spec = _map(notes.at("spec"), item.get("spec"))
     if len(notes.errors) > before:
         return False
+    pointer = template_pointer(item)
+    if pointer is not None:
+        _check_template(notes, item, pointer)
     if kind in KINDS:
         _check_workload(notes, item, spec)
-    elif kind in LINTED_KINDS:
-        _check_spec(notes.at("spec"), spec)
     if len(notes.errors) == before:
         try:
             controller_of(metadata)
@@ -124,7 +212,6 @@ _SHARE = re.compile(r"\d+%?")
 def _check_workload(
     notes: InputReader, item: t.Mapping[str, JSON], spec: t.Mapping[str, JSON]
 ) -> None:
-    _check_template(notes, item, KINDS[str(item["kind"])].template)
     _map(notes.at("status"), item.get("status"))
     replicas = 1 if spec.get("replicas") is None else spec["replicas"]
     if not isinstance(replicas, int) or isinstance(replicas, bool):
@@ -135,24 +222,51 @@ def _check_workload(
         read_selector(notes.at("spec.selector"), spec["selector"])
     strategy = _map(notes.at("spec.strategy"), spec.get("strategy"))
     where = notes.at("spec.strategy.rollingUpdate")
-    for field, value in _map(where, strategy.get("rollingUpdate")).items():
+    for name, value in _map(where, strategy.get("rollingUpdate")).items():
         if value is not None and not _SHARE.fullmatch(str(value)):
-            where.at(field).error(f"must be a number or a percentage, not {shown(value)}")
+            where.at(name).error(f"must be a number or a percentage, not {shown(value)}")
 
 
 def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Pointer) -> None:
+    """The template at `place`, and that no placement field is at a level above or below it."""
+    inside = ".".join((*place.parts, "spec"))
     here: JSON = item
-    for part in place.parts:
+    for number, part in enumerate(place.parts):
+        if number:
+            _refuse_fields(notes, here, f"it belongs into {inside}: indent it")
         notes = notes.at(part)
         here = _map(notes, here.get(part))
     metadata = _map(notes.at("metadata"), here.get("metadata"))
     _texts(notes.at("metadata.labels"), metadata.get("labels"))
-    _check_spec(notes.at("spec"), _map(notes.at("spec"), here.get("spec")))
+    if place.parts:
+        _refuse_fields(notes, here, f"it belongs into {inside}: indent it")
+    notes = notes.at("spec")
+    spec = _map(notes, here.get("spec"))
+    _check_spec(notes, spec)
+    _refuse_fields(
+        notes.at("domain"), spec.get("domain"), f"it belongs into {inside}: move it one level out"
+    )
+    containers = spec.get("containers")
+    for number, container in enumerate(containers if isinstance(containers, list) else ()):
+        where = notes.at("containers").item(number)
+        _refuse_fields(where, container, f"it belongs into {inside}: move it out of containers")
+
+
+def _refuse_fields(notes: InputReader, outer: JSON, advice: str) -> None:
+    """Placement fields at a level that has none (core/v1 and kubevirt.io/v1: only a PodSpec and a
+    VirtualMachineInstanceSpec have them)."""
+    for key in outer if isinstance(outer, dict) else ():
+        if key in FIELDS:
+            notes.error(f"unknown field {key!r}: {advice}")
 
 
 def _check_spec(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
     for key in spec:
-        if key not in FIELDS and (meant := _meant(str(key))):
+        if key in FIELDS:
+            continue
+        if place := misplaced(str(key), spec, PLACEMENT):
+            notes.error(f"unknown field {str(key)!r}: {place}")
+        elif meant := _meant(str(key)):
             notes.error(f"unknown field {str(key)!r}; did you mean {meant!r}?")
     given = {name: spec[name] for name in FIELDS if name in spec}
     before = len(notes.errors)

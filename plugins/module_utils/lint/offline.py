@@ -23,7 +23,7 @@ from ..model.manifests import (
     pod_from_manifest,
     vmi_from_manifest,
 )
-from ..model.objects import Ref
+from ..model.objects import Placement, PodTerm, Ref, SpreadConstraint
 from ..model.placement_manifests import CREATED_BY, placement_from_spec
 from ..model.rule import PodSelector, Rule
 from ..model.snapshot import Platform, Snapshot, Workload
@@ -36,6 +36,7 @@ from ..view.selection import without_kubevirt
 from .lint_input import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
 from .offline_rules import stand_in_workloads, write_into_manifests
 from .run import all_findings, merged
+from .template_places import PLACES, has_vms, place_of, template_of
 from .topology import topology_report
 
 _OF_KUBEVIRT = (*KUBEVIRT_KINDS, VMI)
@@ -65,11 +66,8 @@ def not_served(
 
 Manifest = t.Mapping[str, JSON]
 
-LINTED_KINDS = (*KINDS, VMI, "Pod")
-"""The kinds of manifest that findings are about."""
-
 CONTEXT_KINDS = ("Node", "Namespace", VOLUME, CLAIM)
-"""The kinds that are only read as the surroundings of these."""
+"""The kinds that are only read as the surroundings of those with a template."""
 
 CLUSTER_KINDS = ("Node", "Namespace", VOLUME)
 """Those of them that are in no namespace."""
@@ -86,7 +84,7 @@ def lint_manifests(
     platform: Platform | None = None,
     cluster: Snapshot | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings about workloads, VMIs and pods among `manifests`.
+    """The findings about workloads, VMIs, pods and other objects with a template among `manifests`.
 
     Nodes and Namespaces among them are taken for all that there are; if there are none, they are
     those of `cluster`, and without one nothing is known about them. What a cluster holds beside
@@ -140,9 +138,19 @@ def lint_nodes(
     manifests: t.Iterable[Manifest], *, topology: Topology | None = None
 ) -> tuple[Finding, ...]:
     """What is wrong with the labels of the Nodes among `manifests`, whether terms use them or not."""
-    nodes = [node_from_manifest(named(m)) for m in manifests if m.get("kind") == "Node"]
+    nodes = [node_from_manifest(named(m)) for m in _latest(manifests) if m.get("kind") == "Node"]
     findings = topology_report(nodes, topology or Topology.of()).findings
     return tuple(finding for finding in findings if finding.name not in OF_TERMS)
+
+
+def _latest(manifests: t.Iterable[Manifest]) -> list[Manifest]:
+    """The manifests, of several of one object that is only read the last one."""
+    kept: dict[t.Hashable, Manifest] = {}
+    for number, manifest in enumerate(manifests):
+        kind, metadata = manifest.get("kind"), manifest["metadata"]
+        key = kind, metadata.get("namespace"), metadata.get("name")
+        kept[key if kind in CONTEXT_KINDS else number] = manifest
+    return list(kept.values())
 
 
 def _lint_input(
@@ -152,7 +160,7 @@ def _lint_input(
     cluster: Snapshot | None,
 ) -> LintInput:
     by_kind: dict[str, list[Manifest]] = {}
-    for manifest in manifests:
+    for manifest in _latest(manifests):
         by_kind.setdefault(str(manifest.get("kind")), []).append(named(manifest))
     running = [pod for pod in by_kind.get("Pod", ()) if (pod.get("spec") or {}).get("nodeName")]
     read = Snapshot(
@@ -164,10 +172,10 @@ def _lint_input(
     )
     lint_input = lint_input_of(read, topology)
     alone = [x for x in by_kind.get(VMI, ()) if not x["metadata"].get("ownerReferences")]
+    with_template = [m for kind in PLACES for m in by_kind.get(kind, ()) if place_of(m)]
     subjects = (
         *lint_input.subjects,
-        *(_alone(VMI, vmi) for vmi in alone),
-        *(_alone("Pod", pod) for pod in by_kind.get("Pod", ())),
+        *map(_alone, (*alone, *by_kind.get("Pod", ()), *with_template)),
     )
     claim_terms, access_modes = claims_of_manifests(by_kind.get(CLAIM, ()), by_kind.get(VOLUME, ()))
     lint_input = replace(
@@ -230,13 +238,20 @@ def _workload(kind: str, manifest: Manifest) -> Workload:
     return workload
 
 
-def _alone(kind: str, manifest: Manifest) -> LintedWorkload:
-    """A pod, or a VMI without an owner."""
-    metadata = manifest["metadata"]
-    placement = placement_from_spec(manifest.get("spec") or {})
-    labels = metadata.get("labels") or {}
-    is_vm = kind == VMI
+def _alone(manifest: Manifest) -> LintedWorkload:
+    """A pod, a VMI without an owner, or another object with a template."""
+    metadata, kind = manifest["metadata"], str(manifest["kind"])
+    place = place_of(manifest)
+    template = template_of(manifest) or {}
+    spec = template.get("spec") or {}
+    placement = placement_from_spec(spec)
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    is_vm = has_vms(manifest)
     pod_labels = {**labels, CREATED_BY: ANY_VALUE} if is_vm else labels
+    if place is not None:
+        name = str(metadata["name"])
+        of_name = {} if metadata.get("generateName") else dict.fromkeys(place.name_labels, name)
+        pod_labels = {**pod_labels, **of_name, **_asked_for(placement, place.set_labels)}
     ref = Ref(kind, metadata["namespace"], metadata["name"])
     declared = Declared(ref, placement, labels, TermSet(placement, labels))
     return LintedWorkload(
@@ -244,7 +259,25 @@ def _alone(kind: str, manifest: Manifest) -> LintedWorkload:
         declared,
         pod_labels,
         is_vm=is_vm,
-        replicas=1,
-        spec=manifest.get("spec") or {},
+        replicas=1 if place is None else place.replicas(manifest),
+        spec=spec,
         owned=bool(metadata.get("ownerReferences")),
     )
+
+
+def _asked_for(placement: Placement, keys: t.Collection[str]) -> dict[str, str]:
+    """Labels that a controller will set, with the values that the terms ask for: they are meant."""
+    terms: tuple[PodTerm | SpreadConstraint, ...] = (
+        *placement.affinity,
+        *placement.anti_affinity,
+        *(term for _weight, term in placement.preferred_affinity),
+        *(term for _weight, term in placement.preferred_anti_affinity),
+        *placement.spread,
+    )
+    return {
+        part.key: part.values[0] if part.values else ANY_VALUE
+        for term in terms
+        if term.selector is not None
+        for part in term.selector.requirements
+        if part.key in keys and part.operator in ("In", "Exists")
+    }

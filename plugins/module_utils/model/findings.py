@@ -153,6 +153,7 @@ OF_NODE_LABELS = (
     "topology_incomplete",
     "zone_in_two_regions",
 )
+OF_MANIFESTS = ("invalid_manifest",)
 OF_RULES = (
     "duplicate_spread",
     "invalid_rules_annotation",
@@ -173,7 +174,14 @@ ONLY_ON_A_CLUSTER = (
     "unknown_rule",
 )
 FINDING_NAMES = frozenset(
-    (*OF_TERMS, *OF_NODE_LABELS, *OF_RULES, *OF_RUNNING_PODS, *ONLY_ON_A_CLUSTER)
+    (
+        *OF_TERMS,
+        *OF_NODE_LABELS,
+        *OF_MANIFESTS,
+        *OF_RULES,
+        *OF_RUNNING_PODS,
+        *ONLY_ON_A_CLUSTER,
+    )
 )
 
 FORECAST_RESULT: t.Mapping[str, type] = {

@@ -21,6 +21,7 @@ from ..scheduler.validation import (
     validate_pod_placement,
 )
 from ..scheduler.validation import REQUIRED as IS_MISSING
+from .field_places import Outer, Schema, misplaced
 from .ownership import without_empties
 from .term_slots import (
     IN_NODE_TERM,
@@ -32,9 +33,6 @@ from .term_slots import (
     TermLocation,
     pair,
 )
-
-Schema = t.Any
-"""A word for a plain value, a list of one for each item, a map for the fields that there are."""
 
 _EXPRESSION: Schema = {"key": "text", "operator": "text", "values": "texts"}
 _SELECTOR: Schema = {"matchLabels": "labels", "matchExpressions": [_EXPRESSION]}
@@ -51,7 +49,7 @@ _POD_TERMS: Schema = {
     REQUIRED: [_POD_TERM],
     PREFERRED: [{"weight": "number", "podAffinityTerm": _POD_TERM}],
 }
-_SCHEMA: Schema = {
+PLACEMENT: Schema = {
     "affinity": {
         "nodeAffinity": {
             REQUIRED: {"nodeSelectorTerms": [_NODE_TERM]},
@@ -127,7 +125,7 @@ def _message(error: ValidationError, path: str, fields: JSON) -> str:
 def read_fields(reader: InputReader, given: JSON) -> JSON:
     """Placement fields (keys of FIELDS) with numbers that came as text made numbers. Every field
     that Kubernetes does not have, and every value of another form than its field's, is noted."""
-    return _read(reader, given, _SCHEMA)
+    return _read(reader, given, PLACEMENT)
 
 
 def read_selector(reader: InputReader, given: JSON) -> JSON:
@@ -135,21 +133,41 @@ def read_selector(reader: InputReader, given: JSON) -> JSON:
     return _read(reader, given, _SELECTOR)
 
 
-def _read(reader: InputReader, value: JSON, schema: Schema) -> JSON:
+def _read(reader: InputReader, value: JSON, schema: Schema, around: tuple[Outer, ...] = ()) -> JSON:
     """The value with numbers that came as text made numbers; every fault noted. A field may be null, an item
-    of a list may not."""
+    of a list may not. `around` are the maps outside, the innermost first."""
     if isinstance(schema, str):
         return _PLAIN[schema](reader, value)
     if isinstance(schema, list):
         if not isinstance(value, list):
             reader.error(f"must be a list, not {shown(value)}")
             return None
-        return [_read(reader.item(n), item, schema[0]) for n, item in enumerate(value)]
-    fields = reader.mapping(value, tuple(schema), "field") or {}
+        return [_read(reader.item(n), item, schema[0], around) for n, item in enumerate(value)]
+    fields = reader.mapping(
+        _without_misplaced(reader, value, schema, around), tuple(schema), "field"
+    )
     return {
-        key: None if item is None else _read(reader.at(key), item, schema[key])
-        for key, item in fields.items()
+        key: None
+        if item is None
+        else _read(reader.at(key), item, schema[key], ((key, schema), *around))
+        for key, item in (fields or {}).items()
     }
+
+
+def _without_misplaced(
+    reader: InputReader, value: JSON, schema: Schema, around: tuple[Outer, ...]
+) -> JSON:
+    """The map without the fields of other levels, each of which is noted."""
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for key, item in value.items():
+        place = "" if key in schema else misplaced(str(key), value, schema, around)
+        if place:
+            reader.error(f"unknown field {str(key)!r}: {place}")
+        else:
+            kept[key] = item
+    return kept
 
 
 def _text(reader: InputReader, value: JSON) -> JSON:

@@ -7,15 +7,16 @@ import pathlib
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api import yaml_text
+from ansible_collections.virt.placement.plugins.module_utils.api import manifest_text, yaml_text
 from ansible_collections.virt.placement.plugins.module_utils.api.auth_checks import why_unusable
 from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import (
     InvalidYaml,
     PyYamlMissing,
-    load_all_yaml,
     load_yaml,
 )
-from ansible_collections.virt.placement.plugins.module_utils.flows.lint import documents_in
+from ansible_collections.virt.placement.plugins.module_utils.flows.manifest_files import (
+    documents_in,
+)
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import rules_data
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     InputError,
@@ -28,10 +29,6 @@ def test_json_is_yaml_too() -> None:
     assert load_yaml('{"a": [1, null]}') == load_yaml("a: [1, null]") == {"a": [1, None]}
 
 
-def test_empty_documents_are_left_out() -> None:
-    assert load_all_yaml("---\n---\na: 1\n---\n# nothing\n---\n- b\n") == [{"a": 1}, ["b"]]
-
-
 @pytest.mark.parametrize(
     ("text", "place", "line"),
     [
@@ -42,12 +39,11 @@ def test_empty_documents_are_left_out() -> None:
 )
 def test_yaml_error_has_its_position(text: str, place: str, line: int | None) -> None:
     # The words are the parser's, and libyaml has others than PyYAML.
-    for load in (load_yaml, load_all_yaml):
-        with pytest.raises(InvalidYaml) as error:
-            load(text)
-        assert str(error.value).startswith(place)
-        assert len(str(error.value).splitlines()) == 1
-        assert error.value.line == line
+    with pytest.raises(InvalidYaml) as error:
+        load_yaml(text)
+    assert str(error.value).startswith(place)
+    assert len(str(error.value).splitlines()) == 1
+    assert error.value.line == line
 
 
 def test_one_document_is_not_two() -> None:
@@ -77,6 +73,7 @@ def test_a_missing_library_is_named_by_all_options_with_text(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setattr(yaml_text, "HAS_YAML", False)
+    monkeypatch.setattr(manifest_text, "HAS_YAML", False)
     with pytest.raises(PyYamlMissing):
         load_yaml("a: 1")
     missing = "PyYAML is missing that would read it"
@@ -101,8 +98,6 @@ def test_aliases_that_make_few_lines_endless_are_refused() -> None:
 def test_a_list_that_contains_itself_is_refused() -> None:
     with pytest.raises(InvalidYaml, match="alias inside of its own anchor"):
         load_yaml("a: &a [*a]")
-    with pytest.raises(InvalidYaml, match="alias inside of its own anchor"):
-        load_all_yaml("kind: List\nitems: &a\n- kind: List\n  items: *a\n")
 
 
 def test_anchors_of_ordinary_manifests_are_read() -> None:

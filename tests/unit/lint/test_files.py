@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.flows import lint
+from ansible_collections.virt.placement.plugins.module_utils.flows import manifest_files
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
 
 
 def errors_of(path: Path) -> list[str]:
     faults: list[InputError] = []
-    lint.documents_of([str(path)], faults)
+    manifest_files.documents_of([str(path)], (), faults)
     return [str(fault) for fault in faults]
+
+
+def notes_of(path: Path) -> list[tuple[str, str]]:
+    faults: list[InputError] = []
+    documents = manifest_files.documents_of([str(path)], (), faults).documents
+    assert faults == []
+    return [(document.where, document.reason) for document in documents]
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
@@ -23,20 +30,20 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "manifests"
     folder.mkdir()
     (folder / "vm.yml").write_text("kind: VirtualMachine")
-    (folder / "link.yml").symlink_to(tmp_path / "secret.yml")
-    assert errors_of(folder) == [
-        f"{folder / 'link.yml'}: is a link to a file outside of the folder: name that file"
-    ]
-    (folder / "link.yml").unlink()
-    (folder / "link.yml").symlink_to(folder / "vm.yml")
-    assert errors_of(folder) == []
+    link = folder / "link.yml"
+    link.symlink_to(tmp_path / "secret.yml")
+    assert notes_of(folder) == [(str(link), "link"), (str(folder / "vm.yml"), "")]
+    link.unlink()
+    link.symlink_to(folder / "vm.yml")
+    assert notes_of(folder) == [(str(link), ""), (str(folder / "vm.yml"), "")]
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     large = tmp_path / "large.yml"
     with large.open("wb") as file:
-        file.truncate(lint.MOST_BYTES + 1)
+        file.truncate(manifest_files.MOST_BYTES + 1)
     assert errors_of(large) == [f"{large}: is larger than 32 MiB: split it"]
+    assert notes_of(tmp_path) == [(str(large), "too_large")]
 
 
 @pytest.mark.parametrize("name", ["kind: VirtualMachine\n" * 20, "~nobody-of-this-name/vm.yml"])

@@ -10,7 +10,11 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import read_manifests
+from ansible_collections.virt.placement.plugins.module_utils.lint.documents import Document
+from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
+    ReadManifests,
+    read_manifests,
+)
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
     lint_manifests,
     lint_rules,
@@ -43,8 +47,13 @@ def vm(spec: JSON, **metadata: JSON) -> JSON:
     }
 
 
+def read_items(items: t.Iterable[tuple[str, JSON]]) -> ReadManifests:
+    """Each item with its place."""
+    return read_manifests(Document(where, value) for where, value in items)
+
+
 def names(*items: JSON) -> set[str]:
-    read = read_manifests([(str(number), item) for number, item in enumerate(items)])
+    read = read_items([(str(number), item) for number, item in enumerate(items)])
     assert not read.faults, read.faults
     return {finding.name for finding in lint_manifests(read.manifests)}
 
@@ -54,12 +63,11 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
     items = [
         ("a", {"kind": "List", "items": [bad, {"kind": "Service", "metadata": {"name": "x"}}]}),
         ("b", {"replicaCount": 3}),
-        ("c", None),
     ]
 
-    read = read_manifests(items)
+    read = read_items(items)
 
-    assert (len(read.manifests), read.passed_over, read.faults) == (1, 2, ())
+    assert (len(read.manifests), len(read.passed_over), read.faults) == (1, 2, ())
 
 
 @pytest.mark.parametrize(
@@ -136,7 +144,7 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
     ],
 )
 def test_value_of_another_type_is_refused_with_its_path(item: JSON, message: str) -> None:
-    read = read_manifests([("web.yml", item)])
+    read = read_items([("web.yml", item)])
 
     (fault,) = read.faults
     assert str(fault).startswith("web.yml")
@@ -150,7 +158,7 @@ def test_field_that_is_null_is_as_one_that_is_missing() -> None:
     web = objects.deployment("web", replicas=1)
     with_nulls = {**web, "spec": {**web["spec"], "replicas": None, "strategy": strategy}}
 
-    read = read_manifests([("web.yml", with_nulls)])
+    read = read_items([("web.yml", with_nulls)])
 
     assert read.faults == ()
     assert lint_manifests(read.manifests) == lint_manifests([web])
@@ -169,7 +177,7 @@ def test_field_that_is_null_is_as_one_that_is_missing() -> None:
 def test_misspelled_placement_field_is_reported(key: str, meant: str) -> None:
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {key: {}}}
 
-    faults = read_manifests([("m.yml", vm({key: {}})), ("m.yml", pod)]).faults
+    faults = read_items([("m.yml", vm({key: {}})), ("m.yml", pod)]).faults
 
     assert [str(fault) for fault in faults] == [
         f"m.yml ({where}: unknown field '{key}'; did you mean '{meant}'?"
@@ -197,13 +205,13 @@ def test_known_fields_of_pods_and_vmis_are_not_reported() -> None:
         "spec": {**dict.fromkeys(POD_SPEC.split()), "containers": []},
     }
 
-    read = read_manifests([("p", pod), ("m", vm(dict.fromkeys(MACHINE_SPEC.split())))])
+    read = read_items([("p", pod), ("m", vm(dict.fromkeys(MACHINE_SPEC.split())))])
 
     assert (read.faults, len(read.manifests)) == ((), 2)
 
 
 def test_every_fault_is_named() -> None:
-    read = read_manifests([("a", [1]), ("b", vm({"tolerations": {}})), ("c", vm({}))])
+    read = read_items([("a", [1]), ("b", vm({"tolerations": {}})), ("c", vm({}))])
 
     assert [fault.where.split(" ")[0] for fault in read.faults] == ["a", "b"]
     assert len(read.manifests) == 1

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     FINDING_NAMES,
+    OF_MANIFESTS,
     OF_NODE_LABELS,
     OF_RULES,
     OF_RUNNING_PODS,
@@ -65,7 +66,7 @@ def _name_in(call: ast.Call) -> ast.expr | None:
 
 
 def test_lint_emits_every_finding_about_terms() -> None:
-    assert emitted(*LINT) == {*OF_TERMS, *OF_RUNNING_PODS}
+    assert emitted(*LINT) == {*OF_TERMS, *OF_RUNNING_PODS, *OF_MANIFESTS}
 
 
 def test_topology_emits_every_finding_about_node_labels() -> None:
@@ -91,6 +92,7 @@ def test_other_packages_emit_only_documented_findings() -> None:
     [
         ("Terms", OF_TERMS),
         ("Node labels", OF_NODE_LABELS),
+        ("Manifests in folders", OF_MANIFESTS),
         ("Rules in templates", OF_RULES),
         ("Only on a cluster", (*OF_RUNNING_PODS, *ONLY_ON_A_CLUSTER)),
     ],

@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.lint.documents import Document
 from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
     in_namespace,
     read_manifests,
@@ -138,9 +139,10 @@ def test_other_kinds_stop_a_pod_before_they_start_the_next() -> None:
 def test_claims_and_volumes_in_files_are_read_and_checked() -> None:
     bare = claim("ReadWriteOnce")
     del bare["metadata"]["namespace"]
-    read = read_manifests([("a", bare), ("b", local_volume()), ("c", {**bare, "spec": []})])
+    items = [("a", bare), ("b", local_volume()), ("c", {**bare, "spec": []})]
+    read = read_manifests(Document(where, value) for where, value in items)
 
     assert [fault.where for fault in read.faults] == ["c (PersistentVolumeClaim data), spec"]
-    assert read.passed_over == 0
+    assert read.passed_over == ()
     namespaces = [x["metadata"].get("namespace") for x in in_namespace(read.manifests, "shop")]
     assert namespaces == ["shop", None]

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of lint_info, read into documents. In a folder nothing is an error that is no manifest."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ..api.manifest_text import decode, read_parts
+from ..api.yaml_text import InvalidYaml, PyYamlMissing
+from ..lint.documents import Document, template_reason
+from ..lint.path_patterns import PathPattern
+from ..model.findings import InputError
+from ..model.json_pointer import JSON
+
+SUFFIXES = (".json", ".yaml", ".yml")
+
+MOST_BYTES = 32 * 2**20
+"""The largest file that is read."""
+
+_NEVER = (".git",)
+"""Folders that hold no file of a repository."""
+
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+"""kustomize api/konfig, RecognizedKustomizationFileNames."""
+
+
+@dataclass
+class ReadFiles:
+    """The documents of all files, and the patterns of `exclude` that excluded something."""
+
+    documents: list[Document] = field(default_factory=list)
+    used: set[PathPattern] = field(default_factory=set)
+
+
+def documents_of(
+    paths: t.Iterable[str], exclude: t.Sequence[PathPattern], faults: list[InputError]
+) -> ReadFiles:
+    """Each document in the files, and where it is. Of a folder every file with one of SUFFIXES is read, also
+    in the folders below, unless a pattern excludes it. What cannot be read is added to `faults`, if it is
+    named by itself."""
+    read = ReadFiles()
+    for path in map(Path, map(os.path.expanduser, paths)):
+        if not os.path.exists(path):  # Path.exists raises OSError for a name that is too long
+            faults.append(InputError(str(path), "there is no such file or folder"))
+        elif path.is_dir():
+            documents = _of_folder(path, _Walk(path, exclude, read.used), faults)
+            read.documents += _without_patches(documents)
+        else:
+            found = _of_file(path)
+            faults += (
+                InputError(document.where, document.why) for document in found if document.why
+            )
+            read.documents += (document for document in found if not document.why)
+    return read
+
+
+def documents_in(text: str, where: str, faults: list[InputError]) -> list[Document]:
+    """The documents of a text, empty ones left out."""
+    documents = _of_text(text, where)
+    faults += (InputError(document.where, document.why) for document in documents if document.why)
+    return [document for document in documents if not document.why]
+
+
+def _of_text(text: str, where: str) -> list[Document]:
+    """Documents, those with a `why` where a part is not valid."""
+    try:
+        parts = read_parts(text)
+    except PyYamlMissing as error:
+        return [Document(where, reason="unreadable", why=f"is YAML, and {error}")]
+    places = (
+        [where] if len(parts) == 1 else [f"{where}, document {n + 1}" for n in range(len(parts))]
+    )
+    return [
+        Document(place, part.value, where, part.text)
+        if part.fault is None
+        else Document(
+            place, None, where, part.text, reason="not_yaml", why=f"is not valid YAML: {part.fault}"
+        )
+        for place, part in zip(places, parts, strict=True)
+    ]
+
+
+def _of_file(file: Path) -> list[Document]:
+    name = str(file)
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            why = f"is larger than {MOST_BYTES // 2**20} MiB: split it"
+            return [Document(name, path=name, reason="too_large", why=why)]
+        return _of_text(decode(file.read_bytes()), name)
+    except InvalidYaml as error:
+        return [Document(name, path=name, reason="not_yaml", why=f"cannot be read: {error}")]
+    except OSError as error:
+        return [Document(name, path=name, reason="unreadable", why=f"cannot be read: {error}")]
+
+
+@dataclass
+class _Walk:
+    """The files of a folder. Patterns that exclude something are added to `used`."""
+
+    folder: Path
+    exclude: t.Sequence[PathPattern]
+    used: set[PathPattern]
+
+    def files(self) -> t.Iterator[Path]:
+        """In the order of their names. No link to a folder is followed."""
+        for here, folders, names in os.walk(self.folder):
+            inside = Path(here).relative_to(self.folder)
+            folders[:] = sorted(
+                name
+                for name in folders
+                if name not in _NEVER and not self._excludes(inside / name, is_folder=True)
+            )
+            for name in sorted(names):
+                if not self._excludes(inside / name, is_folder=False):
+                    yield Path(here) / name
+
+    def _excludes(self, path: Path, *, is_folder: bool) -> bool:
+        matching = [x for x in self.exclude if x.matches(path.as_posix(), is_folder=is_folder)]
+        self.used.update(matching)
+        return bool(matching)
+
+
+def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Document]:
+    documents: list[Document] = []
+    root = folder.resolve()
+    empty = True
+    for file in walk.files():
+        if file.suffix not in SUFFIXES and file.name not in _KUSTOMIZATIONS:
+            continue
+        empty = False
+        if file.is_symlink() and root not in file.resolve().parents:
+            documents.append(Document(str(file), path=str(file), reason="link"))
+        else:
+            documents += _of_file(file)
+    if empty:
+        suffixes = ", ".join(SUFFIXES)
+        faults.append(InputError(str(folder), f"the folder has no file with {suffixes} to read"))
+    return [_in_folder(document) for document in documents]
+
+
+def _in_folder(document: Document) -> Document:
+    reason = document.reason
+    if reason == "not_yaml":
+        reason = template_reason(document.text) or reason
+    why = document.why.removeprefix("is not valid YAML: ").removeprefix("cannot be read: ")
+    return replace(document, in_folder=True, reason=reason, why=why)
+
+
+def _without_patches(documents: t.Iterable[Document]) -> list[Document]:
+    """The documents, those of files that a kustomization names as patches marked as such."""
+    listed = list(documents)
+    patches: dict[str, str] = {}
+    for document in listed:
+        if os.path.basename(document.path) in _KUSTOMIZATIONS and isinstance(document.value, dict):
+            for name in _patch_paths(document.value):
+                patches[_normal(os.path.dirname(document.path), name)] = document.path
+    return [
+        replace(document, reason="patch", why=f"a patch of {patches[key]}")
+        if not document.reason and (key := _normal("", document.path)) in patches
+        else document
+        for document in listed
+    ]
+
+
+def _normal(folder: str, name: str) -> str:
+    return os.path.abspath(os.path.join(folder, name))
+
+
+def _patch_paths(kustomization: t.Mapping[str, JSON]) -> t.Iterator[str]:
+    """kustomize api/types/kustomization.go."""
+    for name in ("patches", "patchesStrategicMerge", "patchesJson6902"):
+        listed = kustomization.get(name)
+        for entry in listed if isinstance(listed, list) else ():
+            path = entry.get("path") if isinstance(entry, dict) else entry
+            if isinstance(path, str) and "\n" not in path:
+                yield path

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects in lists and OpenShift templates."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from ..model.findings import InputError
+from ..model.input import shown
+from ..model.json_pointer import JSON
+from .template_places import group_of
+
+_TEMPLATE_GROUPS = ("template.openshift.io", "")
+"""The second one is that of OpenShift before 3.6 (apiVersion v1)."""
+
+
+def opened(
+    where: str, item: dict[str, JSON], faults: list[InputError]
+) -> t.Iterator[tuple[str, dict[str, JSON]]]:
+    """The object, or those in it, with the place of each. Nulls are left out, and what is no object is noted."""
+    kind, contents, place = str(item.get("kind") or ""), None, ""
+    if kind.endswith("List") and isinstance(item.get("items"), list):
+        contents, place = [_of_list(item, content) for content in item["items"]], "items"
+    elif (
+        kind == "Template"
+        and group_of(item) in _TEMPLATE_GROUPS
+        and isinstance(item.get("objects"), list)
+    ):
+        contents, place = _processed(item), "objects"
+    if contents is None:
+        yield where, item
+        return
+    for number, content in enumerate(contents):
+        here = f"{where}, {place}[{number}]"
+        if isinstance(content, dict):
+            yield from opened(here, content, faults)
+        elif content is not None:
+            faults.append(InputError(here, f"must be a Kubernetes object, not {shown(content)}"))
+
+
+def _of_list(holder: dict[str, JSON], content: JSON) -> JSON:
+    """An item of a DeploymentList and the like has the kind of the list, if it names none."""
+    kind = str(holder["kind"])[: -len("List")]
+    if not kind or not isinstance(content, dict) or content.get("kind"):
+        return content
+    return {"apiVersion": holder.get("apiVersion"), **content, "kind": kind}
+
+
+_TEXT = re.compile(r"\$\{(\w+)\}")
+_WHOLE = re.compile(r"\$\{\{(\w+)\}\}")
+
+
+def _processed(template: dict[str, JSON]) -> list[JSON]:
+    """The objects with the parameters that have a value. `${NAME}` stands for text, and a whole `${{NAME}}` for
+    a value of JSON (openshift/library-go, pkg/template/templateprocessing/templateprocessing.go)."""
+    listed = template.get("parameters")
+    values = {
+        str(parameter.get("name")): str(parameter["value"])
+        for parameter in (listed if isinstance(listed, list) else ())
+        if isinstance(parameter, dict) and parameter.get("value") not in (None, "")
+    }
+    return [_filled(item, values) for item in template["objects"]]
+
+
+def _filled(value: JSON, values: t.Mapping[str, str]) -> JSON:
+    if isinstance(value, dict):
+        return {_text(str(key), values): _filled(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, values) for item in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    whole = _WHOLE.fullmatch(value)
+    if whole and whole[1] in values:
+        try:
+            return json.loads(values[whole[1]])
+        except ValueError:
+            return values[whole[1]]
+    return _text(value, values)
+
+
+def _text(text: str, values: t.Mapping[str, str]) -> str:
+    return _TEXT.sub(lambda found: values.get(found[1], found[0]), text)

@@ -1,0 +1,495 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A folder of manifests, charts, patches and other files: what is linted, and what is passed over and why."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.flows.lint import run
+from ansible_collections.virt.placement.plugins.module_utils.lint.path_patterns import (
+    InvalidPattern,
+    PathPattern,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from tests.unit.lint.documented import DOCUMENTED
+from tests.unit.lint.repository import FILES, write_repository
+
+JSON = t.Any
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def lint(*files: Path, **options: JSON) -> tuple[JSON, list[str]]:
+    """The result of lint_info without a cluster, and its warnings."""
+    warnings: list[str] = []
+    params = {
+        "files": [str(file) for file in files],
+        "exclude": [],
+        "exclude_namespaces": [],
+        "manifests": [],
+        "rules": [],
+        "namespace": "default",
+        "rule_set": "default",
+        "topology_keys": {},
+        "cluster_uid": None,
+        "timeout": 60,
+        "kubernetes_version": None,
+        "kubevirt_version": None,
+        "assume_node_labels": {},
+        **options,
+    }
+    module = types.SimpleNamespace(params=params, warn=warnings.append)
+    return run(t.cast(t.Any, module)), warnings
+
+
+def write(folder: Path, files: t.Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder
+
+
+def by_reason(result: JSON) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for entry in result["passed_over"]:
+        found.setdefault(entry["reason"], []).extend(x["where"] for x in entry["documents"])
+    return found
+
+
+def errors(*files: Path, **options: JSON) -> list[str]:
+    with pytest.raises(InvalidInput) as refused:
+        lint(*files, **options)
+    return [str(error) for error in refused.value.errors]
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_repository(tmp_path / "repo")
+    return Path("repo")
+
+
+def test_repository_has_the_findings_of_its_manifests(repository: Path) -> None:
+    assert len(FILES) > 24
+
+    result, _warnings = lint(repository)
+
+    found = {(f["name"], f["severity"]): f["objects"] for f in result["findings"]}
+    without_selector = found.pop(("selector_matches_nothing", "error"))
+    assert without_selector == [
+        "CronJob default/nightly",
+        "Job default/once",
+        "KubevirtMachineTemplate default/${CLUSTER_NAME}-workers",
+        "PodTemplate default/form",
+        "ReplicaSet default/trio",
+        "ReplicationController default/old",
+        "VirtualMachine default/fedora",
+    ]
+    zone = [f["objects"] for f in result["findings"] if f["name"] == "no_node_has_key"]
+    assert sorted(zone) == [["Deployment books/ledger"], ["Pod default/one"]]
+    invalid = {
+        f["objects"][0]: f["why"] for f in result["findings"] if f["name"] == "invalid_manifest"
+    }
+    assert invalid == {
+        "Deployment books/level": "repo/apps/level.yaml (Deployment level), spec: unknown field 'nodeSelector': it"
+        " belongs into spec.template.spec: indent it.",
+        "Deployment books/wrong": "repo/apps/wrong.yaml (Deployment wrong), spec.template.spec: unknown field"
+        " 'nodeSelecter'; did you mean 'nodeSelector'?",
+    }
+    names = {"selector_matches_nothing", "no_node_has_key", "invalid_manifest", "rollout_deadlock"}
+    assert {f["name"] for f in result["findings"]} == names
+    assert (result["ok"], result["counts"]["objects"]) == (False, 11)
+
+
+def test_repository_has_one_line_of_what_was_passed_over(repository: Path) -> None:
+    result, warnings = lint(repository)
+
+    (line,) = [warning for warning in warnings if warning.startswith("not checked")]
+    assert "\n" not in line
+    for part in (
+        "2 Helm templates (repo/chart/templates/deployment.yaml and 1 more; lint the output of helm template)",
+        "1 Go template",
+        "1 Jinja template",
+        "2 templates with variables such as ${NAME} (repo/envsubst/pod.yaml and 1 more",
+        "3 patches or incomplete objects (repo/overlays/ops.yaml and 2 more; lint the output of kubectl kustomize)",
+        "5 documents without apiVersion or kind",
+        "1 list that is no object (repo/.github/labels.yml)",
+        "1 text that is no object (repo/notes.yaml)",
+        "1 file that is not valid YAML (repo/broken.yaml: line 2, column 2: ",
+        "2 objects with placement fields of kinds that lint does not know (1 Kafka.kafka.strimzi.io,"
+        " 1 Prometheus.monitoring.coreos.com)",
+    ):
+        assert part in line, (part, line)
+    found = by_reason(result)
+    assert found["patch"] == [
+        "repo/overlays/ops.yaml",
+        "repo/overlays/partial.yaml",
+        "repo/overlays/size.yaml",
+    ]
+    assert found["no_kind"] == [
+        "repo/.github/workflows/ci.yml",
+        "repo/apps/anchors.yaml, document 1",
+        "repo/chart/Chart.yaml",
+        "repo/chart/values.yaml",
+        "repo/overlays/kustomization.yaml",
+    ]
+    counts = {(x["reason"], x["kind"]): x["count"] for x in result["passed_over"]}
+    assert counts["no_placement", ""] == 4, "a Service, a ConfigMap and two definitions"
+    assert result["counts"]["passed_over"] == sum(counts.values()) == 23
+    kafka = next(x for x in result["passed_over"] if x["kind"].startswith("Kafka"))
+    assert kafka["fields"] == ["tolerations"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("chart/templates/deployment.yaml", "is not valid YAML: line 4, column "),
+        (".github/labels.yml", "must be a Kubernetes object, not a list"),
+        ("overlays/ops.yaml", "must be a Kubernetes object, not a list"),
+        ("notes.yaml", "must be a Kubernetes object, not 'only text'"),
+        ("broken.yaml", "is not valid YAML: line 2, column 2: "),
+        ("apps/wrong.yaml", "unknown field 'nodeSelecter'; did you mean 'nodeSelector'?"),
+        ("envsubst/replicas.yaml", "spec.replicas: must be a whole number, not '${COUNT}'"),
+    ],
+)
+def test_file_that_is_named_by_itself_is_still_an_error(
+    repository: Path, name: str, message: str
+) -> None:
+    (error,) = errors(repository / name)
+    assert message in error
+
+
+def test_field_01_a_template_does_not_hide_the_findings(tmp_path: Path) -> None:
+    names = ("apps/ledger.yml", "chart/templates/deployment.yaml", ".github/labels.yml")
+    result, warnings = lint(write(tmp_path, {name: FILES[name] for name in names}))
+
+    found = {(f["name"], f["severity"]) for f in result["findings"]}
+    assert found == {("no_node_has_key", "error"), ("rollout_deadlock", "warning")}
+    assert set(by_reason(result)) == {"helm_template", "list"}
+    assert sum(warning.startswith("not checked: 1 Helm template") for warning in warnings) == 1
+
+
+def test_field_02_a_definition_with_an_equals_sign(tmp_path: Path) -> None:
+    names = ("apps/ledger.yml", "monitoring/crd.yaml", "monitoring/enum.yaml")
+    result, warnings = lint(write(tmp_path, {name: FILES[name] for name in names}))
+
+    found = {(f["name"], f["severity"]) for f in result["findings"]}
+    assert found == {("no_node_has_key", "error"), ("rollout_deadlock", "warning")}
+    assert by_reason(result) == {"no_placement": []}
+    assert not any(warning.startswith("not checked") for warning in warnings)
+
+
+PLACEMENT_07 = """apiVersion: apps/v1
+kind: {kind}
+metadata:
+  name: {name}
+spec:
+  selector:
+    matchLabels:
+      app: {name}
+  template:
+    metadata:
+      labels:
+        app: {name}
+    spec:
+{spec}
+      containers: []
+"""
+SPREAD_07 = """      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: topology.kubernetes.io/zone
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+          matchLabels:
+            app: queue"""
+ANTI_07 = """      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            - labelSelector:
+              matchExpressions:
+                - {key: app, operator: In, values: [gate]}
+              topologyKey: kubernetes.io/hostname"""
+
+
+def test_field_07_a_selector_that_is_one_level_too_high(tmp_path: Path) -> None:
+    files = {
+        "queue.yaml": PLACEMENT_07.format(kind="StatefulSet", name="queue", spec=SPREAD_07),
+        "gate.yaml": PLACEMENT_07.format(kind="Deployment", name="gate", spec=ANTI_07),
+        "ledger.yml": FILES["apps/ledger.yml"],
+    }
+    result, _warnings = lint(write(tmp_path, files))
+
+    why = {f["objects"][0]: f["why"] for f in result["findings"] if f["name"] == "invalid_manifest"}
+    assert why["StatefulSet default/queue"].endswith(
+        "topologySpreadConstraints[0]: unknown field 'matchLabels': it belongs into labelSelector, which is empty"
+        " here: indent it."
+    )
+    assert why["Deployment default/gate"].endswith(
+        f"{REQUIRED}[0]: unknown field 'matchExpressions': it belongs into labelSelector, which is empty here:"
+        " indent it."
+    )
+    assert "no_node_has_key" in {f["name"] for f in result["findings"]}, "the rest is checked"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "nodeAffinity: {}",
+            "spec: unknown field 'nodeAffinity': it belongs into affinity, which is missing here",
+        ),
+        (
+            "affinity: {nodeSelector: {a: b}}",
+            "affinity: unknown field 'nodeSelector': it belongs beside affinity, not into it: move it one level out",
+        ),
+        (
+            "affinity: {nodeAffinity: {nodeSelectorTerms: []}}",
+            f"nodeAffinity: unknown field 'nodeSelectorTerms': it belongs into {REQUIRED}, which is missing here",
+        ),
+        (
+            f"affinity: {{nodeAffinity: {{{REQUIRED}: {{matchExpressions: []}}}}}}",
+            "unknown field 'matchExpressions': it belongs into an entry of nodeSelectorTerms, which is missing here",
+        ),
+        (
+            f"affinity: {{podAffinity: {{{REQUIRED}: [{{labelSelector: {{topologyKey: a/b}}}}]}}}}",
+            "labelSelector: unknown field 'topologyKey': it belongs beside labelSelector, not into it",
+        ),
+        (
+            "affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution:"
+            " [{weight: 1, topologyKey: a/b, podAffinityTerm: {labelSelector: {}}}]}}",
+            "unknown field 'topologyKey': it belongs into podAffinityTerm: indent it",
+        ),
+        (
+            "containers: [{name: a, tolerations: []}]",
+            "containers[0]: unknown field 'tolerations': it belongs into spec: move it out of containers",
+        ),
+    ],
+)
+def test_field_at_the_level_of_a_neighbor_says_where_it_belongs(
+    tmp_path: Path, spec: str, message: str
+) -> None:
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: x}}\nspec:\n  {spec}\n"
+    more = "" if "containers" in spec else "  containers: []\n"
+    result, _warnings = lint(write(tmp_path, {"pod.yaml": text + more}))
+
+    (finding,) = result["findings"]
+    assert message in finding["why"]
+
+
+def test_field_18_kinds_with_a_template_are_linted_and_others_counted(tmp_path: Path) -> None:
+    names = (
+        "apps/cron.yaml",
+        "apps/trio.yaml",
+        "vms/catalog.yaml",
+        "vms/machines.yaml",
+        "operators/kafka.yaml",
+    )
+    result, warnings = lint(write(tmp_path, {name: FILES[name] for name in names}))
+
+    (finding,) = result["findings"]
+    assert (finding["name"], len(finding["objects"])) == ("selector_matches_nothing", 6)
+    assert (result["counts"]["objects"], result["counts"]["passed_over"]) == (6, 1)
+    assert [(x["reason"], x["kind"], x["fields"]) for x in result["passed_over"]] == [
+        ("other_kind", "Kafka.kafka.strimzi.io", ["tolerations"])
+    ]
+    assert any("1 object with placement fields of kinds" in warning for warning in warnings)
+
+
+KINDS_OF_VMS = {
+    "kubevirt.io/v1 VirtualMachine": "spec.template",
+    "kubevirt.io/v1 VirtualMachineInstance": "",
+    "kubevirt.io/v1 VirtualMachineInstanceReplicaSet": "spec.template",
+    "pool.kubevirt.io/v1beta1 VirtualMachinePool": "spec.virtualMachineTemplate.spec.template",
+    "infrastructure.cluster.x-k8s.io/v1alpha1 KubevirtMachine": "spec.virtualMachineTemplate.spec.template",
+    "infrastructure.cluster.x-k8s.io/v1alpha1 KubevirtMachineTemplate": (
+        "spec.template.spec.virtualMachineTemplate.spec.template"
+    ),
+    "harvesterhci.io/v1beta1 VirtualMachineTemplateVersion": "spec.vm.spec.template",
+    "template.kubevirt.io/v1alpha1 VirtualMachineTemplate": "spec.virtualMachine.spec.template",
+}
+KINDS_OF_PODS = {
+    "v1 Pod": "",
+    "v1 PodTemplate": "template",
+    "v1 ReplicationController": "spec.template",
+    "apps/v1 Deployment": "spec.template",
+    "extensions/v1beta1 Deployment": "spec.template",
+    "apps/v1 StatefulSet": "spec.template",
+    "apps/v1 DaemonSet": "spec.template",
+    "apps/v1 ReplicaSet": "spec.template",
+    "batch/v1 Job": "spec.template",
+    "batch/v1 CronJob": "spec.jobTemplate.spec.template",
+    "apps.openshift.io/v1 DeploymentConfig": "spec.template",
+    "argoproj.io/v1alpha1 Rollout": "spec.template",
+    "serving.knative.dev/v1 Service": "spec.template",
+}
+
+
+def of_kind(kind: str, path: str, spec: JSON) -> JSON:
+    inner: JSON = {"metadata": {"labels": {"app": "x"}}, "spec": spec}
+    for part in reversed(path.split(".") if path else []):
+        inner = {part: inner}
+    version, name = kind.split()
+    inner.setdefault("metadata", {})["name"] = "x"
+    return {"apiVersion": version, "kind": name, **inner}
+
+
+@pytest.mark.parametrize("kind", [*KINDS_OF_VMS, *KINDS_OF_PODS])
+def test_template_of_each_kind_is_linted(kind: str) -> None:
+    term = {"topologyKey": "topology.kubernetes.io/zone"}
+    spec = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}, "domain": {}, "containers": []}
+    item = of_kind(kind, {**KINDS_OF_VMS, **KINDS_OF_PODS}[kind], spec)
+
+    result, _warnings = lint(manifests=[item])
+
+    assert "selector_matches_nothing" in {f["name"] for f in result["findings"]}
+    assert (result["counts"]["objects"], result["counts"]["passed_over"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "example.com/v1 Deployment",
+        "batch.volcano.sh/v1alpha1 Job",
+        "v1 Service",
+        "example.com/v1 Pod",
+    ],
+)
+def test_kind_of_another_group_is_not_taken_for_a_kind_that_is_known(kind: str) -> None:
+    spec = {"tolerations": [{"operator": "Exists"}]}
+    result, _warnings = lint(manifests=[of_kind(kind, "spec.template", spec)])
+
+    assert result["counts"]["objects"] == 0
+    assert [x["reason"] for x in result["passed_over"]] == ["other_kind"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [
+        ("batch/v1 Job", "batch.kubernetes.io/job-name"),
+        (
+            "infrastructure.cluster.x-k8s.io/v1alpha1 KubevirtMachineTemplate",
+            "cluster.x-k8s.io/role",
+        ),
+        ("argoproj.io/v1alpha1 Rollout", "rollouts-pod-template-hash"),
+    ],
+)
+def test_labels_that_a_controller_sets_are_labels_of_the_pods(kind: str, label: str) -> None:
+    constraint = {
+        "topologyKey": "topology.kubernetes.io/zone",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {label: "x"}},
+    }
+    spec = {"topologySpreadConstraints": [constraint], "domain": {}, "containers": []}
+    result, _warnings = lint(
+        manifests=[of_kind(kind, {**KINDS_OF_VMS, **KINDS_OF_PODS}[kind], spec)]
+    )
+
+    assert "template_and_selector_disagree" not in {f["name"] for f in result["findings"]}
+
+
+def test_placeholders_in_labels_are_no_invalid_labels(tmp_path: Path) -> None:
+    term = (
+        "{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: '${X}-db'}}}"
+    )
+    text = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: '${X}', labels: {app: '${X}-db'}}\n"
+        f"spec:\n  affinity: {{podAntiAffinity: {{{REQUIRED}: [{term}]}}}}\n  containers: []\n"
+    )
+    result, _warnings = lint(write(tmp_path, {"pod.yaml": text}))
+
+    assert (result["findings"], result["counts"]["objects"]) == ([], 1)
+
+
+def test_items_of_a_typed_list_have_its_kind() -> None:
+    item = of_kind(
+        "apps/v1 Deployment", "spec.template", {"nodeSelector": {"kubernetes.io/zone": "a"}}
+    )
+    del item["kind"], item["apiVersion"]
+    result, _warnings = lint(
+        manifests={"apiVersion": "apps/v1", "kind": "DeploymentList", "items": [item]}
+    )
+
+    assert {f["name"] for f in result["findings"]} == {"no_node_has_key"}
+
+
+def test_the_last_of_several_manifests_of_a_node_counts() -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w1", "labels": {}}}
+    labels = {"kubernetes.io/hostname": "w1"}
+    result, _warnings = lint(
+        manifests=[node, {**node, "metadata": {"name": "w1", "labels": labels}}] * 2
+    )
+
+    assert "duplicate_hostname" not in {f["name"] for f in result["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        ("chart", ["chart", "a/chart"], ["charts", "a/chart.yml"]),
+        ("chart/", ["chart", "a/chart"], ["charts"]),
+        ("/chart", ["chart"], ["a/chart"]),
+        ("a/b.yml", ["a/b.yml"], ["c/a/b.yml", "a/b_yml"]),
+        ("*.tpl.yaml", ["x.tpl.yaml", "a/x.tpl.yaml"], ["x.yaml"]),
+        ("a/*.yml", ["a/x.yml"], ["a/b/x.yml"]),
+        ("a/**/x.yml", ["a/x.yml", "a/b/c/x.yml"], ["x.yml"]),
+        ("**/test", ["test", "a/b/test"], ["tests"]),
+        ("a/**", ["a/b", "a/b/c"], ["a"]),
+        ("v?.yml", ["v1.yml"], ["v10.yml", "v.yml"]),
+        ("[!a-c]x", ["dx"], ["ax"]),
+        ("\\!x", ["!x"], ["x"]),
+        ("[]x]y", ["]y", "xy"], ["zy"]),
+    ],
+)
+def test_pattern_is_that_of_a_gitignore_file(
+    pattern: str, matching: list[str], other: list[str]
+) -> None:
+    """The expected values are those of `git check-ignore`."""
+    parsed = PathPattern.parse(pattern)
+    assert [x for x in matching if not parsed.matches(x, is_folder=True)] == []
+    assert [x for x in other if parsed.matches(x, is_folder=True)] == []
+    assert parsed.matches("chart", is_folder=False) is (pattern in ("chart", "/chart"))
+
+
+@pytest.mark.parametrize("pattern", ["", "/", "!a", "a/../b", "./a", "[a", "a\\", "[z-a]"])
+def test_text_that_is_no_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidPattern):
+        PathPattern.parse(pattern)
+
+
+def test_excluded_files_are_not_read(repository: Path) -> None:
+    exclude = ["chart/", "*.json", "/overlays", "nowhere/*.yml"]
+    result, warnings = lint(repository, exclude=exclude)
+
+    assert "helm_template" not in by_reason(result)
+    assert "Pod default/one" not in str(result["findings"])
+    (unused,) = [warning for warning in warnings if warning.startswith("exclude")]
+    assert unused == (
+        "exclude: 'nowhere/*.yml' matches nothing in the folders of files: correct or remove it"
+    )
+
+
+def test_bad_patterns_are_named(repository: Path) -> None:
+    assert errors(repository, exclude=["chart", "!apps", "[a"]) == [
+        "exclude[1]: '!apps' begins with !, and no pattern can include files again",
+        "exclude[2]: '[a' has a [ without its ]",
+    ]
+
+
+def test_a_folder_of_which_all_is_excluded_is_an_error(repository: Path) -> None:
+    (error,) = errors(repository, exclude=["*"])
+    assert error.startswith("repo: the folder has no file with .json, .yaml, .yml to read")
+
+
+def test_documented_manifest_has_the_finding_in_a_folder(tmp_path: Path) -> None:
+    entry = DOCUMENTED["invalid_manifest"]
+    found, _warnings = lint(write(tmp_path, {"web.yaml": entry.example}))
+    fixed, _warnings = lint(write(tmp_path, {"web.yaml": entry.fix}))
+
+    assert {f["name"] for f in found["findings"]} == {"invalid_manifest"}
+    assert fixed["findings"] == []
