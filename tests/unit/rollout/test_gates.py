@@ -32,6 +32,7 @@ NOON = datetime.datetime(2026, 6, 1, 12, tzinfo=datetime.timezone.utc)
 GIVEN: dict[str, t.Any] = {
     "namespaces": ["shop"],
     "workloads": None,
+    "only": None,
     "scope": "violated",
     "allow": ["migrate"],
     "max_parallel": 0,
