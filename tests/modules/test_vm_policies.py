@@ -1,15 +1,18 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How VMs leave a node in a drain: lists of policies, controllers of their own, and labels that keep them."""
+"""How VMs leave a node in a drain: lists of policies, controllers of their own, and labels that keep them. Also what
+a drain says of pods that cannot leave."""
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import typing as t
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import placement_info
-from sandbox import Sandbox
+from sandbox import Sandbox, objects
 from tests.maintenance import Maintenance, maintenance, pods_on, vms
 from tests.shop import HOSTNAME, Object
 
@@ -197,3 +200,105 @@ def test_vm_that_must_not_move_refuses_a_drain(shop: Maintenance) -> None:
 )
 def test_bad_list_is_refused(shop: Maintenance, policy: list[str], error: str) -> None:
     assert error in refused(shop, "w1", vm_policy=policy)
+
+
+def test_field_24_pods_that_are_not_ready_behind_a_budget(shop: Maintenance) -> None:
+    """With AlwaysAllow the eviction API evicts such a pod."""
+    shop.start(objects.deployment("web", shop.namespace, replicas=2))
+    budget = objects.disruption_budget("web", shop.namespace, labels={"app": "web"})
+    shop.api.create(shop.api.collection_of(budget), budget)
+    pods = shop.api.list(shop.path("Pod"))
+    for pod in pods:
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        unready = {"type": "Ready", "status": "Unknown", "lastTransitionTime": now}
+        path = f"{shop.path('Pod', pod['metadata']['name'])}/status"
+        shop.api.patch(path, {"status": {"conditions": [unready]}})
+    shop.api.wait(
+        lambda seen: seen["status"]["expectedPods"] == 2 and not seen["status"]["currentHealthy"],
+        shop.path("PodDisruptionBudget", "web"),
+    )
+    node = pods[0]["spec"]["nodeName"]
+
+    result = shop.maintain("drained", node, run_timeout=8)
+
+    assert "pdb_blocks" in [x["name"] for x in result["findings"]], result
+    (finding,) = [x for x in result["findings"] if x["name"] == "pdb_blocks"]
+    assert "0 of 2 pods are healthy, 1 must be. Not Ready: " in finding["why"]
+    assert all(f"Pod {shop.namespace}/{pod['metadata']['name']}" in finding["why"] for pod in pods)
+    assert "unhealthyPodEvictionPolicy: AlwaysAllow" in finding["advice"]
+    assert "not done within 8 s" in result["msg"]
+    assert result["msg"].count("The disruption budget web needs 1 healthy pods") == 1
+    assert result["msg"].count(f"on {node}: ") == 1
+    always = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
+    shop.api.patch(shop.path("PodDisruptionBudget", "web"), always)
+    result = shop.maintain("drained", node)
+    assert not result.get("failed"), result.get("msg")
+    assert pods_on(shop, node) == []
+
+
+@contextlib.contextmanager
+def no_eviction(shop: Maintenance, message: str) -> t.Iterator[None]:
+    """An admission policy of the cluster that refuses evictions in the namespace."""
+    name = f"no-eviction-{shop.namespace}"
+    group = "admissionregistration.k8s.io/v1"
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["pods/eviction"],
+    }
+    spec: Object = {
+        "matchConstraints": {
+            "resourceRules": [rule],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": shop.namespace}},
+        },
+        "validations": [{"expression": "false", "message": message}],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    base = f"/apis/{group}/validatingadmissionpolic"
+    made = {f"{base}ies": ("", spec), f"{base}ybindings": ("Binding", binding)}
+    for path, (kind, content) in made.items():
+        shop.api.create(
+            path,
+            {
+                "apiVersion": group,
+                "kind": f"ValidatingAdmissionPolicy{kind}",
+                "metadata": {"name": name},
+                "spec": content,
+            },
+        )
+    try:
+        yield
+    finally:
+        for path in made:
+            shop.api.delete(f"{path}/{name}")
+
+
+def test_answer_of_an_admission_policy_is_shown_whole(shop: Maintenance) -> None:
+    message = (
+        f"{'Pods of this namespace hold the only copy of their data. ' * 8}Call the data team."
+    )
+    shop.start(objects.deployment("web", shop.namespace, replicas=1), nodes=["w1"])
+    (pod,) = shop.api.list(shop.path("Pod"))
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod["metadata"]["name"], "namespace": shop.namespace},
+        "deleteOptions": {"dryRun": ["All"]},
+    }
+
+    def refuses(_pod: Object) -> bool:
+        path = f"{shop.path('Pod', pod['metadata']['name'])}/eviction"
+        try:
+            shop.api.create(path, eviction)
+        except Exception as error:  # the policy takes effect a moment after it was written
+            return "denied request" in str(error)
+        return False
+
+    with no_eviction(shop, message):
+        shop.api.wait(refuses, shop.path("Pod", pod["metadata"]["name"]))
+        said = refused(shop, "w1")
+
+    assert said.startswith("eviction_fails: ")
+    assert message in said
+    assert "Grant" not in said and "grant" not in said

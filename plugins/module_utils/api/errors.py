@@ -4,7 +4,8 @@
 
 The message of each names the verb, the resource and its namespace, what was seen, and what to
 do. Text that comes from the server or from anything in between is cut, so that no large answer
-and no secret inside one ends up in a log.
+and no secret inside one ends up in a log. Answers of admission webhooks and policies are written for the
+user, and are kept whole.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 
 TEXT_LIMIT = 256
+ADMISSION_LIMIT = 8192
+"""Of an answer of an admission webhook or policy: `printable` text, that ends at a limit all the same."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class ApiError(Exception):
         self.request = request
         self.status = status
         self.reason = reason
-        self.message = cut(message)
+        self.message = cut(message, ADMISSION_LIMIT if is_of_admission(message) else TEXT_LIMIT)
         self.causes = causes
         self.retry_after = retry_after
         self.is_status = is_status
@@ -177,9 +180,8 @@ class Forbidden(ApiError):
 
     @property
     def of_admission(self) -> bool:
-        """Whether a webhook or an admission policy refused this object, so that no right is missing (apiserver
-        admission/plugin/webhook/errors; admission/plugin/policy/validating)."""
-        return self.message.startswith("admission webhook ") or _POLICY_REFUSAL in self.message
+        """Whether a webhook or an admission policy refused this object, so that no right is missing."""
+        return is_of_admission(self.message)
 
     @property
     def refuses_request(self) -> bool:
@@ -350,14 +352,20 @@ _BY_STATUS: t.Mapping[int, type[ApiError]] = {
 }
 
 
-def cut(text: str) -> str:
-    """One line of at most TEXT_LIMIT characters, without the JSON of whole objects: servers quote the object
+def is_of_admission(message: str) -> bool:
+    """Whether an admission webhook or policy wrote it (apiserver admission/plugin/webhook/errors;
+    admission/plugin/policy/validating)."""
+    return message.startswith("admission webhook ") or _POLICY_REFUSAL in message
+
+
+def cut(text: str, limit: int = TEXT_LIMIT) -> str:
+    """One line of at most `limit` characters, without the JSON of whole objects: servers quote the object
     that they cannot decode, which may be long, and hold secrets."""
     begin, end = text.find('"{'), text.rfind('}"')
     if 0 <= begin < end:
         text = f'{text[:begin]}"{{...}}"{text[end + 2 :]}'
     line = printable(" ".join(text.split()))
-    return line if len(line) <= TEXT_LIMIT else f"{line[: TEXT_LIMIT - 3]}..."
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."
 
 
 def from_answer(

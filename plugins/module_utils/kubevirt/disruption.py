@@ -198,6 +198,16 @@ class Budgets:
         allowance = Allowance.NEVER if never and not operator else Allowance.BLOCKED
         return Disruption(allowance, (budget,), f"{budget.ref} {why}", operator)
 
+    def not_ready(self, budget: DisruptionBudget) -> list[Pod]:
+        """The pods that the budget selects and does not count as healthy, without those that end."""
+        return [
+            pod
+            for pod in self._snapshot.pods
+            if pod.namespace == budget.ref.namespace
+            and not (pod.ready or pod.finished or pod.terminating)
+            and matches(budget.selector, pod.labels)
+        ]
+
     def _left(self, budget: DisruptionBudget, taken: t.Collection[str]) -> int:
         """How many healthy pods of the budget are left without those of `taken`."""
         if budget.ref not in self._ready:

@@ -34,7 +34,7 @@ from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import RolloutStep
 from ..rollout.view import View
 from ..rollout.watch import Listening
-from .drain_plan import DrainView, stays, why_given_up
+from .drain_plan import DrainView, stays, what_is_left, why_given_up
 from .mark import (
     DamagedMark,
     MaintenancePhase,
@@ -348,14 +348,7 @@ class DrainStep(RolloutStep):
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
         """Each instance that is left, with its own reason."""
-        there = {record.uid: str(record.instance) for record in records}
-        there |= {move.uid: str(move.instance) for move in plan.moves}
-        texts = [f"{x.instance} on {x.source}: {x.note or x.method}" for x in records]
-        for move in plan.moves:
-            first = next((there[uid] for uid in move.after if uid in there), "")
-            why = f"moves after {first}" if first else waiting or "not started"
-            texts.append(f"{move.instance} on {move.source}: {why}")
-        texts += stays(plan)
+        texts = [*what_is_left(records, plan, waiting)]
         texts += [f"node {name} is not Ready" for name in self.drain.not_ready]
         return "; ".join(texts) or waiting or "the nodes were not read empty twice"
 

@@ -184,7 +184,7 @@ def budget_findings(
         elif refusal is not None:
             yield _refused(pod, refusal)
     for pairs in concerned.values():
-        yield _of_budget([decision for decision, _answer in pairs], pairs[0][1])
+        yield _of_budget([decision for decision, _answer in pairs], pairs[0][1], budgets)
 
 
 def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
@@ -195,7 +195,7 @@ def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
     return drain_finding(EVICTION_FAILS, "error", why, "Remove what refuses it.", pod.ref)
 
 
-def _of_budget(decisions: t.Sequence[PodDecision], answer: Disruption) -> Finding:
+def _of_budget(decisions: t.Sequence[PodDecision], answer: Disruption, budgets: Budgets) -> Finding:
     """About budgets that stand against the end of the same pods."""
     names = [x.vmi.ref if x.vmi is not None else x.pod.ref for x in decisions]
     refs = (*answer.refs, *names)
@@ -211,8 +211,29 @@ def _of_budget(decisions: t.Sequence[PodDecision], answer: Disruption) -> Findin
     if answer.allowance is Allowance.NEVER:
         advice = _ways_out(decisions[0], answer)
         return drain_finding(PDB_IMPOSSIBLE, "error", why, advice, *refs)
-    advice = "The drain waits until it allows one; check the pods that are not healthy."
+    not_ready = budgets.not_ready(answer.budgets[0])
+    if not_ready:
+        why = f"{why[:-1]}. Not Ready: {listed([_on_node(pod) for pod in not_ready])}."
+    leaving = [x.pod.name for x in decisions if not x.pod.ready]
+    advice = f"The drain waits until it allows one.{_for_unready(not_ready, leaving)}"
     return drain_finding(PDB_BLOCKS, "warning", why, advice, *refs)
+
+
+def _on_node(pod: Pod) -> str:
+    return f"{pod.ref} on {pod.node_name}" if pod.node_name else str(pod.ref)
+
+
+def _for_unready(not_ready: t.Sequence[Pod], leaving: t.Sequence[str]) -> str:
+    """What to do about the pods that a budget does not count as healthy; `leaving` are those that the drain evicts. A
+    Ready pod needs the budget under every policy (kubernetes, pkg/registry/core/pod/storage/eviction.go)."""
+    if not not_ready:
+        return " Look at the pods that it selects."
+    if not leaving:
+        return " Look why these pods are not Ready, or delete them, so that their controller makes new ones."
+    return (
+        f" Look why these pods are not Ready. With unhealthyPodEvictionPolicy: AlwaysAllow in the spec of the budget,"
+        f" {listed(leaving)} can be evicted as it is. Or delete what is not Ready."
+    )
 
 
 _OF_KUBERNETES = ("", "apps", "batch", "kubevirt.io")

@@ -185,6 +185,23 @@ def test_server_text_is_cut(server: ScriptedServer, api: ApiClient) -> None:
     assert len(str(caught.value)) < 400
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        'admission webhook "policy.example.com" denied the request: ',
+        "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: ",
+    ],
+)
+def test_answer_of_admission_is_kept_whole(
+    server: ScriptedServer, api: ApiClient, begin: str
+) -> None:
+    text = f"{begin}{'rule 7 says no, ' * 60}call the storage team"
+    server.plays(status(400, "BadRequest", text))
+    with pytest.raises(errors.ApiError) as caught:
+        api.get(NODE)
+    assert caught.value.message == text
+
+
 def test_retries_end_with_patience(server: ScriptedServer, api: ApiClient, clock: Clock) -> None:
     server.plays(THERE, status(503, "ServiceUnavailable"))
     api.get(NODE)

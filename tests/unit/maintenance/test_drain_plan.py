@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
     ATTEMPTS,
     DrainView,
+    what_is_left,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     pod_from_manifest,
@@ -22,7 +23,12 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Pod,
     Ref,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
+    Method,
+    Move,
+    Plan,
+    SkippedInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Snapshot,
     Vmi,
@@ -32,6 +38,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.journal imp
     RunJournal,
     digest,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
 from tests.unit.maintenance.builders import DRAIN_W1
 
 JSON = dict[str, t.Any]
@@ -271,3 +278,40 @@ def test_what_belongs_to_the_node_or_has_finished_is_not_left() -> None:
 def test_terminating_pod_is_waited_for() -> None:
     (skipped,) = plan(snapshot(of_deployment("web", terminating=True))).skipped
     assert (skipped.reason, skipped.temporary) == ("it is terminating", True)
+
+
+def evicted(name: str) -> Move:
+    ref, web = Ref("Pod", "shop", name), Ref("Deployment", "shop", "web")
+    return Move(ref, f"u-{name}", web, Method.EVICT, "w1", (), "")
+
+
+BUDGET = "The disruption budget web needs 1 healthy pods and has 0 currently (in namespace shop)"
+
+
+def test_field_24_each_cause_is_named_once_at_the_timeout() -> None:
+    moves = tuple(map(evicted, ("a", "b", "c")))
+    sent = [
+        MoveRecord(x.instance, x.uid, x.workload, x.method, "w1", 1, 0.0, note=BUDGET)
+        for x in moves[:2]
+    ]
+    texts = what_is_left(sent, Plan(moves), f"Pod shop/a on w1: {BUDGET}")
+
+    assert texts == [
+        f"Pod shop/a on w1, Pod shop/b on w1: {BUDGET}",
+        "Pod shop/c on w1: not started",
+    ]
+
+
+def test_cause_of_a_move_that_waits_has_its_name_once() -> None:
+    moves = tuple(map(evicted, ("a", "b")))
+    skipped = SkippedInstance(Ref("Pod", "shop", "t"), "u-t", None, "w1", "it is terminating")
+    waiting = f"Deployment shop/web (a): {BUDGET}"
+
+    assert what_is_left((), Plan(moves, (skipped,)), waiting) == [
+        f"Pod shop/a on w1: {BUDGET}",
+        "Pod shop/b on w1: not started",
+        "Pod shop/t on w1: it is terminating",
+    ]
+    assert what_is_left((), Plan(moves), "2 migrations are in flight") == [
+        "Pod shop/a on w1, Pod shop/b on w1: 2 migrations are in flight"
+    ]

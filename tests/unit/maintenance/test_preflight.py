@@ -383,6 +383,27 @@ def test_budget_that_never_allows_is_impossible() -> None:
     assert finding.why.endswith("never allows a disruption: 2 of 2 pods are healthy, 2 must be.")
 
 
+def unready(*nodes: str) -> Finding:
+    """What is found of two pods of which those on these nodes are not Ready."""
+    drain = view(web(), budgets=(budget(healthy=2 - len(nodes)),))
+    pods = (replace(x, ready=x.node_name not in nodes) for x in drain.snapshot.pods)
+    drain = replace(drain, snapshot=replace(drain.snapshot, pods=tuple(pods)))
+    return next(x for x in preflight(PreflightInput(drain)) if x.name == "pdb_blocks")
+
+
+def test_field_24_pods_that_are_not_ready_behind_a_budget_are_named_with_the_ways_out() -> None:
+    both = unready("n1", "n2")
+    assert "0 of 2 pods are healthy, 1 must be. Not Ready: Pod shop/web" in both.why
+    assert " on n1, Pod shop/web" in both.why and both.why.endswith(" on n2.")
+    assert (
+        "With unhealthyPodEvictionPolicy: AlwaysAllow in the spec of the budget, web" in both.advice
+    )
+    assert both.advice.endswith("Or delete what is not Ready.")
+    other = unready("n2")
+    assert "AlwaysAllow" not in other.advice, "a Ready pod needs the budget under every policy"
+    assert "delete them, so that their controller makes new ones" in other.advice
+
+
 def test_two_budgets_for_one_pod_are_impossible() -> None:
     both = (budget("one", allowed=1), budget("two", allowed=1))
     finding = check(web(), budgets=both)["pdb_impossible"]
