@@ -8,7 +8,6 @@ import functools
 import operator
 import typing as t
 from collections import defaultdict
-from dataclasses import replace
 
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, rules_text
@@ -17,10 +16,6 @@ from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
 from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
-
-_TRANSIENT = "node.kubernetes.io/"
-"""Prefix of the taints that come and go with a node's state: cordon, not ready, pressure
-(Kubernetes core/v1 well_known_taints.go)."""
 
 _KEPT_RUNNING = ("Always", "RerunOnFailure")
 
@@ -33,7 +28,7 @@ def domain_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     it that may use only some domains."""
     if not lint_input.nodes:
         return
-    lasting = without_transient_taints(lint_input)
+    lasting = lint_input.lasting
     looked_at = {subject.ref for subject in lint_input.subjects}
     places: dict[str, _DomainSets] = {}
     for group in _groups_apart(lint_input):
@@ -48,15 +43,6 @@ def domain_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                     finding = subject.finding(term, "unsatisfiable", "error", why, advice)
                     yield from of_each_rule(finding, _rules_of(subject, term, crowd))
             reported.update(subject.ref for subject, _term in crowd.members)
-
-
-def without_transient_taints(lint_input: LintInput) -> LintInput:
-    """The same with nodes that are neither cordoned nor in trouble."""
-    nodes = (
-        replace(x, taints=tuple(y for y in x.taints if not y.key.startswith(_TRANSIENT)))
-        for x in lint_input.nodes or ()
-    )
-    return replace(lint_input, nodes=tuple(nodes))
 
 
 def _rules_of(subject: LintedWorkload, term: Term, crowd: _CrowdedGroup) -> list[str]:

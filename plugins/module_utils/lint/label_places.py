@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
+from functools import cached_property
 
 from ..compliance.terms import Term
 from ..kubevirt.labels import carried_labels
@@ -27,15 +28,17 @@ class LabelPlaces:
     """The labels in the objects of all workloads that are not those of their templates."""
 
     def __init__(self, lint_input: LintInput) -> None:
-        self._places: Population[tuple[LintedWorkload, str, Labels]] = Population(
-            (
-                (subject.ref.namespace, {**subject.labels, **labels}, (subject, path, labels))
-                for subject in lint_input.all_subjects
-                if subject.workload is not None
-                for path, labels in _elsewhere(subject.workload)
-            ),
-            lint_input.namespaces,
+        self._lint_input = lint_input
+
+    @cached_property
+    def _places(self) -> Population[tuple[LintedWorkload, str, Labels]]:
+        entries = (
+            (subject.ref.namespace, {**subject.labels, **labels}, (subject, path, labels))
+            for subject in self._lint_input.all_subjects
+            if subject.workload is not None
+            for path, labels in _elsewhere(subject.workload)
         )
+        return Population(entries, self._lint_input.namespaces)
 
     def sentence(self, subject: LintedWorkload, term: Term, *, own: bool = False) -> str:
         """Where the labels stand that a term of a subject selects by, if the pods of no workload (`own`: not those of

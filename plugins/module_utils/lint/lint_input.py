@@ -49,6 +49,11 @@ _Member = t.TypeVar("_Member")
 _NO_TERMS = PlacementInfo(Placement(), 0, 0, AffinityTerms())
 
 
+_TRANSIENT = "node.kubernetes.io/"
+"""Prefix of the taints that come and go with a node's state: cordon, not ready, pressure
+(Kubernetes core/v1 well_known_taints.go)."""
+
+
 class Population(t.Generic[_Member]):
     """Members with namespace and labels. `namespaces` None: their labels are not known."""
 
@@ -197,6 +202,15 @@ class LintInput:
     @cached_property
     def table(self) -> NodeTable:
         return NodeTable(self.nodes or ())
+
+    @cached_property
+    def lasting(self) -> LintInput:
+        """The same with nodes that are neither cordoned nor in trouble."""
+        nodes = (
+            replace(node, taints=tuple(x for x in node.taints if not x.key.startswith(_TRANSIENT)))
+            for node in self.nodes or ()
+        )
+        return replace(self, nodes=tuple(nodes))
 
     @cached_property
     def _workloads(self) -> Population[LintedWorkload]:

@@ -115,7 +115,7 @@ def _of_values(
         required = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
         useless = "has no effect" if term.preferred else required
         advice = f"Label the nodes, or correct the value{meant_value(value, there)}."
-        if "" in there and value in ("true", "yes", "1"):
+        if "" in there and (not any(there) or value in ("true", "yes", "1")):
             advice = _of_empty_value(subject, term, part)
         yield subject.finding(
             term,
@@ -129,9 +129,11 @@ def _of_values(
 
 def _of_empty_value(subject: LintedWorkload, term: Term, part: Requirement) -> str:
     """What to do where a label is asked for with a value and nodes have it without one."""
-    if term.kind is TermKind.NODE_SELECTOR or subject.owner_of_requirement(part):
-        return f'Write {part.key}: "", or use operator Exists in node affinity.'
     operator = "DoesNotExist" if part.operator == "NotIn" else "Exists"
+    if subject.owner(term) or subject.owner_of_requirement(part):
+        return f"Write a rule of type terms: node affinity that has {part.key} with operator {operator}."
+    if term.kind is TermKind.NODE_SELECTOR:
+        return f'Write {part.key}: "", or use operator Exists in node affinity.'
     return f"Correct the requirement on {part.key}: use operator {operator}, without values."
 
 

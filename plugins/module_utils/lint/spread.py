@@ -23,17 +23,16 @@ from ..model.rendering import listed, value_text
 from ..scheduler.node_affinity import nodes_of_placement
 from ..scheduler.node_state import untolerated
 from ..scheduler.nodes import NodeSet
-from .capacity import to_run, without_transient_taints
+from .capacity import to_run
 from .lint_input import LintedWorkload, LintInput
 
 
 def spread_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    lasting = without_transient_taints(lint_input)
     for subject in lint_input.subjects:
         for term in subject.terms:
             if term.kind is not TermKind.SPREAD:
                 continue
-            unusable = _unusable(lint_input, lasting, subject, term) if lasting.nodes else None
+            unusable = _unusable(lint_input, subject, term) if lint_input.nodes else None
             if unusable is not None:
                 yield _counts_unusable(lint_input, subject, term, unusable)
             else:
@@ -99,14 +98,13 @@ class _Unusable(t.NamedTuple):
     left_out: str
 
 
-def _unusable(
-    lint_input: LintInput, lasting: LintInput, subject: LintedWorkload, term: Term
-) -> _Unusable | None:
+def _unusable(lint_input: LintInput, subject: LintedWorkload, term: Term) -> _Unusable | None:
     """None where every domain takes pods, where all instances find room, or where other pods may fill up the
     domains that take none."""
     selected = lint_input.selected(subject, term)
     if selected is None or not lint_input.selects_itself(subject, term):
         return None
+    lasting = lint_input.lasting
     domains = _domains_of(lasting, subject, term)
     if not domains.unusable or not domains.usable:
         return None

@@ -6,8 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
+    lint_manifests,
+    lint_rules,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 
 JSON = t.Any
 HOST = "kubernetes.io/hostname"
@@ -126,6 +131,23 @@ def test_field_12_label_with_the_empty_value_is_asked_for_with_a_value() -> None
     assert f"No node has {CONTROL_PLANE}=true" in value.why
     assert "nodes have it with the empty value" in value.why
     assert "use operator Exists" in value.advice
+
+
+def test_field_12_rule_asks_for_a_value_where_nodes_have_none() -> None:
+    """run_on takes no empty value."""
+    rule = {"name": "on-boss", "workloads": [{"kind": "Deployment", "name": "upgrader"}]}
+    read = read_rules(
+        [{**rule, "run_on": {CONTROL_PLANE: "true"}}],
+        namespace="default",
+        rule_set="default",
+        topology=Topology.of(),
+    )
+    upgrader = case_12({"key": CONTROL_PLANE, "operator": "Exists"})
+
+    found = {x.name: x for x in lint_rules(read.rules, manifests=upgrader)}
+    assert found["no_node_has_value"].advice == (
+        f"Write a rule of type terms: node affinity that has {CONTROL_PLANE} with operator Exists."
+    )
 
 
 def test_field_12_operator_exists_is_right() -> None:
