@@ -8,7 +8,6 @@ replica may lack a node, and no `impossible` scale may succeed.
 
 from __future__ import annotations
 
-import collections
 import typing as t
 
 import pytest
@@ -18,7 +17,7 @@ from sandbox import Sandbox
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
-from .random_cases import CLUSTERS, FIRST_SEED
+from .random_cases import CLUSTERS, FIRST_SEED, count
 from .random_claims import CLASSES, Case, Stage, make_classes
 
 JSON = t.Any
@@ -31,14 +30,6 @@ def classes(plain: Sandbox) -> t.Iterator[None]:
     plain.api.delete(CLASSES)
 
 
-@pytest.fixture(scope="module")
-def answers() -> t.Iterator[collections.Counter[str]]:
-    """How often each answer was given, and by which codes."""
-    counted: collections.Counter[str] = collections.Counter()
-    yield counted
-    print(f"scales of claims: {dict(sorted(counted.items()))}")
-
-
 @pytest.mark.usefixtures("classes")
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + CLUSTERS))
 def test_scale_of_a_workload_with_claims_is_as_forecast(
@@ -46,7 +37,6 @@ def test_scale_of_a_workload_with_claims_is_as_forecast(
     run_module: RunModule,
     namespace: MakeNamespace,
     seed: int,
-    answers: collections.Counter[str],
 ) -> None:
     case = Case(seed)
     stage = Stage(plain, case, namespace(plain, f"claims-{seed}"))
@@ -59,9 +49,7 @@ def test_scale_of_a_workload_with_claims_is_as_forecast(
         print(
             f"seed {seed}: {case.question} {found['forecast']}, without a node {lacking}: {found['reasons']}"
         )
-        answers[found["forecast"]] += 1
-        for code in found["codes"]:
-            answers[code] += 1
+        count(found)
         if found["forecast"] == "guaranteed":
             assert lacking == 0, found
         elif found["forecast"] == "impossible":

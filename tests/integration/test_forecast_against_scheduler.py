@@ -21,7 +21,7 @@ from ansible_collections.virt.placement.plugins.modules import forecast_info
 from sandbox import Sandbox, cluster_file, nodes, objects
 from tests.conftest import RunModule
 
-from .random_cases import BATCH, CLUSTERS, FIRST_SEED, assert_enough_definite
+from .random_cases import BATCH, CLUSTERS, FIRST_SEED, assert_enough_definite, count
 from .random_cluster import (
     NAMESPACE,
     URGENT,
@@ -81,6 +81,7 @@ def test_the_scheduler_does_what_was_forecast(
         assert not found.get("failed"), found
         answer = found["forecast"]
         batch.answers.append(answer)
+        count(found)
         if answer == "impossible" and case.urgent:
             print(f"seed {seed}: {case.question} impossible but by force, not made")
             assert found["min_unschedulable"] >= 1, found

@@ -21,7 +21,7 @@ from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
-from .random_cases import FIRST_SEED, VMS, assert_enough_definite
+from .random_cases import FIRST_SEED, VMS, assert_enough_definite, count
 from .random_vms import GPU, NODES, ZONES, RandomVm, create_network, delete_volumes
 from .test_changed_configuration import configured
 from .test_scenarios import CREATED_BY, HOST, MIGRATION, REQUIRED, ZONE, Stage
@@ -167,6 +167,7 @@ def test_drain_ends_as_forecast(
 
         found = stage.forecast(unavailable={"nodes": [lost]})
         answers.append(found["forecast"])
+        count(found)
         stuck = drained.run(lost)
 
         print(f"seed {seed}: {lost} with {there[lost]}: {found['forecast']}, stuck {sorted(stuck)}")
@@ -310,6 +311,7 @@ class Fleet:
     def _forecast(self, **options: JSON) -> JSON:
         found = self.stage.forecast(**options)
         self.answers.append(found["forecast"])
+        count(found)
         if found["forecast"] not in ("guaranteed", "impossible"):
             print(f"{found['forecast']}: {found['reasons']}")
         return found
