@@ -18,7 +18,6 @@ from ..kubevirt.instances import (
     instances,
     launcher_pods,
     pod_workload,
-    replaced_once_gone,
     settled,
     vmi_workload,
 )
@@ -39,6 +38,7 @@ from .eviction import (
     NodeEvent,
     next_uid,
 )
+from .loss import Loss
 from .scaling import Scale, scaled
 from .simulation import PendingPod, Reason
 
@@ -97,13 +97,13 @@ def what_if(
         changed = scaled(changed, entry)
     outcomes: dict[str, tuple[t.Any, ...]] = {}
     if lost:
-        loss = _LostNodes(changed, lost, event, replaced)
-        changed = loss.snapshot()
+        lost_cluster = _LostNodes(changed, lost, event, replaced)
+        changed, loss = lost_cluster.snapshot(), lost_cluster.loss
         outcomes = {
             "blocked": tuple(loss.blocked),
             "not_recreated": tuple(loss.not_recreated),
-            "fenced": tuple(loss.fenced),
-            "estimated": tuple(loss.estimated),
+            "fenced": loss.down_until_fenced,
+            "estimated": tuple(loss.doubtful),
         }
     templates = touched(snapshot, changed)
     affected = templates.union(members)
@@ -253,7 +253,7 @@ class _WrittenTemplates:
 
 
 class _LostNodes:
-    """What the loss of nodes makes of the instances on them; adds to `replaced`."""
+    """The snapshot after the loss of nodes; adds to `replaced`."""
 
     def __init__(
         self, before: Snapshot, lost: frozenset[str], event: NodeEvent, replaced: Replaced
@@ -261,9 +261,7 @@ class _LostNodes:
         unknown = lost - {node.name for node in before.nodes}
         if unknown:
             raise KeyError(f"there is no node {', '.join(sorted(unknown))}")
-        self.blocked: list[EvictedInstance] = []
-        self.not_recreated: list[EvictedInstance] = []
-        self.estimated: list[EvictedInstance] = []
+        self.loss = Loss(event)
         self._before = before
         self._lost = lost
         self._event = event
@@ -272,8 +270,6 @@ class _LostNodes:
         self._pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in before.pods}
         self._vmis = {vmi.uid: vmi for vmi in before.vmis}
         self._ending = list(before.terminating_pods)
-        self.fenced: list[Ref] = []
-        """VMIs that are created again only once their failed node is fenced."""
 
     def snapshot(self) -> Snapshot:
         evictions = Evictions(self._before)
@@ -283,9 +279,8 @@ class _LostNodes:
             if pod is None or pod.node_name not in self._lost:
                 continue
             evicted = evictions.of(instance, self._event)
-            if evicted.outcome is DrainOutcome.BLOCKED:
-                self.blocked.append(evicted)
-            elif evicted.outcome is not DrainOutcome.NODE_BOUND:
+            self.loss.add(evicted)
+            if evicted.outcome not in (DrainOutcome.BLOCKED, DrainOutcome.NODE_BOUND):
                 for target in launchers.get(instance.uid, ()):
                     if not target.node_name:
                         self._pods[id(target)] = ()
@@ -302,23 +297,11 @@ class _LostNodes:
         )
 
     def _evict(self, evicted: EvictedInstance, pod: Pod) -> None:
-        if evicted.held_by or (evicted.reason and not evicted.certain):
-            self.estimated.append(evicted)
-        migrates = evicted.outcome is DrainOutcome.MIGRATES
-        left: tuple[Pod, ...] = (pod,) if migrates else ()
-        if not migrates:
+        if evicted.outcome is not DrainOutcome.MIGRATES:
             self._ending.append(pod)
             self._replace_vmi(evicted)
-            if (
-                self._event == "failure"
-                and evicted.instance.vmi is not None
-                and evicted.outcome is DrainOutcome.RECREATED
-            ):
-                self.fenced.append(evicted.instance.ref)
-            if self._event == "failure" and not replaced_once_gone(pod):
-                left = (replace(pod, terminating=True, ready=False),)
-        if evicted.outcome is DrainOutcome.GONE:
-            self.not_recreated.append(evicted)
+        remaining = self.loss.left_of(evicted)
+        left = (remaining,) if remaining is not None else ()
         created = evicted.next_pod
         if created is not None and pod_key(pod) not in self._rolled:
             self._replaced[pod_key(created)] = pod, evicted.why_pending

@@ -8,9 +8,8 @@ it costs about as much as the instances that it evicts.
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..kubevirt.instances import bound_launcher, ends_if_fenced, replaced_once_gone, settled
 from ..model.gc import collector_paused
@@ -36,8 +35,6 @@ from .doubts import doubts_of_pods, of_evicted, of_schedulers, relevant_gaps
 from .eviction import (
     CORDON,
     UNREACHABLE,
-    DrainOutcome,
-    EvictedInstance,
     Evictions,
     NodeEvent,
     blocked_evidence,
@@ -51,6 +48,7 @@ from .explain import (
     filter_summary,
 )
 from .forecast import UNTIL_MOVED
+from .loss import Loss
 from .quota import Quotas, quota_evidence
 from .simulation import PendingPod, PlacementSimulation, Reason
 
@@ -130,40 +128,6 @@ def drill(
     return DrillReport(event, tuple(sorted(losses, key=lambda lost: lost.harm)))
 
 
-@dataclass
-class _LostDomain:
-    """The instances of one loss. `pending` are the pods of those in `evicted`, in their order."""
-
-    evicted: list[EvictedInstance] = field(default_factory=list)
-    pending: list[PendingPod] = field(default_factory=list)
-    blocked: list[EvictedInstance] = field(default_factory=list)
-    not_recreated: list[EvictedInstance] = field(default_factory=list)
-    fenced: list[Pod] = field(default_factory=list)
-    """Pods of VMs and StatefulSets that terminate already, until their failed node is fenced."""
-
-    def add(self, evicted: EvictedInstance) -> None:
-        instance, pod = evicted.instance, evicted.instance.pod
-        if evicted.outcome is DrainOutcome.BLOCKED:
-            self.blocked.append(evicted)
-        elif evicted.outcome is DrainOutcome.GONE:
-            self.not_recreated.append(evicted)
-        elif evicted.next_pod is not None and pod is not None:
-            self.evicted.append(evicted)
-            self.pending.append(
-                PendingPod(evicted.next_pod, pod, evicted.why_pending, vmi=instance.vmi)
-            )
-
-    @property
-    def ended(self) -> list[Pod]:
-        """The pods that end with their node."""
-        pods = [
-            evicted.instance.pod
-            for evicted in (*self.evicted, *self.not_recreated)
-            if evicted.outcome is not DrainOutcome.MIGRATES and evicted.instance.pod is not None
-        ]
-        return pods + self.fenced
-
-
 class _Drills:
     def __init__(self, view: ClusterView, event: NodeEvent, topology: Topology) -> None:
         self.snapshot = view.snapshot
@@ -188,15 +152,15 @@ class _Drills:
 
     def lose(self, key: str, domain: str, nodes: NodeSet) -> Drill:
         names = self.index.table.names_of(nodes)
-        loss = _LostDomain()
+        loss = Loss(self.event)
         for name in names:
             for instance in self.on_node.get(name, ()):
                 loss.add(self.evictions.of(instance, self.event))
         if self.event == "failure":
             loss.fenced = [pod for pod in self.lingering if pod.node_name in names]
-        left_over = self._left_over(names)
-        ended = [*loss.ended, *(pod for pod in self.ending if pod not in left_over)]
-        with self._taken_out(loss, left_over), self.index.tainted(nodes, self._tolerates):
+            loss.left_over = self._left_over(names)
+        ended = [*loss.ended, *(pod for pod in self.ending if pod not in loss.left_over)]
+        with loss.taken_out(self.index), self.index.tainted(nodes, self._tolerates):
             simulation = self._simulation(loss, nodes, ended)
             doubts = affinity_doubts(simulation)
             options = SearchOptions(doubts, limit=LIMIT, needs_sequence=False)
@@ -204,7 +168,7 @@ class _Drills:
             return self._drill(key, domain, names, loss, simulation, decision)
 
     def _simulation(
-        self, loss: _LostDomain, nodes: NodeSet, ended: t.Sequence[Pod]
+        self, loss: Loss, nodes: NodeSet, ended: t.Sequence[Pod]
     ) -> PlacementSimulation:
         """The evicted instances, and the waiting pods that could ever take their nodes."""
 
@@ -220,30 +184,8 @@ class _Drills:
             return simulation_of(loss.pending)
         return simulation_of(competing_pods(simulation_of([*loss.pending, *waiting])))
 
-    @contextlib.contextmanager
-    def _taken_out(self, loss: _LostDomain, left_over: t.Sequence[Pod]) -> t.Iterator[None]:
-        """While it lasts, what ends with its node is gone, or terminating there; `left_over` is
-        there, too."""
-        ended, failure = loss.ended, self.event == "failure"
-        stuck = [
-            replace(x, terminating=True) for x in ended if failure and not replaced_once_gone(x)
-        ]
-        for pod in ended:
-            self.index.remove(pod_key(pod))
-        for pod in (*left_over, *stuck):
-            self.index.place(pod, pod.node_name)
-        try:
-            yield
-        finally:
-            for pod in (*left_over, *stuck):
-                self.index.remove(pod_key(pod))
-            for pod in ended:
-                self.index.place(pod, pod.node_name)
-
     def _left_over(self, names: t.Container[str]) -> list[Pod]:
         """Pods that terminate already on nodes that fail: they are never gone then."""
-        if self.event == "drain":
-            return []
         return [
             pod
             for pod in self.ending
@@ -263,7 +205,7 @@ class _Drills:
         key: str,
         domain: str,
         names: tuple[str, ...],
-        loss: _LostDomain,
+        loss: Loss,
         simulation: PlacementSimulation,
         decision: Decision,
     ) -> Drill:
@@ -303,9 +245,7 @@ class _Drills:
                 *(x for x in (*(kept if impossible else ()), *held) if x in staying),
             ),
             not_recreated=tuple(eviction.instance.ref for eviction in loss.not_recreated),
-            down_until_fenced=tuple(
-                x.instance.ref for x in loss.evicted if x.instance.vmi and self.event == "failure"
-            ),
+            down_until_fenced=loss.down_until_fenced,
             reasons=(
                 *self._proof(simulation, loss, decision),
                 *(f"not certain: {x.text}" for x in of_pods if x in conclusion.doubts),
@@ -315,7 +255,7 @@ class _Drills:
         )
 
     def _blocked(
-        self, simulation: PlacementSimulation, loss: _LostDomain, decision: Decision
+        self, simulation: PlacementSimulation, loss: Loss, decision: Decision
     ) -> t.Iterator[BlockedPod]:
         for eviction in loss.blocked:
             yield BlockedPod(eviction.instance.ref, EVICTION, eviction.reason)
@@ -326,7 +266,7 @@ class _Drills:
             yield from self.blocking.of(simulation, evicted)
 
     def _proof(
-        self, simulation: PlacementSimulation, loss: _LostDomain, decision: Decision
+        self, simulation: PlacementSimulation, loss: Loss, decision: Decision
     ) -> t.Iterator[str]:
         words = ProofWords(
             self.topology, simulation.pending, lambda n: filter_summary(simulation, n)
