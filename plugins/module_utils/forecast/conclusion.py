@@ -179,6 +179,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "a pod has a field that may matter for its node, and that no filter reads",
         "claims.of_pod_spec",
     ),
+    "admission_differs": CodeMeaning(
+        "the running pod has a node selector or a toleration that its template does not have",
+        "doubts.of_admission",
+    ),
     "limit_range_unknown": CodeMeaning(
         "a LimitRange may change or refuse a pod", "admission._of_limit_ranges"
     ),

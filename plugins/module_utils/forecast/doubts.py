@@ -13,6 +13,7 @@ import typing as t
 from collections import Counter
 
 from ..kubevirt.instances import instances
+from ..kubevirt.labels import adds_node_key, adds_toleration
 from ..kubevirt.next_pod import why_estimated, why_first_estimated
 from ..model.budget import BUDGETS
 from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
@@ -30,7 +31,36 @@ from .simulation import PendingPod
 DoubtsOfPod = t.Callable[[PendingPod, Snapshot], t.Iterator[Doubt]]
 """What is not known of a pod that needs a node. The snapshot is the cluster after the change."""
 
-POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = (of_claims, of_pod_spec)
+
+def of_admission(pending: PendingPod, _snapshot: Snapshot) -> t.Iterator[Doubt]:
+    """The doubt about a pod that is created anew, where the running one has a node selector or a toleration that
+    the next one has not by its template. What added it may do so again: a RuntimeClass, PodNodeSelector, the
+    node selector of an OpenShift project, a webhook."""
+    old, created = pending.replaces, pending.pod.placement
+    if old is None or old.placement is created or pending.reason not in ("migrate", "recreate"):
+        return
+    declared = pending.vmi.spec if pending.vmi is not None else {}
+    names = [
+        f"node selector {key}={value}"
+        for key, value in old.placement.node_selector
+        if (key, value) not in created.node_selector
+        and not adds_node_key(key)
+        and key not in (declared.get("nodeSelector") or ())
+    ]
+    tolerated = {entry.get("key") for entry in declared.get("tolerations") or ()}
+    names += [
+        f"toleration of {toleration.key or 'any taint'}"
+        for toleration in old.placement.tolerations
+        if toleration not in created.tolerations
+        and not adds_toleration(toleration)
+        and (toleration.key or None) not in tolerated
+    ]
+    if names:
+        text = f"the running pod of {pending.name} has {listed(names)}, which its template does not have"
+        yield Doubt("admission_differs", text, NO_CERTAINTY)
+
+
+POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = (of_claims, of_pod_spec, of_admission)
 
 
 def doubts_of_pods(pending: t.Iterable[PendingPod], snapshot: Snapshot) -> tuple[Doubt, ...]:

@@ -34,7 +34,7 @@ from ..kubevirt.next_pod import (
     with_source_cpu,
     without_migration_cpu,
 )
-from ..model.kinds import REPLICA_SET, VIRTUAL_MACHINE
+from ..model.kinds import REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
@@ -151,7 +151,9 @@ class Evictions:
             return EvictedInstance(
                 instance, DrainOutcome.GONE, None, "no controller recreates this pod"
             )
-        return EvictedInstance(instance, DrainOutcome.RECREATED, self.recreated(pod, workload))
+        created, other = self.recreated(pod, workload), _other_revision(pod, workload)
+        reason = f"{ESTIMATED}: {other}" if other else ""
+        return EvictedInstance(instance, DrainOutcome.RECREATED, created, reason, not reason)
 
     def workload(self, ref: Ref | None) -> Workload | None:
         """The workload of an instance; None where it is not known."""
@@ -353,6 +355,18 @@ def why_perhaps_not_again(workload: Workload | None) -> str:
         "a VM with run strategy RerunOnFailure is started again only if its guest does not shut down"
         " within its grace period"
     )
+
+
+def _other_revision(pod: Pod, workload: Workload | None) -> str:
+    """Why the pod after one of a StatefulSet may be made from another template; empty where it is not (kubernetes
+    pkg/controller/statefulset, newVersionedStatefulSetPod)."""
+    if workload is None or workload.ref.kind != STATEFUL_SET.name:
+        return ""
+    running = pod.labels.get("controller-revision-hash")
+    update = (workload.manifest.get("status") or {}).get("updateRevision")
+    if not running or not update or running == update:
+        return ""
+    return f"it runs revision {running}, and its StatefulSet has {update}"
 
 
 def _outlasts_failure(pod: Pod) -> bool:

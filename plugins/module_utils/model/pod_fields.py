@@ -65,8 +65,21 @@ WITHOUT_EFFECT = frozenset(
 
 _KNOWN = READ | WITHOUT_EFFECT
 
-_DISKS = frozenset(("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"))
-"""Volumes that a second pod of the node may not use (volumerestrictions, isVolumeConflict)."""
+_DISKS = frozenset(
+    (
+        "awsElasticBlockStore",
+        "azureDisk",
+        "azureFile",
+        "cinder",
+        "gcePersistentDisk",
+        "iscsi",
+        "portworxVolume",
+        "rbd",
+        "vsphereVolume",
+    )
+)
+"""Volumes in the pod itself that a second pod of the node may not use (volumerestrictions, isVolumeConflict), or
+that count for the limits of a CSI driver (nodevolumelimits, checkAttachableInlineVolume)."""
 
 
 def unmodeled_fields(spec: t.Mapping[str, JSON]) -> tuple[str, ...]:

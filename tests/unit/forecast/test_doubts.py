@@ -1,0 +1,96 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a running pod has that its template does not explain lowers the answer about the next one."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, machine
+
+JSON = t.Any
+
+
+def answers(made: Cluster) -> list[tuple[str, tuple[str, ...]]]:
+    """Of the forecast and of the drill of the loss of n1, with their codes."""
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+    found = forecast(change, doubts=doubts_of_change(change))
+    drills = drill(made.snapshot(), [HOST], event="drain").drills
+    (drilled,) = (x for x in drills if x.domain == "n1")
+    return [(x.answer.value, x.codes) for x in (found, drilled)]
+
+
+def test_node_selector_that_the_template_does_not_have_may_come_again() -> None:
+    """Admission adds it: a RuntimeClass, PodNodeSelector, the node selector of an OpenShift project, a webhook."""
+    made = cluster("abb")
+    deployment(made, "web", ["n1"], {})
+    (pod,) = made.pods.values()
+    assert answers(made) == [("guaranteed", ("worst_case",))] * 2
+
+    pod["spec"]["nodeSelector"] = {ZONE: "a"}
+
+    assert answers(made) == [("possible", ("admission_differs",))] * 2
+
+
+def test_toleration_that_the_template_does_not_have_may_come_again() -> None:
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {})
+    made.nodes["n2"]["spec"] = {"taints": [{"key": "gpu", "value": "", "effect": "NoSchedule"}]}
+    (pod,) = made.pods.values()
+    assert answers(made) == [("impossible", ("no_node",))] * 2
+
+    pod["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+
+    assert answers(made) == [("unknown", ("admission_differs",))] * 2
+
+
+@pytest.mark.parametrize("migrates", [True, False])
+def test_what_kubevirt_adds_and_what_is_declared_is_known(migrates: bool) -> None:
+    made = cluster("ab", migrates=migrates)
+    machine(made, "db", "n1", {"nodeSelector": {"disk": "ssd"}})
+    for node in made.nodes.values():
+        node["metadata"]["labels"]["disk"] = "ssd"
+    (pod,) = made.pods.values()
+    pod["spec"]["nodeSelector"] = {"disk": "ssd", "kubevirt.io/schedulable": "true"}
+    pod["spec"]["tolerations"] = [
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    ]
+    for node in made.nodes.values():
+        node["metadata"]["labels"]["kubevirt.io/schedulable"] = "true"
+
+    assert [answer for answer, _codes in answers(made)] == ["guaranteed"] * 2
+
+
+def test_pod_of_another_revision_of_its_stateful_set_may_be_followed_by_another() -> None:
+    """With updateStrategy OnDelete, or below a partition, the next pod may be made from another template (kubernetes
+    pkg/controller/statefulset, newVersionedStatefulSetPod)."""
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n1"], {})
+    workload = made.workloads.pop(ref)
+    ref = made.workload("StatefulSet", "web", workload["spec"])
+    (pod,) = made.pods.values()
+    uid = made.workloads[ref]["metadata"]["uid"]
+    pod["metadata"]["ownerReferences"][0] |= {"kind": "StatefulSet", "name": "web", "uid": uid}
+    pod["metadata"]["labels"]["controller-revision-hash"] = "web-1"
+    made.workloads[ref]["status"] = {"updateRevision": "web-1"}
+    assert [answer for answer, _codes in answers(made)] == ["guaranteed"] * 2
+
+    made.workloads[ref]["status"] = {"updateRevision": "web-2"}
+
+    assert answers(made) == [("possible", ("next_pod_estimated",))] * 2
+
+
+@pytest.mark.parametrize("kind", ["cinder", "azureDisk", "vsphereVolume", "rbd"])
+def test_volume_in_the_pod_that_counts_for_a_limit_of_its_node_is_not_modeled(kind: str) -> None:
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {})
+    (pod,) = made.pods.values()
+    pod["spec"]["volumes"] = [{"name": "data", kind: {}}]
+
+    assert answers(made) == [("possible", ("unmodeled_field",))] * 2
