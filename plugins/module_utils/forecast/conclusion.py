@@ -204,6 +204,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     "other_scheduler": CodeMeaning(
         "another scheduler than kube-scheduler places a pod", "doubts.of_schedulers"
     ),
+    "paused": CodeMeaning(
+        "a replica set or pool of VMs is paused, and is not scaled until it is resumed",
+        "doubts.of_paused",
+    ),
     "chosen_by_controller": CodeMeaning(
         "the controller chooses which instances end", "doubts.of_scale_down"
     ),

@@ -24,7 +24,7 @@ from ..rules.change import rolls_itself
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, Doubt
-from .eviction import ENDING_STRATEGIES, EvictedInstance
+from .eviction import ENDING_STRATEGIES, EvictedInstance, held_by_pause
 from .scaling import Scale, expanded_template
 from .simulation import PendingPod
 
@@ -78,6 +78,7 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
         *_of_next_pods(change, scale),
         *(doubt for evicted in change.estimated for doubt in of_evicted(evicted)),
         *of_scale_down(change, scale),
+        *of_paused(change, scale),
         *of_ordered_start(change, scale),
     )
 
@@ -158,6 +159,15 @@ def of_ordered_start(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iter
         if instance.workload in ordered and pod is not None and pod.node_name and not pod.ready:
             text = f"{instance.workload} starts no replica before its {pod.ref} is ready"
             yield Doubt("ordered_start", text)
+
+
+def of_paused(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:
+    """The doubts about workloads whose controllers do not scale them before they are resumed."""
+    scaled = {entry.workload for entry in scale}
+    for workload in change.before.workloads:
+        if workload.ref in scaled and held_by_pause(workload):
+            text = f"{workload.ref} is paused (spec.paused): it creates and ends no instance until it is resumed"
+            yield Doubt("paused", text, NO_CERTAINTY)
 
 
 def of_migrations(change: ChangedCluster) -> t.Iterator[Doubt]:

@@ -34,7 +34,7 @@ from ..kubevirt.next_pod import (
     with_source_cpu,
     without_migration_cpu,
 )
-from ..model.kinds import REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.kinds import POOL, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
@@ -338,7 +338,16 @@ def why_not_again(vmi: Vmi, workload: Workload | None) -> str:
         strategy = run_strategy(workload)
         if strategy in NOT_STARTED_AGAIN:
             return f"a VM with run strategy {strategy} is not started again"
+    if workload is not None and workload.ref.kind == REPLICA_SET.name and held_by_pause(workload):
+        return f"{workload.ref} is paused (spec.paused), and creates no instance"
     return ""
+
+
+def held_by_pause(workload: Workload) -> bool:
+    """Whether its controller creates and ends no instance (KubeVirt, watch/replicaset/replicaset.go and
+    watch/pool/pool.go, execute: no scale while spec.paused)."""
+    kinds = (REPLICA_SET.name, POOL.name)
+    return workload.ref.kind in kinds and bool((workload.manifest.get("spec") or {}).get("paused"))
 
 
 def why_perhaps_not_again(workload: Workload | None) -> str:

@@ -12,7 +12,16 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.change imp
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
-from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, machine
+from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
+from tests.unit.planning.scenes import (
+    HOST,
+    ZONE,
+    Cluster,
+    cluster,
+    deployment,
+    machine,
+    replica_set,
+)
 
 JSON = t.Any
 
@@ -94,3 +103,20 @@ def test_volume_in_the_pod_that_counts_for_a_limit_of_its_node_is_not_modeled(ki
     pod["spec"]["volumes"] = [{"name": "data", kind: {}}]
 
     assert answers(made) == [("possible", ("unmodeled_field",))] * 2
+
+
+def test_paused_replica_set_of_vms_creates_no_instance() -> None:
+    made = cluster("ab", migrates=False)
+    ref = replica_set(made, "web", ["n1"], {})
+    made.workloads[ref]["spec"]["paused"] = True
+    scale = [Scale(ref, 2)]
+
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+    lost = forecast(change, doubts=doubts_of_change(change))
+    drilled = drill(made.snapshot(), [HOST], event="failure").drills[0]
+    change = what_if(made.snapshot(), scale=scale)
+    scaled = forecast(change, doubts=doubts_of_change(change, scale))
+
+    assert [finding.name for finding in lost.findings] == ["not_recreated"]
+    assert [ref.name for ref in drilled.not_recreated] == ["web-0"]
+    assert (scaled.answer.value, "paused" in scaled.codes) == ("possible", True)
