@@ -228,7 +228,8 @@ class Cluster:
             "vm.kubevirt.io/name": machine,
             "vmi.kubevirt.io/id": machine,
         }
-        spec = copy.deepcopy({k: v for k, v in vmi["spec"].items() if k != "domain"})
+        of_vmi = ("domain", "evictionStrategy", "networks")  # no fields of a pod
+        spec = copy.deepcopy({k: v for k, v in vmi["spec"].items() if k not in of_vmi})
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), SCHEDULABLE: "true"}
         pod = {
             "name": name,

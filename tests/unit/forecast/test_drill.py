@@ -257,7 +257,8 @@ def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
     found = drill(made.snapshot(), [ZONE], event="drain").drills[0]
     (blocked,) = found.blocked
     assert (blocked.instance.name, blocked.filter, blocked.pod) == ("db", "NodeAffinity", None)
-    assert blocked.message == "db: node(s) didn't match Pod's node affinity/selector"
+    text = "db: node(s) didn't match Pod's node affinity/selector (topology.kubernetes.io/zone=a)"
+    assert blocked.message == text
 
 
 def test_vm_that_cannot_be_evicted_is_blocked_by_eviction() -> None:
