@@ -19,8 +19,8 @@ description:
   - Restarts or recreates an instance only if the PodDisruptionBudgets of its pod allow that now, and waits for them.
     An instance whose budget never allows it is skipped. A live migration needs no budget.
   - Does not use nodes that would need preemption.
-  - Skips the instances of workloads with the label C(placement.virt/do-not-move), and instances on a node that is not
-    ready.
+  - Skips instances with the label C(placement.virt/do-not-move), which their workload, the VM of a pool, or the VMI or
+    pod itself has. Skips instances on a node that is not ready.
   - Never starts or stops a VM. A halted VM stays halted, and a VM with run strategy C(Once) is not restarted.
   - Prints a line for each move that starts or ends. One rollout at a time runs on a cluster.
   - After a rollout was killed, the next one continues with the moves in flight. No instance is moved twice.

@@ -116,6 +116,21 @@ def test_label_may_have_several_policies(shop: Maintenance) -> None:
     assert methods(result) == {"stuck": "stop", "free": "migrate"}
 
 
+def test_vm_whose_migrations_fail_leaves_by_its_next_policy(shop: Maintenance) -> None:
+    failing = {"sandbox.virt/migration-fails": "9"}
+    shop.start(*vms(shop, "failing", annotations=failing), nodes=["w1"])
+    before = shop.uids()
+
+    result = shop.maintain("drained", "w1", vm_policy=["migrate", "restart"], seconds=150)
+
+    assert not result.get("failed"), result.get("msg")
+    ended = [(move["method"], move["state"]) for move in result["moves"]]
+    assert ended == [("migrate", "failed")] * 3 + [("restart", "moved")]
+    passed = "vm_policy migrate is passed over, its migrate failed 3 times"
+    assert any(passed in line for line in result["progress"])
+    assert shop.uids() != before and shop.nodes()["failing"] != "w1"
+
+
 @pytest.mark.parametrize("moves", [True, False])
 def test_vm_with_strategy_external_is_handed_to_its_controller(
     shop: Maintenance, moves: bool

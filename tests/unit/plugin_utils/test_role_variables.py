@@ -136,6 +136,29 @@ def test_variable_that_cannot_be_converted_is_an_error(
     assert read_options({"x": value}, {"x": spec})[1] == [error]
 
 
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("stop", ["stop"]),
+        ("[migrate, restart]", ["migrate", "restart"]),
+        ("- migrate\n- stop\n", ["migrate", "stop"]),
+        (["evict"], ["evict"]),
+        ("", ["migrate"]),
+    ],
+)
+def test_policies_of_a_survey(given: t.Any, value: list[str]) -> None:
+    name = "placement_maintenance_vm_policy"
+    option = {name: options_of("placement_maintenance")[name]}
+    assert read_options({name: given}, option) == ({name: value}, [])
+
+
+def test_policies_without_brackets_are_refused_as_other_lists_are() -> None:
+    name = "placement_maintenance_vm_policy"
+    option = {name: options_of("placement_maintenance")[name]}
+    (error,) = read_options({name: "migrate,restrt"}, option)[1]
+    assert error.endswith("Did you mean restart? Write it in brackets: [migrate, restart].")
+
+
 def test_path_of_a_file_is_read_as_it_is() -> None:
     assert read_options({"x": __file__}, {"x": {"type": "path"}}) == ({"x": __file__}, [])
 

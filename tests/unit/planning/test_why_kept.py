@@ -1,0 +1,53 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which objects may have the label that keeps an instance where it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    Vmi,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    why_kept,
+)
+
+LABEL = "placement.virt/do-not-move"
+POOL, VM = Ref("VirtualMachinePool", "shop", "web"), Ref("VirtualMachine", "shop", "web-0")
+VMI, POD = Ref("VirtualMachineInstance", "shop", "web-0"), Ref("Pod", "shop", "web-0")
+
+
+def labels(of: Ref, labelled: Ref, value: str = "true") -> dict[str, str]:
+    return {LABEL: value} if of == labelled else {}
+
+
+@pytest.mark.parametrize(
+    ("labelled", "value", "why"),
+    [
+        (POOL, "true", "its workload has the label"),
+        (VM, "true", "its VM has the label"),
+        (VM, "", "its VM has the label"),
+        (VMI, "true", "its VMI has the label"),
+        (VMI, "false", ""),
+        (POD, "true", ""),
+    ],
+)
+def test_label_of_a_vm_of_a_pool(labelled: Ref, value: str, why: str) -> None:
+    objects = {
+        ref: Workload(ref, ref.name, {"metadata": {"labels": labels(ref, labelled, value)}})
+        for ref in (POOL, VM)
+    }
+    owner = Owner(VM.kind, VM.name, "u-vm")
+    of_vmi = labels(VMI, labelled, value)
+    vmi = Vmi(VMI, "u", "Running", "w1", of_vmi, {}, owner=owner)
+    seen = why_kept(Instance(VMI, "u", POOL, None, vmi), objects)
+    assert seen == (f"{why} {LABEL}" if why else "")
+
+
+def test_label_of_a_plain_pod() -> None:
+    pod = Pod("shop", "web-0", labels={LABEL: "true"})
+    assert why_kept(Instance(POD, "u", None, pod), {}) == f"the pod has the label {LABEL}"
