@@ -106,7 +106,7 @@ class _Walk:
     used: set[PathPattern]
 
     def files(self) -> t.Iterator[Path]:
-        """In the order of their names. No link to a folder is followed."""
+        """In the order of their names. A link to a folder is not followed, and counts as a file."""
         for here, folders, names in os.walk(self.folder):
             inside = Path(here).relative_to(self.folder)
             folders[:] = sorted(
@@ -114,8 +114,9 @@ class _Walk:
                 for name in folders
                 if name not in _NEVER and not self._excludes(inside / name, is_folder=True)
             )
-            for name in sorted(names):
-                if not self._excludes(inside / name, is_folder=False):
+            links = [name for name in folders if (Path(here) / name).is_symlink()]
+            for name in sorted((*names, *links)):
+                if name in links or not self._excludes(inside / name, is_folder=False):
                     yield Path(here) / name
 
     def _excludes(self, path: Path, *, is_folder: bool) -> bool:
@@ -129,16 +130,25 @@ def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Docu
     root = folder.resolve()
     empty = True
     for file in walk.files():
-        if file.suffix not in SUFFIXES and file.name not in _KUSTOMIZATIONS:
+        is_manifest = file.suffix in SUFFIXES or file.name in _KUSTOMIZATIONS
+        outside = file.is_symlink() and root not in file.resolve().parents
+        if file.is_dir():
+            is_manifest = outside
+        elif file.exists() and not file.is_file():  # a pipe would never end
+            continue
+        if not is_manifest:
             continue
         empty = False
-        if file.is_symlink() and root not in file.resolve().parents:
+        if outside:
             documents.append(Document(str(file), path=str(file), reason="link"))
         else:
             documents += _of_file(file)
     if empty:
+        excluded = " that is not excluded" if walk.exclude else ""
         suffixes = ", ".join(SUFFIXES)
-        faults.append(InputError(str(folder), f"the folder has no file with {suffixes} to read"))
+        faults.append(
+            InputError(str(folder), f"the folder holds no file with {suffixes}{excluded}")
+        )
     return [_in_folder(document) for document in documents]
 
 

@@ -238,8 +238,7 @@ def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Point
         here = _map(notes, here.get(part))
     metadata = _map(notes.at("metadata"), here.get("metadata"))
     _texts(notes.at("metadata.labels"), metadata.get("labels"))
-    if place.parts:
-        _refuse_fields(notes, here, f"it belongs into {inside}: indent it")
+    _refuse_fields(notes, here, f"it belongs into {inside}: indent it")
     notes = notes.at("spec")
     spec = _map(notes, here.get("spec"))
     _check_spec(notes, spec)

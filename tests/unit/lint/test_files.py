@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,22 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     link.unlink()
     link.symlink_to(folder / "vm.yml")
     assert notes_of(folder) == [(str(link), ""), (str(folder / "vm.yml"), "")]
+
+
+def test_a_link_to_a_folder_outside_is_noted_and_a_pipe_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    folder = tmp_path / "manifests"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "vm.yml").write_text("kind: VirtualMachine")
+    (folder / "outside").symlink_to(tmp_path / "elsewhere")
+    (folder / "inside").symlink_to(folder / "inner")
+    (folder / "gone.yml").symlink_to(folder / "nowhere.yml")
+    os.mkfifo(folder / "pipe.yml")
+    assert notes_of(folder) == [
+        (str(folder / "gone.yml"), "unreadable"),
+        (str(folder / "outside"), "link"),
+        (str(folder / "vm.yml"), ""),
+    ]
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -281,6 +281,14 @@ def test_field_at_the_level_of_a_neighbor_says_where_it_belongs(
     assert message in finding["why"]
 
 
+def test_field_beside_the_spec_of_a_pod_says_where_it_belongs(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nnodeSelector: {a/b: c}\nspec: {containers: []}\n"
+    result, _warnings = lint(write(tmp_path, {"pod.yaml": text}))
+
+    (finding,) = result["findings"]
+    assert finding["why"].endswith("unknown field 'nodeSelector': it belongs into spec: indent it.")
+
+
 def test_field_18_kinds_with_a_template_are_linted_and_others_counted(tmp_path: Path) -> None:
     names = (
         "apps/cron.yaml",
@@ -483,7 +491,7 @@ def test_bad_patterns_are_named(repository: Path) -> None:
 
 def test_a_folder_of_which_all_is_excluded_is_an_error(repository: Path) -> None:
     (error,) = errors(repository, exclude=["*"])
-    assert error.startswith("repo: the folder has no file with .json, .yaml, .yml to read")
+    assert error == "repo: the folder holds no file with .json, .yaml, .yml that is not excluded"
 
 
 def test_documented_manifest_has_the_finding_in_a_folder(tmp_path: Path) -> None:
