@@ -316,7 +316,9 @@ def volume_on(claim: str, kind: str) -> JSON:
     return source
 
 
-def bound_claim(stage: Stage, name: str, zone: str, mode: str = "ReadWriteMany") -> None:
+def bound_claim(
+    stage: Stage, name: str, zone: str, mode: str = "ReadWriteMany", source: JSON = None
+) -> None:
     """A claim with a volume that only nodes of the zone reach."""
     expression = {"key": ZONE, "operator": "In", "values": [zone]}
     size, modes = {"storage": "1Gi"}, [mode]
@@ -326,7 +328,7 @@ def bound_claim(stage: Stage, name: str, zone: str, mode: str = "ReadWriteMany")
         "accessModes": modes,
         "capacity": size,
         "storageClassName": "",
-        "hostPath": {"path": "/data"},
+        **(source or {"hostPath": {"path": "/data"}}),
         "claimRef": {"namespace": stage.namespace, "name": name},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
     }

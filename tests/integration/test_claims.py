@@ -185,3 +185,33 @@ def test_claim_whose_class_waits_for_a_node_is_possible(stage: Stage) -> None:
         assert claim["metadata"]["annotations"][selected] == "w2"
     finally:
         stage.api.delete(f"{CLASSES}/{stage.namespace}")
+
+
+def test_node_that_may_attach_no_more_volumes_takes_no_pod(stage: Stage) -> None:
+    driver, csi_nodes = "csi.example.com", "/apis/storage.k8s.io/v1/csinodes"
+    nodes = ("w1", "w2", "w3")
+    for node in nodes:
+        limited = {"name": driver, "nodeID": node, "topologyKeys": [], "allocatable": {"count": 1}}
+        stage.api.create(csi_nodes, {"metadata": {"name": node}, "spec": {"drivers": [limited]}})
+    try:
+        for number, zone in enumerate(("zone1", "zone2", "zone3", "zone1")):
+            handle = f"{stage.namespace}-{number}"
+            source = {"csi": {"driver": driver, "volumeHandle": handle}}
+            bound_claim(stage, f"data-log-{number}", zone, "ReadWriteOnce", source)
+        stage.create(logs(2))
+        assert stage.placed(2) == ["w1", "w2"]
+
+        fits = stage.forecast(
+            namespace=stage.namespace,
+            scale=[{"kind": "StatefulSet", "name": "log", "replicas": 3}],
+        )
+        found = scale(stage, "StatefulSet", "log", 4)
+
+        assert (fits["forecast"], found["forecast"]) == ("guaranteed", "impossible"), found
+        assert stage.placed(4) == ["", "w1", "w2", "w3"]
+        text = "3 node(s) exceed max volume count"
+        assert text in messages(stage)[0]
+        assert text in found["pending"][0]["reason"]
+    finally:
+        for node in nodes:
+            stage.api.delete(f"{csi_nodes}/{node}")

@@ -84,8 +84,10 @@ that count for the limits of a CSI driver (nodevolumelimits, checkAttachableInli
 
 def unmodeled_fields(spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
     """The names of fields that may matter and that no filter reads, volumes by their kind."""
-    fields = [name for name in spec.keys() - _KNOWN if spec[name]] if spec.keys() - _KNOWN else []
+    fields: list[str] = []
+    if not _KNOWN.issuperset(spec):
+        fields += [name for name in spec if name not in _KNOWN and spec[name]]
     for volume in spec.get("volumes") or ():
         if not _DISKS.isdisjoint(volume):
             fields += [f"volumes.{name}" for name in _DISKS.intersection(volume)]
-    return tuple(sorted(fields))
+    return tuple(sorted(fields)) if fields else ()
