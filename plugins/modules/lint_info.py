@@ -16,6 +16,8 @@ description:
   - Needs no cluster, so that a pipeline can check every commit.
   - If the input has Node or Namespace manifests, these count as the complete list. With them, keys and values that no
     node has are found too.
+  - With PersistentVolumeClaim manifests, rolling updates are checked against their access modes, and against the
+    nodes of PersistentVolume manifests.
   - With O(online) the input is checked as if it were on a cluster. Its nodes, namespaces, pods and workloads are read.
   - M(virt.placement.placement_info) has the findings for objects that are on a cluster already.
   - Changes nothing, and does not fail because of findings. Use RV(ok) to stop a pipeline.
