@@ -367,7 +367,7 @@ def test_pending_is_explained(judge: Judge, task: RulesTask) -> None:
     (pending,) = result["pending"]
     assert pending["workload"] == {"kind": VM, "namespace": task.namespace, "name": "lost"}
     assert pending["reason"] == (
-        "0/6 nodes are available: 6 node(s) didn't match Pod's node affinity/selector"
+        "0/6 nodes are available: 6 node(s) didn't match Pod's node affinity/selector (example.com/disk=ssd)"
     )
     assert by_name(result)["lost"]["verdict"] == "pending"
     assert "no_node_has_key" in {found["name"] for found in result["findings"]}

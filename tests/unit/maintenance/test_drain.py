@@ -50,7 +50,7 @@ class Step(DrainStep):
 
     def reads(self, of: Snapshot) -> bool:
         """Whether the drain goes on after this reading."""
-        view = self.view = DrainView(of, frozenset({"w1"}), "migrate")
+        view = self.view = DrainView(of, frozenset({"w1"}), ("migrate",))
         reconciler = SimpleNamespace(
             journal=SimpleNamespace(records=()), in_flight=(), failed=False
         )
@@ -119,7 +119,7 @@ def test_pod_that_never_terminates_is_waited_for() -> None:
     step = Step()
     stuck = snapshot(of_deployment("web", terminating=True))
     assert step.reads(stuck)
-    plan = DrainView(stuck, frozenset({"w1"}), "migrate").plan(step.options)
+    plan = DrainView(stuck, frozenset({"w1"}), ("migrate",)).plan(step.options)
     assert "web" in step.undone((), plan, "") and "it is terminating" in step.undone((), plan, "")
 
 

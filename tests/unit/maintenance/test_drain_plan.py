@@ -266,7 +266,9 @@ def test_failed_migration_is_begun_again_some_times() -> None:
 def test_what_belongs_to_the_node_or_has_finished_is_not_left() -> None:
     daemon = pod("agent", Owner("DaemonSet", "agent", "u-set"))
     finished = of_deployment("job", phase="Succeeded")
-    view = DrainView(snapshot(daemon, finished, of_deployment("web")), frozenset({"w1"}), "migrate")
+    view = DrainView(
+        snapshot(daemon, finished, of_deployment("web")), frozenset({"w1"}), ("migrate",)
+    )
     workload = Workload(
         Ref("DaemonSet", "shop", "agent"), "u-set", {"metadata": {"name": "agent"}, "spec": {}}
     )

@@ -318,7 +318,9 @@ def test_node_that_is_not_ready_is_an_error() -> None:
     made = web()
     snapshot = made.snapshot()
     nodes = tuple(replace(x, ready=x.name != "n1") for x in snapshot.nodes)
-    asked = PreflightInput(DrainView(replace(snapshot, nodes=nodes), frozenset({"n1"}), "migrate"))
+    asked = PreflightInput(
+        DrainView(replace(snapshot, nodes=nodes), frozenset({"n1"}), ("migrate",))
+    )
     (finding,) = [x for x in preflight(asked) if x.name == "node_not_ready"]
     assert finding.severity == "error"
     assert finding.why.startswith("Node n1 is not Ready: ")
@@ -329,7 +331,7 @@ def test_node_of_another_zone_that_is_not_ready_is_a_warning() -> None:
     nodes = tuple(replace(x, ready=x.name == "n2") for x in snapshot.nodes)
 
     def findings(node: str) -> list[Finding]:
-        asked = DrainView(replace(snapshot, nodes=nodes), frozenset({node}), "migrate")
+        asked = DrainView(replace(snapshot, nodes=nodes), frozenset({node}), ("migrate",))
         return [x for x in preflight(PreflightInput(asked)) if x.name == "other_zone_not_ready"]
 
     (finding,) = findings("n2")

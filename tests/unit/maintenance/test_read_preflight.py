@@ -86,7 +86,7 @@ class Server:
 
     def read(self, made: Cluster | None = None, allowed: t.Iterable[str] = ()) -> PreflightInput:
         view = DrainView(
-            (made or cluster("ab")).snapshot(), frozenset({"n1"}), "migrate", frozenset(allowed)
+            (made or cluster("ab")).snapshot(), frozenset({"n1"}), ("migrate",), frozenset(allowed)
         )
         return read_preflight.read_preflight(t.cast(ApiClient, self), view, options())
 
