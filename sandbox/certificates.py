@@ -53,7 +53,7 @@ def _issue(directory: Path, name: str, issuer: Issuer | None = None) -> Issuer:
     begin = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)
     alternatives: list[x509.GeneralName] = [x509.DNSName(dns) for dns in _DNS_NAMES]
     alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in _ADDRESSES]
-    certificate = (
+    certified = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer.certificate.subject if issuer else subject)
@@ -63,10 +63,37 @@ def _issue(directory: Path, name: str, issuer: Issuer | None = None) -> Issuer:
         .not_valid_after(begin + _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-        .sign(issuer.key if issuer else key, hashes.SHA256())
     )
+    for extension in _of_strict_clients(key, issuer):
+        certified = certified.add_extension(
+            extension, critical=isinstance(extension, x509.KeyUsage)
+        )
+    certificate = certified.sign(issuer.key if issuer else key, hashes.SHA256())
     (directory / f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return Issuer(certificate, key)
+
+
+def _of_strict_clients(
+    key: ec.EllipticCurvePrivateKey, issuer: Issuer | None
+) -> t.Iterator[x509.ExtensionType]:
+    """What OpenSSL's X509_V_FLAG_X509_STRICT asks for (crypto/x509/x509_vfy.c, check_extensions), which Python sets
+    since 3.13."""
+    yield x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    if issuer is not None:
+        yield x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key())
+        return
+    unset = dict.fromkeys(
+        (
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "encipher_only",
+            "decipher_only",
+        ),
+        False,
+    )
+    yield x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **unset)
 
 
 def _write_key(directory: Path, name: str) -> ec.EllipticCurvePrivateKey:

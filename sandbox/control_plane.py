@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 import typing as t
@@ -95,13 +94,16 @@ class ControlPlane:
         """
         deadline = time.monotonic() + _READY_TIMEOUT
         while True:
-            with contextlib.suppress(requests.RequestException, ApiFailure):
+            last = "the answer is not yet as it must be"
+            try:
                 if check():
                     return
+            except (requests.RequestException, ApiFailure) as error:
+                last = str(error)
             self.check_processes()
             if time.monotonic() > deadline:
                 raise processes.ProcessError(
-                    f"not within {_READY_TIMEOUT:g} s: {what}; logs are in "
+                    f"not within {_READY_TIMEOUT:g} s: {what}; last seen: {last}; logs are in "
                     f"{self.layout.directory}/log (set {KEEP}=1 to keep them)"
                 )
             time.sleep(0.05)
