@@ -53,11 +53,19 @@ def prepare() -> tuple[list[Prepared], list[Release]]:
     """The environments of every release whose Python is installed, and the releases left out."""
     ready, skipped = [], []
     for release in RELEASES:
-        python = pythons.find(release.python)
-        if python is None:
+        prepared = prepare_release(release)
+        if prepared is None:
             skipped.append(release)
-            continue
-        venv, _new = environments.venv(f"unit-{release.core}", python, release.pins)
-        tree, _new = environments.collections(venv / "bin" / "python", release.collection_pins)
-        ready.append(Prepared(release, venv, tree))
+        else:
+            ready.append(prepared)
     return ready, skipped
+
+
+def prepare_release(release: Release) -> Prepared | None:
+    """The environment of a release; None where its Python is not installed."""
+    python = pythons.find(release.python)
+    if python is None:
+        return None
+    venv, _new = environments.venv(f"unit-{release.core}", python, release.pins)
+    tree, _new = environments.collections(venv / "bin" / "python", release.collection_pins)
+    return Prepared(release, venv, tree)

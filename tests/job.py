@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A play with one rollout task, as a person or a job engine runs it."""
+"""A play with one rollout task, or a playbook, as a person or a job engine runs it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,33 @@ from pathlib import Path
 
 import yaml
 
+from dev.matrix import Prepared
 from sandbox.fault_actions import Freeze
 from sandbox.fault_proxy import Rule
 from tests.shop import Object, Shop
 
 BIN = Path(sys.executable).parent
+CHECKOUT = Path(__file__).resolve().parent.parent
 INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter={python}\n"
 
 
 class Job:
-    """Writes the play into `folder` and runs it as an identity of the sandbox."""
+    """Writes the play into `folder` and runs it as an identity of the sandbox, with the ansible-core of the tests or
+    that of `release`."""
 
     def __init__(
-        self, shop: Shop, folder: Path, module: str = "rollout", identity: str = "mover"
+        self,
+        shop: Shop,
+        folder: Path,
+        module: str = "rollout",
+        identity: str = "mover",
+        release: Prepared | None = None,
     ) -> None:
         self.shop, self.folder, self.module, self.identity = shop, folder, module, identity
-        (folder / "hosts").write_text(INVENTORY.format(python=sys.executable))
+        self._bin = release.venv / "bin" if release else BIN
+        self._collections = release.collections if release else None
+        python = self._bin / "python" if release else sys.executable
+        (folder / "hosts").write_text(INVENTORY.format(python=python))
 
     def write(self, *, keywords: Object | None = None, **options: t.Any) -> Path:
         if self.module == "rollout":
@@ -46,14 +57,19 @@ class Job:
 
     def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:
         found = kubeconfig or self.shop.sandbox.kubeconfig(self.identity)
-        path = os.pathsep.join([str(BIN), os.environ["PATH"]])
-        return {
+        path = os.pathsep.join([str(self._bin), os.environ["PATH"]])
+        environment = {
             **os.environ,
             "PATH": path,
             "KUBECONFIG": str(found),
             "ANSIBLE_NOCOLOR": "1",
             "TMPDIR": str(self.folder),  # a module that is killed leaves files
         }
+        if self._collections is not None:
+            trees = [CHECKOUT / "build" / "collections", self._collections]
+            environment["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join(map(str, trees))
+            environment["PYTHONDONTWRITEBYTECODE"] = "1"  # several Pythons read the same checkout
+        return environment
 
     def start(
         self, *arguments: str, through: Path | None = None, **options: t.Any
@@ -62,10 +78,10 @@ class Job:
         return self.start_play(self.write(**options), *arguments, through=through)
 
     def start_play(
-        self, play: Path, *arguments: str, through: Path | None = None
+        self, play: Path | str, *arguments: str, through: Path | None = None
     ) -> subprocess.Popen[str]:
-        """As `start`, for a play that is in a file."""
-        command = [str(BIN / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
+        """As `start`, for a play that is in a file, or a playbook of a collection."""
+        command = [str(self._bin / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
         return subprocess.Popen(
             [*command, *arguments],
             env=self.environment(through),
@@ -78,6 +94,14 @@ class Job:
     def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
         process = self.start(*arguments, **options)
         output, _errors = process.communicate(timeout=120)
+        return process.returncode, output
+
+    def run_playbook(self, name: str, **variables: t.Any) -> tuple[int, str]:
+        """Exit code and output of `virt.placement.NAME`, with variables as extra vars."""
+        given = self.folder / "variables.yml"
+        given.write_text(yaml.safe_dump({"placement_clusters": "lab", **variables}))
+        process = self.start_play(f"virt.placement.{name}", "-e", f"@{given}")
+        output, _errors = process.communicate(timeout=600)
         return process.returncode, output
 
     def frozen(

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables of roles have the same value on each ansible-core.
+
+Before 2.19 a template whose text looks like a dict, a list or a boolean becomes one, so no such text may be built."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+Object = dict[str, t.Any]
+
+
+def variables_of(role: str) -> Object:
+    path = str(ROLES / role / "vars" / "main.yml")
+    loader = DataLoader()
+    try:
+        loaded = loader.load_from_file(path, trusted_as_template=True)
+    except TypeError:  # before ansible-core 2.19
+        loaded = loader.load_from_file(path)
+    return t.cast(Object, loaded)
+
+
+def value(role: str, name: str, **variables: t.Any) -> t.Any:
+    known = {**variables_of(role), **variables}
+    return Templar(loader=DataLoader(), variables=known).template(known[name])
+
+
+def move(name: str) -> Object:
+    """As node_maintenance returns it, in part."""
+    return {"kind": "VirtualMachine", "namespace": "shop", "name": name, "from_node": "w1"}
+
+
+@pytest.mark.parametrize("home", [None, [], ["db"]])
+@pytest.mark.parametrize("drained", [[], ["db"], ["db", "web"], ["web", "web"]])
+def test_moved_workloads_are_named_once(drained: list[str], home: list[str] | None) -> None:
+    moved = value(
+        "placement_maintenance",
+        "__placement_maintenance_moved",
+        __placement_maintenance_moves=[move(name) for name in drained],
+        placement_maintenance_home_result=(
+            {"skipped": True} if home is None else {"moves": [move(name) for name in home]}
+        ),
+    )
+    assert moved == [
+        {"kind": "VirtualMachine", "namespace": "shop", "name": name}
+        for name in dict.fromkeys([*drained, *(home or [])])
+    ]
+
+
+BEGINS_LIKE_DATA = re.compile(
+    r"\s*(\{%.*?%\}\s*)*(\{\{-?\s*(['\"]?)[\[{]|[\[{](?![{%#])|True\b|False\b)", re.S
+)
+
+
+@pytest.mark.parametrize("role", sorted(path.name for path in ROLES.iterdir()))
+def test_no_text_of_several_lines_begins_like_data(role: str) -> None:
+    """Such a text of one line would be a dict or a list, without the methods of a text."""
+    if not (ROLES / role / "vars" / "main.yml").is_file():
+        return
+    texts = {n: x for n, x in variables_of(role).items() if isinstance(x, str) and "\n" in x}
+    assert [name for name, text in texts.items() if BEGINS_LIKE_DATA.match(text)] == []
