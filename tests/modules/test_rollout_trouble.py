@@ -371,6 +371,25 @@ def test_missing_lease_names_the_manifest_that_creates_it(shop: Shop, check: boo
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
+def test_missing_lease_is_created_for_an_administrator(shop: Shop) -> None:
+    pair_on_one_node(shop)
+    shop.api.delete(LEASE)
+    admin = str(shop.sandbox.kubeconfig("admin"))
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll(check=True, kubeconfig=admin)
+    assert not result.get("failed"), result["msg"]
+    assert "would create Lease kube-system/virt-placement" in result["progress"]
+    assert shop.sandbox.audit.writes(since=mark) == []
+    assert shop.api.find(LEASE) is None
+
+    result = shop.roll(kubeconfig=admin)
+    assert not result.get("failed"), result["msg"]
+    assert result["progress"].count("created Lease kube-system/virt-placement") == 1
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+    assert shop.lease()["spec"]["leaseTransitions"] == 1
+
+
 def test_check_mode_asks_for_the_rights_of_a_run(shop: Shop) -> None:
     pair_on_one_node(shop)
     result = shop.roll(check=True, kubeconfig=str(shop.sandbox.kubeconfig("reader")))

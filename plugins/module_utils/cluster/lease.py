@@ -22,6 +22,7 @@ from ..api.transport import uptime
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON, Pointer
+from .access import Right, missing_rights
 
 DURATION = 20
 """Seconds without a change of the Lease after which another run may take it."""
@@ -40,6 +41,9 @@ SAFETY = 3.0
 
 PATH = f"/apis/coordination.k8s.io/v1/namespaces/{names.LEASE_NAMESPACE}/leases/{names.LEASE}"
 NAME = f"Lease {names.LEASE_NAMESPACE}/{names.LEASE}"
+
+_CREATE = Right("create", "coordination.k8s.io", "leases", "", names.LEASE_NAMESPACE)
+"""No role of this collection grants it."""
 
 _HOLDER = Pointer(("spec", "holderIdentity"))
 _TRANSITIONS = Pointer(("spec", "leaseTransitions"))
@@ -61,6 +65,10 @@ class LeaseReading:
     last_holder: str = ""
     annotated: bool = True
     """The Lease has annotations. A JSON patch can add one only then."""
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.resource_version)
 
     @property
     def renewal(self) -> str:
@@ -140,25 +148,26 @@ def read(api: ApiClient) -> LeaseReading:
         return LeaseReading()
 
 
-def require(reading: LeaseReading) -> None:
-    """Raises InvalidInput if there is no Lease: no role of this collection may create one."""
-    if not reading.resource_version:
+def require(api: ApiClient, reading: LeaseReading) -> None:
+    """Raises InvalidInput if there is no Lease and this identity may not create it, ApiError if that is not known."""
+    if not reading.exists and missing_rights(api, [_CREATE]):
         raise InvalidInput(
             [
                 InputError(
                     NAME,
-                    "does not exist: apply rbac/lease.yml of this collection to the cluster once"
-                    " (kubectl apply -f rbac/lease.yml), then run again",
+                    "does not exist, and this identity may not create it: an administrator applies rbac/lease.yml of"
+                    " this collection to the cluster once (kubectl apply -f rbac/lease.yml), then run again",
                 )
             ]
         )
 
 
 def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldLease | None:
-    """Take the Lease if it is as it was read; None if another task took it first, or if the outcome is unknown.
-    Raises InvalidInput if there is none."""
-    require(reading)
+    """Take the Lease if it is as it was read, and create it if there was none; None if another task took or created
+    it first, or if the outcome is unknown."""
     held = HeldLease(run, reading.transitions + 1)
+    if not reading.exists:
+        return _create(api, held, journal)
     patch = [
         _operation("test", Pointer(("metadata", "resourceVersion")), reading.resource_version),
         _operation("add", _HOLDER, held.run),
@@ -169,8 +178,37 @@ def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldL
         _operation("add", _ANNOTATIONS / names.RUN, str(held)),
         *_renewal(journal),
     ]
+    return _taken(api, lambda: api.patch(PATH, patch), held, journal)
+
+
+def _create(api: ApiClient, held: HeldLease, journal: str) -> HeldLease | None:
+    """The Lease is created as ours, so that of two runs that create it one holds it."""
+    now = _timestamp()
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": names.LEASE,
+            "namespace": names.LEASE_NAMESPACE,
+            "annotations": {names.RUN: str(held), names.JOURNAL: journal},
+        },
+        "spec": {
+            "holderIdentity": held.run,
+            "leaseTransitions": held.transitions,
+            "leaseDurationSeconds": DURATION,
+            "acquireTime": now,
+            "renewTime": now,
+        },
+    }
+    return _taken(api, lambda: api.create(PATH.rpartition("/")[0], body), held, journal)
+
+
+def _taken(
+    api: ApiClient, write: t.Callable[[], JSON], held: HeldLease, journal: str
+) -> HeldLease | None:
+    """`held` if the write succeeds. A write whose outcome is unknown is read back."""
     try:
-        api.patch(PATH, patch)
+        write()
     except (Conflict, TestFailed):
         return None
     except ApiError as error:

@@ -121,15 +121,18 @@ class RolloutStep:
         reading = lease.read_if_allowed(self.api)
         view = self.read_cluster()
         plan = view.plan(self.options)
-        if self.options.require_rights or not self.nothing_to_do(view, plan):
+        begins = not self.nothing_to_do(view, plan)
+        if self.options.require_rights or begins:
             self.refuse(view, plan)
             self._require_rights(reading, (), view, plan)
+        creates_lease = begins and reading is not None and not reading.exists
         plan = self.planned(view, plan)
         wall_clock = datetime.datetime.now(datetime.timezone.utc)
         moves, stop_reason = until_stopped(self.options, plan.moves, wall_clock)
         left = plan.moves[len(moves) :]
         if not self.options.require_rights:  # otherwise the moves are planned later
             self._report_plan(view, plan)
+            self.report.lines += [f"would create {lease.NAME}"] if creates_lease else []
             nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
             self.report.lines += report.planned_lines(moves, nodes)
             self.report.lines += [report.stopped(stop_reason, left)] if stop_reason else []
@@ -184,6 +187,7 @@ class RolloutStep:
             return self.result(finished=False)
         keeper, journal = taken
         self.journal = journal
+        self.report.lines += [] if reading.exists else [f"created {lease.NAME}"]
         self.report.lines += handover.takeover_lines(unfinished, journal)
         with keeper.renewed_in_background():
             self._outdate_pending_deletes(keeper.held, journal)
@@ -210,14 +214,14 @@ class RolloutStep:
         view: View,
         plan: Plan,
     ) -> None:
-        """Raises InvalidInput with every right that is missing, or if there is no Lease. Checked once,
-        before anything is written, and not again while the run waits for the Lease."""
+        """Raises InvalidInput with every right that is missing, or if there is no Lease and it may not be created.
+        Checked once, before anything is written, and not again while the run waits for the Lease."""
         if self.state.renewal:
             return
         rights = rights_of_run(plan, records, view.candidates, self.options)
         require_rights(self.api, rights | self.other_rights(view), role=self.role)
         if reading is not None:
-            lease.require(reading)
+            lease.require(self.api, reading)
 
     def other_rights(self, _view: View) -> set[Right]:
         """Rights beside those for the Lease, the moves and the undo records."""

@@ -45,10 +45,61 @@ def patched(server: ScriptedServer, number: int = -1) -> dict[str, t.Any]:
     return {f"{x['op']} {x['path']}": x["value"] for x in server.seen[number].body}
 
 
-def test_missing_lease_names_the_manifest(server: ScriptedServer, api: ApiClient) -> None:
+def test_missing_lease_is_created_by_the_run_that_takes_it(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(answer({}, 201))
+    assert lease.take(api, LeaseReading(), "r1", "text") == HeldLease("r1", 1)
+    (sent,) = server.seen
+    assert sent.method == "POST"
+    assert sent.path.partition("?")[0] == lease.PATH.rpartition("/")[0]
+    assert sent.body["metadata"]["name"] == "virt-placement"
+    assert sent.body["metadata"]["annotations"] == {JOURNAL: "text", RUN: "r1.1"}
+    spec = sent.body["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("r1", 1)
+    assert spec["leaseDurationSeconds"] == lease.DURATION
+    assert spec["acquireTime"] == spec["renewTime"]
+
+
+def test_lease_that_another_run_created_first_is_not_taken(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(TAKEN)
+    assert lease.take(api, LeaseReading(), "r1", "text") is None
+
+
+@pytest.mark.parametrize(
+    ("now", "held"),
+    [
+        (there("r1", 1, "text"), HeldLease("r1", 1)),
+        (there("r2", 1, "text"), None),
+        (status(404, "NotFound"), None),
+    ],
+)
+def test_creation_whose_answer_was_lost_is_read_back(
+    server: ScriptedServer, api: ApiClient, now: Reply, held: HeldLease | None
+) -> None:
+    server.plays(RESET, now)
+    assert lease.take(api, LeaseReading(), "r1", "text") == held
+
+
+def test_lease_that_may_not_be_created_names_the_manifest(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(answer({"status": {"allowed": False}}, 201))
     with pytest.raises(InvalidInput, match=r"kube-system/virt-placement.*rbac/lease\.yml"):
-        lease.take(api, LeaseReading(), "r1", "text")
-    assert not server.seen
+        lease.require(api, LeaseReading())
+    (review,) = server.seen
+    assert review.body["spec"]["resourceAttributes"] == {
+        "verb": "create",
+        "group": "coordination.k8s.io",
+        "resource": "leases",
+        "namespace": "kube-system",
+    }
+    server.plays(answer({"status": {"allowed": True}}, 201))
+    lease.require(api, LeaseReading())
+    lease.require(api, FREE)
+    assert len(server.seen) == 2
 
 
 def test_free_lease_is_taken_as_it_was_read(server: ScriptedServer, api: ApiClient) -> None:
