@@ -21,8 +21,17 @@ COLLECTIONS = ("kubernetes/core", "kubevirt/core")
 
 def main_pins(python: Python) -> Path:
     """The pins of the main environment; 3.12's hold for every newer Python."""
+    return _pins("main", python)
+
+
+def importer_pins(python: Python) -> Path:
+    """The pins of galaxy-importer's environment, likewise."""
+    return _pins("importer", python)
+
+
+def _pins(name: str, python: Python) -> Path:
     version = min(python.version, (3, 12))
-    return HERE / "requirements-main-{}.{}.txt".format(*version)
+    return HERE / "requirements-{}-{}.{}.txt".format(name, *version)
 
 
 def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:

@@ -25,6 +25,7 @@ def commands() -> list[Command]:
         Command("ruff check", [tool / "ruff", "check", "--quiet", "."]),
         Command("ruff format", [tool / "ruff", "format", "--check", "--quiet", "."]),
         Command("yamllint", [tool / "yamllint", "--strict", "."]),
+        Command("galaxy-importer", [tool / "python", "-m", "dev.importer"]),
         Command("antsibull-changelog", [tool / "antsibull-changelog", "lint"]),
     ]
 

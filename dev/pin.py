@@ -25,7 +25,7 @@ MAIN: tuple[Version, ...] = ((3, 10), (3, 11), (3, 12))
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=["main", "unit", "hashes"])
+    parser.add_argument("--only", choices=["main", "importer", "unit", "hashes"])
     only = parser.parse_args().only
     for place, version, arguments in _described():
         if only == "hashes" or only not in (None, _part(place)):
@@ -41,10 +41,11 @@ def main() -> int:
 
 def _described() -> t.Iterator[tuple[Path, Version, list[str]]]:
     """Each file that a `.in` file describes, its Python, and what pip resolves for it."""
-    source = environments.HERE / "requirements-main.in"
-    for version in MAIN:
-        place = environments.HERE / "requirements-main-{}.{}.txt".format(*version)
-        yield place, version, ["-r", str(source)]
+    for name in ("main", "importer"):
+        source = environments.HERE / f"requirements-{name}.in"
+        for version in MAIN:
+            place = environments.HERE / "requirements-{}-{}.{}.txt".format(name, *version)
+            yield place, version, ["-r", str(source)]
     source = environments.HERE / "requirements-unit.in"
     for release in matrix.RELEASES:
         versions = [f"ansible-core~={release.core}.0", f"kubernetes=={release.kubernetes}"]

@@ -31,7 +31,7 @@ options:
     choices: [drain, failure]
     default: failure
 extends_documentation_fragment:
-  - kubernetes.core.k8s_auth_options
+  - virt.placement.auth_options
   - virt.placement.attributes
   - virt.placement.attributes.info
   - virt.placement.what_if

@@ -98,7 +98,7 @@ options:
     type: bool
     default: false
 extends_documentation_fragment:
-  - kubernetes.core.k8s_auth_options
+  - virt.placement.auth_options
   - virt.placement.attributes
   - virt.placement.attributes.info
   - virt.placement.assume_node_labels

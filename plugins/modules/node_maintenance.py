@@ -158,7 +158,7 @@ seealso:
   - module: virt.placement.rollout
   - module: virt.placement.forecast_info
 extends_documentation_fragment:
-  - kubernetes.core.k8s_auth_options
+  - virt.placement.auth_options
   - virt.placement.placement
   - virt.placement.window
   - virt.placement.attributes

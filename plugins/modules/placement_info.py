@@ -47,7 +47,7 @@ options:
     choices: [problems, all, summary]
     default: problems
 extends_documentation_fragment:
-  - kubernetes.core.k8s_auth_options
+  - virt.placement.auth_options
   - virt.placement.attributes
   - virt.placement.attributes.info
   - virt.placement.placement

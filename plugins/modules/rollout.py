@@ -173,7 +173,7 @@ seealso:
   - module: virt.placement.rules
   - module: virt.placement.placement_info
 extends_documentation_fragment:
-  - kubernetes.core.k8s_auth_options
+  - virt.placement.auth_options
   - virt.placement.placement
   - virt.placement.workloads
   - virt.placement.window

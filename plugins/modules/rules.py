@@ -225,7 +225,7 @@ options:
         the task makes the forecast.
     type: dict
 extends_documentation_fragment:
-  - kubernetes.core.k8s_auth_options
+  - virt.placement.auth_options
   - virt.placement.attributes
   - virt.placement.assume_node_labels
   - virt.placement.placement

@@ -29,7 +29,7 @@ options:
     elements: str
     default: []
 extends_documentation_fragment:
-  - kubernetes.core.k8s_auth_options
+  - virt.placement.auth_options
   - virt.placement.attributes
   - virt.placement.attributes.info
   - virt.placement.placement

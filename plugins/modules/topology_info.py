@@ -16,7 +16,7 @@ description:
   - Reads nodes only, and changes nothing.
 options: {}
 extends_documentation_fragment:
-  - kubernetes.core.k8s_auth_options
+  - virt.placement.auth_options
   - virt.placement.attributes
   - virt.placement.attributes.info
   - virt.placement.placement

@@ -48,6 +48,32 @@ def test_job_template_asks_for_variables_of_its_role(template: dict[str, t.Any])
     assert required <= {question["variable"] for question in template["survey"]}
 
 
+@pytest.mark.parametrize("template", job_templates(), ids=lambda template: str(template["name"]))
+def test_survey_of_a_job_template_is_accepted(template: dict[str, t.Any]) -> None:
+    """AWX answers 400 to others (awx/api/views, JobTemplateSurveySpec._validate_spec_data)."""
+    for question in template["survey"]:
+        assert isinstance(question["question_name"], str)
+        assert isinstance(question["required"], bool)
+        default: t.Any = question.get("default", "")
+        assert isinstance(default, int if question["type"] == "integer" else str)
+        if question["type"] in ("multiselect", "multiplechoice"):
+            assert set(str(default).split("\n")) <= set(question["choices"])
+            assert question["type"] == "multiselect" or "\n" not in str(default)
+
+
+def test_archive_of_the_collection_is_in_the_build_context() -> None:
+    """ansible-builder 3.2 copies the file below `_build`, which is /build in the image."""
+    (block,) = re.findall(
+        r"^```yaml\n# execution-environment.yml, with the archive\n(.*?)^```$",
+        (CHECKOUT / "docs" / "awx.md").read_text(),
+        re.M | re.S,
+    )
+    definition = yaml.safe_load(block)
+    (copied,) = definition["additional_build_files"]
+    (collection,) = definition["dependencies"]["galaxy"]["collections"]
+    assert collection == {"name": f"/build/{copied['dest']}/{copied['src']}", "type": "file"}
+
+
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
 def test_playbooks_and_role_variables_exist(guide: Path) -> None:
     text = guide.read_text()

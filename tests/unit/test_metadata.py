@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -102,6 +103,29 @@ def test_an_action_group_holds_every_module(group: str) -> None:
 def test_the_auth_group_reaches_kubernetes_core() -> None:
     first = load("meta/runtime.yml")["action_groups"]["auth"][0]
     assert first == {"metadata": {"extend_group": ["kubernetes.core.k8s"]}}
+
+
+def test_options_of_the_connection_are_documented_as_in_kubernetes_core() -> None:
+    """Whatever release of it is installed here: these tests run with each that is pinned."""
+    of_core = importlib.import_module(
+        "ansible_collections.kubernetes.core.plugins.doc_fragments.k8s_auth_options"
+    )
+    ours = importlib.import_module(
+        "ansible_collections.virt.placement.plugins.doc_fragments.auth_options"
+    )
+    texts = [yaml.safe_load(x.ModuleDocFragment.DOCUMENTATION) for x in (ours, of_core)]
+    for option in texts[1]["options"].values():
+        option.pop("version_added", None)  # a release of theirs
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("module", sorted(names_in("plugins/modules")))
+def test_documentation_of_a_module_needs_no_other_collection(module: str) -> None:
+    """Galaxy's importer has this collection alone, and leaves out modules whose documentation it cannot read."""
+    text = (CHECKOUT / "plugins" / "modules" / f"{module}.py").read_text()
+    (documentation,) = re.findall(r'^DOCUMENTATION = r"""(.*?)^"""', text, re.M | re.S)
+    fragments = yaml.safe_load(documentation)["extends_documentation_fragment"]
+    assert {name.rpartition(".")[0].split(".")[0] for name in fragments} == {"virt"}
 
 
 def test_every_module_has_an_action_plugin_that_authenticates() -> None:

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may be published."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+from dev.importer import undocumented
+from dev.release import unset_addresses
+
+GALAXY = (Path(__file__).resolve().parents[2] / "galaxy.yml").read_text()
+
+
+def test_release_refuses_addresses_that_are_examples() -> None:
+    repository = "https://git.example.com/virt/placement"
+    text = f"# of example.com\nname: placement\nrepository: {repository}\nissues: {repository}/issues\n"
+    assert unset_addresses(text) == [
+        f"galaxy.yml has 'repository: {repository}': put the address of the public repository there",
+        f"galaxy.yml has 'issues: {repository}/issues': put the address of the public repository there",
+    ]
+    assert unset_addresses(text.replace("git.example.com", "git.placement.virt")) == []
+
+
+def test_galaxy_gets_the_repository_that_its_importer_asks_for() -> None:
+    assert "\nrepository: https://" in GALAXY
+
+
+def test_module_without_options_in_the_result_of_the_importer_is_named() -> None:
+    def content(name: str, kind: str = "module", doc: t.Any = None) -> dict[str, t.Any]:
+        return {"content_name": name, "content_type": kind, "doc_strings": doc}
+
+    documented = {"doc": {"options": [{"name": "host"}]}}
+    contents = [
+        content("rules", doc=documented),
+        content("rollout"),
+        content("drill_info", doc={"doc": None}),
+        content("placement_apply", "role"),
+    ]
+    names = ["drill_info", "lint_info", "rollout", "rules"]
+    assert undocumented({"docs_blob": {"contents": contents}}, names) == [
+        f"galaxy-importer: no documentation of module {name}"
+        for name in ("drill_info", "lint_info", "rollout")
+    ]
