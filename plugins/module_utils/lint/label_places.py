@@ -15,7 +15,7 @@ from functools import cached_property
 from ..compliance.terms import Term
 from ..kubevirt.labels import carried_labels
 from ..model.findings import Finding
-from ..model.json_pointer import JSON
+from ..model.json_pointer import JSON, Pointer
 from ..model.objects import Labels, Pod, PodTerm, Ref, Selector, SpreadConstraint
 from ..model.rendering import label_text, listed
 from ..model.snapshot import Workload
@@ -35,8 +35,8 @@ class LabelPlaces:
         entries = (
             (subject.ref.namespace, {**subject.labels, **labels}, (subject, path, labels))
             for subject in self._lint_input.all_subjects
-            if subject.workload is not None
-            for path, labels in _elsewhere(subject.workload)
+            if (source := _source(subject)) is not None
+            for path, labels in _elsewhere(*source)
         )
         return Population(entries, self._lint_input.namespaces)
 
@@ -58,14 +58,20 @@ class LabelPlaces:
         several = len(texts) != 1
         return (
             f"{listed(texts)} {'are labels' if several else 'is a label'} of {workload.ref} ({path}) and not of its"
-            f" pods ({_template_path(workload)}.metadata.labels)"
+            f" pods ({_template_path(workload)}metadata.labels)"
         )
 
 
-def _elsewhere(workload: Workload) -> t.Iterator[tuple[str, Labels]]:
+def _source(subject: LintedWorkload) -> tuple[t.Mapping[str, JSON], Pointer] | None:
+    if subject.workload is not None:
+        return subject.workload.manifest, subject.workload.kind.template
+    return subject.source
+
+
+def _elsewhere(manifest: t.Mapping[str, JSON], template: Pointer) -> t.Iterator[tuple[str, Labels]]:
     """Each map of labels on the way to the template, and at the wrong level of the template, with its path."""
-    here: JSON = workload.manifest
-    parts = workload.kind.template.parts
+    here: JSON = manifest
+    parts = template.parts
     for depth in range(len(parts) + 1):
         if not isinstance(here, dict):
             return
@@ -85,7 +91,8 @@ def _elsewhere(workload: Workload) -> t.Iterator[tuple[str, Labels]]:
 
 
 def _template_path(subject: LintedWorkload) -> str:
-    return ".".join(subject.workload.kind.template.parts) if subject.workload is not None else ""
+    source = _source(subject)
+    return "".join(f"{part}." for part in source[1].parts) if source is not None else ""
 
 
 def _requirements(selector: Selector | None) -> t.Sequence[t.Any]:
@@ -169,7 +176,7 @@ def _finding(workload: LintedWorkload, text: str, lost: _Lost) -> Finding:
         f" {listed(list(lost.selecting), 3)} select {'them' if several else 'it'}. The template of"
         f" {workload.ref} lacks it, so the next restart loses it, unless an admission webhook adds it to every new"
         " pod.",
-        f"Put it into {_template_path(workload)}.metadata.labels, or select by labels that stand there.",
+        f"Put it into {_template_path(workload)}metadata.labels, or select by labels that stand there.",
         (workload.ref,),
         next(iter(lost.owners)).rpartition("/")[2],
     )

@@ -17,7 +17,7 @@ from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.terms import Term, requirement
 from ..kubevirt.labels import LAUNCHER_LABEL, VM_HOSTNAME, VMI_ID, hostname, vmi_id
 from ..model.findings import Finding, Severity
-from ..model.json_pointer import JSON
+from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import (
     Labels,
@@ -107,6 +107,8 @@ class LintedWorkload:
     vmis: tuple[Vmi, ...] = ()
     spec: t.Mapping[str, JSON] | None = None
     owned: bool = False
+    source: tuple[t.Mapping[str, JSON], Pointer] | None = None
+    """The manifest of an object that is no workload, and where its template is."""
 
     @property
     def terms(self) -> tuple[Term, ...]:

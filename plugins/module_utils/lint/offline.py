@@ -36,7 +36,7 @@ from ..view.selection import without_kubevirt
 from .lint_input import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
 from .offline_rules import stand_in_workloads, write_into_manifests
 from .run import all_findings, merged
-from .template_places import PLACES, has_vms, place_of, template_of
+from .template_places import PLACES, has_vms, place_of, template_of, template_pointer
 from .topology import topology_report
 
 _OF_KUBEVIRT = (*KUBEVIRT_KINDS, VMI)
@@ -262,6 +262,7 @@ def _alone(manifest: Manifest) -> LintedWorkload:
         replicas=1 if place is None else place.replicas(manifest),
         spec=spec,
         owned=bool(metadata.get("ownerReferences")),
+        source=(manifest, pointer) if (pointer := template_pointer(manifest)) is not None else None,
     )
 
 

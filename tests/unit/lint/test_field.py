@@ -78,6 +78,19 @@ def test_field_10_anti_affinity_selects_by_a_label_of_the_object() -> None:
     )
 
 
+def test_field_10_label_of_a_cron_job_is_none_of_its_pods() -> None:
+    template = {"template": case_10()["spec"]["template"]}
+    metadata = {"name": "edge", "labels": {"tier": "edge"}}
+    job = {"spec": template, "metadata": {"labels": {"app": "edge"}}}
+    cron = {"kind": "CronJob", "metadata": metadata, "spec": {"jobTemplate": job}}
+
+    finding = by_name([{"apiVersion": "batch/v1", **cron}])["selector_matches_nothing"]
+    assert finding.why.endswith(
+        "app=edge is a label of CronJob default/edge (spec.jobTemplate.metadata.labels) and not of its pods"
+        " (spec.jobTemplate.spec.template.metadata.labels)."
+    )
+
+
 def test_field_10_affinity_to_a_label_of_another_object() -> None:
     follower = case_10("podAffinity")
     follower["metadata"] = {"name": "log"}
