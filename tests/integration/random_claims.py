@@ -131,6 +131,8 @@ class Stage:
             self._claim(name, zone)
         made = self.case.workload
         made["metadata"]["namespace"] = self.namespace
+        if self.case.gated and self.case.kind == "StatefulSet":  # its running pods stay
+            made["spec"]["updateStrategy"] = {"type": "OnDelete"}
         self.api.create(self.api.collection_of(made), made)
         self.settle()
         if self.case.limit_range:
@@ -141,8 +143,6 @@ class Stage:
             )
         if self.case.gated and (self.case.kind == "StatefulSet" or not self.case.replicas):
             spec: JSON = {"template": {"spec": {"schedulingGates": [{"name": "example.com/gate"}]}}}
-            if self.case.kind == "StatefulSet":  # its running pods stay
-                spec["updateStrategy"] = {"type": "OnDelete", "rollingUpdate": None}
             self.api.patch(self.api.path_of(made), {"spec": spec})
 
     def change(self) -> int:
