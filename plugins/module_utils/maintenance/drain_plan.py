@@ -23,6 +23,7 @@ from ..model.kinds import (
     STATEFUL_SET,
     VIRTUAL_MACHINE,
     VMI,
+    WRITABLE_KINDS,
 )
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -110,11 +111,11 @@ class DrainView:
 
     @cached_property
     def away(self) -> t.Mapping[str, t.Mapping[str, str]]:
-        """By node, the workloads with an instance that leaves it, as `Mark.away`."""
+        """By node, the workloads with an instance that leaves it and that a rollout may move, as `Mark.away`."""
         away: dict[str, dict[str, str]] = defaultdict(dict)
         for decision in self.decisions:
             instance, workload = self._instance(decision)
-            if instance.workload is not None:
+            if instance.workload is not None and instance.workload.kind in WRITABLE_KINDS:
                 stops = self._way(decision).method is Method.STOP
                 strategy = run_strategy(workload) if stops and workload is not None else ""
                 away[decision.pod.node_name]["/".join(instance.workload)] = strategy

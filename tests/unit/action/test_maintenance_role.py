@@ -250,7 +250,7 @@ def test_stopped_vms_are_named_at_the_end(folder: Path) -> None:
     stopped = [{**vm("batch"), "run_strategy": "Always"}]
     play = maintained(folder, [{**drained("w1", "a"), "stopped": stopped}], {"state": "in_service"})
     assert not play.failed, play.output
-    assert "VM shop/batch (its run strategy was Always)" in play.output
+    assert "shop/batch, run strategy before: Always" in play.output
 
 
 def test_second_use_in_a_play_forgets_the_first(folder: Path, night: dict[str, t.Any]) -> None:
