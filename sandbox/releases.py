@@ -17,9 +17,7 @@ import typing as t
 VARIABLE = "VIRT_PLACEMENT_RELEASE"
 
 #: What the node labeller of virt-handler sets on every real node (pkg/virt-handler/node-labeller/node_labeller.go,
-#: KubeVirt 1.4.0 to 1.8.4). A VM whose CPU model is host-model, the default before 1.8, is not migrated from a node
-#: without the first: virt-controller makes no target pod (prepareNodeSelectorForHostCpuModel in
-#: pkg/virt-controller/watch/migration/migration.go), and the target pod selects nodes with the second.
+#: KubeVirt 1.4.0 to 1.8.4); sandbox/virt_handler says what needs it.
 HOST_MODEL: t.Final = {
     "host-model-cpu.node.kubevirt.io/Skylake-Server": "true",
     "cpu-model-migration.node.kubevirt.io/Skylake-Server": "true",

@@ -6,22 +6,28 @@ from __future__ import annotations
 
 import typing as t
 
-from sandbox import objects
+from sandbox import Sandbox, objects
 from tests.shop import ZONE, Object, Shop
 
+VMI_ID, VM_NAME = "vmi.kubevirt.io/id", "vm.kubevirt.io/name"
 
-def apart_over_zone(names: t.Sequence[str]) -> Object:
+
+def name_label(sandbox: Sandbox) -> str:
+    """The label of a launcher pod that has the name of a VM without a hostname: VMI_ID from KubeVirt 1.7 on."""
+    minor = int(sandbox.versions.kubevirt.split(".")[1])
+    return VMI_ID if minor >= 7 else VM_NAME
+
+
+def apart_over_zone(names: t.Sequence[str], label: str = VMI_ID) -> Object:
     """The required term that keeps VMs apart and lets them migrate inside their zone."""
-    return apart_over(ZONE, names)
+    return apart_over(ZONE, names, label)
 
 
-def apart_over(key: str, names: t.Sequence[str]) -> Object:
+def apart_over(key: str, names: t.Sequence[str], label: str = VMI_ID) -> Object:
     """As `apart_over_zone`, over another topology key."""
     term = {
         "labelSelector": {
-            "matchExpressions": [
-                {"key": "vmi.kubevirt.io/id", "operator": "In", "values": list(names)}
-            ]
+            "matchExpressions": [{"key": label, "operator": "In", "values": list(names)}]
         },
         "topologyKey": key,
         "mismatchLabelKeys": ["kubevirt.io/created-by"],
@@ -30,8 +36,9 @@ def apart_over(key: str, names: t.Sequence[str]) -> Object:
 
 
 def keep_machines_apart(shop: Shop, names: t.Sequence[str]) -> None:
+    apart = apart_over_zone(names, name_label(shop.sandbox))
     for name in names:
-        shop.patch_template("VirtualMachine", name, {"affinity": apart_over_zone(names)})
+        shop.patch_template("VirtualMachine", name, {"affinity": apart})
 
 
 def pair_on_one_node(shop: Shop, *, faults: Object | None = None) -> list[str]:

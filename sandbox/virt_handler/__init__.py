@@ -10,6 +10,22 @@ Running.
 
 Run ``python -m sandbox.virt_handler <sandbox directory>``; it ends on SIGTERM.
 
+Releases
+========
+The fields and their order are those of KubeVirt 1.8. virt-controller 1.4.0 takes them, too: with what the node side
+and the products give it (:mod:`sandbox.releases`), instances start, migrate, leave in a drain and come back.
+
+* Node labels of the labeller (``pkg/virt-handler/node-labeller/node_labeller.go``):
+  ``host-model-cpu.node.kubevirt.io/MODEL`` and ``cpu-model-migration.node.kubevirt.io/MODEL``. In 1.4 a VM with the
+  CPU model host-model, the default (``pkg/defaults/defaults.go``, ``setDefaultCPUModel``), gets no target pod while
+  its source node lacks the first (``prepareNodeSelectorForHostCpuModel`` in
+  ``pkg/virt-controller/watch/migration/migration.go``). From 1.6 the same error is lost in the variable of an inner
+  block, so that nodes without labels work. A target pod selects the second label. Nodes get these labels when they
+  are made, not by this process.
+* ``vmRolloutStrategy: LiveUpdate``: the default from 1.6 (``pkg/virt-config/virt-config.go``,
+  ``DefaultVMRolloutStrategy``). 1.4 follows it only with the feature gate ``VMLiveUpdateFeatures`` (the same file,
+  ``IsVMRolloutStrategyLiveUpdate``), which is generally available in 1.5. Without both, placement waits for a restart.
+
 Faults
 ======
 Each is an annotation on the VirtualMachineInstance. On the template of a VirtualMachine, replica

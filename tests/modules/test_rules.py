@@ -12,6 +12,7 @@ import pytest
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.terms import name_label
 
 from .rules_task import RulesTask, anti_affinity
 
@@ -53,7 +54,7 @@ def test_rule_is_written_once_to_each_vm(web: RulesTask) -> None:
             {
                 "labelSelector": {
                     "matchExpressions": [
-                        {"key": "vmi.kubevirt.io/id", "operator": "In", "values": list(WEB)}
+                        {"key": name_label(web.sandbox), "operator": "In", "values": list(WEB)}
                     ]
                 },
                 "topologyKey": ZONE,

@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.modules import placement_info
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.terms import name_label
 
 from .rules_task import RulesTask, anti_affinity
 
@@ -101,7 +102,8 @@ def test_keep_apart_reaches_running_vms_live_and_allows_migrations(
         assert after["metadata"]["uid"] == before[name]["metadata"]["uid"]
         kept = task.launchers(after)[0]["metadata"]["labels"]
         assert not [key for key in kept if key.startswith("placement.virt/")]
-        assert kept["vmi.kubevirt.io/id"] == labels[name]["vmi.kubevirt.io/id"]
+        label = name_label(task.sandbox)
+        assert kept[label] == labels[name][label]
     assert not task(rule)["changed"]
 
 

@@ -44,11 +44,13 @@ from .labels import (
     MIGRATION_CPU,
     VM_HOSTNAME,
     VMI_ID,
+    VMI_ID_SINCE,
     adds_node_key,
     adds_toleration,
     carried_labels,
     hostname_of_vmi,
     needs_expansion,
+    release,
     vm_spec,
     vmi_id,
 )
@@ -273,8 +275,9 @@ def launcher_pod(
         LAUNCHER_LABEL[0]: LAUNCHER_LABEL[1],
         CREATED_BY: vmi.uid,
         VM_HOSTNAME: hostname_of_vmi(vmi.ref.name, vmi.spec),
-        VMI_ID: vmi_id(vmi.ref.name),
     }
+    if not (0, 0) < release(platform.kubevirt) < VMI_ID_SINCE:
+        labels[VMI_ID] = vmi_id(vmi.ref.name)
     placement = {key: value for key, value in vmi.spec.items() if key in PLACEMENT_FIELDS}
     claims = [volume for volume in map(claim_of, vmi.spec.get("volumes") or ()) if volume]
     spec = {

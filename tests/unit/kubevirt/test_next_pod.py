@@ -48,6 +48,18 @@ def vm(spec: JSON, **more: JSON) -> Workload:
     return Workload(Ref("VirtualMachine", "shop", "db"), "u-db", manifest)
 
 
+@pytest.mark.parametrize(
+    ("kubevirt", "has_id"), [("v1.4.0", False), ("v1.6.3", False), ("v1.7.0", True), ("", True)]
+)
+def test_launcher_pod_has_the_name_of_its_vmi_from_kubevirt_1_7_on(
+    kubevirt: str, has_id: bool
+) -> None:
+    """Launcher pods of virt-controller 1.4.0 have vm.kubevirt.io/name alone."""
+    pod = launcher_pod(planned_vmi(vm({}), "db"), Platform(kubevirt=kubevirt), {"spec": {}})
+    assert ("vmi.kubevirt.io/id" in pod.labels) is has_id
+    assert pod.labels["vm.kubevirt.io/name"] == "db"
+
+
 def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() -> None:
     spec = {
         "domain": {},
