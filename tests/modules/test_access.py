@@ -230,7 +230,7 @@ def test_a_server_that_is_newer_than_the_tested_gets_one_line_with_v(
     shop: Sandbox, ask: Ask, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(identity, "_release", lambda _version: (1, 99))
-    access = {"kubeconfig": str(shop.kubeconfig(case.runs_as))}
+    access: dict[str, t.Any] = {"kubeconfig": str(shop.kubeconfig(case.runs_as))}
 
     assert "untested" not in ask(case, **access)["cluster"]
     verbose = ask(case, **access, _ansible_verbosity=1)

@@ -8,7 +8,7 @@ import ast
 import typing as t
 from pathlib import Path
 
-from tests.unit.test_imports import PURE
+from dev.unit_matrix import PURE
 
 UTILS = Path(__file__).resolve().parents[3] / "plugins" / "module_utils"
 OF_THE_SCHEDULER = ("node(s)", "didn't match", "didn't satisfy", "didn't have", "Insufficient ")
