@@ -78,6 +78,8 @@ class Server:
     def _read(self, path: str) -> Object | None:
         if path == "/version":
             return {"major": "1", "minor": "36"}
+        if path == "/apis":
+            return {"groups": self._groups()}
         if path in self.objects:
             return self.objects[path]
         where, _slash, plural = path.rpartition("/")
@@ -91,6 +93,18 @@ class Server:
         if not items and plural not in _PLURALS:
             return None
         return {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items}
+
+    def _groups(self) -> list[Object]:
+        """Discovery: the groups of the objects, with their versions."""
+        versions: dict[str, dict[str, None]] = {}
+        for at in self.objects:
+            if at.startswith("/apis/"):
+                group, version = at.split("/")[2:4]
+                versions.setdefault(group, {})[version] = None
+        return [
+            {"name": group, "versions": [{"version": version} for version in of_group]}
+            for group, of_group in versions.items()
+        ]
 
     def _create(self, path: str, body: Object) -> tuple[int, Object]:
         metadata = body.get("metadata") or {}

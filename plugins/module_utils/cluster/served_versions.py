@@ -59,16 +59,20 @@ class ServedVersions:
 
     def _discovered(self, request: ApiRequest) -> t.Mapping[str, t.Sequence[str]]:
         """The versions of each group, the preferred one first."""
+        unserved = f"the server does not serve {'/'.join(request.path.split('/')[2:4])}"
         try:
             answer = self._api.get(_DISCOVERY)
         except NotFound:
-            return {}
-        except Forbidden:
-            group_version = "/".join(request.path.split("/")[2:4])
             raise UnservedVersion(
                 request,
-                f"the server does not serve {group_version}, and this identity may not read at {_DISCOVERY} which"
-                " versions it serves: bind the ClusterRole system:discovery to it",
+                f"{unserved}, and {_DISCOVERY}, which names the versions that it serves, was not found: check that"
+                " host is the address of an API server, and that nothing in between hides this path",
+            ) from None
+        except Forbidden:
+            raise UnservedVersion(
+                request,
+                f"{unserved}, and this identity may not read at {_DISCOVERY} which versions it serves: bind the"
+                " ClusterRole system:discovery to it",
             ) from None
         return {
             group["name"]: [version["version"] for version in group["versions"]]

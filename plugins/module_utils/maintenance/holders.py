@@ -25,6 +25,9 @@ HARVESTER_STATUS = "harvesterhci.io/maintain-status"
 """Annotations of Harvester: a maintenance was requested; it is running or completed
 (harvester, pkg/util/drainhelper and pkg/controller/master/node)."""
 
+HOLDING_ANNOTATIONS = (DESIRED_DRAIN, HARVESTER_REQUESTED, HARVESTER_STATUS)
+"""What `held_by` reads of annotations."""
+
 _OF_NODE_STATE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Taints by which Kubernetes says what state a node is in, such as not-ready. They go by themselves."""
 

@@ -22,7 +22,7 @@ from ..model.objects import Node, Ref
 from ..model.rendering import TextEnum
 from ..model.write import Operation, Write
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
-from .holders import DESIRED_DRAIN, held_by, lasting_taints
+from .holders import HOLDING_ANNOTATIONS, held_by, lasting_taints
 
 LONGEST_REASON = 256
 
@@ -39,7 +39,6 @@ _MARK = _ANNOTATIONS / MAINTENANCE
 _SERVICED = _ANNOTATIONS / SERVICED
 _SERVICED_AT = _ANNOTATIONS / SERVICED_AT
 _MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
-_DESIRED_DRAIN = _ANNOTATIONS / DESIRED_DRAIN
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
 
 
@@ -239,7 +238,10 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
     tests: tuple[Operation, ...] = ()
     if node.unschedulable and not stays:
         operations.append(Operation("remove", _UNSCHEDULABLE))
-        tests = (Operation("test", _DESIRED_DRAIN, node.annotations.get(DESIRED_DRAIN)),)
+        tests = tuple(
+            Operation("test", _ANNOTATIONS / key, node.annotations.get(key))
+            for key in HOLDING_ANNOTATIONS
+        )
     return _write(node, operations, {"cordoned": stays, "maintenance": None}, tests)
 
 

@@ -46,11 +46,13 @@ def _selector(manifest: JSON) -> Selector | None:
 
 
 def _is_about_new_pods(rule: t.Mapping[str, JSON]) -> bool:
+    """As the API server matches a rule: after a slash, `*` is no subresource, too (apiserver, pkg/admission/plugin/
+    webhook/predicates/rules/rules.go)."""
     return all(
         not {*(rule.get(field) or ())}.isdisjoint(names)
         for field, names in (
             ("operations", ("CREATE", "*")),
             ("apiGroups", ("", "*")),
-            ("resources", ("pods", "*", "*/*")),
+            ("resources", ("pods", "*", "pods/*", "*/*")),
         )
     )

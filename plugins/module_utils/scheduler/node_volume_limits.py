@@ -3,7 +3,7 @@
 """NodeVolumeLimits: may the node attach as many volumes more as the pod's claims need?
 
 Source: scheduler plugin nodevolumelimits, CSILimits. A volume counts once for each node, however many pods use
-it. What is attached to a node without a pod is about to be detached, and does not count here.
+it. kube-scheduler also counts VolumeAttachments without a pod. They are about to be detached, and do not count here.
 """
 
 from __future__ import annotations

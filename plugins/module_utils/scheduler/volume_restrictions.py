@@ -3,7 +3,7 @@
 """VolumeRestrictions: does another pod use a claim that only one pod may use (ReadWriteOncePod)?
 
 Source: scheduler plugin volumerestrictions, satisfyReadWriteOncePod. Volumes of cloud disks, iSCSI and RBD that a
-pod names without a claim are not modeled: see forecast/pod_doubts.
+pod names without a claim are not modeled: see model/pod_fields.
 """
 
 from __future__ import annotations

@@ -164,6 +164,20 @@ def test_without_discovery_it_is_unknown_whether_there_are_pools(
     )
 
 
+@READINGS
+def test_discovery_that_does_not_exist_is_no_proof_that_there_are_no_pools(
+    reading: t.Callable[[Server], Snapshot],
+) -> None:
+    server = Server("v1alpha1")
+    server.discovery = NotFound
+    (gap,) = reading(server).unreadable
+    assert str(gap) == (
+        "cannot list virtualmachinepools in all namespaces: the server does not serve pool.kubevirt.io/v1beta1,"
+        " and /apis, which names the versions that it serves, was not found: check that host is the address of an API"
+        " server, and that nothing in between hides this path"
+    )
+
+
 def test_error_of_discovery_is_an_error_of_the_reading() -> None:
     server = Server("v1alpha1")
     server.discovery = ServerFault

@@ -123,6 +123,8 @@ def test_webhooks_of_kubevirt_and_of_other_resources_are_none() -> None:
 
     assert read("sidecars") == (PodWebhook("sidecars"),)
     assert read("sidecars", resources=["*"], operations=["*"]) == (PodWebhook("sidecars"),)
+    for resource in ("*/*", "pods/*"):
+        assert read("sidecars", resources=[resource]) == (PodWebhook("sidecars"),)
     assert read("virt-api-mutator") == ()
     assert read("sidecars", resources=["pods/exec"]) == ()
     assert read("sidecars", operations=["DELETE"]) == ()

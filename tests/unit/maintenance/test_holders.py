@@ -111,13 +111,21 @@ def test_taint_that_came_during_the_maintenance_keeps_the_cordon() -> None:
     assert "taint example.com/broken=disk:NoExecute" in held_by(before, mark.taints)
 
 
-def test_drain_that_the_operator_wants_meanwhile_is_a_conflict() -> None:
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (DRAIN, "drain-1f"),
+        ("harvesterhci.io/drain-requested", "true"),
+        ("harvesterhci.io/maintain-status", "running"),
+    ],
+)
+def test_node_that_another_system_takes_meanwhile_is_a_conflict(key: str, value: str) -> None:
     """The write tests the annotation, so a node that is taken between reading and writing is read again."""
     node, current = marked(manifest(), Node("w1", uid="u1"))
     mark = mark_of(node)
     assert mark is not None
     write = unmark_write(node, mark)
     assert write is not None
-    current["metadata"]["annotations"][DRAIN] = "drain-1f"
-    with pytest.raises(ValueError, match="desiredDrain"):
+    current["metadata"]["annotations"][key] = value
+    with pytest.raises(ValueError, match=key.rpartition("/")[2]):
         patched(current, (*write.tests, *write.operations))
