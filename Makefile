@@ -61,7 +61,7 @@ forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50,
 	@echo "forecasts: $(CLUSTERS) clusters and $(VMS) drains and fleets of VMs by chance, on a real scheduler"
 	@PLACEMENT_RANDOM_CLUSTERS="$(CLUSTERS)" PLACEMENT_RANDOM_VMS="$(VMS)" $(RUN) -m pytest \
 		tests/integration/test_forecast_against_scheduler.py tests/integration/test_forecast_of_vms.py \
-		tests/integration/test_claims_against_scheduler.py
+		tests/integration/test_claims_against_scheduler.py tests/integration/test_budgets_against_scheduler.py
 
 .PHONY: conformance
 conformance: prepare-python ## the engine against recorded scheduler verdicts (CASES=dir)
