@@ -33,6 +33,7 @@ EVERYTHING_READ = {
     "csinodes": "storage.k8s.io",
     "limitranges": "",
     "mutatingwebhookconfigurations": "admissionregistration.k8s.io",
+    "mutatingadmissionpolicies": "admissionregistration.k8s.io",
     "kubevirts": "kubevirt.io",
     "virtualmachines": "kubevirt.io",
     "virtualmachineinstances": "kubevirt.io",

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what the API server makes of pods that are created: LimitRanges, and webhooks that change pods.
+"""Read what the API server makes of pods that are created: LimitRanges, and webhooks and policies that change pods.
 
 A right that is missing is no failure here: None says that a forecast cannot know.
 """
@@ -10,13 +10,19 @@ from __future__ import annotations
 import typing as t
 
 from ..api.client import ApiClient
-from ..api.errors import Forbidden
+from ..api.errors import Forbidden, NotFound, UnservedVersion
 from ..api.lists import list_converted
-from ..model.admission import PodWebhook, pod_webhooks_from_manifest
+from ..model.admission import (
+    PodMutator,
+    pod_policy_from_manifest,
+    pod_webhooks_from_manifest,
+)
 from ..model.limit_range import LimitRange, limit_range_from_manifest
+from .served_versions import ServedVersions
 
 _LIMIT_RANGES = "/api/v1/{}limitranges"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 
 _SINGLE_READS = 3
 """The most namespaces whose LimitRanges are read one by one: for more, those of all are read."""
@@ -38,10 +44,22 @@ def limit_ranges(api: ApiClient, namespaces: t.Collection[str]) -> tuple[LimitRa
     return tuple(x for x in listed if x is not None and x.namespace in namespaces)
 
 
-def pod_webhooks(api: ApiClient) -> tuple[PodWebhook, ...] | None:
-    """The webhooks that may change a new pod. Raises ApiError, but not for a missing right."""
+def pod_mutators(api: ApiClient) -> tuple[PodMutator, ...] | None:
+    """The webhooks and policies that may change a new pod. Raises ApiError, but not for a missing right."""
     try:
-        listed = list_converted(api, _WEBHOOKS, pod_webhooks_from_manifest).items
-    except Forbidden:
+        webhooks = list_converted(api, _WEBHOOKS, pod_webhooks_from_manifest).items
+        policies = _policies(api)
+    except (Forbidden, UnservedVersion):
         return None
-    return tuple(webhook for webhooks in listed for webhook in webhooks)
+    return (*(x for listed in webhooks for x in listed), *policies)
+
+
+def _policies(api: ApiClient) -> list[PodMutator]:
+    def read(path: str) -> t.Sequence[PodMutator | None]:
+        return list_converted(api, path, pod_policy_from_manifest).items
+
+    try:
+        listed = ServedVersions(api).read(_POLICIES, read, ("v1beta1",))
+    except NotFound:  # Kubernetes before 1.36
+        return []
+    return [policy for policy in listed if policy is not None]

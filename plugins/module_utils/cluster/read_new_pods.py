@@ -12,7 +12,7 @@ import typing as t
 from ..api.client import ApiClient
 from ..model.objects import ClaimTemplate
 from ..model.storage import ClaimKey
-from .read_admission import limit_ranges, pod_webhooks
+from .read_admission import limit_ranges, pod_mutators
 from .read_storage import attach_limits, claim_states
 
 
@@ -21,15 +21,15 @@ def new_pod_fields(
     claims: t.Mapping[ClaimKey, ClaimTemplate | None],
     namespaces: t.Collection[str],
     *,
-    webhooks: bool,
+    mutators: bool,
 ) -> dict[str, t.Any]:
-    """Fields of a Snapshot. `claims` are those of the pods, `namespaces` where they are; with `webhooks`, those that
-    change pods are read. Raises ApiError, but not for a missing right."""
+    """Fields of a Snapshot. `claims` are those of the pods, `namespaces` where they are; with `mutators`, what
+    changes new pods is read. Raises ApiError, but not for a missing right."""
     fields: dict[str, t.Any] = {}
     if namespaces:
         fields["limit_ranges"] = limit_ranges(api, namespaces)
-    if webhooks:
-        fields["pod_webhooks"] = pod_webhooks(api)
+    if mutators:
+        fields["pod_mutators"] = pod_mutators(api)
     if claims:
         fields["claim_states"] = states = claim_states(api, claims)
         fields["attach_limits"], fields["drivers"] = attach_limits(api, states)

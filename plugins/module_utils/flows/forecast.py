@@ -221,7 +221,7 @@ def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, Changed
         api,
         needed_claims(change),
         {pending.pod.namespace for pending in limited_pods(change)},
-        webhooks=bool(first_pods(change)),
+        mutators=bool(first_pods(change)),
     )
     if not fields:
         return question, change

@@ -85,27 +85,30 @@ def _of_limit_ranges(change: ChangedCluster) -> t.Iterator[Doubt]:
 
 
 def _of_webhooks(change: ChangedCluster) -> t.Iterator[Doubt]:
-    webhooks, snapshot = change.after.pod_webhooks, change.after
-    first = first_pods(change) if webhooks is None or webhooks else []
-    if webhooks is None and first:
-        text = "MutatingWebhookConfigurations could not be read, which may change new pods"
+    mutators, snapshot = change.after.pod_mutators, change.after
+    first = first_pods(change) if mutators is None or mutators else []
+    if mutators is None and first:
+        text = (
+            "MutatingWebhookConfigurations and MutatingAdmissionPolicies could not be read, which may change new"
+            " pods"
+        )
         yield Doubt("webhooks_unread", text)
     namespaces = {namespace.name: namespace.labels for namespace in snapshot.namespaces}
     for pending in first:
         pod = pending.pod
         names = sorted(
             {
-                webhook.configuration
-                for webhook in webhooks or ()
+                str(mutator.source)
+                for mutator in mutators or ()
                 if (
-                    webhook.namespaces is None
-                    or matches(webhook.namespaces, namespaces.get(pod.namespace, {}))
+                    mutator.namespaces is None
+                    or matches(mutator.namespaces, namespaces.get(pod.namespace, {}))
                 )
-                and (webhook.pods is None or matches(webhook.pods, pod.labels))
+                and (mutator.pods is None or matches(mutator.pods, pod.labels))
             }
         )
         if names:
-            text = f"MutatingWebhookConfiguration {listed(names)} may change the first pod of {pending.workload}"
+            text = f"{listed(names)} may change the first pod of {pending.workload}"
             yield Doubt("pod_webhook", text, NO_CERTAINTY)
 
 

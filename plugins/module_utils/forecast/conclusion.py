@@ -190,10 +190,12 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "LimitRanges could not be read", "admission._of_limit_ranges"
     ),
     "pod_webhook": CodeMeaning(
-        "a mutating webhook may change the first pod of a workload", "admission._of_webhooks"
+        "a mutating webhook or policy may change the first pod of a workload",
+        "admission._of_webhooks",
     ),
     "webhooks_unread": CodeMeaning(
-        "MutatingWebhookConfigurations could not be read", "admission._of_webhooks"
+        "what changes new pods (mutating webhooks and policies) could not be read",
+        "admission._of_webhooks",
     ),
     "next_pod_estimated": CodeMeaning(
         "the next pod of an instance may differ from the expected one", "doubts.of_evicted"

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mutating webhooks that are called when a pod is created."""
+"""Which webhooks and policies may change a pod when it is created?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typing as t
 from dataclasses import dataclass
 
 from .json_pointer import JSON
-from .objects import Selector
+from .objects import Ref, Selector
 from .placement_manifests import selector_from_json
 
 _OF_KUBEVIRT = "virt-api-mutator"
@@ -17,27 +17,43 @@ components/webhooks.go)."""
 
 
 @dataclass(frozen=True, slots=True)
-class PodWebhook:
-    """Selectors are None where the webhook is called for every namespace, or every pod."""
+class PodMutator:
+    """`source` is the object that says so. Selectors are None where it changes pods of every namespace, or every
+    pod."""
 
-    configuration: str
+    source: Ref
     namespaces: Selector | None = None
     pods: Selector | None = None
 
 
-def pod_webhooks_from_manifest(manifest: t.Mapping[str, JSON]) -> tuple[PodWebhook, ...]:
+def pod_webhooks_from_manifest(manifest: t.Mapping[str, JSON]) -> tuple[PodMutator, ...]:
     """The webhooks of a MutatingWebhookConfiguration that may change a pod that is created."""
     name = manifest["metadata"]["name"]
     if name == _OF_KUBEVIRT:
         return ()
+    source = Ref("MutatingWebhookConfiguration", "", name)
     return tuple(
-        PodWebhook(
-            name,
-            _selector(webhook.get("namespaceSelector")),
-            _selector(webhook.get("objectSelector")),
-        )
+        _mutator(source, webhook)
         for webhook in manifest.get("webhooks") or ()
         if any(map(_is_about_new_pods, webhook.get("rules") or ()))
+    )
+
+
+def pod_policy_from_manifest(manifest: t.Mapping[str, JSON]) -> PodMutator | None:
+    """A MutatingAdmissionPolicy, on by default since Kubernetes 1.36; None for one that is not about new pods. Its
+    bindings may limit it further."""
+    constraints = (manifest.get("spec") or {}).get("matchConstraints") or {}
+    if not any(map(_is_about_new_pods, constraints.get("resourceRules") or ())):
+        return None
+    source = Ref("MutatingAdmissionPolicy", "", manifest["metadata"]["name"])
+    return _mutator(source, constraints)
+
+
+def _mutator(source: Ref, matching: t.Mapping[str, JSON]) -> PodMutator:
+    return PodMutator(
+        source,
+        _selector(matching.get("namespaceSelector")),
+        _selector(matching.get("objectSelector")),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from .admission import PodWebhook
+from .admission import PodMutator
 from .budget import DisruptionBudget
 from .findings import GRANT, GRANT_READER
 from .json_pointer import JSON, MISSING
@@ -261,7 +261,7 @@ class Snapshot:
     budgets: tuple[DisruptionBudget, ...] = ()
     limit_ranges: tuple[LimitRange, ...] | None = ()
     """Those of the namespaces in which a forecast creates pods; None where they could not be read."""
-    pod_webhooks: tuple[PodWebhook, ...] | None = ()
+    pod_mutators: tuple[PodMutator, ...] | None = ()
     """Read where a forecast creates the first pods of a workload; None where they could not be read."""
     expanded: t.Mapping[Ref, t.Mapping[str, JSON]] = field(default_factory=dict)
     """Halted VM to its template with its instance type and preference, where that was read."""

@@ -9,12 +9,15 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, NotFound
 from ansible_collections.virt.placement.plugins.module_utils.cluster.read_new_pods import (
     new_pod_fields,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.admission import PodMutator
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     ClaimTemplate,
     NodeTerm,
+    Ref,
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
@@ -26,6 +29,7 @@ STORAGE = "/apis/storage.k8s.io/v1"
 CLASSES, CSI_NODES = f"{STORAGE}/storageclasses", f"{STORAGE}/csinodes"
 LIMIT_RANGES = "/api/v1/limitranges"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 KEY = ("a", "data")
 
 
@@ -47,12 +51,41 @@ def bound_claim(name: str, zone: str, **spec: JSON) -> tuple[JSON, JSON]:
 
 
 def read(server: Server, claims: JSON = None, **options: JSON) -> dict[str, t.Any]:
-    options = {"namespaces": (), "webhooks": False, **options}
+    options = {"namespaces": (), "mutators": False, **options}
     return new_pod_fields(t.cast(ApiClient, server), claims or {}, **options)
 
 
 def lists(server: Server) -> list[str]:
     return [path for path, _query in server.asked]
+
+
+def test_policies_are_read_in_the_version_that_is_served_if_any() -> None:
+    """The lists of kube-apiserver 1.36, of 1.34 with the feature gate, and of 1.34 without it."""
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "resources": ["pods"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}}
+    policy = {"metadata": {"name": "defaults"}, "spec": spec}
+
+    class Served(Server):
+        def __init__(self, version: str) -> None:
+            super().__init__({POLICIES.replace("/v1/", f"/{version}/"): [policy]})
+
+        def get(self, path: str, params: JSON = None, *, accept: str = "") -> JSON:
+            if path == "/apis":
+                versions = [{"version": "v1"}]
+                versions += [{"version": "v1beta1"}] if self.lists.keys() != {POLICIES} else []
+                group = {"name": "admissionregistration.k8s.io", "versions": versions}
+                return {"groups": [group]}
+            if path.endswith("mutatingadmissionpolicies") and path not in self.lists:
+                raise NotFound(ApiRequest("GET", path), status=404)
+            return super().get(path, params, accept=accept)
+
+    source = Ref("MutatingAdmissionPolicy", "", "defaults")
+    for version, mutators in (
+        ("v1", (PodMutator(source),)),
+        ("v1beta1", (PodMutator(source),)),
+        ("v1alpha1", ()),
+    ):
+        assert read(Served(version), mutators=True)["pod_mutators"] == mutators, version
 
 
 def test_nothing_is_read_where_nothing_is_needed() -> None:
@@ -105,16 +138,18 @@ def test_volume_limits_are_read_for_drivers_of_the_claims() -> None:
     assert found["drivers"] == {KEY: "csi", ("a", "other"): "csi"}
 
 
-@pytest.mark.parametrize("forbidden", [CLAIMS, VOLUMES, CLASSES, CSI_NODES, LIMIT_RANGES, WEBHOOKS])
+@pytest.mark.parametrize(
+    "forbidden", [CLAIMS, VOLUMES, CLASSES, CSI_NODES, LIMIT_RANGES, WEBHOOKS, POLICIES]
+)
 def test_a_missing_right_is_no_failure(forbidden: str) -> None:
     claim, volume = bound_claim("data", "z1", csi={"driver": "csi", "volumeHandle": "x"})
     server = Server({CLAIMS: [claim], VOLUMES: [volume]})
     server.forbidden = {forbidden}
     needed = {KEY: None, ("a", "made"): ClaimTemplate("made", "x")}
-    found = read(server, needed, namespaces={"a"}, webhooks=True)
+    found = read(server, needed, namespaces={"a"}, mutators=True)
     states = found["claim_states"]
     assert (found["limit_ranges"] is None) == (forbidden == LIMIT_RANGES)
-    assert (found["pod_webhooks"] is None) == (forbidden == WEBHOOKS)
+    assert (found["pod_mutators"] is None) == (forbidden in (WEBHOOKS, POLICIES))
     if forbidden == CLAIMS:
         assert states == {}
     elif forbidden == VOLUMES:

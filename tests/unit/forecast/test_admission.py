@@ -18,7 +18,8 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import (
-    PodWebhook,
+    PodMutator,
+    pod_policy_from_manifest,
     pod_webhooks_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.limit_range import (
@@ -33,6 +34,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from tests.unit.compliance.cluster import Cluster
 
 JSON = t.Any
+SIDECARS = Ref("MutatingWebhookConfiguration", "", "sidecars")
 
 
 def limits(**limit: JSON) -> LimitRange:
@@ -98,36 +100,51 @@ def test_what_could_not_be_read_takes_the_guarantee_away() -> None:
     made = Cluster("a")
     ref = web(made)
     assert scaled(made, ref, limit_ranges=None).codes == ("limit_range_unread",)
-    assert scaled(made, ref, pod_webhooks=None).codes == ("webhooks_unread",)
+    assert scaled(made, ref, pod_mutators=None).codes == ("webhooks_unread",)
 
 
 def test_webhook_that_selects_the_first_pod_makes_it_uncertain() -> None:
     made = Cluster("a")
     ref = web(made)
     elsewhere = Selector((Requirement("inject", "In", ("yes",)),))
-    found = scaled(made, ref, pod_webhooks=(PodWebhook("sidecars", elsewhere),))
+    found = scaled(made, ref, pod_mutators=(PodMutator(SIDECARS, elsewhere),))
     assert found.answer is ForecastResult.GUARANTEED
-    found = scaled(made, ref, pod_webhooks=(PodWebhook("sidecars"),))
+    found = scaled(made, ref, pod_mutators=(PodMutator(SIDECARS),))
     assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("pod_webhook",))
     assert "MutatingWebhookConfiguration sidecars may change the first pod" in found.reasons[0]
     made.start(ref, "n1")
-    assert scaled(made, ref, pod_webhooks=(PodWebhook("sidecars"),)).codes != ("pod_webhook",)
+    assert scaled(made, ref, pod_mutators=(PodMutator(SIDECARS),)).codes != ("pod_webhook",)
 
 
 def test_webhooks_of_kubevirt_and_of_other_resources_are_none() -> None:
-    def read(name: str, **rule: JSON) -> tuple[PodWebhook, ...]:
+    def read(name: str, **rule: JSON) -> tuple[PodMutator, ...]:
         rules = [{"operations": ["CREATE"], "apiGroups": [""], "resources": ["pods"], **rule}]
         return pod_webhooks_from_manifest(
             {"metadata": {"name": name}, "webhooks": [{"rules": rules}]}
         )
 
-    assert read("sidecars") == (PodWebhook("sidecars"),)
-    assert read("sidecars", resources=["*"], operations=["*"]) == (PodWebhook("sidecars"),)
+    assert read("sidecars") == (PodMutator(SIDECARS),)
+    assert read("sidecars", resources=["*"], operations=["*"]) == (PodMutator(SIDECARS),)
     for resource in ("*/*", "pods/*"):
-        assert read("sidecars", resources=[resource]) == (PodWebhook("sidecars"),)
+        assert read("sidecars", resources=[resource]) == (PodMutator(SIDECARS),)
     assert read("virt-api-mutator") == ()
     assert read("sidecars", resources=["pods/exec"]) == ()
     assert read("sidecars", operations=["DELETE"]) == ()
+
+
+def test_policy_that_changes_pods_is_like_a_webhook() -> None:
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "resources": ["pods"]}
+    selector = {"matchLabels": {"app": "web"}}
+    constraints = {"resourceRules": [rule], "objectSelector": selector}
+    manifest = {"metadata": {"name": "defaults"}, "spec": {"matchConstraints": constraints}}
+    policy = pod_policy_from_manifest(manifest)
+    assert policy is not None
+    made = Cluster("a")
+    found = scaled(made, web(made), pod_mutators=(policy,))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("pod_webhook",))
+    assert "MutatingAdmissionPolicy defaults may change the first pod" in found.reasons[0]
+    constraints["resourceRules"] = [{**rule, "resources": ["services"]}]
+    assert pod_policy_from_manifest(manifest) is None
 
 
 def test_scheduling_gates_and_device_claims_take_the_guarantee_away() -> None:
