@@ -47,12 +47,14 @@ def unfilled_value(value: JSON) -> str:
 
 def with_plain_labels(item: dict[str, JSON]) -> dict[str, JSON]:
     """The object, with the values of labels that are to be filled in, and of selectors of pods, made valid: they
-    are equal before as after. `${CLUSTER_NAME}-db` becomes `CLUSTER_NAME-db`."""
+    are equal before as after, also to labels at a wrong level. `${CLUSTER_NAME}-db` becomes `CLUSTER_NAME-db`."""
     pointer = template_pointer(item)
     if pointer is None or not unfilled_value(lint_parts(item)):
         return item
-    changed: dict[str, JSON] = _changed(item, (*pointer.parts, "metadata", "labels"), _plain)
-    changed = _changed(changed, ("spec", "selector"), _plain)
+    changed: dict[str, JSON] = _changed(item, ("spec", "selector"), _plain)
+    for depth in range(len(pointer.parts) + 1):
+        for place in (("labels",), ("metadata", "labels")):
+            changed = _changed(changed, (*pointer.parts[:depth], *place), _plain)
     for name in ("affinity", "topologySpreadConstraints"):
         changed = _changed(changed, (*pointer.parts, "spec", name), _plain_selectors)
     return changed

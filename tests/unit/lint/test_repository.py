@@ -501,3 +501,21 @@ def test_documented_manifest_has_the_finding_in_a_folder(tmp_path: Path) -> None
 
     assert {f["name"] for f in found["findings"]} == {"invalid_manifest"}
     assert fixed["findings"] == []
+
+
+def test_label_to_be_filled_in_is_found_above_the_template_of_a_vm(tmp_path: Path) -> None:
+    (tmp_path / "vm.yaml").write_text(
+        "apiVersion: template.openshift.io/v1\nkind: Template\nmetadata: {name: vm}\nobjects:\n"
+        "  - apiVersion: kubevirt.io/v1\n    kind: VirtualMachine\n"
+        "    metadata: {name: '${NAME}', labels: {app: '${NAME}'}}\n    spec:\n      template:\n"
+        "        metadata: {labels: {kubevirt.io/domain: '${NAME}'}}\n        spec:\n"
+        "          domain: {devices: {}}\n          affinity: {podAntiAffinity: {"
+        "requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname,"
+        " labelSelector: {matchLabels: {app: '${NAME}'}}}]}}\n"
+    )
+
+    result, _warnings = lint(tmp_path)
+
+    (finding,) = result["findings"]
+    assert finding["name"] == "selector_matches_nothing"
+    assert "is a label of VirtualMachine default/${NAME} (metadata.labels)" in finding["why"]
