@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
+from ..kubevirt.next_pod import NODE_NAME
 from ..model.objects import ClaimTemplate
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.storage import ClaimKey
 from ..scheduler.framework import pod_key
 from .change import ChangedCluster
-from .conclusion import Doubt
+from .conclusion import NO_CERTAINTY, Doubt
 from .simulation import PendingPod
 
 NeededClaims = dict[ClaimKey, ClaimTemplate | None]
@@ -86,6 +87,9 @@ def of_pod_spec(pending: PendingPod, _snapshot: Snapshot) -> t.Iterator[Doubt]:
     for field in pod.unmodeled:
         if field == "resourceClaims":
             yield Doubt("device_claims", f"{pending.name} uses devices by resourceClaims")
+        elif field == NODE_NAME:
+            text = f"the template of {pending.workload or pending.name} names a node (nodeName), which no scheduler checks"
+            yield Doubt("named_node", text, NO_CERTAINTY)
         else:
             yield Doubt(
                 "unmodeled_field", f"{pending.name} has {field}, which may matter for its node"

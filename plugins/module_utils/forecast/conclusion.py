@@ -175,6 +175,9 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "a pod has scheduling gates, and gets a node once they are removed", "claims.of_pod_spec"
     ),
     "device_claims": CodeMeaning("a pod uses devices by resourceClaims", "claims.of_pod_spec"),
+    "named_node": CodeMeaning(
+        "a template names a node, and no scheduler checks it", "claims.of_pod_spec"
+    ),
     "unmodeled_field": CodeMeaning(
         "a pod has a field that may matter for its node, and that no filter reads",
         "claims.of_pod_spec",

@@ -31,6 +31,7 @@ from ..kubevirt.next_pod import (
     migration_target_pod,
     pod_after_restart,
     requested_cpu,
+    with_own_way,
     with_source_cpu,
     without_migration_cpu,
 )
@@ -186,8 +187,7 @@ class Evictions:
             if created.placement == pod.placement:
                 created = replace(created, placement=pod.placement)
         if workload is not None and not workload.kind.virtual_machines:
-            spec = workload.template.get("spec") or {}
-            created = replace(created, gated=bool(spec.get("schedulingGates")))
+            created = with_own_way(created, workload.template)
         if name:
             return created.renamed(name)
         return self.named(created, f"{pod.name}{NEXT}")

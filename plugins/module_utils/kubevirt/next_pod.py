@@ -67,6 +67,8 @@ from .live_update import PLACEMENT_FIELDS
 
 Template = t.Mapping[str, JSON]
 
+NODE_NAME = "nodeName"
+
 NEXT = "-next"
 """Suffix of the names of pods that do not exist yet. It is only shown; no code reads it."""
 
@@ -352,7 +354,18 @@ def controlled_pod(
     if owner_kind == "ReplicaSet":
         labels[POD_TEMPLATE_HASH] = "next"
     owner = {"kind": owner_kind, "name": workload.ref.name, "uid": owner_uid, "controller": True}
-    return _pod(name, workload.ref.namespace, labels, spec, owner)
+    pod = _pod(name, workload.ref.namespace, labels, spec, owner)
+    return with_own_way(pod, workload.template)
+
+
+def with_own_way(pod: Pod, template: Template) -> Pod:
+    """The pod that is made from `template`, with what only that shows of how it gets its node: scheduling gates, and
+    a `nodeName`, with which no scheduler sees it (kubernetes pkg/scheduler/eventhandlers.go, assignedPod)."""
+    spec = template.get("spec") or {}
+    fields = tuple(x for x in pod.unmodeled if x != NODE_NAME)
+    if spec.get(NODE_NAME):
+        fields += (NODE_NAME,)
+    return replace(pod, node_name="", gated=bool(spec.get("schedulingGates")), unmodeled=fields)
 
 
 def why_first_estimated(workload: Workload) -> str:

@@ -51,9 +51,9 @@ def web(made: Cluster, **spec: JSON) -> Ref:
     return made.workload("Deployment", "web", {"template": template, "replicas": 0})
 
 
-def scaled(made: Cluster, ref: Ref, **snapshot: JSON) -> Forecast:
+def scaled(made: Cluster, ref: Ref, replicas: int = 1, **snapshot: JSON) -> Forecast:
     before = dataclasses.replace(made.snapshot(), **snapshot)
-    change = what_if(before, scale=(Scale(ref, 1),))
+    change = what_if(before, scale=(Scale(ref, replicas),))
     return forecast(change, doubts=admission_doubts(change))
 
 
@@ -155,6 +155,23 @@ def test_scheduling_gates_and_device_claims_take_the_guarantee_away() -> None:
     assert (devices.answer, devices.codes) == (ForecastResult.POSSIBLE, ("device_claims",))
     new = scaled(made, web(made, schedulingGroup={"podGroupName": "x"}))
     assert (new.answer, new.codes) == (ForecastResult.POSSIBLE, ("unmodeled_field",))
+
+
+def test_pod_whose_template_names_a_node_is_seen_by_no_scheduler() -> None:
+    """Neither a node that is missing nor one that is full or cordoned keeps it from being created there."""
+    made = Cluster("ab")
+    ref = web(made, nodeName="n9")
+    first = scaled(made, ref)
+    assert (first.answer, first.codes) == (ForecastResult.POSSIBLE, ("named_node",))
+    made.start(ref, "n1")
+    next_one = scaled(made, ref, 2)
+    assert (next_one.answer, next_one.codes) == (ForecastResult.POSSIBLE, ("named_node",))
+    for node in ("n1", "n2"):
+        made.nodes[node]["spec"]["unschedulable"] = True
+    assert scaled(made, ref, 2).answer is not ForecastResult.IMPOSSIBLE
+    made.nodes["n2"]["spec"]["unschedulable"] = False
+    lost = forecast(what_if(made.snapshot(), lost_nodes={"n1"}))
+    assert (lost.answer, lost.codes) == (ForecastResult.POSSIBLE, ("named_node",))
 
 
 def test_next_pod_of_a_gated_template_is_gated_though_its_pod_runs() -> None:
