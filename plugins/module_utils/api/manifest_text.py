@@ -235,7 +235,9 @@ class _Builder:
         if not outer.is_map:
             outer.value.append(value)
         elif outer.key is _NO_KEY:
-            outer.key = value if value is _MERGE or type(value) is str else self._key(value, event)
+            outer.key = (
+                value if value is _MERGE or isinstance(value, str) else self._key(value, event)
+            )
         else:
             if outer.key is _MERGE:
                 self._merge(outer.value, value, event)

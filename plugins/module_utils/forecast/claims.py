@@ -19,7 +19,7 @@ from .change import ChangedCluster
 from .conclusion import NO_CERTAINTY, Doubt
 from .simulation import PendingPod
 
-NeededClaims = dict[ClaimKey, ClaimTemplate | None]
+NeededClaims = dict[ClaimKey, "ClaimTemplate | None"]
 """What each claim is made from where it does not exist; None where nothing makes it."""
 
 
@@ -88,7 +88,8 @@ def of_pod_spec(pending: PendingPod, _snapshot: Snapshot) -> t.Iterator[Doubt]:
         if field == "resourceClaims":
             yield Doubt("device_claims", f"{pending.name} uses devices by resourceClaims")
         elif field == NODE_NAME:
-            text = f"the template of {pending.workload or pending.name} names a node (nodeName), which no scheduler checks"
+            whose = pending.workload or pending.name
+            text = f"the template of {whose} names a node (nodeName), which no scheduler checks"
             yield Doubt("named_node", text, NO_CERTAINTY)
         else:
             yield Doubt(

@@ -42,7 +42,9 @@ class TemplatePlace:
         if self.counts is None:
             return None
         given = [pointer.read(item, None) for pointer in self.counts]
-        numbers = [number for number in given if type(number) is int]
+        numbers = [
+            number for number in given if isinstance(number, int) and not isinstance(number, bool)
+        ]
         return min(numbers, default=1)
 
 
