@@ -21,16 +21,23 @@ def new_pod_fields(
     claims: t.Mapping[ClaimKey, ClaimTemplate | None],
     namespaces: t.Collection[str],
     *,
+    moved: t.Collection[ClaimKey],
+    drivers: t.Mapping[ClaimKey, str],
     mutators: bool,
 ) -> dict[str, t.Any]:
-    """Fields of a Snapshot. `claims` are those of the pods, `namespaces` where they are; with `mutators`, what
-    changes new pods is read. Raises ApiError, but not for a missing right."""
+    """Fields of a Snapshot. `claims` are those of the pods, `namespaces` where they are. `moved` are bound claims of
+    pods that move, `drivers` those of all bound claims. With `mutators`, what changes new pods is read. Raises
+    ApiError, but not for a missing right."""
     fields: dict[str, t.Any] = {}
     if namespaces:
         fields["limit_ranges"] = limit_ranges(api, namespaces)
     if mutators:
         fields["pod_mutators"] = pod_mutators(api)
+    drivers = dict(drivers)
     if claims:
         fields["claim_states"] = states = claim_states(api, claims)
-        fields["attach_limits"], fields["drivers"] = attach_limits(api, states)
+        drivers |= {key: state.driver for key, state in states.items() if state.driver}
+    if names := {drivers[key] for key in (*claims, *moved) if key in drivers}:
+        fields["attach_limits"] = attach_limits(api, names)
+        fields["drivers"] = drivers
     return fields

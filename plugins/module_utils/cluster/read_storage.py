@@ -28,7 +28,6 @@ from ..model.storage import (
     bound_volume_from_manifest,
     claim_from_manifest,
     class_from_manifest,
-    driver_from_manifest,
     free_volume_from_manifest,
 )
 from ..scheduler.claims import claim_state
@@ -70,29 +69,16 @@ def claim_states(
     return {key: claim_state(key, claims[key], needed[key], storage) for key in claims}
 
 
-def attach_limits(
-    api: ApiClient, states: t.Mapping[ClaimKey, ClaimState]
-) -> tuple[dict[str, dict[str, int]] | None, dict[ClaimKey, str]]:
-    """The most volumes of the drivers of these claims that each node may attach, and the drivers of all claims where
-    there are such limits. None where they could not be read."""
-    drivers = {key: state.driver for key, state in states.items() if state.driver}
-    if not drivers:
-        return {}, {}
+def attach_limits(api: ApiClient, drivers: t.Collection[str]) -> dict[str, dict[str, int]] | None:
+    """The most volumes of these drivers that each node may attach. None where they could not be read."""
     listed = _list(api, _CSI_NODES, attach_limits_from_manifest)
     if listed is None:
-        return None, {}
-    named = set(drivers.values())
-    limits = {
+        return None
+    return {
         node: kept
         for node, by_driver in listed
-        if (kept := {name: count for name, count in by_driver.items() if name in named})
+        if (kept := {name: count for name, count in by_driver.items() if name in drivers})
     }
-    if not limits:
-        return {}, {}
-    volumes = _list(api, _VOLUMES, driver_from_manifest)
-    if volumes is None:
-        return None, {}
-    return limits, {**dict(volumes), **drivers}
 
 
 def _bound_volumes(

@@ -38,7 +38,7 @@ from ..model.manifests import (
 from ..model.objects import NodeTerm, Pod, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload, quota_from_manifest
-from ..model.storage import volume_terms
+from ..model.storage import ClaimKey, bound_volume_from_manifest
 from .identity import platform_and_gaps, unreadable
 from .served_versions import ServedVersions
 
@@ -159,7 +159,7 @@ _FIELDS = {
     "pods": ("pods",),
     "pod metadata": ("pods",),
     "migrations": ("migrations",),
-    "volumes": ("claim_terms", "access_modes"),
+    "volumes": ("claim_terms", "access_modes", "drivers"),
     "quotas": ("quotas",),
     "budgets": ("budgets",),
 }
@@ -236,11 +236,8 @@ def _with_own_owners(
 _SINGLE_READS = 20
 """The most claims whose volumes are read one by one: for more, the list of all volumes is read."""
 
-Claim = tuple[str, str]
-"""The namespace and the name of a PersistentVolumeClaim."""
 
-
-def claims_in(snapshot: Snapshot, namespaces: t.Collection[str]) -> set[Claim]:
+def claims_in(snapshot: Snapshot, namespaces: t.Collection[str]) -> set[ClaimKey]:
     """The claims that pods and workloads of some namespaces mount."""
     return {
         (pod.namespace, claim)
@@ -250,7 +247,7 @@ def claims_in(snapshot: Snapshot, namespaces: t.Collection[str]) -> set[Claim]:
     } | claims_of(x for x in snapshot.workloads if x.ref.namespace in namespaces)
 
 
-def claims_of(workloads: t.Iterable[Workload]) -> set[Claim]:
+def claims_of(workloads: t.Iterable[Workload]) -> set[ClaimKey]:
     """The claims that the templates of workloads mount."""
     return {
         (workload.ref.namespace, name)
@@ -260,7 +257,9 @@ def claims_of(workloads: t.Iterable[Workload]) -> set[Claim]:
     }
 
 
-def with_claim_terms(api: ApiClient, snapshot: Snapshot, claims: t.Collection[Claim]) -> Snapshot:
+def with_claim_terms(
+    api: ApiClient, snapshot: Snapshot, claims: t.Collection[ClaimKey]
+) -> Snapshot:
     """The snapshot with the node terms of the volumes that are bound to `claims`."""
     if not claims:
         return snapshot
@@ -279,7 +278,7 @@ def with_claim_terms(api: ApiClient, snapshot: Snapshot, claims: t.Collection[Cl
     return _with_lists(api, snapshot, queries)
 
 
-def _bound_volume(api: ApiClient, claim: Claim) -> str | None:
+def _bound_volume(api: ApiClient, claim: ClaimKey) -> str | None:
     """The name of the volume that a claim is bound to; empty if there is none, None if the claim cannot be
     read."""
     namespace, name = claim
@@ -404,8 +403,9 @@ def snapshot_of(
         vmis=values("instances"),
         migrations=values("migrations"),
         controllers=dict(values(_METADATA_ONLY)),
-        claim_terms={claim: terms for claim, terms, _modes in values("volumes") if terms},
-        access_modes={claim: modes for claim, _terms, modes in values("volumes")},
+        claim_terms={claim: terms for claim, terms, *_rest in values("volumes") if terms},
+        access_modes={claim: modes for claim, _terms, modes, _driver in values("volumes")},
+        drivers={claim: driver for claim, *_rest, driver in values("volumes") if driver},
         quotas=values("quotas"),
         budgets=values("budgets"),
         platform=platform,
@@ -424,15 +424,15 @@ def _controller(replica_set: t.Mapping[str, JSON]) -> tuple[str, Ref] | None:
 
 def _bound(
     volume: t.Mapping[str, JSON],
-) -> tuple[Claim, tuple[NodeTerm, ...], tuple[str, ...]] | None:
-    """The claim that a volume is bound to, its node terms (none where any node can reach it) and its access modes;
-    None for a volume that is not bound."""
+) -> tuple[ClaimKey, tuple[NodeTerm, ...], tuple[str, ...], str] | None:
+    """The claim that a volume is bound to, its node terms (none where any node can reach it), its access modes and its
+    CSI driver; None for a volume that is not bound."""
     spec = volume["spec"]
     claim = spec.get("claimRef") or {}
     if not (claim and (volume.get("status") or {}).get("phase") == "Bound"):
         return None
-    terms, modes = volume_terms(volume), tuple(spec.get("accessModes") or ())
-    return (claim["namespace"], claim["name"]), terms, modes
+    bound, modes = bound_volume_from_manifest(volume), tuple(spec.get("accessModes") or ())
+    return (claim["namespace"], claim["name"]), bound.terms, modes, bound.driver
 
 
 _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {

@@ -12,7 +12,7 @@ from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import ReadScope, read_snapshot
 from ..forecast.admission import admission_doubts, first_pods, limited_pods
 from ..forecast.change import ChangedCluster, what_if
-from ..forecast.claims import needed_claims
+from ..forecast.claims import moved_claims, needed_claims
 from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change, of_migrations, relevant_gaps
 from ..forecast.eviction import NodeEvent
@@ -221,6 +221,8 @@ def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, Changed
         api,
         needed_claims(change),
         {pending.pod.namespace for pending in limited_pods(change)},
+        moved=question.before.drivers if question.request.domains_of else moved_claims(change),
+        drivers=question.before.drivers,
         mutators=bool(first_pods(change)),
     )
     if not fields:

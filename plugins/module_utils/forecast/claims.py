@@ -35,7 +35,17 @@ def needed_claims(change: ChangedCluster) -> NeededClaims:
     return needed
 
 
-def _held(pending: PendingPod) -> t.Container[str]:
+def moved_claims(change: ChangedCluster) -> set[ClaimKey]:
+    """The claims of pods that need a node which running pods leave to them."""
+    return {
+        (pending.pod.namespace, claim)
+        for pending in change.pending
+        if pending.required
+        for claim in _held(pending)
+    }
+
+
+def _held(pending: PendingPod) -> t.Collection[str]:
     old = pending.replaces
     keeps = old is not None and bool(old.node_name) and pending.reason in ("migrate", "recreate")
     return old.claims if keeps and old is not None else ()
@@ -45,16 +55,18 @@ def of_claims(pending: PendingPod, snapshot: Snapshot) -> t.Iterator[Doubt]:
     """What about its claims may keep a pod from running, though the filters admit it."""
     pod, held = pending.pod, _held(pending)
     for claim in pod.claims:
+        key = pod.namespace, claim
         if claim in held:
+            if (driver := snapshot.drivers.get(key)) and snapshot.attach_limits is None:
+                yield _limit_unread(pending, driver)
             continue
-        state = snapshot.claim_states.get((pod.namespace, claim))
+        state = snapshot.claim_states.get(key)
         if state is None:
             yield Doubt("claim_unread", f"{pending.name}: claim {claim} was not read")
         elif state.doubt:
             yield Doubt("claim_unbound", f"{pending.name}: {state.doubt}")
         elif state.driver and snapshot.attach_limits is None:
-            text = f"{pending.name}: how many volumes of {state.driver} a node may attach could not be read"
-            yield Doubt("volume_limit_unread", text)
+            yield _limit_unread(pending, state.driver)
         elif state.one_node and not state.exclusive:
             others = _other_users(pending, claim, snapshot)
             if others:
@@ -63,6 +75,11 @@ def of_claims(pending: PendingPod, snapshot: Snapshot) -> t.Iterator[Doubt]:
                     " node"
                 )
                 yield Doubt("claim_of_one_node", text)
+
+
+def _limit_unread(pending: PendingPod, driver: str) -> Doubt:
+    text = f"{pending.name}: how many volumes of {driver} a node may attach could not be read"
+    return Doubt("volume_limit_unread", text)
 
 
 def _other_users(pending: PendingPod, claim: str, snapshot: Snapshot) -> list[str]:

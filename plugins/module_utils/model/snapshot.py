@@ -253,10 +253,10 @@ class Snapshot:
     claim_states: t.Mapping[ClaimKey, ClaimState] = field(default_factory=dict)
     """What claims mean for pods that need a node; only of claims that a forecast asked about."""
     attach_limits: t.Mapping[str, t.Mapping[str, int]] | None = field(default_factory=dict)
-    """Node to the most volumes of each CSI driver that it may attach, of drivers of `claim_states`; None where that
-    could not be read."""
+    """Node to the most volumes of each CSI driver that it may attach, of drivers that a forecast asked about; None
+    where that could not be read."""
     drivers: t.Mapping[ClaimKey, str] = field(default_factory=dict)
-    """The CSI driver of the volume of a claim, where some node has a limit of it."""
+    """(namespace, claim) to the CSI driver of its volume."""
     quotas: tuple[Quota, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     limit_ranges: tuple[LimitRange, ...] | None = ()

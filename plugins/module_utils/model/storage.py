@@ -173,13 +173,6 @@ def bound_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> BoundVolume:
     )
 
 
-def driver_from_manifest(manifest: t.Mapping[str, JSON]) -> tuple[ClaimKey, str] | None:
-    """The claim and the CSI driver of a volume; None for a volume without them."""
-    claim = manifest["spec"].get("claimRef") or {}
-    driver = bound_volume_from_manifest(manifest).driver
-    return ((claim["namespace"], claim["name"]), driver) if claim and driver else None
-
-
 def attach_limits_from_manifest(
     manifest: t.Mapping[str, JSON],
 ) -> tuple[str, dict[str, int]] | None:

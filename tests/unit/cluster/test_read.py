@@ -156,10 +156,10 @@ def test_a_replica_set_leads_to_the_deployment_that_controls_it() -> None:
     assert list(map(_controller, sets)) == [("uid-a", deployment), None, None, None]
 
 
-def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True) -> JSON:
+def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True, **spec: JSON) -> JSON:
     expression = {"key": "zone", "operator": "In", "values": ["a"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    spec: JSON = {"accessModes": ["ReadWriteOnce"]}
+    spec = {"accessModes": ["ReadWriteOnce"], **spec}
     if affinity:
         spec["nodeAffinity"] = {"required": terms}
     if claim:
@@ -170,8 +170,9 @@ def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True) -> 
 def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
     terms = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
     claim, modes = ("shop", "data"), ("ReadWriteOnce",)
-    assert _bound(_volume()) == (claim, terms, modes)
-    assert _bound(_volume(affinity=False)) == (claim, (), modes)
+    assert _bound(_volume()) == (claim, terms, modes, "")
+    of_driver = _volume(affinity=False, csi={"driver": "csi", "volumeHandle": "x"})
+    assert _bound(of_driver) == (claim, (), modes, "csi")
     for other in (_volume("Released"), _volume(claim=False)):
         assert _bound(other) is None
 

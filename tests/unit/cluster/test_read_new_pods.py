@@ -51,7 +51,7 @@ def bound_claim(name: str, zone: str, **spec: JSON) -> tuple[JSON, JSON]:
 
 
 def read(server: Server, claims: JSON = None, **options: JSON) -> dict[str, t.Any]:
-    options = {"namespaces": (), "mutators": False, **options}
+    options = {"namespaces": (), "mutators": False, "drivers": {}, "moved": (), **options}
     return new_pod_fields(t.cast(ApiClient, server), claims or {}, **options)
 
 
@@ -129,13 +129,21 @@ def test_many_claims_of_a_namespace_are_one_list() -> None:
 
 def test_volume_limits_are_read_for_drivers_of_the_claims() -> None:
     claim, volume = bound_claim("data", "z1", csi={"driver": "csi", "volumeHandle": "x"})
-    _other, attached = bound_claim("other", "z1", csi={"driver": "csi", "volumeHandle": "y"})
     drivers = [{"name": "csi", "allocatable": {"count": 2}}, {"name": "nfs"}]
     csi_node = {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}}
-    server = Server({CLAIMS: [claim], VOLUMES: [volume, attached], CSI_NODES: [csi_node]})
-    found = read(server, {KEY: None})
+    server = Server({CLAIMS: [claim], VOLUMES: [volume], CSI_NODES: [csi_node]})
+    found = read(server, {KEY: None}, drivers={("a", "other"): "csi"})
     assert found["attach_limits"] == {"n1": {"csi": 2}}
     assert found["drivers"] == {KEY: "csi", ("a", "other"): "csi"}
+
+
+def test_volume_limits_are_read_for_claims_of_pods_that_move() -> None:
+    drivers = {("a", "held"): "csi", ("a", "other"): "nfs"}
+    server = Server({})
+    found = read(server, drivers=drivers, moved={("a", "held")})
+    assert found == {"attach_limits": {}, "drivers": drivers}
+    assert lists(server) == [CSI_NODES]
+    assert read(Server({}), drivers=drivers, moved={("b", "no driver")}) == {}
 
 
 @pytest.mark.parametrize(

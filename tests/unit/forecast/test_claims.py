@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
     ForecastResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
@@ -36,6 +37,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.storage impor
     Storage,
     StorageClass,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import HOSTNAME
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.claims import claim_state
 from tests.unit.compliance.cluster import ZONE, Cluster, spread
 
@@ -283,6 +285,21 @@ def test_volume_limits_of_a_node_close_it(limit: int, answer: str) -> None:
         assert "1 node(s) exceed max volume count" in found.reasons[0]
     after = dataclasses.replace(change.after, attach_limits=None)
     assert forecast(dataclasses.replace(change, after=after)).codes == ("volume_limit_unread",)
+
+
+@pytest.mark.parametrize(("limit", "answer"), [(2, "guaranteed"), (1, "impossible")])
+def test_volume_limits_close_a_node_for_a_pod_that_is_drained(limit: int, answer: str) -> None:
+    made = Cluster("ab")
+    stateful_set(made, "log", ("n1", "n2"))
+    drivers = {("shop", f"data-log-{number}"): "csi" for number in (0, 1)}
+    limits = {node: {"csi": limit} for node in ("n1", "n2")}
+    before = dataclasses.replace(made.snapshot(), drivers=drivers, attach_limits=limits)
+    assert str(forecast(what_if(before, lost_nodes={"n1"})).answer) == answer
+    unread = dataclasses.replace(before, attach_limits=None)
+    found = forecast(what_if(unread, lost_nodes={"n1"}))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("volume_limit_unread",))
+    (lost,) = [x for x in drill(unread, [HOSTNAME], event="drain").drills if x.domain == "n1"]
+    assert (lost.answer, lost.codes) == (ForecastResult.POSSIBLE, ("volume_limit_unread",))
 
 
 def test_volume_limits_count_pods_that_are_placed_meanwhile() -> None:
