@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import NODE_NAME
 from ..model.objects import ClaimTemplate
 from ..model.rendering import listed
@@ -36,12 +37,16 @@ def needed_claims(change: ChangedCluster) -> NeededClaims:
 
 
 def moved_claims(change: ChangedCluster) -> set[ClaimKey]:
-    """The claims of pods that need a node which running pods leave to them."""
-    return {
+    """The claims that running pods leave to pods that need a node, and those of the instances that may have to move."""
+    moving = [x.pod for x in instances(change.after) if x.workload in change.affected]
+    held = {
         (pending.pod.namespace, claim)
         for pending in change.pending
         if pending.required
         for claim in _held(pending)
+    }
+    return held | {
+        (pod.namespace, claim) for pod in moving if pod is not None for claim in pod.claims
     }
 
 

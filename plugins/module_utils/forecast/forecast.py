@@ -50,7 +50,7 @@ from .result import (
     remediation,
 )
 from .running_vms import ChangedVms
-from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation
+from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation, Reason
 from .unplaced import Unplaced
 
 NOT_RECREATED = "not_recreated"
@@ -200,8 +200,9 @@ class _Forecaster:
     def _pods_of_moves(self) -> t.Iterator[PendingPod]:
         methods = {move.uid: move.method for move in self.plan.moves}
         for vm in self.changed.candidates:
-            if vm.uid in methods:
-                yield PendingPod(vm.next_pod(methods[vm.uid]), vm.pod, vmi=vm.instance.vmi)
+            if method := methods.get(vm.uid):
+                reason: Reason = "migrate" if method is Method.MIGRATE else "recreate"
+                yield PendingPod(vm.next_pod(method), vm.pod, reason, vmi=vm.instance.vmi)
 
     def _doubts_of_moves(self) -> t.Iterator[Doubt]:
         """The doubts about VMs that the plan moves or skips, and whose next pod may have other requests or

@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.change imp
     what_if,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.claims import (
+    moved_claims,
     needed_claims,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
@@ -259,6 +260,21 @@ def test_a_claim_of_an_ephemeral_volume_is_made_for_each_pod() -> None:
     found, change = scaled(made, wiki, 2, {}, classes=classes)
     assert keys(change) == {("shop", "wiki-next-0-tmp")}
     assert found.answer is ForecastResult.POSSIBLE
+
+
+@pytest.mark.parametrize("strategy", ["LiveMigrate", "None"])
+def test_a_vm_that_moves_since_its_rules_changed_keeps_its_claim(strategy: str) -> None:
+    made = Cluster("ab")
+    volume = {"name": "root", "persistentVolumeClaim": {"claimName": "root"}}
+    on_n2 = {"nodeSelector": {HOSTNAME: "n2"}}
+    db = made.vm("db", {"volumes": [volume], "evictionStrategy": strategy}, app="db")
+    made.start(db, "n1")
+    made.workloads[db]["spec"]["template"]["spec"].update(on_n2)
+    change = what_if(made.snapshot(), members={db})
+    assert moved_claims(change) == {("shop", "root")}
+    found = forecast(change)
+    assert [move.source for move in found.moves] == ["n1"]
+    assert (found.answer, found.codes) == (ForecastResult.GUARANTEED, ("moves_satisfy_rules",))
 
 
 def test_a_drain_needs_no_claims_that_its_pods_hold() -> None:
