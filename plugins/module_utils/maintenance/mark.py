@@ -234,7 +234,7 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
         operations.append(Operation("add", _MOVED_AWAY, _json(dict(mark.away))))
     elif MOVED_AWAY in node.annotations:
         operations.append(Operation("remove", _MOVED_AWAY))
-    stays = node.unschedulable and (not mark.cordoned or bool(held_by(node, mark.taints)))
+    stays = node.unschedulable and _keeps_cordon(node, mark)
     tests: tuple[Operation, ...] = ()
     if node.unschedulable and not stays:
         operations.append(Operation("remove", _UNSCHEDULABLE))
@@ -245,13 +245,18 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
     return _write(node, operations, {"cordoned": stays, "maintenance": None}, tests)
 
 
+def _keeps_cordon(node: Node, mark: Mark) -> bool:
+    """Whether the cordon is not ours, or another system holds the node."""
+    return not mark.cordoned or bool(held_by(node, mark.taints))
+
+
 def unmarked(node: Node) -> Node:
-    """The node as it is after `unmark_write`, in service again. Raises DamagedMark."""
+    """The node as it is after `unmark_write`. Raises DamagedMark."""
     mark = mark_of(node)
     if mark is None:
         return node
     annotations = {key: value for key, value in node.annotations.items() if key != MAINTENANCE}
-    if not mark.cordoned:
+    if _keeps_cordon(node, mark):
         return replace(node, annotations=annotations)
     taints = tuple(taint for taint in node.taints if taint != UNSCHEDULABLE_TAINT)
     return replace(node, annotations=annotations, taints=taints, unschedulable=False)

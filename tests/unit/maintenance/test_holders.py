@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
     mark_of,
     node_as_json,
     unmark_write,
+    unmarked,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     node_from_manifest,
@@ -91,12 +92,14 @@ def test_node_that_another_system_holds_stays_cordoned(name: str) -> None:
     assert held_by(node)
     assert node_as_json(node, "zone")["held_by"] == held_by(node)
     assert after(HELD[name])["spec"]["unschedulable"] is True
+    assert unmarked(marked(HELD[name], Node("w1", uid="u1"))[0]).unschedulable
 
 
 @pytest.mark.parametrize("name", FREE)
 def test_other_node_is_uncordoned(name: str) -> None:
     assert held_by(node_from_manifest(FREE[name]), ()) == ""
     assert "unschedulable" not in after(FREE[name])["spec"]
+    assert not unmarked(marked(FREE[name], Node("w1", uid="u1"))[0]).unschedulable
 
 
 def test_taint_that_came_during_the_maintenance_keeps_the_cordon() -> None:
