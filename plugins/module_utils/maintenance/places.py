@@ -88,7 +88,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
         yield drain_finding(
             PLACE_UNKNOWN,
             "info",
-            f"All instances of {nodes} can find a node, but that {why}.",
+            f"All instances of {nodes} can find a node ({why}).",
             "Run forecast_info for detail.",
         )
 

@@ -189,6 +189,19 @@ def test_restarted_manual_vm_needs_a_place() -> None:
     assert errors(made, vm_policy="restart") == ["no_place"]
 
 
+def test_place_that_is_not_guaranteed_is_said_with_its_reason() -> None:
+    made = cluster("ab")
+    template = {"metadata": {"labels": {"app": "web"}}}
+    gated = {**template, "spec": {"schedulingGates": [{"name": "example.com/gate"}]}}
+    made.start(made.workload("Deployment", "web", {"template": gated, "replicas": 1}), "n1")
+    finding = check(made)["place_unknown"]
+    assert (finding.severity, finding.why) == (
+        "info",
+        "All instances of node n1 can find a node (not guaranteed: web-0 has scheduling gates, and gets a node once they"
+        " are removed).",
+    )
+
+
 def test_place_is_unknown_where_lists_are_missing() -> None:
     made = web()
     gap = Unreadable("namespaces", "", "list", "grant this identity the verb 'list'")
