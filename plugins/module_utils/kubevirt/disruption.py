@@ -162,7 +162,11 @@ class Budgets:
         )
         rest = [budget for budget in selecting if not own[budget.ref]]
         operator = next(filter(None, own.values()), "")
-        if operator and len(rest) < 2 and not any(x.never_allows or x.sync_error for x in rest):
+        if (
+            operator
+            and len(rest) < 2
+            and not any(self._never_allows(x) or x.sync_error for x in rest)
+        ):
             return Disruption(Allowance.BLOCKED, selecting, why, operator)
         return Disruption(Allowance.NEVER, selecting, why)
 
@@ -180,7 +184,7 @@ class Budgets:
         allowed = budget.allowed if left is None else min(budget.allowed, left - budget.desired)
         if budget.observed and allowed > 0:
             return ALLOWED
-        seen = f"{budget.healthy} of {budget.expected} pods are healthy, {budget.desired} must be"
+        seen = f"{budget.healthy} of {self._expected(budget)} pods are healthy, {budget.desired} must be"
         if not budget.observed:
             never, why = False, "allows no disruption now: its status is not up to date"
         elif budget.sync_error:
@@ -191,7 +195,7 @@ class Budgets:
                 False,
                 "allows no disruption now: others that it allowed have not ended yet",
             )
-        elif budget.never_allows:
+        elif self._never_allows(budget):
             never, why = True, f"never allows a disruption: {seen}"
         else:
             never, why = False, f"allows no disruption now: {seen}"
@@ -208,6 +212,19 @@ class Budgets:
             and matches(budget.selector, pod.labels)
         ]
 
+    def _never_allows(self, budget: DisruptionBudget) -> bool:
+        return budget.never_allows(self._expected(budget))
+
+    def _expected(self, budget: DisruptionBudget) -> int:
+        """How many pods may be healthy: finished ones, which a budget may expect, never are."""
+        if not budget.counts_finished:
+            return budget.expected
+        alive = sum(
+            matches(budget.selector, pod.labels)
+            for pod in self._unfinished_pods.get(budget.ref.namespace, ())
+        )
+        return min(budget.expected, alive) if alive else budget.expected
+
     def _left(self, budget: DisruptionBudget, taken: t.Collection[str]) -> int:
         """How many healthy pods of the budget are left without those of `taken`."""
         if budget.ref not in self._ready:
@@ -220,6 +237,14 @@ class Budgets:
             pod.uid not in taken and (pod.owner is None or pod.owner.uid not in taken)
             for pod in self._ready[budget.ref]
         )
+
+    @cached_property
+    def _unfinished_pods(self) -> t.Mapping[str, list[Pod]]:
+        pods: dict[str, list[Pod]] = defaultdict(list)
+        for pod in self._snapshot.pods:
+            if pod.namespace in self._by_namespace and not pod.finished:
+                pods[pod.namespace].append(pod)
+        return pods
 
     @cached_property
     def _ready_pods(self) -> t.Mapping[str, list[Pod]]:

@@ -30,8 +30,10 @@ class DisruptionBudget:
     sync_error: str = ""
     always_allows_unhealthy: bool = False
     """Its unhealthyPodEvictionPolicy is AlwaysAllow."""
+    counts_finished: bool = False
+    """`expected` has finished pods, too: its minAvailable is a number (pkg/controller/disruption,
+    getExpectedPodCount). KubeVirt leaves a finished pod behind for each migration of a VM."""
 
-    @property
-    def never_allows(self) -> bool:
-        """Even when all pods are healthy."""
-        return self.observed and self.desired >= self.expected > 0
+    def never_allows(self, expected: int) -> bool:
+        """Even when all pods are healthy. `expected` is without those that have finished."""
+        return self.observed and self.desired >= expected > 0

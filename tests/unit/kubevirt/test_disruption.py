@@ -202,3 +202,28 @@ def test_budget_is_read_with_its_status() -> None:
         sync_error=condition["message"],
         always_allows_unhealthy=True,
     )
+
+
+def test_finished_pods_that_migrations_left_behind_are_none_that_a_budget_waits_for() -> None:
+    """The disruption controller counts them as expected where minAvailable is a number: two VMs of which one was
+    migrated twice have four pods, and no more than two will ever be healthy."""
+    manifest: dict[str, t.Any] = {
+        "metadata": {"name": "web", "namespace": "shop", "generation": 1},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {
+            "disruptionsAllowed": 0,
+            "currentHealthy": 2,
+            "desiredHealthy": 2,
+            "expectedPods": 4,
+            "observedGeneration": 1,
+        },
+    }
+    of_number = budget_from_manifest(manifest)
+    assert answer(of_number) == (
+        Allowance.NEVER,
+        "PodDisruptionBudget shop/web never allows a disruption: 2 of 2 pods are healthy, 2 must be",
+    )
+    with_share = budget_from_manifest(
+        {**manifest, "spec": {**manifest["spec"], "minAvailable": "50%"}}
+    )
+    assert answer(with_share)[0] is Allowance.BLOCKED, "expects the pods of its controllers"
