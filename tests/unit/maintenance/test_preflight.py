@@ -197,8 +197,8 @@ def test_place_that_is_not_guaranteed_is_said_with_its_reason() -> None:
     finding = check(made)["place_unknown"]
     assert (finding.severity, finding.why) == (
         "info",
-        "All instances of node n1 can find a node (not guaranteed: web-0 has scheduling gates, and gets a node once they"
-        " are removed).",
+        "All instances of node n1 can find a node (not guaranteed: web-0 has scheduling gates, and gets a node once"
+        " they are removed).",
     )
 
 
