@@ -14,7 +14,7 @@ from collections import Counter
 
 from ..kubevirt.instances import instances
 from ..kubevirt.labels import adds_node_key, adds_toleration
-from ..kubevirt.next_pod import why_estimated, why_first_estimated
+from ..kubevirt.next_pod import why_estimated, why_first_estimated, why_first_refused
 from ..model.budget import BUDGETS
 from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -98,6 +98,10 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
             why = why_estimated(workload, expanded, change.before.platform, devices)
         elif ref in scaled and all(x.workload != ref for x in instances(change.before)):
             why = why_first_estimated(workload)
+            if refused := why_first_refused(workload):
+                yield Doubt(
+                    "next_pod_estimated", f"the first pod of {ref} may be refused: {refused}"
+                )
         if why:
             text = f"the next pod of {ref} is an estimate: {why}"
             yield Doubt("next_pod_estimated", text, NO_CERTAINTY)

@@ -377,6 +377,16 @@ def why_first_estimated(workload: Workload) -> str:
     )
 
 
+def why_first_refused(workload: Workload) -> str:
+    """Why the API server may refuse the first pod: what it names may be missing (kubernetes plugin/pkg/admission/
+    priority and serviceaccount). Each namespace has the ServiceAccount default. Empty where it names nothing."""
+    spec = workload.template.get("spec") or {}
+    account = spec.get("serviceAccountName") or "default"
+    named = [f"PriorityClass {x}" for x in [spec.get("priorityClassName")] if x]
+    named += [f"ServiceAccount {account}"] if account != "default" else []
+    return ", ".join(f"nothing read shows that its {name} exists" for name in named)
+
+
 def _pod(
     name: str, namespace: str, labels: dict[str, str], spec: JSON, owner: dict[str, JSON]
 ) -> Pod:

@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.change imp
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
     ForecastResult,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
@@ -155,6 +156,24 @@ def test_scheduling_gates_and_device_claims_take_the_guarantee_away() -> None:
     assert (devices.answer, devices.codes) == (ForecastResult.POSSIBLE, ("device_claims",))
     new = scaled(made, web(made, schedulingGroup={"podGroupName": "x"}))
     assert (new.answer, new.codes) == (ForecastResult.POSSIBLE, ("unmodeled_field",))
+
+
+def test_first_pod_whose_class_or_account_may_be_missing_is_not_certain() -> None:
+    """The API server refuses a pod without its PriorityClass or its ServiceAccount; a pod that runs has them."""
+    for field, named in (
+        ("priorityClassName", "PriorityClass gold"),
+        ("serviceAccountName", "ServiceAccount gold"),
+    ):
+        made = Cluster("a")
+        ref = web(made, **{field: "gold"})
+        change = what_if(made.snapshot(), scale=(Scale(ref, 1),))
+        found = forecast(change, doubts=doubts_of_change(change, (Scale(ref, 1),)))
+        assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("next_pod_estimated",))
+        assert f"may be refused: nothing read shows that its {named} exists" in found.reasons[0]
+        made.start(ref, "n1")
+        change = what_if(made.snapshot(), scale=(Scale(ref, 2),))
+        found = forecast(change, doubts=doubts_of_change(change, (Scale(ref, 2),)))
+        assert found.answer is ForecastResult.GUARANTEED
 
 
 def test_pod_whose_template_names_a_node_is_seen_by_no_scheduler() -> None:
