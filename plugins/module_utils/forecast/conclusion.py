@@ -201,7 +201,8 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "admission._of_webhooks",
     ),
     "next_pod_estimated": CodeMeaning(
-        "the next pod of an instance may differ from the expected one", "doubts.of_evicted"
+        "the next pod of an instance may differ from the expected one, or be refused",
+        "doubts.of_evicted",
     ),
     "disruption_budget": CodeMeaning(
         "a disruption budget does not allow now that an instance ends", "doubts.of_evicted"
