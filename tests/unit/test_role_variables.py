@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Variables of roles have the same value on each ansible-core.
 
-Before 2.19 a template whose text looks like a dict, a list or a boolean becomes one, so no such text may be built."""
+Before 2.19 a template whose text looks like a dict, a list or a boolean becomes one, so no such text may be built.
+
+Ansible's templates are imported late: in a process that has them, warnings of modules go to the display, and tests of
+modules find none.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,14 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.parsing.dataloader import DataLoader
-from ansible.template import Templar
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 Object = dict[str, t.Any]
 
 
 def variables_of(role: str) -> Object:
+    from ansible.parsing.dataloader import DataLoader
+
     path = str(ROLES / role / "vars" / "main.yml")
     loader = DataLoader()
     try:
@@ -29,6 +33,9 @@ def variables_of(role: str) -> Object:
 
 
 def value(role: str, name: str, **variables: t.Any) -> t.Any:
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.template import Templar
+
     known = {**variables_of(role), **variables}
     return Templar(loader=DataLoader(), variables=known).template(known[name])
 

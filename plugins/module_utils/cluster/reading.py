@@ -319,9 +319,11 @@ def read_together(reads: t.Sequence[t.Callable[[], t.Any]]) -> list[t.Any]:
     that fails."""
     with collector_paused(), ThreadPoolExecutor(_THREADS, "read") as pool:
         futures: list[Future[t.Any]] = [pool.submit(read) for read in reads]
-        _done, unfinished = wait(futures, return_when=FIRST_EXCEPTION)
+        done, unfinished = wait(futures, return_when=FIRST_EXCEPTION)
         for future in unfinished:  # after one failure the other lists would probably fail too
             future.cancel()
+        for future in done:  # the error, before a canceled one is asked
+            future.result()
         return [future.result() for future in futures]
 
 

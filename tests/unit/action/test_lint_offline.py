@@ -34,6 +34,7 @@ PLAY = """\
         fail_msg: "{{ linted.findings | map(attribute='why') | join(' ') }}"
 """
 MACHINE = """\
+apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata: {name: pool1-a}
 spec:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from concurrent.futures import Future
 
 import pytest
 
@@ -15,6 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     NotFound,
     ServerFault,
 )
+from ansible_collections.virt.placement.plugins.module_utils.cluster import reading
 from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import (
     _kubevirt_fields,
     _release,
@@ -349,3 +351,30 @@ def test_equal_parts_of_many_vms_are_one_object() -> None:
     assert other.manifest["spec"] == vm("b")["spec"]
     cpus = [w.template["spec"]["domain"]["cpu"] for w in (one, other)]
     assert cpus[0] is cpus[1]
+
+
+def test_error_of_a_list_is_raised_and_not_that_another_was_canceled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread may have taken the first list from the queue, and not have begun with it."""
+
+    class Pool:
+        def __init__(self, *_given: object) -> None:
+            self.submitted = 0
+
+        def __enter__(self) -> Pool:
+            return self
+
+        def __exit__(self, *_given: object) -> None:
+            pass
+
+        def submit(self, _read: object) -> Future[None]:
+            future: Future[None] = Future()
+            if self.submitted:
+                future.set_exception(RuntimeError("the list failed"))
+            self.submitted += 1
+            return future
+
+    monkeypatch.setattr(reading, "ThreadPoolExecutor", Pool)
+    with pytest.raises(RuntimeError, match="the list failed"):
+        reading.read_together([lambda: None, lambda: None])
