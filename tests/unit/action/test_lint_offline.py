@@ -40,6 +40,7 @@ metadata: {name: pool1-a}
 spec:
   template:
     spec:
+      domain: {}
       affinity:
         podAntiAffinity:
           requiredDuringSchedulingIgnoredDuringExecution:
