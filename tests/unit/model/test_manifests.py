@@ -155,6 +155,7 @@ def test_pod_fields_are_read_from_the_manifest() -> None:
                 "ownerReferences": [
                     {"kind": "Node", "name": "x"},
                     {
+                        "apiVersion": "kubevirt.io/v1",
                         "kind": "VirtualMachineInstance",
                         "name": "vm",
                         "uid": "v",
