@@ -362,7 +362,7 @@ def test_foreign_drain_of_a_target_with_followers_stops_no_vm(shop: Maintenance)
     on_w2 = [name for name, node in shop.nodes().items() if node == "w2"]
     if result.get("failed"):
         assert "not done within 20 s" in result["msg"]
-        assert all(f"{shop.namespace}/{name} on w2: " in result["msg"] for name in on_w2)
+        assert all(f"{shop.namespace}/{name} on w2" in result["msg"] for name in on_w2)
     else:
         assert on_w2 == []
 
