@@ -289,37 +289,6 @@ def test_node_that_is_uncordoned_before_its_tasks_is_named(stage: Stage, tmp_pat
     assert places(stage) == VMS
 
 
-def test_exit_of_an_empty_node_shows_what_a_rollout_would_move_and_moves_nothing(
-    stage: Stage,
-) -> None:
-    """A rule that was written without a rollout is violated meanwhile, and has nothing to do with that node."""
-    wanted = {
-        "placement_apply_namespace": NAMESPACE,
-        "placement_apply_rule_set": "later",
-        "placement_apply_rules": [{"name": "later", "workloads": ["a1"], "run_on": {HOME: "w3"}}],
-        "placement_apply_rollout": False,
-        "placement_apply_verify": False,
-    }
-    applied = stage.play("apply", wanted, identity="mover")
-    assert applied.rc == 0, applied.stdout
-    empty = {"placement_maintenance_nodes": ["w6"]}
-    try:
-        enter = {**empty, "placement_maintenance_state": "drained"}
-        entered = stage.play("maintenance", enter, identity="maintainer")
-        before = uids(stage), places(stage)
-        leave = {**empty, "placement_maintenance_state": "in_service"}
-        left = stage.play("maintenance", leave, identity="maintainer-mover")
-        after = uids(stage), places(stage)
-    finally:
-        remove = {**wanted, "placement_apply_rules": [], "placement_apply_prune": True}
-        removed = stage.play("apply", remove, identity="mover")
-    assert entered.rc == 0, entered.stdout
-    assert left.rc == 0, left.stdout
-    assert after == before
-    assert f"would migrate VirtualMachine {NAMESPACE}/a1" in left.stdout
-    assert removed.rc == 0, removed.stdout
-
-
 def test_gate_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path) -> None:
     gate = tmp_path / "gate.yml"
     gate.write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "storage is degraded"}}]))
