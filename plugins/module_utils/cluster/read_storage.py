@@ -31,15 +31,12 @@ from ..model.storage import (
     free_volume_from_manifest,
 )
 from ..scheduler.claims import claim_state
-from .reading import read_together
+from .reading import SINGLE_READS, field_selector_of, read_together
 
 _CLAIMS = "/api/v1/{}persistentvolumeclaims"
 _VOLUMES = "/api/v1/persistentvolumes"
 _CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-
-_SINGLE_READS = 20
-"""The most claims that are read one by one: for more, the lists of their namespaces are read."""
 
 _FEW_NAMESPACES = 5
 """The most namespaces whose claims are listed one by one: for more, those of all are listed."""
@@ -86,7 +83,7 @@ def _bound_volumes(
 ) -> dict[str, BoundVolume | None]:
     """The volumes of bound claims; None for those that do not exist."""
     names = sorted({claim.volume for claim in claims if claim is not None and claim.bound})
-    if len(names) > _SINGLE_READS:
+    if len(names) > SINGLE_READS:
         listed = _list(api, _VOLUMES, _named_volume)
         existing = dict(listed or ())
         return {} if listed is None else {name: existing.get(name) for name in names}
@@ -103,7 +100,7 @@ def _named_volume(manifest: dict[str, JSON]) -> tuple[str, BoundVolume]:
 
 
 def _volume(api: ApiClient, name: str) -> BoundVolume | Forbidden | None:
-    params = {"fieldSelector": f"metadata.name={name}"}
+    params = {"fieldSelector": field_selector_of(name)}
     try:
         listed = list_converted(api, _VOLUMES, bound_volume_from_manifest, params=params).items
     except Forbidden as error:
@@ -119,7 +116,7 @@ def _lacks_volume(claim: Claim | None, template: ClaimTemplate | None) -> bool:
 
 def _claims(api: ApiClient, needed: t.Collection[ClaimKey]) -> dict[ClaimKey, Claim | None]:
     """The claims that could be read; None for those that do not exist."""
-    if len(needed) <= _SINGLE_READS:
+    if len(needed) <= SINGLE_READS:
         answers = read_together([functools.partial(_claim, api, key) for key in needed])
         return {
             key: answer

@@ -233,8 +233,13 @@ def _with_own_owners(
     )
 
 
-_SINGLE_READS = 20
-"""The most claims whose volumes are read one by one: for more, the list of all volumes is read."""
+SINGLE_READS = 20
+"""The most claims, or volumes, that are read one by one: for more, whole lists are read."""
+
+
+def field_selector_of(name: str) -> str:
+    """The field selector of one object (apimachinery, pkg/fields: EscapeValue)."""
+    return "metadata.name=" + re.sub(r"([\\,=])", r"\\\1", name)
 
 
 def claims_in(snapshot: Snapshot, namespaces: t.Collection[str]) -> set[ClaimKey]:
@@ -264,16 +269,13 @@ def with_claim_terms(
     if not claims:
         return snapshot
     queries = [ListQuery("volumes", _VOLUMES)]
-    if len(claims) <= _SINGLE_READS:
+    if len(claims) <= SINGLE_READS:
         reads = [functools.partial(_bound_volume, api, claim) for claim in sorted(claims)]
         names = read_together(reads)
         if None not in names:
-            escaped = (  # apimachinery, pkg/fields: EscapeValue
-                re.sub(r"([\\,=])", r"\\\1", name) for name in sorted(set(filter(None, names)))
-            )
             queries = [
-                ListQuery("volumes", _VOLUMES, field_selector=f"metadata.name={name}")
-                for name in escaped
+                ListQuery("volumes", _VOLUMES, field_selector=field_selector_of(name))
+                for name in sorted(set(filter(None, names)))
             ]
     return _with_lists(api, snapshot, queries)
 
