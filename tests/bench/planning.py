@@ -189,6 +189,7 @@ def _parameters(wanted: InstanceSelection) -> RolloutOptions:
     options = {
         "namespaces": sorted(wanted.namespaces),
         "workloads": None,
+        "only": None,
         "scope": "violated",
         "allow": ["migrate"],
         "window": None,

@@ -245,7 +245,7 @@ def test_empty_answers_and_other_variables_change_nothing(stage: Stage, playbook
 BROKEN_YAML = "{a: [b"
 UNREADABLE = {
     "topology": {"placement_topology_labels": BROKEN_YAML},
-    "apply": {"placement_apply_rules": "web", "placement_apply_allow": "migrate"},
+    "apply": {"placement_apply_rules": "web", "placement_apply_allow": "migrate, stop"},
     "rollout": {"placement_rollout_window": "22:00", "placement_rollout_canary": "one"},
     "verify": {"placement_verify_namespaces": "shop", "placement_verify_workloads": BROKEN_YAML},
     "drill": {"placement_drill_timeout": "soon"},
