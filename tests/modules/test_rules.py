@@ -151,10 +151,11 @@ def test_absent_with_workloads_leaves_the_others(web: RulesTask) -> None:
 def test_a_rule_without_workloads_is_counted_as_absent(web: RulesTask) -> None:
     web(APART)
     misspelt = web({"name": "web-appart"}, state="absent")
+    assert misspelt["failed"]
     assert not misspelt["changed"]
     assert misspelt["counts"]["workloads"] == 0
     assert [finding["name"] for finding in misspelt["findings"]] == ["unknown_rule"]
-    assert "Did you mean 'web-apart'?" in str(misspelt["warnings"])
+    assert "Did you mean 'web-apart'?" in misspelt["msg"]
     assert web({"name": "web-apart"}, state="absent")["counts"]["workloads"] == 3
     again = web({"name": "web-apart"}, state="absent")
     assert (again["changed"], again["counts"]["workloads"], again["findings"]) == (False, 0, [])

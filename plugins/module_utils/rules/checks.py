@@ -8,6 +8,7 @@ the server lacks, checks that were skipped. Lint finds what is wrong with the st
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ..model.findings import Finding, Severity, near_names, rules_text
@@ -116,22 +117,30 @@ def of_rule(resolved: Resolved, compiled: Compiled, view: ClusterView) -> list[F
 
 def unknown_rules(rules: t.Iterable[RuleId], carried: t.Collection[RuleId]) -> t.Iterator[Finding]:
     """Rules to remove that no workload carries, where a carried one may be meant: its name is alike, or
-    it is in another rule set. A rule that was removed before has no finding."""
-    for rule in rules:
+    it is in another rule set. Names that differ in numbers only are seldom typing errors. A rule that was
+    removed before, and that no other rule resembles, has no finding."""
+    requested = tuple(rules)
+    for rule in requested:
         if rule in carried:
             continue
         same = [other for other in carried if other.namespace == rule.namespace]
         sets = sorted(other.rule_set for other in same if other.name == rule.name)
-        alike = near_names(rule.name, [x.name for x in same if x.rule_set == rule.rule_set])
+        others = [x for x in same if x.rule_set == rule.rule_set and x not in requested]
+        alike = near_names(rule.name, [x.name for x in others])
         meant = [f"the one of rule set {name!r}" for name in sets] or list(map(repr, alike))
         if meant:
+            misspelt = sets or any(_without_numbers(x) != _without_numbers(rule.name) for x in alike)
             yield Finding(
                 UNKNOWN_RULE,
-                "warning",
-                f"No workload has this rule of rule set {rule.rule_set!r}.",
-                f"Did you mean {' or '.join(meant)}? If it was removed before, nothing is to be done.",
+                "error" if misspelt else "warning",
+                f"No workload has this rule of rule set {rule.rule_set!r}, so nothing would be removed.",
+                f"Did you mean {' or '.join(meant)}? If it was removed before, allow this finding.",
                 rule=rule.name,
             )
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub(r"\d+", "", name)
 
 
 def _unread_nodes(compiled: Compiled, view: ClusterView) -> t.Iterator[Finding]:

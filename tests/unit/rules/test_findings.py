@@ -573,11 +573,20 @@ def test_a_rule_is_not_called_gone_where_carriers_could_not_be_read(options: JSO
         ("apart", "default", ""),
     ],
 )
-def test_misspelt_rule_to_remove_is_a_warning(name: str, rule_set: str, hint: str) -> None:
+def test_misspelt_rule_to_remove_is_refused(name: str, rule_set: str, hint: str) -> None:
     found = plan(with_rule("apart"), {"name": name}, state="absent", rule_set=rule_set)
-    assert [finding.name for finding in found.findings] == (["unknown_rule"] if hint else [])
-    assert not found.refused
+    assert [finding.name for finding in found.refused] == (["unknown_rule"] if hint else [])
     assert all(finding.advice.startswith(hint) for finding in found.findings)
+    allowed = {"name": name, "allow_findings": ["unknown_rule"]}
+    assert not plan(with_rule("apart"), allowed, state="absent", rule_set=rule_set).refused
+
+
+def test_numbered_rule_that_was_removed_before_is_no_error() -> None:
+    """apart-2 is there, and apart-1 was removed: no typing error."""
+    found = plan(with_rule("apart-2"), {"name": "apart-1"}, state="absent")
+    assert [finding.severity for finding in found.findings] == ["warning"]
+    both = plan(with_rule("aparts"), {"name": "apart"}, {"name": "aparts"}, state="absent")
+    assert not both.findings, "a rule that is named itself is not the one that was meant"
 
 
 def test_rule_that_was_removed_before_is_no_finding() -> None:
