@@ -31,11 +31,11 @@ what was changed. `make forecasts` looks for new ones, and `make faults` tries e
 RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
-LANES = (("modules", "faults", "molecule"), ("integration",))
-"""Steps that mostly wait for what their control planes do: the lanes run beside each other."""
+BESIDE = ("integration", "modules", "molecule", "faults")
+"""Steps that mostly wait for what their control planes do, the longest first: two run at a time."""
 
 RETRIED = 3
-"""A step of LANES with at most so many failed tests runs their files once more, alone: where two control
+"""A step of BESIDE with at most so many failed tests runs their files once more, alone: where two control
 planes share the processor, a deadline of a test can pass. The summary names the tests."""
 
 
@@ -111,32 +111,23 @@ def main() -> int:
     REPORTS.mkdir(parents=True)
     started = time.monotonic()
     results: list[Result] = []
-    for lanes in stages(names):
-        labelled = len(lanes) > 1
-        with ThreadPoolExecutor(len(lanes)) as pool:
-            running = [
-                pool.submit(_run_lane, [known[name] for name in lane], labelled) for lane in lanes
-            ]
-        done = [result for lane in running for result in lane.result()]
+    for stage in stages(names):
+        labelled = len(stage) > 1
+        with ThreadPoolExecutor(2) as pool:
+            running = [pool.submit(_run, known[name], labelled) for name in stage]
+        done = [step.result() for step in running]
         results += [_retry(result) for result in done] if labelled else done
     return _summary(results, time.monotonic() - started)
 
 
-def stages(names: list[str]) -> list[list[list[str]]]:
-    """What runs when: stages one after the other, the lanes of a stage at the same time, and the steps of a lane one
-    after the other. The lanes run where the first of their steps is named."""
-    lanes = [chosen for lane in LANES if (chosen := [name for name in lane if name in names])]
-    in_lanes = {name for lane in lanes for name in lane}
-    first = next((name for name in names if name in in_lanes), "")
+def stages(names: list[str]) -> list[list[str]]:
+    """What runs when: stages one after the other, and two steps of a stage at a time. The steps of BESIDE run where
+    the first of them is named."""
+    beside = [name for name in BESIDE if name in names]
+    first = next((name for name in names if name in beside), "")
     return [
-        lanes if name == first else [[name]]
-        for name in names
-        if name == first or name not in in_lanes
+        beside if name == first else [name] for name in names if name == first or name not in beside
     ]
-
-
-def _run_lane(lane: t.Sequence[Step], labelled: bool) -> list[Result]:
-    return [_run(step, labelled) for step in lane]
 
 
 def _run(step: Step, labelled: bool) -> Result:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,30 +42,49 @@ _SWEEPS = (
 """Tests that run whole tasks many times, or read the sources: on one release."""
 
 
+class Part(t.NamedTuple):
+    """Unit tests that one process runs on one release."""
+
+    prepared: matrix.Prepared
+    name: str
+    arguments: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
 def main(pytest_arguments: list[str]) -> int:
     end_with_us()
     ready, skipped = matrix.prepare()
     for release in skipped:
         print(f"unit: {release.label} skipped, no Python {release.python_label} here")
-    with ThreadPoolExecutor(max_workers=len(matrix.RELEASES)) as pool:
-        outcomes = list(pool.map(lambda prepared: check(prepared, pytest_arguments), ready))
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        outcomes = list(pool.map(check, parts(ready, tuple(pytest_arguments))))
     return finish(outcomes)
 
 
-def check(prepared: matrix.Prepared, pytest_arguments: list[str]) -> Outcome:
-    """Run the unit tests on one release, with the dependencies of its time."""
-    release = prepared.release
+def parts(ready: list[matrix.Prepared], asked: tuple[str, ...]) -> list[Part]:
+    """What runs where, the longest first. What is asked for runs on each release."""
+    if asked:
+        return [Part(each, "", asked, ()) for each in ready]
+    pure = tuple(f"tests/unit/{layer}" for layer in PURE)
+    oldest, newest = matrix.RELEASES[0], matrix.RELEASES[-1]
+    found = [Part(each, "-pure", pure, ()) for each in ready if each.release == oldest]
+    for each in ready:
+        sweeps = () if each.release == newest else _SWEEPS
+        found.append(Part(each, "", ("tests/unit",), (*pure, *sweeps)))
+    return found
+
+
+def check(part: Part) -> Outcome:
+    """Run some unit tests on one release, with the dependencies of its time."""
+    release, prepared = part.prepared.release, part.prepared
     trees = [CHECKOUT / "build" / "collections", prepared.collections]
     env = environment(ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(map(str, trees)))
     env["PATH"] = f"{prepared.venv / 'bin'}{os.pathsep}{env['PATH']}"
     env["PYTHONDONTWRITEBYTECODE"] = "1"  # several Pythons read the same checkout at once
-    left_out: list[str] = []
     if release != matrix.RELEASES[0]:
         # A second Python finds no more counter-examples: a few are enough to show that it runs.
         env.setdefault("PLACEMENT_EXAMPLES", "10")
-        left_out += [f"tests/unit/{layer}" for layer in PURE]
-    if release != matrix.RELEASES[-1]:
-        left_out += _SWEEPS
+    report = f"--junitxml={REPORTS / f'unit-{release.core}{part.name}.xml'}"
     arguments: list[str | Path] = [
         prepared.venv / "bin" / "python",
         "-m",
@@ -72,12 +92,13 @@ def check(prepared: matrix.Prepared, pytest_arguments: list[str]) -> Outcome:
         "-q",
         "--tb=short",
         "--override-ini=faulthandler_timeout=300",
+        "-p",
+        "no:cacheprovider",
+        report,
     ]
-    arguments += [f"--ignore={path}" for path in left_out]
-    arguments += ["-p", "no:cacheprovider", f"--junitxml={REPORTS / f'unit-{release.core}.xml'}"]
-    outcome = run(
-        Command(f"unit, {release.label}", [*arguments, *(pytest_arguments or ["tests/unit"])], env)
-    )
+    arguments += [f"--ignore={path}" for path in part.left_out]
+    arguments += part.arguments
+    outcome = run(Command(f"unit{part.name}, {release.label}", arguments, env))
     lines = outcome.output.rstrip().splitlines() or ["no output"]
     print(f"{outcome.line}: {lines[-1].strip('= ')}", flush=True)
     if outcome.status:

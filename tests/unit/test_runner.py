@@ -49,23 +49,23 @@ def test_a_last_line_without_an_end_gets_one(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "one\ntwo\n"
 
 
-def test_each_step_runs_once_and_lanes_run_before_what_measures() -> None:
+def test_each_step_runs_once_and_those_with_control_planes_before_what_measures() -> None:
     names = [step.name for step in test.steps()]
 
     stages = test.stages(names)
 
-    assert sorted(name for lanes in stages for lane in lanes for name in lane) == sorted(names)
-    assert [lanes for lanes in stages if len(lanes) > 1] == [list(map(list, test.LANES))]
-    assert stages[-2:] == [[["bench"]], [["rights"]]]
+    assert sorted(name for stage in stages for name in stage) == sorted(names)
+    assert [stage for stage in stages if len(stage) > 1] == [list(test.BESIDE)]
+    assert stages[-2:] == [["bench"], ["rights"]]
 
 
-def test_chosen_steps_keep_their_lanes() -> None:
+def test_chosen_steps_run_beside_each_other_too() -> None:
     assert test.stages(["lint", "modules", "integration", "rights"]) == [
-        [["lint"]],
-        [["modules"], ["integration"]],
-        [["rights"]],
+        ["lint"],
+        ["integration", "modules"],
+        ["rights"],
     ]
-    assert test.stages(["lint", "modules", "faults"]) == [[["lint"]], [["modules", "faults"]]]
+    assert test.stages(["lint", "modules"]) == [["lint"], ["modules"]]
 
 
 DRAWS = """

@@ -20,13 +20,11 @@ from .change import ChangedCluster
 from .conclusion import NO_CERTAINTY, Doubt
 from .simulation import PendingPod
 
-NeededClaims = dict[ClaimKey, "ClaimTemplate | None"]
-"""What each claim is made from where it does not exist; None where nothing makes it."""
 
-
-def needed_claims(change: ChangedCluster) -> NeededClaims:
-    """The claims of pods that need a node, but those that a running pod leaves to its successor."""
-    needed: NeededClaims = {}
+def needed_claims(change: ChangedCluster) -> dict[ClaimKey, ClaimTemplate | None]:
+    """The claims of pods that need a node, but those that a running pod leaves to its successor, each with the template
+    that makes it where it does not exist; None where nothing does."""
+    needed: dict[ClaimKey, ClaimTemplate | None] = {}
     for pending in change.pending:
         made = {template.claim: template for template in pending.pod.made_claims}
         held = _held(pending)

@@ -362,7 +362,7 @@ def test_error_of_a_list_is_raised_and_not_that_another_was_canceled(
         def __init__(self, *_given: object) -> None:
             self.submitted = 0
 
-        def __enter__(self) -> Pool:
+        def __enter__(self) -> object:
             return self
 
         def __exit__(self, *_given: object) -> None:
