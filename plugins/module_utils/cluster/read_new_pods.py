@@ -10,10 +10,32 @@ from __future__ import annotations
 import typing as t
 
 from ..api.client import ApiClient
+from ..forecast.admission import first_pods, new_pods
+from ..forecast.change import ChangedCluster
+from ..forecast.claims import moved_claims, needed_claims
 from ..model.objects import ClaimTemplate
 from ..model.storage import ClaimKey
 from .read_admission import limit_ranges, pod_mutators
 from .read_storage import attach_limits, claim_states
+
+
+def fields_of_change(
+    api: ApiClient, change: ChangedCluster, *, drills: bool = False
+) -> dict[str, t.Any]:
+    """As `new_pod_fields`, for the pods that a change creates or moves; with `drills` for those of any node, too."""
+    before = change.before
+    moving = {pending.pod.namespace for pending in new_pods(change)}
+    moving |= {workload.namespace for workload in change.affected}
+    if drills:
+        moving |= {pod.namespace for pod in before.pods if pod.node_name}
+    return new_pod_fields(
+        api,
+        needed_claims(change),
+        moving,
+        moved=before.drivers if drills else moved_claims(change),
+        drivers=before.drivers,
+        mutators=bool(first_pods(change)),
+    )
 
 
 def new_pod_fields(

@@ -8,13 +8,11 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
-from ..cluster.read_new_pods import new_pod_fields
+from ..cluster.read_new_pods import fields_of_change
 from ..cluster.reading import ReadScope, read_snapshot
-from ..forecast.admission import admission_doubts, first_pods, limited_pods
 from ..forecast.change import ChangedCluster, what_if
-from ..forecast.claims import moved_claims, needed_claims
 from ..forecast.conclusion import ForecastResult
-from ..forecast.doubts import doubts_of_change, of_migrations, relevant_gaps
+from ..forecast.doubts import doubts_of_change, relevant_gaps
 from ..forecast.eviction import NodeEvent
 from ..forecast.forecast import forecast
 from ..forecast.result import Forecast, is_worse
@@ -217,14 +215,7 @@ def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, Changed
     change = question.change()
     if relevant_gaps(change.after):  # no answer is claimed then
         return question, change
-    fields = new_pod_fields(
-        api,
-        needed_claims(change),
-        {pending.pod.namespace for pending in limited_pods(change)},
-        moved=question.before.drivers if question.request.domains_of else moved_claims(change),
-        drivers=question.before.drivers,
-        mutators=bool(first_pods(change)),
-    )
+    fields = fields_of_change(api, change, drills=bool(question.request.domains_of))
     if not fields:
         return question, change
     question = replace(question, before=replace(question.before, **fields))
@@ -243,12 +234,7 @@ def _forecast(question: Question, change: ChangedCluster, topology: Topology) ->
 
 
 def _forecast_of(change: ChangedCluster, question: Question, topology: Topology) -> Forecast:
-    doubts = (
-        *doubts_of_change(change, question.scale),
-        *of_migrations(change),
-        *admission_doubts(change),
-    )
-    return forecast(change, topology=topology, doubts=doubts)
+    return forecast(change, topology=topology, doubts=doubts_of_change(change, question.scale))
 
 
 def _worsened_by_rules(question: Question, result: Forecast, topology: Topology) -> bool:

@@ -2,20 +2,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What does the API server make of the pods of a change when they are created: which does it change, or refuse?
 
-LimitRanges complete the pods of controllers exactly, since their templates are known. A pod that runs shows what
-webhooks made of it; nothing shows that of the first pod of a workload.
+LimitRanges complete the pods of some controllers exactly, since their templates are known. A pod that runs shows what
+webhooks made of it, and LimitRanges that are older than it; nothing shows that of the first pod of a workload.
 """
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import replace
+from functools import cached_property
 
 from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import controlled_pod
 from ..model.kinds import DEPLOYMENT, STATEFUL_SET
 from ..model.limit_range import LimitRange, why_refused, with_defaults
-from ..model.objects import Ref
+from ..model.objects import Pod, Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload
 from ..scheduler.labels import matches
@@ -43,45 +44,95 @@ def first_pods(change: ChangedCluster) -> list[PendingPod]:
     return [x for x in new if x.workload not in running]
 
 
-def limited_pods(change: ChangedCluster) -> list[PendingPod]:
-    """Those of which LimitRanges matter: a VM that runs shows what its next pod gets."""
-    first = {id(pending) for pending in first_pods(change)}
-    return [
-        x
-        for x in new_pods(change)
-        if id(x) in first or (x.workload is not None and x.workload.kind in _WITH_TEMPLATES)
-    ]
+class LimitRanges:
+    """What the LimitRanges of a snapshot make of pods that do not exist yet."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._unread = snapshot.limit_ranges is None
+        self._of: dict[str, list[LimitRange]] = {}
+        for limit_range in snapshot.limit_ranges or ():
+            self._of.setdefault(limit_range.namespace, []).append(limit_range)
+        self._refused: dict[Ref, str] = {}
+
+    def refusals(self, pending: t.Iterable[PendingPod]) -> t.Iterator[tuple[int, str]]:
+        """The numbers of new pods that are refused for certain, and why."""
+        for number, pod in enumerate(pending) if self._of else ():
+            if pod.required and _is_new(pod) and (why := self.refusal(pod.workload)):
+                yield number, why
+
+    def refusal(self, ref: Ref | None) -> str:
+        """Why no pod of the workload is created; empty where one is, or where that is not known."""
+        workload = self._with_template(ref)
+        if workload is None or not (ranges := self._of.get(workload.ref.namespace)):
+            return ""
+        if workload.ref not in self._refused:
+            spec = with_defaults(workload.template.get("spec") or {}, ranges)
+            self._refused[workload.ref] = why_refused(spec, ranges)
+        return self._refused[workload.ref]
+
+    def doubts(self, pending: t.Iterable[PendingPod]) -> tuple[Doubt, ...]:
+        """What LimitRanges may make of new pods, where it is not known."""
+        new = [pod for pod in pending if pod.required and _is_new(pod)]
+        if self._unread and new:
+            text = "LimitRanges could not be read, which may change or refuse new pods"
+            return (Doubt("limit_range_unread", text),)
+        doubts = (doubt for pod in new if self._of for doubt in self._doubts_of(pod))
+        return tuple(dict.fromkeys(doubts))
+
+    def _doubts_of(self, pending: PendingPod) -> t.Iterator[Doubt]:
+        ranges = self._of.get(pending.pod.namespace)
+        if not ranges:
+            return
+        if workload := self._with_template(pending.workload):
+            pod = controlled_pod(workload, "", "", "", ranges)
+            if any(x.adds_requests for x in ranges) and pod.requests != pending.pod.requests:
+                text = (
+                    f"{_named(ranges)} may set other requests for the next pod of {workload.ref} than its running"
+                    " pods have"
+                )
+                yield Doubt("limit_range_unknown", text, NO_CERTAINTY)
+            return
+        what = pending.workload or pending.name
+        before = pending.replaces or self._running.get(pending.workload)
+        if before is None:
+            text = f"{_named(ranges)} may change or refuse the first pod of {what}"
+            yield Doubt("limit_range_unknown", text)
+        elif newer := [x for x in ranges if x.is_newer_than(before.created)]:
+            text = f"{_named(newer)} may be newer than the running pod of {what}, and may change or refuse the next one"
+            yield Doubt("limit_range_unknown", text)
+
+    def _with_template(self, ref: Ref | None) -> Workload | None:
+        return self._workloads.get(ref) if ref is not None else None
+
+    @cached_property
+    def _workloads(self) -> t.Mapping[Ref, Workload]:
+        return {x.ref: x for x in self._snapshot.workloads if x.ref.kind in _WITH_TEMPLATES}
+
+    @cached_property
+    def _running(self) -> t.Mapping[Ref | None, Pod]:
+        """The newest pod with a node of each workload: it shows what becomes of the next one."""
+        newest: dict[Ref | None, Pod] = {}
+        for instance in instances(self._snapshot):
+            pod, known = instance.pod, newest.get(instance.workload)
+            if instance.workload is None or pod is None or not pod.node_name:
+                continue
+            if known is None or pod.created > known.created:
+                newest[instance.workload] = pod
+        return newest
+
+
+def _is_new(pending: PendingPod) -> bool:
+    return not pending.pod.uid
+
+
+def _named(ranges: t.Iterable[LimitRange]) -> str:
+    return listed(list(map(str, ranges)))
 
 
 def admission_doubts(change: ChangedCluster) -> tuple[Doubt, ...]:
-    """What admission may make of new pods, where it is not known."""
-    return tuple(dict.fromkeys((*_of_limit_ranges(change), *_of_webhooks(change))))
-
-
-def _of_limit_ranges(change: ChangedCluster) -> t.Iterator[Doubt]:
-    snapshot = change.after
-    if snapshot.limit_ranges is None:
-        if limited_pods(change):
-            text = "LimitRanges could not be read, which may change or refuse new pods"
-            yield Doubt("limit_range_unread", text)
-        return
-    if not snapshot.limit_ranges:
-        return
-    workloads = {workload.ref: workload for workload in snapshot.workloads}
-    for pending in limited_pods(change):
-        workload = workloads.get(pending.workload) if pending.workload is not None else None
-        ranges = _ranges(snapshot, pending.pod.namespace)
-        if not ranges or workload is None:
-            continue
-        names = listed(list(map(str, ranges)))
-        if workload.ref.kind not in _WITH_TEMPLATES:
-            text = f"{names} may change or refuse the first pod of {workload.ref}"
-            yield Doubt("limit_range_unknown", text)
-        elif any(x.adds_requests for x in ranges) and (
-            controlled_pod(workload, "", "", "", ranges).requests != pending.pod.requests
-        ):
-            text = f"{names} may set other requests for the next pod of {workload.ref} than its running pods have"
-            yield Doubt("limit_range_unknown", text, NO_CERTAINTY)
+    """What webhooks and policies may make of new pods, where it is not known."""
+    return tuple(dict.fromkeys(_of_webhooks(change)))
 
 
 def _of_webhooks(change: ChangedCluster) -> t.Iterator[Doubt]:
@@ -112,32 +163,20 @@ def _of_webhooks(change: ChangedCluster) -> t.Iterator[Doubt]:
             yield Doubt("pod_webhook", text, NO_CERTAINTY)
 
 
-def _ranges(snapshot: Snapshot, namespace: str) -> list[LimitRange]:
-    return [x for x in snapshot.limit_ranges or () if x.namespace == namespace]
-
-
 def within_limit_ranges(result: Forecast, change: ChangedCluster) -> Forecast:
     """The forecast with the pods that LimitRanges refuse."""
     if not change.after.limit_ranges:
         return result
-    workloads = {workload.ref: workload for workload in change.after.workloads}
-    refusals: dict[Ref, str] = {}
-    waiting: list[UnschedulableInstance] = []
-    for pending in new_pods(change):
-        workload = workloads.get(pending.workload) if pending.workload is not None else None
-        if workload is None or workload.ref.kind not in _WITH_TEMPLATES:
-            continue
-        if workload.ref not in refusals:
-            refusals[workload.ref] = _refusal(workload, change.after)
-        if why := refusals[workload.ref]:
-            waiting.append(UnschedulableInstance(pending.instance, workload.ref, why, True))
-    if not waiting:
+    new = new_pods(change)
+    refused = [(new[number], why) for number, why in LimitRanges(change.after).refusals(new)]
+    if not refused:
         return result
+    waiting = [UnschedulableInstance(x.instance, x.workload, why, True) for x, why in refused]
+    reasons = dict.fromkeys(f"no pod of {x.workload} is created: {why}" for x, why in refused)
     named = {x.instance for x in waiting}
-    reasons = (f"no pod of {ref} is created: {why}" for ref, why in refusals.items() if why)
     return replace(
         result,
-        evidence=(*result.evidence, Evidence(never=("limit_range",))),
+        evidence=(*result.evidence, *limit_range_evidence(refused)),
         reasons=(*result.reasons, *reasons),
         pending=(*(x for x in result.pending if x.instance not in named), *waiting),
         moves=tuple(move for move in result.moves if move.instance not in named),
@@ -145,10 +184,6 @@ def within_limit_ranges(result: Forecast, change: ChangedCluster) -> Forecast:
     )
 
 
-def _refusal(workload: Workload, snapshot: Snapshot) -> str:
-    ranges = _ranges(snapshot, workload.ref.namespace)
-    return (
-        why_refused(with_defaults(workload.template.get("spec") or {}, ranges), ranges)
-        if ranges
-        else ""
-    )
+def limit_range_evidence(refused: t.Sequence[tuple[t.Any, str]]) -> tuple[Evidence, ...]:
+    """What `LimitRanges.refusals` shows."""
+    return (Evidence(never=("limit_range",)),) if refused else ()

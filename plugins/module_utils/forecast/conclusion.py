@@ -85,7 +85,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "stays_on_node": CodeMeaning("an instance cannot leave its node", "eviction.blocked_evidence"),
     "quota": CodeMeaning("a ResourceQuota refuses a pod", "quota.quota_evidence"),
-    "limit_range": CodeMeaning("a LimitRange refuses a pod", "admission.within_limit_ranges"),
+    "limit_range": CodeMeaning("a LimitRange refuses a pod", "admission.limit_range_evidence"),
     # Doubts: why an answer claims less.
     "unreadable": CodeMeaning("a list of objects could not be read", "forecast.forecast"),
     "unfavorable_nodes": CodeMeaning(
@@ -155,7 +155,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     "quota_unknown": CodeMeaning("a ResourceQuota may refuse a pod", "quota.quota_evidence"),
     "not_reported_migratable": CodeMeaning(
         "KubeVirt has not reported whether a VM can be live-migrated",
-        "doubts.not_reported_migratable",
+        "doubts.of_evicted",
     ),
     "ordered_start": CodeMeaning(
         "a StatefulSet starts its replicas in their order, and one of them is not ready",
@@ -187,10 +187,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "doubts.of_admission",
     ),
     "limit_range_unknown": CodeMeaning(
-        "a LimitRange may change or refuse a pod", "admission._of_limit_ranges"
+        "a LimitRange may change or refuse a pod", "admission.LimitRanges._doubts_of"
     ),
     "limit_range_unread": CodeMeaning(
-        "LimitRanges could not be read", "admission._of_limit_ranges"
+        "LimitRanges could not be read", "admission.LimitRanges.doubts"
     ),
     "pod_webhook": CodeMeaning(
         "a mutating webhook or policy may change the first pod of a workload",

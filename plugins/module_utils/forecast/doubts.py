@@ -17,14 +17,14 @@ from ..kubevirt.labels import adds_node_key, adds_toleration
 from ..kubevirt.next_pod import why_estimated, why_first_estimated, why_first_refused
 from ..model.budget import BUDGETS
 from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
-from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable
 from ..rules.change import rolls_itself
+from .admission import admission_doubts
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, Doubt
-from .eviction import ENDING_STRATEGIES, EvictedInstance, held_by_pause
+from .eviction import EvictedInstance, held_by_pause
 from .scaling import Scale, expanded_template
 from .simulation import PendingPod
 
@@ -80,6 +80,7 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
         *of_scale_down(change, scale),
         *of_paused(change, scale),
         *of_ordered_start(change, scale),
+        *admission_doubts(change),
     )
 
 
@@ -113,15 +114,10 @@ def of_evicted(evicted: EvictedInstance) -> t.Iterator[Doubt]:
     if evicted.reason and not evicted.certain:
         yield Doubt("next_pod_estimated", f"{ref} {evicted.reason}", NO_CERTAINTY)
     elif not evicted.certain:
-        yield not_reported_migratable(ref)
+        text = f"KubeVirt has not reported whether {ref} can be live-migrated"
+        yield Doubt("not_reported_migratable", text)
     if evicted.held_by:
         yield Doubt("disruption_budget", f"{ref} may stay on its node: {evicted.held_by}")
-
-
-def not_reported_migratable(ref: Ref) -> Doubt:
-    """The doubt about a VM whose VMI has no condition LiveMigratable."""
-    text = f"KubeVirt has not reported whether {ref} can be live-migrated"
-    return Doubt("not_reported_migratable", text)
 
 
 def of_schedulers(pending: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
@@ -172,18 +168,6 @@ def of_paused(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Do
         if workload.ref in scaled and held_by_pause(workload):
             text = f"{workload.ref} is paused (spec.paused): it creates and ends no instance until it is resumed"
             yield Doubt("paused", text, NO_CERTAINTY)
-
-
-def of_migrations(change: ChangedCluster) -> t.Iterator[Doubt]:
-    """The doubts about VMs that a drain migrates though nothing says that they can be."""
-    before = change.before
-    if change.event != "drain":
-        return
-    for vmi in before.vmis:
-        strategy = vmi.eviction_strategy or before.platform.eviction_strategy
-        migrates = strategy not in ENDING_STRATEGIES and vmi.live_migratable is None
-        if vmi.node_name in change.lost_nodes and migrates:
-            yield not_reported_migratable(vmi.ref)
 
 
 def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:

@@ -21,6 +21,7 @@ from ..scheduler.framework import pod_key
 from ..scheduler.node_state import untolerated
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
+from .admission import LimitRanges, limit_range_evidence
 from .bounds import competing_pods
 from .conclusion import WORSE, ForecastResult, conclude
 from .decide import (
@@ -146,6 +147,7 @@ class _Drills:
         self.waiting = _waiting(view)
         self.blocking = Blocking(view, topology)
         self.quotas = Quotas(view.snapshot.quotas)
+        self.limit_ranges = LimitRanges(view.snapshot)
         pods = view.snapshot.pods if self.quotas else ()
         self.used_of_quotas = self.quotas.used(pods, pods)
         self._tolerated: dict[tuple[Toleration, ...], bool] = {}
@@ -211,12 +213,23 @@ class _Drills:
     ) -> Drill:
         namespaces = {pending.pod.namespace for pending in loss.pending}
         used = self.quotas.used_without(self.used_of_quotas, loss.ended, namespaces)
-        refused = tuple(self.quotas.refusals(loss.pending, used))
+        by_quotas = tuple(self.quotas.refusals(loss.pending, used))
+        by_ranges = tuple(self.limit_ranges.refusals(loss.pending))
+        refused = (*by_quotas, *((number, why, True) for number, why in by_ranges))
         proofs, external = blocked_evidence(loss.blocked)
-        of_pods = (*doubts_of_pods(loss.pending, self.snapshot), *of_schedulers(loss.pending))
-        of_evictions = (doubt for evicted in loss.evicted for doubt in of_evicted(evicted))
+        of_pods = (
+            *doubts_of_pods(loss.pending, self.snapshot),
+            *self.limit_ranges.doubts(loss.pending),
+            *of_schedulers(loss.pending),
+        )
+        of_evictions = (doubt for evicted in loss.doubtful for doubt in of_evicted(evicted))
         doubted = decision.doubted(*external, *of_pods, *of_evictions)
-        conclusion = conclude(doubted.evidence, *proofs, *quota_evidence(loss.pending, refused))
+        conclusion = conclude(
+            doubted.evidence,
+            *proofs,
+            *quota_evidence(loss.pending, by_quotas),
+            *limit_range_evidence(by_ranges),
+        )
         impossible = doubted.answer is ForecastResult.IMPOSSIBLE
         decision = replace(decision, least=doubted.least, never=doubted.never)
         placed = {number for number, _node in decision.incomplete or ()}

@@ -23,7 +23,7 @@ from ..model.topology import Topology
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
-from .admission import within_limit_ranges
+from .admission import LimitRanges, within_limit_ranges
 from .bounds import competing_pods
 from .change import ChangedCluster
 from .conclusion import (
@@ -193,6 +193,7 @@ class _Forecaster:
         pods = [*self.pending, *self._pods_of_moves()]
         return (
             *doubts_of_pods(pods, self.change.after),
+            *LimitRanges(self.change.after).doubts(pods),
             *of_schedulers(self.pending),
             *self._doubts_of_moves(),
         )

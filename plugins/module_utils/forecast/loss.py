@@ -40,8 +40,16 @@ class Loss:
             self.not_recreated.append(evicted)
         elif evicted.next_pod is not None:
             self.evicted.append(evicted)
-            pod, vmi = evicted.instance.pod, evicted.instance.vmi
-            self.pending.append(PendingPod(evicted.next_pod, pod, evicted.why_pending, vmi=vmi))
+            leaving = evicted.instance
+            self.pending.append(
+                PendingPod(
+                    evicted.next_pod,
+                    leaving.pod,
+                    evicted.why_pending,
+                    workload=leaving.workload,
+                    vmi=leaving.vmi,
+                )
+            )
 
     def left_of(self, evicted: EvictedInstance) -> Pod | None:
         """What is left of the pod of an instance that leaves: all of it until its migration ends. On a failed
@@ -60,9 +68,9 @@ class Loss:
 
     @property
     def doubtful(self) -> list[EvictedInstance]:
-        """Those that a budget holds, and those with a reason why what becomes of them is not certain."""
+        """Those that a budget holds, and those of which it is not certain what becomes of them."""
         leaving = (*self.evicted, *self.not_recreated)
-        return [x for x in leaving if x.held_by or (x.reason and not x.certain)]
+        return [x for x in leaving if x.held_by or not x.certain]
 
     @property
     def down_until_fenced(self) -> tuple[Ref, ...]:

@@ -17,6 +17,7 @@ from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
 from ..cluster.patching import Applied, apply
+from ..cluster.read_new_pods import fields_of_change
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.kinds import POOL
@@ -52,7 +53,7 @@ from .options import (
     select_for_drain,
     with_assumed,
 )
-from .places import NO_PLACE, drain_forecast, without_node
+from .places import NO_PLACE, drain_change, drain_forecast, without_node
 from .pods import ALLOW_PENDING_CHANGES
 from .preflight import preflight, refusal, refusing
 from .read_preflight import attached_volumes, read_preflight
@@ -113,12 +114,14 @@ class DrainStep(RolloutStep):
         self.findings: tuple[Finding, ...] = ()
         self._all_nodes: tuple[Node, ...] = ()
         self._empty = 0
+        self._new_pods: dict[str, t.Any] | None = None
 
     def planned(self, _view: View, plan: Plan) -> Plan:
         """With the nodes that the forecast of the drain expects for each instance."""
         if not plan.moves:
             return plan
-        expected = drain_forecast(self.view, self.asked.topology).moves
+        view = self._with_new_pods(self.view)
+        expected = drain_forecast(view, self.asked.topology).moves
         targets = {move.uid: move.targets for move in expected}
         moves = (replace(move, targets=targets.get(move.uid, ())) for move in plan.moves)
         return replace(plan, moves=tuple(moves))
@@ -168,11 +171,17 @@ class DrainStep(RolloutStep):
             passed_over=self.drain.passed_over,
         )
         if self.view.moving and not self.drain.placed:
-            passed_over = without_node(self.view, self.asked.topology)
+            passed_over = without_node(self._with_new_pods(self.view), self.asked.topology)
             self.drain.passed_over = {uid: dict(why) for uid, why in passed_over.items()}
             self.drain.placed = True
             self.view = replace(self.view, passed_over=self.drain.passed_over)
         return self.view
+
+    def _with_new_pods(self, view: DrainView) -> DrainView:
+        """The view with what a forecast reads beside about the pods that the drain moves. Read once a step."""
+        if self._new_pods is None:
+            self._new_pods = fields_of_change(self.api, drain_change(view))
+        return replace(view, snapshot=replace(view.snapshot, **self._new_pods))
 
     def namespaces(self, _records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
         return ()
@@ -222,7 +231,8 @@ class DrainStep(RolloutStep):
 
     def _preflight(self) -> tuple[Finding, ...]:
         """The findings. Raises InvalidInput for those that refuse the drain."""
-        findings = preflight(read_preflight(self.api, self.view, self.asked))
+        view = self._with_new_pods(self.view)
+        findings = preflight(read_preflight(self.api, view, self.asked))
         marks = [mark_of(node) if node.unschedulable else None for node in self.nodes]
         begun_before = all(mark and mark.phase is not MaintenancePhase.CORDONED for mark in marks)
         if refused := refusing(findings, self.asked.allow_findings, continues=begun_before):

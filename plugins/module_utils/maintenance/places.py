@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import replace
 
 from ..compliance.declared import DeclaredReader
-from ..forecast.change import what_if
+from ..forecast.change import ChangedCluster, what_if
 from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change
 from ..forecast.forecast import forecast
@@ -35,9 +35,15 @@ NAMED = 5
 WithoutNode: t.TypeAlias = UnschedulableInstance | NotMigratableInstance
 
 
+def drain_change(view: DrainView) -> ChangedCluster:
+    """The cluster without the nodes of a drain."""
+    return what_if(view.for_forecast, lost_nodes=view.nodes)
+
+
 def drain_forecast(view: DrainView, topology: Topology) -> Forecast:
-    """Whether what leaves the nodes of a drain finds other nodes, and which."""
-    change = what_if(view.for_forecast, lost_nodes=view.nodes)
+    """Whether what leaves the nodes of a drain finds other nodes, and which. The snapshot of the view has what was read
+    about its new pods (`cluster/read_new_pods`)."""
+    change = drain_change(view)
     return forecast(change, topology=topology, doubts=doubts_of_change(change))
 
 

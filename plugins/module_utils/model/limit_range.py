@@ -23,16 +23,22 @@ _CONTAINERS = ("containers", "initContainers")
 
 @dataclass(frozen=True, slots=True)
 class LimitRange:
-    """`limits` are those of containers and of pods, as in its spec."""
+    """`limits` are those of containers and of pods, as in its spec. `changed`: when it was written last, RFC 3339;
+    empty if that is not known."""
 
     namespace: str
     name: str
     limits: tuple[t.Mapping[str, JSON], ...]
+    changed: str = ""
 
     @property
     def adds_requests(self) -> bool:
         """Whether it sets requests of containers that have none."""
         return any(limit.get("defaultRequest") or limit.get("default") for limit in self.limits)
+
+    def is_newer_than(self, created: str) -> bool:
+        """Whether it may not have been as it is when a pod was created, at this time."""
+        return not (self.changed and created) or self.changed >= created
 
     def __str__(self) -> str:
         return f"LimitRange {self.namespace}/{self.name}"
@@ -43,7 +49,11 @@ def limit_range_from_manifest(manifest: t.Mapping[str, JSON]) -> LimitRange | No
     metadata = manifest["metadata"]
     listed = (manifest.get("spec") or {}).get("limits") or ()
     limits = tuple(limit for limit in listed if limit.get("type") in (_CONTAINER, _POD))
-    return LimitRange(metadata["namespace"], metadata["name"], limits) if limits else None
+    written = [entry.get("time") or "" for entry in metadata.get("managedFields") or ()]
+    changed = (
+        max([metadata.get("creationTimestamp") or "", *written]) if all(written or [""]) else ""
+    )
+    return LimitRange(metadata["namespace"], metadata["name"], limits, changed) if limits else None
 
 
 def with_defaults(spec: Spec, ranges: t.Iterable[LimitRange]) -> dict[str, JSON]:

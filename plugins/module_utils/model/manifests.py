@@ -177,6 +177,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         annotations=_read_annotations(metadata),
         node_name=_texts[spec.get("nodeName") or ""],
         phase=_texts[status.get("phase") or ""],
+        created=metadata.get("creationTimestamp") or "",
         terminating=metadata.get("deletionTimestamp") is not None,
         deletion_grace=metadata.get("deletionGracePeriodSeconds") or 0,
         ready=_is_ready(status),

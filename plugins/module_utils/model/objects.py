@@ -169,6 +169,8 @@ class Pod:
     """Those that are read: see `manifests`."""
     node_name: str = ""
     phase: str = ""
+    created: str = ""
+    """RFC 3339; empty where it is not known."""
     terminating: bool = False
     deletion_grace: int = 0
     """Seconds that a terminating pod has until it is killed."""

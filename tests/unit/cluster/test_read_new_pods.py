@@ -11,8 +11,10 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, NotFound
 from ansible_collections.virt.placement.plugins.module_utils.cluster.read_new_pods import (
+    fields_of_change,
     new_pod_fields,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import PodMutator
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     ClaimTemplate,
@@ -21,6 +23,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
+
+from tests.unit.planning.scenes import cluster, machine
 
 from .test_scopes import CLAIMS, VOLUMES, Server
 
@@ -57,6 +61,16 @@ def read(server: Server, claims: JSON = None, **options: JSON) -> dict[str, t.An
 
 def lists(server: Server) -> list[str]:
     return [path for path, _query in server.asked]
+
+
+def test_drills_read_the_limit_ranges_of_all_pods_that_run() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    server = Server({"/api/v1/namespaces/shop/limitranges": []})
+    change = what_if(made.snapshot())
+    api = t.cast(ApiClient, server)
+    assert fields_of_change(api, change) == {}
+    assert fields_of_change(api, change, drills=True) == {"limit_ranges": ()}
 
 
 def test_policies_are_read_in_the_version_that_is_served_if_any() -> None:

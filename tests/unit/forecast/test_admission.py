@@ -7,6 +7,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.forecast.admission import (
     admission_doubts,
 )
@@ -15,6 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
     ForecastResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
@@ -32,7 +35,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
     Selector,
 )
-from tests.unit.compliance.cluster import Cluster
+from tests.unit.compliance.cluster import HOST, Cluster
+from tests.unit.planning.scenes import cluster, deployment, machine
 
 JSON = t.Any
 SIDECARS = Ref("MutatingWebhookConfiguration", "", "sidecars")
@@ -95,6 +99,70 @@ def test_first_start_of_a_vm_beside_a_limit_range_is_possible() -> None:
     change = what_if(before, members={vm})
     found = forecast(change, doubts=admission_doubts(change))
     assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("limit_range_unknown",))
+
+
+@pytest.mark.parametrize(
+    ("changed", "answer"),
+    [
+        ("2026-01-01T00:00:00Z", ForecastResult.GUARANTEED),
+        ("2026-01-03T00:00:00Z", ForecastResult.POSSIBLE),
+        ("", ForecastResult.POSSIBLE),
+    ],
+)
+@pytest.mark.parametrize("kind", ["migrated", "restarted", "job"])
+def test_running_pod_shows_what_limit_ranges_older_than_it_make_of_the_next(
+    kind: str, changed: str, answer: ForecastResult
+) -> None:
+    """Only of a LimitRange that was written since may the next pod become another, or be refused."""
+    made = cluster("ab", migrates=kind == "migrated")
+    if kind == "job":
+        made.bare_pod("once-1", "n1")
+        owner = {"kind": "Job", "name": "once", "uid": "job", "controller": True}
+        made.pods["shop", "once-1"]["metadata"]["ownerReferences"] = [owner]
+    else:
+        machine(made, "db", "n1")
+    for pod in made.pods.values():
+        pod["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    added = dataclasses.replace(limits(max={"cpu": "4"}), changed=changed)
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(added,))
+    found = forecast(what_if(before, lost_nodes=["n1"]))
+    drilled = drill(before, [HOST], event="drain").drills[0]
+    assert (found.answer, drilled.answer) == (answer, answer)
+    uncertain = answer is ForecastResult.POSSIBLE
+    assert ("limit_range_unknown" in found.codes, "limit_range_unknown" in drilled.codes) == (
+        uncertain,
+        uncertain,
+    )
+
+
+def test_drill_and_forecast_of_a_drain_know_that_a_limit_range_refuses_the_next_pod() -> None:
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {"containers": [{"name": "a"}]})
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(limits(min={"cpu": "2"}),))
+    found = forecast(what_if(before, lost_nodes=["n1"]))
+    drilled = drill(before, [HOST], event="drain").drills[0]
+    assert (found.answer, found.codes) == (ForecastResult.IMPOSSIBLE, ("limit_range",))
+    assert (drilled.answer, drilled.codes) == (ForecastResult.IMPOSSIBLE, ("limit_range",))
+    assert [ref.name for ref in drilled.pending] == ["web-0"]
+    assert drilled.min_down == 1
+    assert "minimum cpu usage per Container is 2" in drilled.reasons[0]
+
+
+def test_change_of_a_limit_range_is_its_last_write() -> None:
+    def read(*times: str) -> str:
+        metadata = {
+            "namespace": "shop",
+            "name": "limits",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [{"time": time} for time in times],
+        }
+        spec = {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}
+        found = limit_range_from_manifest({"metadata": metadata, "spec": spec})
+        assert found is not None
+        return found.changed
+
+    assert read("2026-01-02T00:00:00Z", "2026-01-01T12:00:00Z") == "2026-01-02T00:00:00Z"
+    assert read() == "", "who removes managedFields hides when it was written"
 
 
 def test_what_could_not_be_read_takes_the_guarantee_away() -> None:

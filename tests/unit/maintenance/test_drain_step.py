@@ -63,6 +63,7 @@ def test_check_mode_names_the_node_for_each_instance(cluster: TraceServer) -> No
         api = ApiClient(Transport(lambda: session), Deadline(60))
         result = run_step(DrainStep(api, DRAIN_W1, DrainState(), lambda: True), check=True)
 
+    assert any("/limitranges" in read for read in cluster.reads), "as the forecast of a drain"
     assert result.moves
     assert all(move["to_node"] not in (None, "w1") for move in result.moves)
     planned = [line for line in result.progress if "would " in line]

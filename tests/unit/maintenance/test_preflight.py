@@ -27,6 +27,9 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.vm_ways import VM_POLICY
 from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.limit_range import (
+    limit_range_from_manifest,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Owner,
     Ref,
@@ -70,6 +73,22 @@ def check(made: Cluster, *nodes: str, **given: t.Any) -> dict[str, Finding]:
 
 def errors(made: Cluster, *nodes: str, **given: t.Any) -> list[str]:
     return [name for name, x in check(made, *nodes, **given).items() if x.severity == "error"]
+
+
+def test_preflight_knows_what_a_limit_range_and_an_unreadable_limit_do_to_the_next_pods() -> None:
+    """What the forecast of the same drain says."""
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {"containers": [{"name": "a"}]})
+    metadata = {"namespace": "shop", "name": "limits"}
+    spec = {"limits": [{"type": "Container", "min": {"cpu": "2"}}]}
+    refusing = limit_range_from_manifest({"metadata": metadata, "spec": spec})
+    found = preflight(PreflightInput(view(made, limit_ranges=(refusing,))))
+    (place,) = [x for x in found if x.name == "no_place"]
+    assert (place.severity, place.codes) == ("error", ("limit_range",))
+    assert "LimitRange shop/limits refuses container a" in place.why
+    found = preflight(PreflightInput(view(made, limit_ranges=None)))
+    (place,) = [x for x in found if x.name == "place_unknown"]
+    assert (place.severity, place.codes) == ("info", ("limit_range_unread",))
 
 
 def unmigratable(made: Cluster, *names: str) -> None:
