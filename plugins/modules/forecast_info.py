@@ -38,6 +38,13 @@ options:
     type: str
     choices: [drain, failure]
     default: drain
+  scope:
+    description:
+      - The O(virt.placement.rollout#module:scope) of the rollout that is to follow O(rules). Its moves are among
+        RV(moves), and RV(optional_moves) counts those that no required rule needs.
+    type: str
+    choices: [violated, preference_not_met, not_enforced, all]
+    default: violated
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
@@ -326,6 +333,55 @@ moves:
       reason: keep_apart of shop/default/web-one-per-zone is violated
       targets: [worker3, worker4]
       after: []
+optional_moves:
+  description: How many of RV(moves) only O(scope) asks for, and no required rule.
+  returned: success
+  type: int
+  sample: 0
+preferences_not_met:
+  description:
+    - VMs of the workloads in O(rules) that run on a node which does not meet one of their preferred rules, after
+      RV(moves). Only a rollout with the scope V(preference_not_met) moves them for that.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the instance.
+      type: str
+    uid:
+      description: UID of the instance.
+      type: str
+    node:
+      description: The node that it runs on after RV(moves).
+      type: str
+    reason:
+      description: What is not met, and what moves it.
+      type: str
+    better_nodes:
+      description: The nodes that are feasible and meet a preferred rule that its node does not meet.
+      type: list
+      elements: str
+  sample:
+    - kind: VirtualMachine
+      namespace: shop
+      name: db
+      instance: db
+      uid: 6f0c2d0e-5a51-4c7b-9a4e-3d8f6d1f2b11
+      node: worker2
+      reason: >-
+        not met: preferred node affinity zone In (east) (rule default/db-east); scope preference_not_met moves it
+        (better: worker1)
+      better_nodes: [worker1]
 skipped_instances:
   description: Instances that violate a rule and for which no move was found.
   returned: success
@@ -483,6 +539,8 @@ errors:
       object: "unavailable.nodes"
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.forecast import run
@@ -492,6 +550,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
     what_if_options,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan import Scope
 
 
 def main() -> None:
@@ -500,6 +559,7 @@ def main() -> None:
             **what_if_options(),
             unavailable={"type": "dict"},
             event={"type": "str", "default": "drain", "choices": list(NODE_EVENTS)},
+            scope={"type": "str", "default": "violated", "choices": list(t.get_args(Scope))},
         ),
         supports_check_mode=True,
     )

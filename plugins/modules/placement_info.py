@@ -129,6 +129,12 @@ summary:
         - Also instances with node terms of their own beside those of a rule. Kubernetes ORs them, so the scheduler may
           ignore the rule.
       type: int
+    preference_missed:
+      description:
+        - Instances on nodes that do not meet one of their preferred rules, enforced or not. Those with a worse verdict
+          count, too.
+        - O(virt.placement.rollout#module:scope=preference_not_met) moves those for which a better node is feasible.
+      type: int
     misplaced:
       description: Instances that have to move, since their node does not satisfy a required rule.
       type: int
@@ -170,6 +176,7 @@ summary:
     pending: 0
     unknown: 0
     violated: 2
+    preference_missed: 0
     misplaced: 2
     constraint_removed: 0
     down: 0

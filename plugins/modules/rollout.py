@@ -417,7 +417,7 @@ deferred:
       elements: str
 not_enforced:
   description:
-    - Instances that are placed correctly, now or after the planned moves, but still run with previous constraints.
+    - Instances that violate no required rule, now or after the planned moves, but still run with previous constraints.
       They need no move.
       O(scope=not_enforced) moves them.
   returned: always, unless the rollout could not start
@@ -461,7 +461,9 @@ not_enforced:
       description: What enforces the new constraints. V(migration), V(restart) or V(recreate).
       type: str
     reason:
-      description: RV(not_enforced[].when) and RV(not_enforced[].takes_effect) as a sentence.
+      description:
+        - RV(not_enforced[].when) and RV(not_enforced[].takes_effect) as a sentence, with the preferred rules that its
+          node does not meet.
       type: str
 stop_reason:
   description: Why the rollout ended before all moves were made. Empty if all were made.

@@ -82,7 +82,7 @@ def test_rules_with_an_impossible_forecast_are_not_written(shop: Shop, stage: St
     (failed,) = (e["event_data"] for e in result.events if e["event"] == "runner_on_failed")
     assert failed["task"] == "Show forecast"
     assert isinstance(failed["res"]["msg"], str), "people read the message of a failure as text"
-    assert failure(result)[0] == "Forecast: impossible. No rule was written, and no VM moves."
+    assert failure(result)[0] == "Forecast: impossible. No rule was written, and nothing is moved."
     assert not [line for line in failure(result) if "would migrate" in line or "Moves: " in line]
     assert "4 VMs (m0, m1, m2, m3) need 4 different zones" in " ".join(failure(result))
     assert shop.sandbox.audit.writes(since=mark) == []

@@ -11,13 +11,20 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kubevirt.moving import MIGRATION, RECREATION, RESTART, most_disruptive, takes_effect
+from ..kubevirt.moving import (
+    MIGRATION,
+    RECREATION,
+    RESTART,
+    most_disruptive,
+    pinned_text,
+    takes_effect,
+)
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.snapshot import Platform
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
-from ..scheduler import preferences
 from ..scheduler.index import Index
+from ..scheduler.node_affinity import allows_only
 from . import terms as wording
 from .declared import RuleTerms
 from .drift import Drift, EvaluatedInstance
@@ -28,6 +35,7 @@ from .terms import (
     terms_of,
     without_platform,
 )
+from .unmet import unmet_preferences
 from .violations import MissingData, Violation, bypass_text
 
 _WHEN: t.Mapping[str, str] = {
@@ -36,9 +44,9 @@ _WHEN: t.Mapping[str, str] = {
     RECREATION: "enforced when the instance is recreated",
 }
 _UNTIL: t.Mapping[str, str] = {
-    MIGRATION: "it stays in effect until the next migration",
-    RESTART: "it stays in effect until the next restart",
-    RECREATION: "it stays in effect until the instance is recreated",
+    MIGRATION: "it ends with the next migration",
+    RESTART: "it ends with the next restart",
+    RECREATION: "it ends when the instance is recreated",
 }
 
 
@@ -89,9 +97,9 @@ class RuleResult:
             reason = self._reason(self.unreadable)
             return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), enforced)
         if self.missing:
-            change = "removal" if self.stale else "rule"
             where = "placed correctly, " if placed is Verdict.SATISFIED else ""
-            reason = f"{where}{change} not enforced yet: {reason}"
+            if not self.stale:
+                reason = f"{where}rule not enforced yet: {reason}"
             return RuleVerdict(
                 self.rule, Verdict.NOT_ENFORCED, reason, self.better, enforced, placed
             )
@@ -101,9 +109,16 @@ class RuleResult:
         """Each note once, then what is missing and when the rule takes effect."""
         effect = (_UNTIL if self.stale else _WHEN).get(self.takes_effect, "")
         if effect and violated and not self.stale:
-            effect = "a rollout moves it"
-        parts = (self.description, *notes, *self.missing, effect)
+            effect = (
+                "a rollout moves it" if self.better else "no available node satisfies its rules now"
+            )
+        description = "" if _not_met(self.description) in notes else self.description
+        parts = (description, *notes, *self.missing, effect)
         return "; ".join(dict.fromkeys(filter(None, parts)))
+
+
+def _not_met(preference: str) -> str:
+    return f"not met: {preference}"
 
 
 class RuleResults(dict[tuple[str, str], RuleResult]):
@@ -121,12 +136,6 @@ class RuleResults(dict[tuple[str, str], RuleResult]):
         return tuple(sorted(verdicts, key=lambda v: (not v.rule, v.rule, v.reason)))
 
 
-_PREFERRED_KINDS: t.Mapping[str, TermKind] = {
-    "node-affinity": TermKind.PREFERRED_NODE_AFFINITY,
-    "affinity": TermKind.PREFERRED_AFFINITY,
-    "anti": TermKind.PREFERRED_ANTI_AFFINITY,
-    "skew": TermKind.PREFERRED_SPREAD,
-}
 _DOUBTFUL = (TermKind.AFFINITY, TermKind.SPREAD)
 """Kinds of terms that a pod which could not be read may satisfy."""
 
@@ -147,16 +156,16 @@ class RuleEvaluator:
         self, instance: EvaluatedInstance, violations: t.Sequence[Violation]
     ) -> RuleResults | tuple[RuleVerdict, ...]:
         """The results of an instance; for one that satisfies all rules its verdicts, which are shared."""
-        unmet = self._unmet(instance)
+        unmet = unmet_preferences(self._index, instance.declared_pod, instance.node)
         if not violations and not unmet and instance.drift is None and not self._missing:
             return self._plain_verdicts(instance)
         results = self._applicable(instance)
         for violation in violations:
             self._add_violation(results, instance, violation)
-        for term, better in unmet:
-            result = self._result(results, instance, term)
-            result.unmet.append(f"not met: {wording.describe(term, self._topology)}")
-            result.better = better
+        for preference in unmet:
+            result = self._result(results, instance, preference.term)
+            result.unmet.append(_not_met(wording.describe(preference.term, self._topology)))
+            result.better = preference.better
         if instance.drift is not None:
             self._add_drift(results, instance, instance.drift)
         if self._missing:
@@ -241,18 +250,6 @@ class RuleEvaluator:
             if term is not None and term.kind in _DOUBTFUL:
                 result.doubtful = True
 
-    def _unmet(self, instance: EvaluatedInstance) -> list[tuple[Term, tuple[str, ...]]]:
-        """The preferred terms that the node does not meet, each with the feasible nodes that meet it."""
-        pod = instance.declared_pod
-        unmet = preferences.unmet(self._index, pod, instance.node)
-        if not unmet:
-            return []
-        by_source = {(x.kind, x.source, x.weight): x for x in terms_of(pod.placement, pod.labels)}
-        return [
-            (by_source[_PREFERRED_KINDS[missed.kind], missed.term, missed.weight], better)
-            for missed, better in unmet
-        ]
-
     def _add_drift(self, results: RuleResults, instance: EvaluatedInstance, drift: Drift) -> None:
         effect = self._takes_effect(instance) if drift.missing or drift.stale else ""
         self._add_missing_terms(results, instance, drift, effect)
@@ -268,14 +265,23 @@ class RuleEvaluator:
                 results.of(name, "" if name else note).add_missing(note, label_effect)
         for term in drift.stale:
             description = wording.describe(without_platform(term), self._topology)
-            note = f"the running pod was scheduled with {description}, which is no longer declared"
+            note = f"removed, and still in effect: {description}"
             result = results.of("", note)
             result.stale = True
             result.add_missing(note, effect)
+        if self._pinned(instance):
+            for result in results.values():
+                if result.missing and result.takes_effect:
+                    result.missing.append(pinned_text(instance.node))
+
+    def _pinned(self, instance: EvaluatedInstance) -> bool:
+        if instance.declared is None or instance.instance.vmi is None:
+            return False
+        return allows_only(instance.declared.placement, instance.node, self._index.nodes)
 
     def _takes_effect(self, instance: EvaluatedInstance, labels: t.Collection[str] = ()) -> str:
-        vmi = instance.instance.vmi
-        return takes_effect(instance.workload, vmi, self._platform, labels=labels)
+        vmi, pinned = instance.instance.vmi, self._pinned(instance)
+        return takes_effect(instance.workload, vmi, self._platform, labels=labels, pinned=pinned)
 
     def _add_missing_terms(
         self, results: RuleResults, instance: EvaluatedInstance, drift: Drift, effect: str

@@ -31,6 +31,7 @@ from ..model.plan import move_as_json, skipped_as_json
 from ..model.rendering import as_json
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology, UndeclaredKey
+from ..planning.plan import Scope
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
 from ..view.label_input import NodeLabels, assumed_node_labels, label_key, with_node_labels
 from .rules import plan_with_instance_types, rules_request, scope_of
@@ -42,7 +43,7 @@ if t.TYPE_CHECKING:
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, and ApiError."""
     topology = topology_of(module.params)
-    question = read_question(module.params, api, topology)
+    question = replace(read_question(module.params, api, topology), scope=module.params["scope"])
     question, change = with_new_pods(api, question)
     result = _forecast(question, change, topology)
     warn_unreadable(module.warn, result.unreadable)
@@ -65,6 +66,7 @@ def _forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
             "pending",
             "not_migratable",
             "deadlock",
+            "optional_moves",
         )
     }
     return {
@@ -72,6 +74,7 @@ def _forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
         "forecast": str(forecast.answer),
         "moves": [move_as_json(move) for move in forecast.moves],
         "skipped_instances": [skipped_as_json(skipped) for skipped in forecast.skipped],
+        "preferences_not_met": [missed.as_json() for missed in forecast.preferences_not_met],
         "permission_gaps": as_json(forecast.unreadable),
     }
 
@@ -84,6 +87,7 @@ class Question:
     before: Snapshot
     unavailable: frozenset[str]
     plan: RulesPlan | None
+    scope: Scope = "violated"
 
     @property
     def scale(self) -> tuple[Scale, ...]:
@@ -234,7 +238,8 @@ def _forecast(question: Question, change: ChangedCluster, topology: Topology) ->
 
 
 def _forecast_of(change: ChangedCluster, question: Question, topology: Topology) -> Forecast:
-    return forecast(change, topology=topology, doubts=doubts_of_change(change, question.scale))
+    doubts = doubts_of_change(change, question.scale)
+    return forecast(change, topology=topology, doubts=doubts, scope=question.scope)
 
 
 def _worsened_by_rules(question: Question, result: Forecast, topology: Topology) -> bool:

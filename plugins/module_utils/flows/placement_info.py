@@ -95,6 +95,10 @@ def summary(verdicts: Verdicts) -> dict[str, JSON]:
         "instances": len(verdicts.instances),
         **{str(verdict): counted[verdict] for verdict in Verdict},
         str(Verdict.UNKNOWN): counted[Verdict.UNKNOWN] + gaps,
+        "preference_missed": sum(
+            any(rule.placed is Verdict.PREFERENCE_NOT_MET for rule in instance.rules)
+            for instance in verdicts.instances
+        ),
         "misplaced": sum(instance.misplaced for instance in verdicts.instances),
         "constraint_removed": sum(x.constraint_removed for x in verdicts.instances),
         "down": sum(instance.down for instance in verdicts.instances),

@@ -20,6 +20,7 @@ from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
+from ..planning.plan import Scope
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
@@ -70,10 +71,15 @@ NOT_PROVEN = f"not proven: {MAY_FREE}"
 
 
 def forecast(
-    change: ChangedCluster, *, topology: Topology | None = None, doubts: t.Sequence[Doubt] = ()
+    change: ChangedCluster,
+    *,
+    topology: Topology | None = None,
+    doubts: t.Sequence[Doubt] = (),
+    scope: Scope = "violated",
 ) -> Forecast:
     """The forecast of a change that `forecast/change.what_if` returns. `doubts` are those about the change
-    (`doubts_of_change`); those about its pods are added.
+    (`doubts_of_change`); those about its pods are added. `scope` is that of the rollout that follows: its
+    moves are among those of the forecast.
 
     VMs of changed workloads and members of rules that violate their declared rules have to move.
     """
@@ -81,7 +87,7 @@ def forecast(
     if gaps:
         reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps, codes=("unreadable",))
-    forecaster = _Forecaster(change, topology or Topology.of())
+    forecaster = _Forecaster(change, topology or Topology.of(), scope)
     result = within_limit_ranges(within_quotas(forecaster.forecast(), change), change)
     return _concluded(result, (*doubts, *forecaster.doubts()))
 
@@ -114,12 +120,12 @@ _PREFIXES: t.Final = {
 
 
 class _Forecaster:
-    def __init__(self, change: ChangedCluster, topology: Topology) -> None:
+    def __init__(self, change: ChangedCluster, topology: Topology, scope: Scope) -> None:
         self.change = change
         self.view = ClusterView(change.after)
         self.topology = topology
         evicted = {pending.uid for pending in change.pending}
-        self.changed = ChangedVms(self.view, change.affected, evicted, topology)
+        self.changed = ChangedVms(self.view, change.affected, evicted, topology, scope)
         self.plan = self.changed.plan
         self._evictions = Evictions(change.after)
         self.index = self.view.index_with(self.changed.pods())
@@ -180,6 +186,8 @@ class _Forecaster:
             pending=tuple(unplaced),
             not_migratable=(*self._blocked(), *unplaced_on_node, *not_migratable),
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
+            optional_moves=sum(x.uid not in self.changed.required for x in self.plan.moves),
+            preferences_not_met=self.changed.missed_preferences(),
             skipped=self.plan.skipped,
             deadlock=self._deadlock(simulation, decision) or of_running_vms.deadlock,
             findings=tuple(self._not_recreated()),

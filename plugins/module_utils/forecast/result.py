@@ -12,6 +12,7 @@ from ..model.objects import Ref
 from ..model.plan import Move, SkippedInstance
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable
+from ..planning.missed_preferences import MissedPreference
 from .conclusion import WORSE, Evidence, ForecastResult
 
 NAMED = 20
@@ -56,7 +57,8 @@ class Deadlock:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """`instances_to_schedule` counts the instances that need a node, `min_unschedulable` how many of
-    them have none whatever the scheduler chooses. `moves` are in their order. `codes` are those of
+    them have none whatever the scheduler chooses. `moves` are in their order, `optional_moves` counts those
+    that only the scope asks for, and no required rule. `preferences_not_met` is after the moves. `codes` are those of
     `conclusion.CODES` that made the answer, `evidence` is what they were concluded from."""
 
     answer: ForecastResult
@@ -64,6 +66,8 @@ class Forecast:
     pending: tuple[UnschedulableInstance, ...] = ()
     not_migratable: tuple[NotMigratableInstance, ...] = ()
     moves: tuple[Move, ...] = ()
+    optional_moves: int = 0
+    preferences_not_met: tuple[MissedPreference, ...] = ()
     skipped: tuple[SkippedInstance, ...] = ()
     deadlock: Deadlock | None = None
     findings: tuple[Finding, ...] = ()

@@ -22,17 +22,19 @@ from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.topology import Topology
 from ..planning.dependencies import Dependencies
+from ..planning.missed_preferences import MissedPreference, missed_preferences
 from ..planning.movable_instances import (
     InstanceSelection,
     MovableInstance,
     kept_in_place,
     movable_instances,
 )
-from ..planning.plan import PlanRequest, plan_moves
+from ..planning.plan import PlanRequest, Scope, plan_moves
 from ..planning.search import shortest_repair
 from ..planning.simulation import ClusterSimulation
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
+from ..scheduler.preferences import preferences
 from ..view.view import ClusterView
 from .bounds import reachable_nodes
 from .conclusion import NO_CERTAINTY, NO_PROOF, Doubt, Evidence, ForecastResult, conclude
@@ -98,13 +100,17 @@ class ChangedVms:
         concerned: t.Collection[Ref],
         evicted: t.Container[str],
         topology: Topology,
+        scope: Scope = "violated",
     ) -> None:
         self.view = view
         self.after = view.snapshot
         self.topology = topology
         self.candidates = self._candidates(concerned, evicted)
         self.kept = kept_in_place(self.after, self.candidates)
-        self.plan = self._plan()
+        self.plan = self._plan("violated")
+        self.required = frozenset(move.uid for move in self.plan.moves)
+        if scope != "violated":
+            self.plan = self._with_scope(scope)
 
     @property
     def staying(self) -> list[MovableInstance]:
@@ -225,17 +231,34 @@ class ChangedVms:
         movable = movable_instances(self.after, wanted, apply_pending_changes=True)
         return tuple(vm for vm in movable if vm.node and vm.uid not in evicted)
 
-    def _plan(self) -> Plan:
+    def _plan(self, scope: Scope) -> Plan:
         if not self.candidates:
             return Plan()
         request = PlanRequest(
             InstanceSelection(),
-            scope="violated",
+            scope=scope,
             allow=EVERY_METHOD,
             kept=self.kept,
             topology=self.topology,
         )
         return plan_moves(self.after, request, self.candidates)
+
+    def _with_scope(self, scope: Scope) -> Plan:
+        """The plan with the moves that no required rule needs, too. Instances that only these would have
+        moved are not skipped: they stay, and violate nothing."""
+        plan = self._plan(scope)
+        must_move = {skipped.uid for skipped in self.plan.skipped}
+        return replace(plan, skipped=tuple(x for x in plan.skipped if x.uid in must_move))
+
+    def missed_preferences(self) -> tuple[MissedPreference, ...]:
+        """The changed VMs whose node, after the planned moves, does not meet one of their preferred rules."""
+        if not any(preferences(vm.declared_pod) for vm in self.candidates):
+            return ()
+        cluster = ClusterSimulation(self.after, self.candidates)
+        for move in self.plan.moves:
+            if move.targets and move.uid in cluster.candidates:
+                cluster.move(move.uid, move.targets[0])
+        return missed_preferences(cluster, self.candidates, self.topology)
 
     def _doubt_of_moves(self, pending: t.Sequence[PendingPod]) -> Doubt | None:
         """Why the planned moves need not satisfy the rules. None if one move is needed, and no rule is

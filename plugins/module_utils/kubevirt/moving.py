@@ -41,23 +41,31 @@ def takes_effect(
     *,
     declared: t.Mapping[str, JSON] | None = None,
     labels: t.Collection[str] = (),
+    pinned: bool = False,
 ) -> str:
     """MIGRATION, RESTART or RECREATION: the least that has to happen to a running instance before
     its pod has the placement that its workload declares.
 
     `vmi` is None for a plain pod. `declared` holds the placement fields where they are not those of
     the workload's template (yet). `labels` are keys that have to reach the pod from the template.
+    `pinned`: no other node is allowed (`allows_only`), so that no live migration has a target.
     """
     if workload is None or vmi is None:
         return RECREATION
     again = RESTART if workload.ref.kind == VIRTUAL_MACHINE.name else RECREATION
     wanted = workload.template_labels
-    if why_not_migratable(vmi) or any(vmi.labels.get(x) != wanted.get(x) for x in labels):
+    behind_labels = any(vmi.labels.get(x) != wanted.get(x) for x in labels)
+    if pinned or why_not_migratable(vmi) or behind_labels:
         return again
     behind = lagging_fields(workload, vmi, declared)
     if behind and (again != RESTART or _why_not_live(workload, behind, platform)):
         return again
     return MIGRATION
+
+
+def pinned_text(node_name: str) -> str:
+    """Why an instance has no live migration, where `allows_only` holds."""
+    return f"no live migration is possible, since its node selector and node affinity allow only node {node_name}"
 
 
 def most_disruptive(effects: t.Iterable[str]) -> str:

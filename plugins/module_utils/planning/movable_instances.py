@@ -16,13 +16,20 @@ from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
 from ..kubevirt.changed_pods import as_restarted, changed_by_migration
 from ..kubevirt.instances import instances, is_of
-from ..kubevirt.moving import MIGRATION, MoveOptions, can_migrate, move_options, takes_effect
+from ..kubevirt.moving import (
+    MIGRATION,
+    MoveOptions,
+    can_migrate,
+    move_options,
+    takes_effect,
+)
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
 from ..model.gc import collector_paused
 from ..model.kinds import DO_NOT_MOVE
 from ..model.objects import Pod, Ref
 from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
+from ..scheduler.node_affinity import allows_only
 
 
 class MovableInstance:
@@ -69,8 +76,17 @@ class MovableInstance:
     def takes_effect(self) -> str:
         """What has to happen before the pod runs as declared: a word of kubevirt.moving."""
         labels = self.drift.labels if self.drift is not None else ()
-        platform = self._reader.snapshot.platform
-        return takes_effect(self.workload, self.instance.vmi, platform, labels=labels)
+        platform, pinned = self._reader.snapshot.platform, self.pinned
+        return takes_effect(
+            self.workload, self.instance.vmi, platform, labels=labels, pinned=pinned
+        )
+
+    @cached_property
+    def pinned(self) -> bool:
+        """Whether what its workload requires of nodes allows only the one that it runs on."""
+        if self.declared is None or self.instance.vmi is None:
+            return False
+        return allows_only(self.declared.placement, self.node, self._reader.nodes.values())
 
     @cached_property
     def why_not_by_migration(self) -> str:

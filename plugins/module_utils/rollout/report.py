@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..kubevirt.moving import pinned_text
 from ..model.json_pointer import JSON
 from ..model.kinds import UNDO
 from ..model.objects import Labels, Ref
@@ -254,11 +255,13 @@ def ended_move(record: MoveRecord, end: MoveResult, seconds: float) -> dict[str,
 _NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation"}
 
 
-def well_placed(movable: MovableInstance, plan: Plan) -> dict[str, JSON]:
+def well_placed(movable: MovableInstance, plan: Plan, unmet: str = "") -> dict[str, JSON]:
     """An instance that still runs with the previous constraints, on a node that the new ones allow:
-    now, or after the moves of the plan."""
+    now, or after the moves of the plan. `unmet`: the preferences that the node does not meet, in words."""
     drift, event = movable.drift, f"the next {_NEXT[movable.takes_effect]}"
     enforced = f"enforced from {event}"
+    if movable.pinned:
+        enforced += f" ({pinned_text(movable.node)})"
     if drift is not None and drift.stale and not (drift.missing or drift.labels):
         enforced = f"a removed constraint stays in effect until {event}"
     after_moves = movable.uid in plan.violated
@@ -274,6 +277,8 @@ def well_placed(movable: MovableInstance, plan: Plan) -> dict[str, JSON]:
         "takes_effect": movable.takes_effect,
         "reason": f"violated now, satisfied after the planned moves; {enforced}"
         if after_moves
+        else f"no required rule is violated; {unmet}; {enforced}"
+        if unmet
         else f"placed correctly; {enforced}",
     }
 

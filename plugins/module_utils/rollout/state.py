@@ -16,7 +16,11 @@ from ..cluster.lease import HeldLease, LeaseReading, LeaseState, LeaseWatch, lea
 from ..model.json_pointer import JSON
 from ..model.plan import Move, Plan
 from ..model.rendering import one_line
+from ..model.snapshot import Snapshot
+from ..model.topology import Topology
+from ..planning.missed_preferences import MissedPreference, missed_preferences
 from ..planning.movable_instances import MovableInstance
+from ..planning.simulation import ClusterSimulation
 from . import report
 from .journal import RunJournal
 from .move import MoveRecord
@@ -267,8 +271,20 @@ class StepResult:
         if violators:
             self.warnings.append(report.still_violated(violators))
 
-    def report_not_enforced(self, candidates: t.Sequence[MovableInstance], plan: Plan) -> None:
+    def report_not_enforced(
+        self,
+        snapshot: Snapshot,
+        candidates: t.Sequence[MovableInstance],
+        plan: Plan,
+        topology: Topology,
+    ) -> None:
         placed = report.not_enforced(candidates, plan)
-        self.not_enforced = [report.well_placed(instance, plan) for instance in placed]
+        missed: tuple[MissedPreference, ...] = ()
+        if placed:
+            missed = missed_preferences(ClusterSimulation(snapshot, candidates), placed, topology)
+        unmet = {each.uid: str(each) for each in missed}
+        self.not_enforced = [
+            report.well_placed(instance, plan, unmet.get(instance.uid, "")) for instance in placed
+        ]
         self.progress += report.well_placed_lines(self.not_enforced)
         self.warnings += report.removed_constraints(candidates)

@@ -151,7 +151,7 @@ class RolloutStep:
         cleared = [str(write.target) for write in handover.remove_undo_records(view.candidates)]
         if not self.options.require_rights:
             self.report.lines += report.undo_records_removed(cleared, check=True)
-        result.report_not_enforced(view.candidates, plan)
+        result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
         result.changed = result.changed or bool(cleared)
         result.judge_skipped(plan, fail=self.options.fail_on_skipped)
 
@@ -398,7 +398,7 @@ class RolloutStep:
         self.report.lines += self._removals
         self.state.changed = self.state.changed or bool(applied.done)
         result = self.result(finished=True, plan=plan)
-        result.report_not_enforced(view.candidates, plan)
+        result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
         if applied.failed:
             errors = "; ".join(str(failure.error) for failure in applied.failed)
             result.failure = (

@@ -20,9 +20,11 @@ from ..model.findings import Finding
 from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
+from ..model.placement_manifests import placement_from_spec
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..model.write import Write
+from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView
 from .checks import for_rules, label_conflict
 from .draft import RequestedRules
@@ -46,9 +48,18 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
         return NOW
     if not vmis:
         return RECREATION if workload.ref.kind == REPLICA_SET.name else RESTART
-    platform, after = view.snapshot.platform, merged.after
-    effects = (moving.takes_effect(workload, vmi, platform, declared=after) for vmi in vmis)
-    return most_disruptive(effects)
+    snapshot, after = view.snapshot, merged.after
+    placement = placement_from_spec(after)
+    return most_disruptive(
+        moving.takes_effect(
+            workload,
+            vmi,
+            snapshot.platform,
+            declared=after,
+            pinned=allows_only(placement, vmi.node_name, snapshot.nodes),
+        )
+        for vmi in vmis
+    )
 
 
 def rolls_itself(workload: Workload) -> bool:

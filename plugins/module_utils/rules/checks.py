@@ -129,7 +129,9 @@ def unknown_rules(rules: t.Iterable[RuleId], carried: t.Collection[RuleId]) -> t
         alike = near_names(rule.name, [x.name for x in others])
         meant = [f"the one of rule set {name!r}" for name in sets] or list(map(repr, alike))
         if meant:
-            misspelt = sets or any(_without_numbers(x) != _without_numbers(rule.name) for x in alike)
+            misspelt = sets or any(
+                _without_numbers(x) != _without_numbers(rule.name) for x in alike
+            )
             yield Finding(
                 UNKNOWN_RULE,
                 "error" if misspelt else "warning",

@@ -11,7 +11,7 @@ import typing as t
 
 from ..model.objects import Node, NodeTerm, Placement, Requirement
 from .framework import NODE_AFFINITY, Code, FilterReason, FilterStatus, PodInfo
-from .labels import NAME_FIELD, field_holds, holds, is_readable_term, matches_terms
+from .labels import NAME_FIELD, field_holds, holds, is_readable_term, matches_node, matches_terms
 from .nodes import NodeSet, NodeTable
 
 
@@ -47,6 +47,20 @@ def nodes_of_placement(placement: Placement, table: NodeTable) -> NodeSet:
     if placement.node_terms is not None:
         nodes &= nodes_of_terms(placement.node_terms, table)
     return nodes
+
+
+def allows_only(placement: Placement, node_name: str, nodes: t.Iterable[Node]) -> bool:
+    """Whether nodeSelector and required node affinity allow no node but this one, where an instance runs.
+    False where there is neither, and where the node is not among `nodes` (they may not be readable)."""
+    if not placement.node_selector and placement.node_terms is None:
+        return False
+    known = False
+    for node in nodes:
+        if node.name == node_name:
+            known = True
+        elif matches_node(placement, node):
+            return False
+    return known
 
 
 def _nodes_of_field(requirement: Requirement, table: NodeTable) -> NodeSet:

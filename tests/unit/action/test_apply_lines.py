@@ -44,8 +44,18 @@ def test_moves_that_the_role_does_not_make_are_marked(
             "moves": [move("db", "migrate"), move("app", "restart"), move("web", "migrate")],
             "reasons": [],
             "pending": [],
+            "optional_moves": 1,
+            "preferences_not_met": [
+                {
+                    **move("db", "migrate"),
+                    "node": "w1",
+                    "reason": "not met: X",
+                    "better_nodes": ["w2"],
+                }
+            ],
         },
         "__placement_apply_options": {
+            "scope": "all",
             "allow": ["migrate"],
             "max_moves": 0,
             "rollout": True,
@@ -70,3 +80,8 @@ def test_moves_that_the_role_does_not_make_are_marked(
         )
     ]
     assert [line for line in lines if line.startswith("would ")] == expected, done.stdout[-3000:]
+    assert lines.count(
+        "Forecast: guaranteed. Moves: 3, of them only for placement_apply_scope all: 1."
+    )
+    missed = "VirtualMachine shop/db on w1: preference not met: X; placement_apply_scope is all"
+    assert f"{missed}, so this play does not move it" in lines

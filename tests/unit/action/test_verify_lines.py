@@ -48,10 +48,48 @@ def test_rollout_is_advised_for_the_namespaces_with_violations_alone(
     assert advised == (verdict == "violated")
 
 
+def test_rollout_is_not_advised_where_no_move_repairs(tmp_path: Path) -> None:
+    """And a finding of the severity error fails the role where that is asked for."""
+    rules = [{"rule": "shop/default/db", "moves_needed": None, "moves_counted": True}]
+    finding = {
+        "name": "selector_matches_nothing",
+        "severity": "error",
+        "why": "Why.",
+        "advice": "Advice.",
+        "objects": ["VirtualMachine shop/db"],
+        "rule": "db",
+    }
+    facts = {
+        "placement_verify_result": {
+            "instances": [instance("shop", "violated")],
+            "summary": {"violated": 1, "violated_rules": rules},
+            "findings": [finding, {**finding, "severity": "warning"}],
+        },
+        "__placement_verify_options": {"fail_on": ["violated", "error_finding"]},
+    }
+    done = played(
+        tmp_path,
+        [
+            {"ansible.builtin.include_vars": str(ROLE / "vars" / "main.yml")},
+            {"ansible.builtin.set_fact": facts},
+            {"ansible.builtin.debug": {"msg": "{{ __placement_verify_failures | join(' ') }}"}},
+        ],
+        "-v",
+    )
+    assert "violates a rule, run the playbook rollout for shop" not in done.stdout
+    assert "No move repairs these rules as the cluster is now" in done.stdout, done.stdout[-2000:]
+    assert "Verification failed: 1 error_finding." in done.stdout
+    text = "selector_matches_nothing (rule db) of VirtualMachine shop/db: Why. Advice."
+    assert text in done.stdout
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_passed_verification_counts_what_is_not_enforced(tmp_path: Path, count: int) -> None:
     facts = {
-        "placement_verify_result": {"instances": [], "summary": {"not_enforced": count}},
+        "placement_verify_result": {
+            "instances": [],
+            "summary": {"not_enforced": count, "preference_missed": count},
+        },
         "__placement_verify_options": {"fail_on": ["violated"]},
     }
     done = played(
@@ -67,3 +105,5 @@ def test_passed_verification_counts_what_is_not_enforced(tmp_path: Path, count: 
         done.stdout[-3000:]
     )
     assert (f"{count} not_enforced: " in done.stdout) == (count > 0)
+    missed = f"{count} on nodes that do not meet a preferred rule"
+    assert (missed in done.stdout) == (count > 0)

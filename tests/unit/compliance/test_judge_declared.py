@@ -149,9 +149,9 @@ def test_a_term_that_is_no_longer_declared_is_not_enforced() -> None:
     found = rule(judge(cluster.snapshot()), "db", "")
 
     assert found.verdict is Verdict.NOT_ENFORCED
-    assert found.reason.startswith("placed correctly, removal not enforced yet: ")
-    assert found.reason.endswith(
-        "which is no longer declared; it stays in effect until the next migration"
+    assert found.reason == (
+        "removed, and still in effect: pod anti-affinity over zone to tier In (db);"
+        " it ends with the next migration"
     )
 
 
@@ -172,7 +172,7 @@ def test_term_that_is_no_longer_declared_is_reported_without_kubevirts_keys() ->
 
     found = rule(judge(cluster.snapshot()), "db", "")
 
-    assert f"node affinity {ZONE} Exists, which is no longer declared" in found.reason
+    assert f"still in effect: node affinity {ZONE} Exists;" in found.reason
     assert "node-labeller" not in found.reason
 
 

@@ -41,6 +41,7 @@ def test_summary_counts_each_verdict_and_the_moves_needed() -> None:
         "pending": 0,
         "unknown": 0,
         "violated": 2,
+        "preference_missed": 0,
         "misplaced": 2,
         "constraint_removed": 0,
         "down": 0,

@@ -132,3 +132,29 @@ def test_enforced_rule_waits_for_no_event() -> None:
     (found,) = judge(cluster.snapshot()).instances
 
     assert [(rule.enforced, rule.takes_effect) for rule in found.rules] == [(True, "")]
+
+
+def test_vm_whose_node_selector_allows_one_node_is_not_said_to_migrate() -> None:
+    cluster = Cluster()
+    host = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
+    ref = cluster.run("db", "n1", host, tier="db")
+
+    rule = written(cluster, ref, AWAY)
+
+    assert rule.takes_effect == "restart"
+    assert rule.reason.endswith(
+        "no live migration is possible, since its node selector and node affinity allow only node n1;"
+        " enforced from the next restart"
+    )
+
+
+def test_preference_that_is_not_met_is_named_once() -> None:
+    cluster = Cluster()
+    term = {"weight": 5, "preference": {"matchExpressions": [expression(ZONE, "In", "b")]}}
+    preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster.run("db", "n1", {"affinity": preferred})
+
+    (found,) = judge(cluster.snapshot()).instances
+
+    (rule,) = [each for each in found.rules if each.reason]
+    assert rule.reason == f"not met: preferred node affinity {ZONE} In (b)"

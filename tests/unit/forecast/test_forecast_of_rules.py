@@ -426,3 +426,49 @@ def test_staged_change_does_not_make_a_rule_impossible() -> None:
     made.template(ref)["spec"]["domain"] = {"memory": {"guest": "1Gi"}}
 
     assert scenes.written(made, scenes.pinned(ref, "b")).answer is not ForecastResult.IMPOSSIBLE
+
+
+def prefer(zone: str) -> dict[str, object]:
+    term = {"weight": 5, "preference": {"matchExpressions": [expression(ZONE, "In", zone)]}}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_missed_preference_is_named_and_moves_nothing_without_its_scope() -> None:
+    made = cluster("aabb")
+    db = machine(made, "db", "n1", g="db")
+    change = what_if(made.snapshot(), writes=[scenes.template_write(db, "affinity", prefer("b"))])
+
+    found = forecast(change)
+
+    assert (found.answer, found.moves) == (ForecastResult.GUARANTEED, ())
+    (missed,) = found.preferences_not_met
+    assert (missed.node, missed.better) == ("n1", ("n3", "n4"))
+    assert str(missed) == (
+        f"not met: preferred node affinity {ZONE} In (b);"
+        " scope preference_not_met moves it (better: n3, n4)"
+    )
+
+
+def test_moves_of_the_scope_are_among_those_of_the_forecast() -> None:
+    made = cluster("aabb")
+    db = machine(made, "db", "n1", g="db")
+    change = what_if(made.snapshot(), writes=[scenes.template_write(db, "affinity", prefer("b"))])
+
+    found = forecast(change, scope="preference_not_met")
+
+    assert [move.targets for move in found.moves] == [("n3", "n4")]
+    assert (found.optional_moves, found.preferences_not_met) == (1, ())
+    assert found.answer is ForecastResult.GUARANTEED
+
+
+def test_vm_that_only_the_scope_would_move_is_not_impossible() -> None:
+    """A VM that cannot be moved and misses a preference violates nothing."""
+    made = cluster("ab")
+    db = machine(made, "db", "n1", g="db")
+    made.workloads[db]["metadata"]["labels"] = {"placement.virt/do-not-move": "true"}
+    change = what_if(made.snapshot(), writes=[scenes.template_write(db, "affinity", prefer("b"))])
+
+    found = forecast(change, scope="preference_not_met")
+
+    assert (found.answer, found.skipped) == (ForecastResult.GUARANTEED, ())
+    assert [missed.node for missed in found.preferences_not_met] == ["n1"]

@@ -192,7 +192,8 @@ def test_a_misspelt_gate_is_an_error() -> None:
     given = {"placement_verify_fail_on": ["voilated", "pending"]}
     assert read_options(given, options_of("placement_verify"))[1] == [
         "placement_verify_fail_on: unknown value 'voilated'. Did you mean violated?"
-        " Valid values: violated, pending, unknown, constraint_removed, down, preference_not_met, not_enforced."
+        " Valid values: violated, pending, unknown, constraint_removed, down, preference_not_met,"
+        " not_enforced, error_finding."
     ]
 
 

@@ -353,6 +353,17 @@ def test_correctly_placed_instance_reports_when_its_rule_is_enforced(need: str, 
     assert results.not_enforced([found], Plan((), (left,))) == ()
 
 
+def test_missed_preference_is_not_called_placed_correctly() -> None:
+    found = candidate(workload("db"), outdated=True, need="migration")
+    reason = results.well_placed(found, Plan(), "not met: preferred node affinity zone In (b)")[
+        "reason"
+    ]
+    assert reason == (
+        "no required rule is violated; not met: preferred node affinity zone In (b);"
+        " enforced from the next migration"
+    )
+
+
 def test_instance_that_runs_with_a_removed_constraint_is_not_called_enforced() -> None:
     found = candidate(workload("db"), outdated=True, need="migration")
     found.drift = Drift(stale=frozenset({Term(TermKind.NODE_SELECTOR, ("disk", "ssd"))}))
