@@ -81,6 +81,39 @@ reasons:
   type: list
   elements: str
   sample: []
+event:
+  description: What happens to each domain, O(event).
+  returned: success
+  type: str
+  sample: failure
+without_impact:
+  description: The topology domains that have no impact when they fail. RV(domains) has the others.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    topology_key:
+      description: Label key of the domain.
+      type: str
+    domain:
+      description: Value of the label.
+      type: str
+    nodes:
+      description: Names of its nodes.
+      type: list
+      elements: str
+    instances_to_schedule:
+      description: How many instances need another node. Each finds one.
+      type: int
+    down_until_fenced:
+      description: How many VMs stay down until their failed node is fenced.
+      type: int
+  sample:
+    - topology_key: topology.kubernetes.io/zone
+      domain: b
+      nodes: [worker3, worker4]
+      instances_to_schedule: 3
+      down_until_fenced: 1
 domains:
   description: The topology domains that have an impact when they fail, the worst first.
   returned: success

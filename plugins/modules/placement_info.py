@@ -41,10 +41,12 @@ options:
     description:
       - V(problems) returns the instances that are down or have another verdict than V(satisfied), and at most 20 nodes
         in each list.
-      - V(all) returns every instance, with all its feasible nodes.
+      - V(placement) returns what V(problems) returns, the other instances in short, in RV(satisfied_instances), and
+        RV(nodes).
+      - V(all) returns every instance, with all its feasible nodes, and RV(nodes).
       - V(summary) returns counts only.
     type: str
-    choices: [problems, all, summary]
+    choices: [problems, placement, all, summary]
     default: problems
 extends_documentation_fragment:
   - virt.placement.auth_options
@@ -306,6 +308,73 @@ instances:
           constraint_removed: false
       feasible_if_restarted: [kni-worker2]
       feasible_if_migrated: [kni-worker2]
+satisfied_instances:
+  description:
+    - The instances that RV(instances) leaves out, with O(details=placement). Their verdict is V(satisfied), and their
+      nodes are Ready.
+    - Empty with any other value of O(details).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the VMI or pod.
+      type: str
+    uid:
+      description: UID of the VMI or pod.
+      type: str
+    node:
+      description: Its node.
+      type: str
+    rules:
+      description: The rules that apply to it, each as namespace, rule set and name.
+      type: list
+      elements: str
+  sample:
+    - kind: VirtualMachine
+      namespace: shop
+      name: db1
+      instance: db1
+      uid: 5f0c7c0e-0a64-4a0e-9d0f-0d9d1f1f6c55
+      node: kni-worker2
+      rules: [shop/database/database-one-per-zone]
+nodes:
+  description:
+    - All nodes of the cluster, also those without instances, with O(details=placement) and O(details=all).
+    - Empty with any other value of O(details), and where nodes could not be read.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+    domains:
+      description: For each name of O(topology_keys), the topology domain that it is in.
+      type: dict
+    states:
+      description: >-
+        V(in_maintenance) by this collection, V(cordoned) by another system, V(not_ready). Empty if nothing is special
+        about it.
+      type: list
+      elements: str
+    maintenance:
+      description: The phase, the beginning and the reason of its maintenance. Empty if it is in none.
+      type: str
+  sample:
+    - name: kni-worker3
+      domains: {region: iberia, zone: bcn, node: kni-worker3}
+      states: [cordoned]
+      maintenance: ""
 pending:
   description: Instances without a node, and migrations with a target pod that has none.
   returned: success
@@ -526,7 +595,7 @@ def main() -> None:
             **WORKLOADS,
             details={
                 "type": "str",
-                "choices": ["problems", "all", "summary"],
+                "choices": ["problems", "placement", "all", "summary"],
                 "default": "problems",
             },
         ),

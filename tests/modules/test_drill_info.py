@@ -64,6 +64,7 @@ def test_each_zone_that_fails_leaves_one_pod_unschedulable(drilled: Drilled) -> 
 
     assert result["forecast"] == "impossible"
     assert result["counts"]["domains"] == 9
+    assert len(result["domains"]) + len(result["without_impact"]) == 9
     zones = [domain for domain in result["domains"] if domain["topology_key"] == ZONE]
     assert {domain["domain"] for domain in zones} == {"zone1", "zone2", "zone3"}
     assert {domain["min_unschedulable"] for domain in zones} == {1}

@@ -29,17 +29,29 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     request = question.request
     report = drill(change.after, request.domains_of, event=request.event, topology=topology)
     warn_unreadable(module.warn, report.unreadable)
-    return {**_drills_as_json(report, topology), **question.findings_as_json(module.warn)}
+    return {**drills_as_json(report, topology), **question.findings_as_json(module.warn)}
 
 
-def _drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
-    """Only the domains whose loss has an impact are listed."""
+def drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
+    """The domains whose loss has an impact are listed in full, the others by name."""
     impact = [drill for drill in report.drills if drill.has_impact]
     worst = worst_of(drill.answer for drill in report.drills)
     return {
         "forecast": str(ForecastResult.UNKNOWN if report.unreadable else worst),
         "reasons": [one_line(f"unknown: {x}") for x in unreadable_texts(report.unreadable)],
+        "event": report.event,
         "domains": [_drill(drill) for drill in impact],
+        "without_impact": [
+            {
+                "topology_key": drill.key,
+                "domain": one_line(drill.domain),
+                "nodes": list(drill.nodes),
+                "instances_to_schedule": drill.instances_to_schedule,
+                "down_until_fenced": len(drill.down_until_fenced),
+            }
+            for drill in report.drills
+            if not drill.has_impact
+        ],
         "counts": {"domains": len(report.drills), "impact": len(impact)},
         "table": table(report, topology),
         "permission_gaps": as_json(report.unreadable),

@@ -60,8 +60,16 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "instances": [
             instance_as_json(instance)
             for instance in shown
-            if details == "all" or instance.down or instance.verdict is not Verdict.SATISFIED
+            if details == "all" or _has_problem(instance)
         ],
+        "satisfied_instances": [
+            satisfied_as_json(instance)
+            for instance in (shown if details == "placement" else ())
+            if not _has_problem(instance)
+        ],
+        "nodes": (
+            nodes_as_json(snapshot.nodes, topology) if details in ("placement", "all") else []
+        ),
         "pending": as_json(verdicts.pending) if shown else [],
         "risks": as_json(verdicts.risks) if shown else [],
         "do_not_move": [kept_as_json(instance, why) for instance, why in kept],
@@ -130,6 +138,40 @@ def instance_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
         "feasible_if_restarted": list(verdict.feasible_if_restarted),
         "feasible_if_migrated": list(verdict.feasible_if_migrated),
     }
+
+
+def _has_problem(instance: InstanceVerdict) -> bool:
+    return instance.down or instance.verdict is not Verdict.SATISFIED
+
+
+def satisfied_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
+    owner = verdict.workload or verdict.instance
+    return {
+        "kind": owner.kind,
+        "namespace": owner.namespace,
+        "name": owner.name,
+        "instance": verdict.instance.name,
+        "uid": verdict.uid,
+        "node": verdict.node,
+        "rules": sorted({rule.rule for rule in verdict.rules if rule.rule}),
+    }
+
+
+def nodes_as_json(nodes: t.Iterable[Node], topology: Topology) -> list[JSON]:
+    """Each node by name, with what keeps instances away from it."""
+    return [
+        {
+            "name": node.name,
+            "domains": {
+                name: one_line(node.labels[key])
+                for name, key in topology.keys.items()
+                if key in node.labels
+            },
+            "states": [word.replace(" ", "_") for word in _states(node)],
+            "maintenance": one_line("".join(_maintenance([node])).removeprefix("maintenance: ")),
+        }
+        for node in sorted(nodes, key=lambda node: node.name)
+    ]
 
 
 def _rule_as_json(verdict: RuleVerdict) -> dict[str, JSON]:
@@ -203,14 +245,18 @@ def _runs(counted: Counter[str]) -> str:
 
 
 def _state(node: Node) -> str:
+    named = _states(node)
+    return f" ({', '.join(named)})" if named else ""
+
+
+def _states(node: Node) -> list[str]:
     marked = is_marked(node)
     states = {
         "in maintenance": marked,
         "cordoned": node.unschedulable and not marked,
         "not ready": not node.ready,
     }
-    named = [word for word, holds in states.items() if holds]
-    return f" ({', '.join(named)})" if named else ""
+    return [word for word, holds in states.items() if holds]
 
 
 def _maintenance(nodes: t.Iterable[Node]) -> t.Iterator[str]:

@@ -78,6 +78,70 @@ def test_rule_is_not_enforced_where_its_instances_could_not_be_read(
     assert found["enforced"] is enforced
 
 
+def run_placement_info(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster, details: str
+) -> dict[str, t.Any]:
+    monkeypatch.setattr(report, "read_snapshot", lambda *_args: cluster.snapshot())
+    options = {"namespaces": None, "workloads": None, "exclude_namespaces": []}
+    params = {**options, "topology_keys": {}, "cluster_uid": None, "details": details}
+    return report.run(mock.Mock(params=params), mock.Mock())
+
+
+def test_placement_has_every_node_and_every_instance_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster("abcd")
+    three(cluster, ["n1", "n1", "n2"])
+    cluster.run("down", "n4")
+    cluster.nodes["n3"]["spec"]["unschedulable"] = True
+    cluster.nodes["n4"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    mark = Mark("r1", "firmware", MaintenancePhase.DRAINED, "b", True, "2026-01-02T03:04:05Z")
+    cluster.nodes["n2"]["metadata"]["annotations"] = {MAINTENANCE: encode(mark)}
+
+    result = run_placement_info(monkeypatch, cluster, "placement")
+
+    assert [entry["instance"]["name"] for entry in result["instances"]] == ["db1", "db2", "down"]
+    (satisfied,) = result["satisfied_instances"]
+    assert {key: satisfied[key] for key in ("kind", "namespace", "name", "instance", "node")} == {
+        "kind": "VirtualMachine",
+        "namespace": "shop",
+        "name": "db3",
+        "instance": "db3",
+        "node": "n2",
+    }
+    assert satisfied["rules"] == [RULE]
+    listed = len(result["instances"]) + len(result["satisfied_instances"])
+    assert listed == result["summary"]["instances"] == 4
+    nodes = {node["name"]: node for node in result["nodes"]}
+    assert {name: node["domains"]["zone"] for name, node in nodes.items()} == {
+        "n1": "a",
+        "n2": "b",
+        "n3": "c",
+        "n4": "d",
+    }
+    assert {name: node["states"] for name, node in nodes.items()} == {
+        "n1": [],
+        "n2": ["in_maintenance"],
+        "n3": ["cordoned"],
+        "n4": ["not_ready"],
+    }
+    assert nodes["n1"]["maintenance"] == ""
+    assert nodes["n2"]["maintenance"] == "node n2 is drained since 2026-01-02T03:04:05Z: firmware"
+
+
+@pytest.mark.parametrize(
+    ("details", "instances", "nodes"), [("problems", 2, 0), ("summary", 0, 0), ("all", 3, 4)]
+)
+def test_satisfied_instances_and_nodes_are_listed_where_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, details: str, instances: int, nodes: int
+) -> None:
+    cluster = Cluster("abcd")
+    three(cluster, ["n1", "n1", "n2"])
+
+    result = run_placement_info(monkeypatch, cluster, details)
+
+    assert (len(result["instances"]), len(result["nodes"])) == (instances, nodes)
+    assert result["satisfied_instances"] == []
+
+
 def test_table_names_nodes_in_maintenance_with_their_reason() -> None:
     cluster = Cluster("ab")
     mark = Mark("r1", "firmware", MaintenancePhase.DRAINED, "b", True, "2026-01-02T03:04:05Z")

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.drill_info import drills_as_json
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
     ForecastResult,
@@ -72,6 +73,28 @@ def test_zone_with_the_most_impact_comes_first() -> None:
         "5 of 9 failures have no row: no impact after fencing",
         "down until fenced: up to 2 VMs, if zone a fails",
     ]
+
+
+def test_every_domain_is_in_the_result_with_an_impact_or_without() -> None:
+    made = cluster("abcd")
+    for name, node in (("web-a", "n1"), ("web-b", "n2"), ("web-c", "n3"), ("loose", "n4")):
+        pinned = {} if name == "loose" else {"nodeSelector": {HOST: node}}
+        machine(made, name, node, pinned)
+
+    result = drills_as_json(drill(made.snapshot(), [HOST], event="failure"), Topology.of())
+
+    assert result["event"] == "failure"
+    assert sorted(domain["domain"] for domain in result["domains"]) == ["n1", "n2", "n3"]
+    assert result["without_impact"] == [
+        {
+            "topology_key": HOST,
+            "domain": "n4",
+            "nodes": ["n4"],
+            "instances_to_schedule": 1,
+            "down_until_fenced": 1,
+        }
+    ]
+    assert result["counts"] == {"domains": 4, "impact": 3}
 
 
 def test_drain_with_more_vms_that_cannot_migrate_comes_first() -> None:
