@@ -36,9 +36,12 @@ options:
     type: bool
     default: false
   adopt:
-    description: Equal constraints that are already on the workloads would become part of the rules.
-    type: bool
-    default: false
+    description:
+      - With V(true), equal constraints that are already on the workloads would become part of the rules.
+      - With V(similar), the rules would also replace constraints that select the same pods, or none.
+    type: str
+    choices: ['false', 'true', similar]
+    default: 'false'
   scale:
     description: Forecast as if these workloads had another number of replicas.
     type: list

@@ -193,12 +193,20 @@ options:
     default: false
   adopt:
     description:
-      - If V(true), a rule takes over terms that are in a template already and are equal to its own. They are removed
+      - With V(true), a rule takes over terms that are in a template already and are equal to its own. They are removed
         with the rule.
       - A C(nodeSelector) entry that equals a required C(run_on) is replaced by the rule's term. Removing the rule
         does not bring the entry back.
-    type: bool
-    default: false
+      - V(similar) does the same, and the rule's term also replaces similar terms. Such a term is in the same place
+        (required or preferred; affinity, anti-affinity or spread) over the same topology key and about the same
+        namespaces. Its selector is missing, or it selects exactly the pods that the rule's term selects.
+        C(matchLabelKeys), C(mismatchLabelKeys), C(nodeTaintsPolicy) and the weight may differ. Removing the rule does
+        not bring the term back; the undo record on the workload has it until a rollout has ended.
+      - Without V(similar), the finding C(similar_term) names such a term.
+      - A term of a rule that a console wrote again without C(mismatchLabelKeys) needs no option. It is replaced.
+    type: str
+    choices: ['false', 'true', similar]
+    default: 'false'
   workload_rollout:
     description:
       - What to do if the write makes a controller replace running pods, as for a Deployment.
@@ -528,6 +536,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    ADOPT_OPTION,
     ASSUME_NODE_LABELS,
     argument_spec,
 )
@@ -595,7 +604,7 @@ def main() -> None:
             rules={"type": "raw", "default": [], "options": RULE_OPTIONS},
             state={"type": "str", "default": "present", "choices": list(STATES)},
             prune={"type": "bool", "default": False},
-            adopt={"type": "bool", "default": False},
+            adopt=ADOPT_OPTION,
             workload_rollout={
                 "type": "str",
                 "default": "refuse",

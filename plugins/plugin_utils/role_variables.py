@@ -118,6 +118,10 @@ def _read(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
 
 
 def _text(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
+    if {"false", "true"} <= {*spec.get("choices", ())}:
+        normal = value.strip().lower() if isinstance(value, str) else value
+        if isinstance(normal, (str, bool)) and normal in BOOLEANS:
+            return str(boolean(normal)).lower()
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         errors.append(f"{path}: must be text, but is {_kind(value)}.")
         return value

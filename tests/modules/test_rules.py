@@ -187,6 +187,19 @@ def test_equal_term_is_added_beside_or_adopted(web: RulesTask) -> None:
     assert anti_affinity(web.get(VM, "web-a")) == [theirs]
     web(APART, adopt=True)
     assert anti_affinity(web.get(VM, "web-a")) == [theirs]
+    # As OpenShift's console writes it: the rule replaces its own term, and an unlike one of others if asked to.
+    stripped = {key: value for key, value in theirs.items() if key != "mismatchLabelKeys"}
+    path = "/spec/template/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution"
+    web.patch(VM, "web-a", [{"op": "replace", "path": path, "value": [stripped]}])
+    web(APART)
+    assert anti_affinity(web.get(VM, "web-a")) == [theirs]
+    dead = {"topologyKey": theirs["topologyKey"]}
+    web.patch(VM, "web-a", [{"op": "replace", "path": path, "value": [theirs, stripped, dead]}])
+    findings = [finding["name"] for finding in web(APART)["findings"]]
+    assert findings == ["similar_term", "similar_term"]
+    web(APART, adopt="similar")
+    assert anti_affinity(web.get(VM, "web-a")) == [theirs]
+    assert web(APART, adopt="similar")["writes"] == []
     web(prune=True)
     assert anti_affinity(web.get(VM, "web-a")) == []
 

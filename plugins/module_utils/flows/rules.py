@@ -121,13 +121,15 @@ def rules_request(
         topology=topology,
         absent=params["state"] == "absent",
     )
+    adopt = str(params["adopt"]).lower()
     return RulesRequest(
         namespace=params["namespace"],
         rule_set=params["rule_set"],
         rules=parsed.rules,
         state=params["state"],
         prune=params["prune"],
-        adopt=params["adopt"],
+        adopt=adopt != "false",
+        adopt_similar=adopt == "similar",
         workload_rollout=workload_rollout,
         faults=parsed.faults,
         broken=parsed.broken,

@@ -55,6 +55,10 @@ WORKLOADS: dict[str, Spec] = {
 """Their documentation is the fragment `virt.placement.workloads`; view/selection reads them."""
 
 
+ADOPT_OPTION: Spec = {"type": "str", "default": "false", "choices": ["false", "true", "similar"]}
+"""Ansible takes true and false without quotes for these texts."""
+
+
 def what_if_options() -> dict[str, Spec]:
     """Options of the modules that forecast. Their documentation is the fragment `virt.placement.what_if`,
     and that of ASSUME_NODE_LABELS."""
@@ -70,7 +74,7 @@ def what_if_options() -> dict[str, Spec]:
         "rules": {"type": "raw", "default": []},
         "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
         "prune": {"type": "bool", "default": False},
-        "adopt": {"type": "bool", "default": False},
+        "adopt": ADOPT_OPTION,
         "scale": {"type": "list", "elements": "dict", "options": scaled},
         **ASSUME_NODE_LABELS,
     }

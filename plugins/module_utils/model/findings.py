@@ -162,6 +162,7 @@ OF_RULES = (
     "node_selector_conflict",
     "node_terms_conflict",
     "selector_matches_others",
+    "similar_term",
     "single_workload",
 )
 OF_RUNNING_PODS = ("label_on_pod_only",)

@@ -8,6 +8,7 @@ the server lacks, checks that were skipped. Lint finds what is wrong with the st
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
@@ -222,6 +223,7 @@ NODE_SELECTOR_CONFLICT = "node_selector_conflict"
 NODE_TERMS_CONFLICT = "node_terms_conflict"
 EMPTY_NODE_TERM = "empty_node_term"
 MULTIPLE_REQUIRED_AFFINITY = "multiple_required_affinity"
+SIMILAR_TERM = "similar_term"
 
 NEVER_ALLOWED = frozenset(
     {DUPLICATE_SPREAD, LABEL_CONFLICT, NODE_SELECTOR_CONFLICT, NODE_TERMS_CONFLICT}
@@ -256,10 +258,15 @@ def _of(present: t.Sequence[RuleId]) -> str:
 
 
 def duplicate_spread(
-    rules: t.Iterable[RuleId], ref: Ref, constraint: JSON, present: t.Sequence[RuleId]
+    rules: t.Iterable[RuleId],
+    ref: Ref,
+    constraint: JSON,
+    present: t.Sequence[RuleId],
+    option: str,
 ) -> list[Finding]:
     """The API takes one constraint for each pair of topologyKey and whenUnsatisfiable. `present`: the
-    rules that own the one that is there."""
+    rules that own the one that is there. `option`: the value of adopt with which the rule takes it over, if any."""
+    by_hand = "Remove it from the template, or spread over another key."
     key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]
     return for_rules(
         rules,
@@ -269,8 +276,49 @@ def duplicate_spread(
         " API takes only one of each.",
         "Remove one of the two rules, or spread over another key."
         if present
-        else "Set adopt to true if it is equal, or remove it, or spread over another key.",
+        else f"Set adopt to {option}, and the rule takes it over."
+        if option
+        else by_hand,
     )
+
+
+def similar_term(
+    rules: t.Iterable[RuleId], ref: Ref, location: TermLocation, term: JSON
+) -> list[Finding]:
+    """A term of others that means the same as a term of the rules."""
+    text = json.dumps(term, sort_keys=True)
+    return for_rules(
+        rules,
+        ref,
+        SIMILAR_TERM,
+        f"{ref} has a term that no rule owns beside the term of the rule, and it selects"
+        f" {_selected_text(location, term)}: {LOCATION_TEXTS[location]} {text}.",
+        "Set adopt to similar, and the term of the rule replaces it.",
+        "warning",
+    )
+
+
+def _selected_text(location: TermLocation, term: JSON) -> str:
+    weighted = location in (TermLocation.PREFERRED_AFFINITY, TermLocation.PREFERRED_ANTI_AFFINITY)
+    selector = (term["podAffinityTerm"] if weighted else term).get("labelSelector")
+    return "the same pods" if selector is not None else "no pods, since it has no labelSelector"
+
+
+LOCATION_TEXTS: t.Mapping[TermLocation, str] = {
+    TermLocation.NODE_EXPRESSION: "required node affinity expression",
+    TermLocation.NODE_FIELD: "required node affinity field",
+    TermLocation.NODE_TERM: "required node affinity term",
+    TermLocation.PREFERRED_NODE: "preferred node affinity term",
+    TermLocation.AFFINITY: "required pod affinity term",
+    TermLocation.PREFERRED_AFFINITY: "preferred pod affinity term",
+    TermLocation.ANTI_AFFINITY: "required pod anti-affinity term",
+    TermLocation.PREFERRED_ANTI_AFFINITY: "preferred pod anti-affinity term",
+    TermLocation.SPREAD: "topology spread constraint",
+    TermLocation.TOLERATION: "toleration",
+    TermLocation.NODE_SELECTOR: "nodeSelector entry",
+    TermLocation.LABEL: "label",
+}
+"""What an entry of each location is called in a message."""
 
 
 def value_conflict(

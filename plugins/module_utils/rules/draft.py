@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which rule owns which term of a workload after a request?
 
-`OwnershipChange` has the terms that are kept, requested, adopted and removed; `TemplateDraft`, a copy
+`OwnershipChange` has the terms that are kept, requested, adopted, replaced and removed; `TemplateDraft`, a copy
 of the template, is the only value in a merge that changes in place.
 """
 
@@ -19,7 +19,8 @@ from ..model.objects import Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from .ownership import Fingerprint, Ownership
-from .term_slots import FIELDS, MAPS, NODE_TERMS, CompiledTerm, TermLocation, terms_of
+from .similar import SelectablePods, is_similar
+from .term_slots import FIELDS, LISTS, MAPS, NODE_TERMS, CompiledTerm, TermLocation, terms_of
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,16 @@ class RequestedRules:
     """What a request wants of one workload.
 
     `listed` has the terms of each rule that is to be carried, None for a rule that is to go.
-    With `prune`, (namespace, set), every rule of that set that is not listed goes too.
+    With `prune`, (namespace, set), every rule of that set that is not listed goes too. With `adopt` terms that are
+    equal to those of the rules become theirs, with `adopt_similar` similar terms are replaced by them. `pods` tell
+    what terms select; without them no term is similar.
     """
 
     listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
     prune: tuple[str, str] | None = None
     adopt: bool = False
+    adopt_similar: bool = False
+    pods: SelectablePods | None = None
 
     @property
     def carries(self) -> bool:
@@ -44,18 +49,29 @@ class RequestedRules:
         return rule not in self.listed and self.prune != (rule.namespace, rule.rule_set)
 
 
+class SimilarTerm(t.NamedTuple):
+    """A term of others that means the same as a term of these rules, as it is in the template."""
+
+    location: TermLocation
+    value: JSON
+    rules: tuple[RuleId, ...]
+
+
 @dataclass(frozen=True)
 class OwnershipChange:
     """`rules` is the ownership afterwards. `values` are the terms of the listed rules, `removed` the
     terms that no rule owns any more, `wanted_by` the listed rules by the locations of their terms. A term of
     `ours` that is in the template is owned; other requested terms are added, even beside a term with the
-    same meaning."""
+    same meaning. `stripped` are terms of rules that a console wrote again with less in them, `similar` terms of
+    others that mean the same as those of rules."""
 
     rules: t.Mapping[RuleId, tuple[Fingerprint, ...]]
     values: t.Mapping[Fingerprint, JSON]
     removed: tuple[Fingerprint, ...]
     ours: frozenset[Fingerprint]
     wanted_by: t.Mapping[TermLocation, t.Sequence[RuleId]]
+    stripped: tuple[SimilarTerm, ...] = ()
+    similar: tuple[SimilarTerm, ...] = ()
 
     def of(self, locations: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
         """The wanted terms of some locations, in the order of their rules."""
@@ -70,7 +86,10 @@ class OwnershipChange:
 
 
 def ownership_change(
-    ownership: Ownership, wanted: RequestedRules, template: t.Mapping[str, JSON]
+    ownership: Ownership,
+    wanted: RequestedRules,
+    template: t.Mapping[str, JSON],
+    namespace: str,
 ) -> OwnershipChange:
     """Which rule owns which term after the request. Rules are processed in the order of their ids,
     so that the order of a list never matters."""
@@ -96,13 +115,68 @@ def ownership_change(
             fingerprints.append(fingerprint)
         rules[rule] = tuple(sorted(set(fingerprints)))
     claimed = {fingerprint for fingerprints in rules.values() for fingerprint in fingerprints}
+    removed = tuple(sorted(ownership.fingerprints() - claimed))
+    stripped = tuple(_stripped(ownership, wanted, [*values, *removed], template))
     return OwnershipChange(
         rules=rules,
         values=values,
-        removed=tuple(sorted(ownership.fingerprints() - claimed)),
+        removed=removed,
         ours=ownership.fingerprints() | adopted,
         wanted_by=wanted_by,
+        stripped=stripped,
+        similar=tuple(_similar(ownership, wanted, values, stripped, template, namespace)),
     )
+
+
+def _stripped(
+    ownership: Ownership,
+    wanted: RequestedRules,
+    concerned: t.Sequence[Fingerprint],
+    template: t.Mapping[str, JSON],
+) -> t.Iterator[SimilarTerm]:
+    """What a console has left of terms of rules that the request is about. It is ours only if the term itself is
+    no longer there."""
+    present = [
+        (Fingerprint.of(location, entry), entry)
+        for location, entry in terms_of(template)
+        if location in LISTS
+    ]
+    there = {fingerprint.effect for fingerprint, _entry in present}
+    for own in concerned:
+        recorded = ownership.owned(own)
+        if recorded is None or own.effect in there:
+            continue
+        # An annotation of a workload that was never written since does not have the bare meaning.
+        known = own if own.bare else recorded
+        entry = next((entry for x, entry in present if known.is_stripped_to(x)), None)
+        if entry is not None:
+            rules = ownership.rules_of[recorded]
+            yield SimilarTerm(own.location, entry, tuple(x for x in rules if not wanted.keeps(x)))
+
+
+def _similar(
+    ownership: Ownership,
+    wanted: RequestedRules,
+    values: t.Mapping[Fingerprint, JSON],
+    stripped: t.Sequence[SimilarTerm],
+    template: t.Mapping[str, JSON],
+    namespace: str,
+) -> t.Iterator[SimilarTerm]:
+    if wanted.pods is None:
+        return
+    known = [*values, *(Fingerprint.of(term.location, term.value) for term in stripped)]
+    for location, entry in terms_of(template):
+        fingerprint = Fingerprint.of(location, entry)
+        ours = ownership.owned(fingerprint) or any(map(fingerprint.has_same_effect, known))
+        if location not in LISTS or ours:
+            continue
+        rules = tuple(
+            rule
+            for rule, terms in sorted(wanted.listed.items())
+            if terms and is_similar(location, entry, terms, namespace, wanted.pods)
+        )
+        if rules:
+            yield SimilarTerm(location, entry, rules)
 
 
 def _claim(
@@ -144,12 +218,13 @@ def _present(template: t.Mapping[str, JSON]) -> list[Fingerprint]:
 class TemplateDraft:
     """`root` is a copy of the template's metadata and of its placement fields, the only value in
     the merge that changes in place. `created` are the containers that rules created, `touched` the
-    terms that were added or removed."""
+    terms that were added or removed, `replacing` the rules whose terms took the place of others."""
 
     ref: Ref
     root: dict[str, JSON]
     created: set[str] = field(default_factory=set)
     touched: set[Fingerprint] = field(default_factory=set)
+    replacing: set[RuleId] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
 
 

@@ -24,7 +24,14 @@ from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from ..model.write import Write
 from . import checks
-from .draft import OwnershipChange, RequestedRules, TemplateDraft, ownership_change, placement_parts
+from .draft import (
+    OwnershipChange,
+    RequestedRules,
+    SimilarTerm,
+    TemplateDraft,
+    ownership_change,
+    placement_parts,
+)
 from .ownership import (
     Fingerprint,
     NodeTerm,
@@ -37,6 +44,7 @@ from .ownership import (
     read_undo_record,
     undo_record_of,
 )
+from .similar import SelectablePods, select_the_same
 from .term_slots import (
     IN_NODE_TERM,
     LISTS,
@@ -77,15 +85,24 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     written then.
     """
     ownership = read_ownership(workload)
-    change = ownership_change(ownership, wanted, workload.template)
+    change = ownership_change(ownership, wanted, workload.template, workload.ref.namespace)
     before = placement_parts(workload)
     draft = TemplateDraft(workload.ref, copy.deepcopy(before), set(ownership.created))
     merge_node_terms(draft, change)
     if wanted.adopt:
         take_over_selector(draft, change)
+    _replace(draft, change.stripped)
+    if wanted.adopt_similar:
+        _replace(draft, change.similar)
+    else:
+        draft.findings += [
+            finding
+            for term in change.similar
+            for finding in checks.similar_term(term.rules, draft.ref, term.location, term.value)
+        ]
     _take_out(draft, change)
     _put_in(draft, change)
-    _check_affinity(draft, change)
+    _check_affinity(draft, change, wanted.pods)
     owned = _ownership_after(workload, ownership, change, draft)
     annotations = {
         RULES: owned.text() if owned.rules else None,
@@ -104,6 +121,15 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
         removed_terms=change.removed,
         findings=tuple(draft.findings),
     )
+
+
+def _replace(draft: TemplateDraft, terms: t.Iterable[SimilarTerm]) -> None:
+    """Remove terms whose place those of rules take."""
+    for term in terms:
+        fingerprint = Fingerprint.of(term.location, term.value)
+        if remove_entry(LISTS[term.location].read(draft.root, None) or [], fingerprint):
+            draft.touched.add(fingerprint)
+            draft.replacing |= {*term.rules}
 
 
 def _take_out(draft: TemplateDraft, change: OwnershipChange) -> None:
@@ -143,11 +169,11 @@ def _append(
     fields = ("topologyKey", "whenUnsatisfiable")
     duplicates = [x for x in entries if all(x.get(name) == value.get(name) for name in fields)]
     if fingerprint.location is TermLocation.SPREAD and duplicates:
-        rules, present = (
-            _rules_with(change, fingerprint),
-            owners_of(change.rules, fingerprint.location, duplicates[0]),
-        )
-        draft.findings += checks.duplicate_spread(rules, draft.ref, value, present)
+        rules = _rules_with(change, fingerprint)
+        present = [] if alike else owners_of(change.rules, fingerprint.location, duplicates[0])
+        similar = any(term.value == duplicates[0] for term in change.similar)
+        option = "similar" if similar else "true" if alike else ""
+        draft.findings += checks.duplicate_spread(rules, draft.ref, value, present, option)
         return
     ensure(draft.root, LISTS[fingerprint.location], [], draft.created).append(copy.deepcopy(value))
     draft.touched.add(fingerprint)
@@ -175,11 +201,17 @@ def _set_key(
     draft.touched.add(fingerprint)
 
 
-def _check_affinity(draft: TemplateDraft, change: OwnershipChange) -> None:
+def _check_affinity(
+    draft: TemplateDraft, change: OwnershipChange, pods: SelectablePods | None
+) -> None:
+    """Several required affinity terms do no harm if they select the same pods: these match all of them."""
     entries = LISTS[TermLocation.AFFINITY].read(draft.root, None) or ()
     meanings = {Fingerprint.of(TermLocation.AFFINITY, entry).meaning for entry in entries}
     rules = change.wanted_by.get(TermLocation.AFFINITY, ())
-    if rules and len(meanings) > 1:
+    if not rules or len(meanings) < 2:
+        return
+    namespace = draft.ref.namespace
+    if pods is None or not select_the_same(TermLocation.AFFINITY, entries, namespace, pods):
         carried = [
             rule
             for rule, fingerprints in change.rules.items()
@@ -231,6 +263,7 @@ def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple
             rule
             for rule in both
             if before.uid != after.uid
+            or rule in draft.replacing
             or set(before.rules[rule]) != set(after.rules[rule])
             or draft.touched & set(after.rules[rule])
         )
@@ -291,6 +324,7 @@ def take_over_selector(draft: TemplateDraft, change: OwnershipChange) -> None:
     owned = {fingerprint for fingerprints in change.rules.values() for fingerprint in fingerprints}
     for expression in change.of((TermLocation.NODE_EXPRESSION,)):
         key = expression.value["key"]
+        wanted_fingerprint = Fingerprint.of(expression.location, expression.value)
         fingerprint = Fingerprint.of(
             TermLocation.NODE_SELECTOR, {"key": key, "value": selector.get(key)}
         )
@@ -304,6 +338,7 @@ def take_over_selector(draft: TemplateDraft, change: OwnershipChange) -> None:
         ):
             del selector[key]
             draft.touched.add(fingerprint)
+            draft.replacing |= {*_rules_with(change, wanted_fingerprint)}
             if not selector:
                 remove(draft.root, _SELECTOR)
 

@@ -10,11 +10,12 @@ same term.
 
     {"version": 1,
      "uid": "<uid of the object>",
-     "rules": {"<namespace>/<set>/<name>": ["<location>:<meaning>.<form>", ...], ...},
+     "rules": {"<namespace>/<set>/<name>": ["<location>:<meaning>.<form>[.<bare>]", ...], ...},
      "created": ["/spec/affinity", ...]}
 
 `rules` has each rule of the object with the fingerprints of its terms; a rule without a term of its
-own has an empty list. `created` are the maps and lists that the rules added, as pointers into the
+own has an empty list. `<bare>` is the meaning that a term of pods has left once a console has written it again without
+the fields that it does not know. `created` are the maps and lists that the rules added, as pointers into the
 template: they are removed with the last term in them. In
 `/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
 which the list was added.
@@ -55,6 +56,12 @@ from .term_slots import FIELDS, IN_NODE_TERM, TermLocation
 
 NodeTerm = dict[str, JSON]
 
+_POD_TERMS = (TermLocation.AFFINITY, TermLocation.ANTI_AFFINITY)
+_WEIGHTED_POD_TERMS = (
+    TermLocation.PREFERRED_AFFINITY,
+    TermLocation.PREFERRED_ANTI_AFFINITY,
+)
+
 _SETS = ("values", "namespaces", "matchLabelKeys", "mismatchLabelKeys")
 _CONJUNCTIONS = ("matchExpressions", "matchFields")
 _DEFAULTS: t.Mapping[TermLocation, t.Mapping[str, JSON]] = {
@@ -66,21 +73,23 @@ _DEFAULTS: t.Mapping[TermLocation, t.Mapping[str, JSON]] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fingerprint:
-    """`meaning` is the same for terms with the same effect, `form` only for the same JSON."""
+    """`meaning` is the same for terms with the same effect, `form` only for the same JSON. `bare` is the meaning of
+    the term without the fields that a console drops, empty where it drops none."""
 
     location: TermLocation
     meaning: str
     form: str
+    bare: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return f"{self.location}:{self.meaning}.{self.form}"
+        return f"{self.location}:{'.'.join(filter(None, (self.meaning, self.form, self.bare)))}"
 
     @classmethod
     def parse(cls, text: str) -> Fingerprint:
         """Raises ValueError for what is no fingerprint."""
         location, digests = text.split(":", 1)
-        meaning, form = digests.split(".", 1)
-        return cls(TermLocation(location), meaning, form)
+        meaning, form, *bare = digests.split(".", 2)
+        return cls(TermLocation(location), meaning, form, "".join(bare))
 
     @classmethod
     def of(cls, location: TermLocation, value: JSON) -> Fingerprint:
@@ -94,13 +103,35 @@ class Fingerprint:
     def has_same_effect(self, other: Fingerprint) -> bool:
         return self.effect == other.effect
 
+    def is_stripped_to(self, other: Fingerprint) -> bool:
+        """Whether `other` is what a console leaves of this term."""
+        return bool(self.bare) and (self.location, self.bare) == other.effect
+
 
 @functools.lru_cache(maxsize=4096)
 def _of(location: TermLocation, text: str) -> Fingerprint:
     """Many workloads carry the same terms, and a group of hundreds has long ones."""
     value = json.loads(text)
     complete = {**_DEFAULTS[location], **value} if location in _DEFAULTS else value
-    return Fingerprint(location, digest(_meaning(complete), 10), digest(without_empties(value), 6))
+    meaning = digest(_meaning(complete), 10)
+    bare = digest(_meaning(_stripped(location, value)), 10)
+    form = digest(without_empties(value), 6)
+    return Fingerprint(location, meaning, form, "" if bare == meaning else bare)
+
+
+def _stripped(location: TermLocation, value: JSON) -> JSON:
+    """A pod term as OpenShift's console writes it: it knows matchExpressions, topologyKey and the weight (openshift/
+    kubevirt-plugin, src/utils/components/AffinityModal). Another term as it is."""
+    if location in _WEIGHTED_POD_TERMS:
+        term = value.get("podAffinityTerm")
+        return {**value, "podAffinityTerm": _stripped(TermLocation.AFFINITY, term)}
+    if location not in _POD_TERMS or not isinstance(value, dict):
+        return value
+    selector = value.get("labelSelector")
+    term = {"topologyKey": value.get("topologyKey")}
+    if not isinstance(selector, dict):
+        return term
+    return {**term, "labelSelector": {"matchExpressions": selector.get("matchExpressions") or []}}
 
 
 def digest(value: JSON, length: int) -> str:
@@ -147,6 +178,11 @@ def _spelled_out(value: dict[str, JSON]) -> dict[str, JSON]:
     if spelled:
         rest["matchExpressions"] = [*(rest.get("matchExpressions") or ()), *spelled]
     return rest
+
+
+def canonical_text(value: JSON) -> str:
+    """The same text for terms or selectors with the same meaning."""
+    return _text(_meaning(value))
 
 
 def _text(value: JSON) -> str:

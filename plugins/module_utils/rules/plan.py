@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.input import nearest
@@ -27,6 +27,7 @@ from .change import (
     change_of,
     copied_rules,
     copy_of_another,
+    labels_of_terms,
     of_change,
 )
 from .checks import is_refused, of_rule, unchecked, unknown_rules
@@ -40,6 +41,7 @@ from .ownership import (
     invalid_rules_annotation,
     read_ownership,
 )
+from .similar import SelectablePods
 from .term_slots import CompiledTerm
 from .write import labels_of
 
@@ -106,8 +108,12 @@ def requested_rules(
             if not members:
                 continue
         if listed or pruned:
-            requested[ref] = RequestedRules(listed, prune, request.adopt)
-    return requested
+            requested[ref] = RequestedRules(
+                listed, prune, request.adopt, request.adopt and request.adopt_similar
+            )
+    added = {ref: dict(labels_of_terms(x)) for ref, x in requested.items()}
+    pods = SelectablePods(view, added)
+    return {ref: replace(x, pods=pods) for ref, x in requested.items()}
 
 
 def _listed(
@@ -227,7 +233,8 @@ ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.It
 @dataclass(frozen=True)
 class RulesRequest:
     """`faults` are the errors of the rules as they were parsed, `broken` the rules that have
-    them: their workloads are looked up, so that every error is reported at once."""
+    them: their workloads are looked up, so that every error is reported at once. `adopt_similar` counts only with
+    `adopt`."""
 
     namespace: str
     rule_set: str
@@ -235,6 +242,7 @@ class RulesRequest:
     state: str = "present"
     prune: bool = False
     adopt: bool = False
+    adopt_similar: bool = False
     workload_rollout: str = "refuse"
     faults: tuple[InputError, ...] = ()
     broken: tuple[Rule, ...] = ()

@@ -107,6 +107,9 @@ MAPS: t.Mapping[TermLocation, Pointer] = {
 }
 """Locations that are a key of a map, with the map's place in the template."""
 
+REVISION_KEYS = ("matchLabelKeys", "mismatchLabelKeys")
+"""Fields of a pod term that leave pods out by the values of their own labels."""
+
 IN_NODE_TERM: t.Mapping[TermLocation, str] = {
     TermLocation.NODE_EXPRESSION: "matchExpressions",
     TermLocation.NODE_FIELD: "matchFields",

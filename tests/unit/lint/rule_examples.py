@@ -38,6 +38,7 @@ JSON = t.Any
 Ask = t.Callable[[], t.Sequence[Finding]]
 
 ON_A = [{"name": "a"}]
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 APART = {"keep_apart": {"topology_key": "zone"}}
 ELSEWHERE = {"workloads": ON_A, "avoid": {"zone": "a"}}
 SPREAD = {"workloads": ON_A, "label": {"tier": "web"}, "spread": {"topology_key": "zone"}}
@@ -149,6 +150,17 @@ def lost(event: NodeEvent, *, owned: bool) -> Ask:
     return lambda: scenes.lost(cluster, "n1", event=event).findings
 
 
+def apart_by_hand(*, weight: int | None) -> Snapshot:
+    """Machines of which one has a term like that of APART_SOFTLY, if it has a weight."""
+    selector = {"matchLabels": {"tier": "web"}}
+    term = {"weight": weight, "podAffinityTerm": {"labelSelector": selector, "topologyKey": ZONE}}
+    by_hand = {"affinity": {"podAntiAffinity": {PREFERRED: [term]}}} if weight else None
+    first = vm("a", labels={"tier": "web"}, placement=by_hand)
+    return snapshot(first, vm("b", labels={"tier": "web"}))
+
+
+APART_SOFTLY = {"workloads": [{"labels": {"tier": "web"}}], **APART, "preferred": True}
+
 EXAMPLES: dict[str, Example] = {
     "duplicate_spread": Example(
         asked(spread_there("DoNotSchedule"), SPREAD), asked(spread_there("ScheduleAnyway"), SPREAD)
@@ -193,6 +205,10 @@ EXAMPLES: dict[str, Example] = {
         asked(
             snapshot(deployment("web")), {**ELSEWHERE, "workloads": WEB}, workload_rollout="allow"
         ),
+    ),
+    "similar_term": Example(
+        asked(apart_by_hand(weight=1), APART_SOFTLY),
+        asked(apart_by_hand(weight=None), APART_SOFTLY),
     ),
     "single_workload": Example(
         asked(three(), {"workloads": ON_A, **APART}),

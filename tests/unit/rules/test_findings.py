@@ -286,11 +286,21 @@ def test_one_spread_for_each_key_and_action(other: str) -> None:
 
 
 def test_spread_beside_an_equal_one_that_no_rule_owns_may_be_adopted() -> None:
+    rule = {"name": "r", "workloads": [{"name": "a"}], "spread": {"topology_key": "zone"}}
+    (write,) = plan(snapshot(vm("a")), rule).writes
+    written = applied(copy.deepcopy(dict(vm("a").manifest)), write)
+    placement = written["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    machine = vm("a", placement={"topologySpreadConstraints": placement})
+    (refused,) = plan(snapshot(machine), rule).refused
+    assert refused.advice.startswith("Set adopt to true")
+
+
+def test_spread_beside_another_one_that_no_rule_owns_is_not_adopted() -> None:
     there = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     machine = vm("a", placement={"topologySpreadConstraints": [there]})
     rule = {"name": "r", "workloads": [{"name": "a"}], "spread": {"topology_key": "zone"}}
     (refused,) = plan(snapshot(machine), rule).refused
-    assert refused.advice.startswith("Set adopt to true if it is equal")
+    assert refused.advice.startswith("Remove it from the template")
 
 
 def test_a_label_that_is_something_else_already() -> None:
