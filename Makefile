@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 RELEASE ?= $(VIRT_PLACEMENT_RELEASE)
-SYSTEM ?= article
+SYSTEM ?= kubevirt
 CASES ?= tests/conformance/cases
 CLUSTERS ?= 50
 VMS ?= 67
@@ -37,7 +37,7 @@ prepare-python:
 	@"$(PYTHON)" dev/prepare.py --only python
 
 .PHONY: demo
-demo: prepare ## run the main job on a sandbox and assert each step (SYSTEM=article, RELEASE=)
+demo: prepare ## run the main job on a sandbox and assert each step (SYSTEM=kubevirt|openshift|eks|harvester|tkg, RELEASE=)
 	@echo "demo: the playbooks against the system '$(SYSTEM)' on a control plane of its own"
 	@$(RUN) -m demos "$(SYSTEM)"
 

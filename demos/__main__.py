@@ -11,8 +11,10 @@ import sys
 import time
 
 from demos import board
-from demos.stage import Stage
-from sandbox import Sandbox
+from demos.effort import effort
+from demos.stage import named, opened
+
+DEFAULT = "kubevirt"
 
 
 def systems() -> list[str]:
@@ -20,7 +22,7 @@ def systems() -> list[str]:
 
 
 def title(name: str, number: int, of: int) -> str:
-    text = f"[{number}/{of}] {name.replace('_', ' ')}"
+    text = f"[{number}/{of}] {name}"
     return f"\n{text}\n{'=' * len(text)}"
 
 
@@ -29,26 +31,31 @@ def run(system: str) -> int:
     play = importlib.import_module(f"demos.{system}.steps")
     begun = time.monotonic()
     print(f"Starting a control plane for '{system}' ...", flush=True)
-    with Sandbox.start(play.CLUSTER) as sandbox:
+    with opened(play) as stage:
         print(f"  up in {time.monotonic() - begun:.0f} s", flush=True)
-        stage = Stage(sandbox, play.NAMESPACE)
+
+        def draw() -> str:
+            return board.draw(stage.sandbox, stage.namespace, play.COLUMNS)
+
         for number, step in enumerate(play.STEPS, 1):
-            print(title(step.__name__, number, len(play.STEPS)))
+            print(title(named(step), number, len(play.STEPS)))
             print(f"{step.__doc__}\n", flush=True)
             try:
                 step(stage)
             except AssertionError as failure:
-                print(board.draw(sandbox, play.NAMESPACE))
-                print(f"\nFAILED in step {number} ({step.__name__}): {failure}")
+                print(draw())
+                print(f"\nFAILED in step {number} ({named(step)}): {failure}")
                 return 1
-            print("\n" + board.draw(sandbox, play.NAMESPACE), flush=True)
+            print("\n" + draw(), flush=True)
+        print(f"\nThe published text needs {play.PUBLISHED}.")
+        print(f"Here it took {effort(stage)}.")
     print(f"\nAll {len(play.STEPS)} steps hold ({time.monotonic() - begun:.0f} s).")
     return 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m demos", description=__doc__)
-    parser.add_argument("system", nargs="?", default="article", choices=systems())
+    parser.add_argument("system", nargs="?", default=DEFAULT, choices=systems())
     return run(parser.parse_args().system)
 
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instances run where, read from the API and shown as zone x node x instances."""
+"""Which instances run where, read from the API and shown as a table of nodes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Seat:
 def seats(sandbox: Sandbox, namespace: str) -> list[Seat]:
     """The VMIs and the pods of Deployments in `namespace` that have a node and are not ending."""
     found = []
-    for vmi in sandbox.api.list(
-        f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances"
-    ):
+    served = sandbox.cluster.kubevirt
+    path = sandbox.api.path("VirtualMachineInstance", namespace)
+    for vmi in sandbox.api.list(path) if served else ():
         if _stays(vmi) and vmi["status"].get("phase") == "Running":
             found.append(_seat(vmi, vmi["status"].get("nodeName", "")))
     for pod in sandbox.api.list(f"/api/v1/namespaces/{namespace}/pods"):
@@ -50,28 +50,34 @@ def without_node(sandbox: Sandbox, namespace: str) -> list[str]:
     return sorted(pod["metadata"]["name"] for pod in waiting)
 
 
-def draw(sandbox: Sandbox, namespace: str) -> str:
-    """A table: zone, node, what runs on it."""
+def draw(sandbox: Sandbox, namespace: str, columns: t.Mapping[str, str]) -> str:
+    """A table: where a node is, the node, its other labels, and what runs on it. `columns`: label keys by heading;
+    nodes are sorted by the first one."""
     by_node: dict[str, list[str]] = defaultdict(list)
     for seat in seats(sandbox, namespace):
         by_node[seat.node or "(no node)"].append(seat.workload)
-    rows = [("ZONE", "NODE", "PERFORMANCE", "RUNS")]
-    for node in sorted(sandbox.api.list("/api/v1/nodes"), key=_zone_then_name):
-        labels = node["metadata"]["labels"]
+    if waiting := without_node(sandbox, namespace):
+        by_node["(no node)"] = waiting
+    (where, place), *others = columns.items()
+    rows = [(where, "NODE", *(heading for heading, _key in others), "RUNS")]
+
+    def label(node: dict[str, t.Any], key: str) -> str:
+        return str(node["metadata"]["labels"].get(key, "-"))
+
+    nodes = sandbox.api.list("/api/v1/nodes")
+    for node in sorted(nodes, key=lambda node: (label(node, place), node["metadata"]["name"])):
         name = node["metadata"]["name"]
         cordon = " (cordoned)" if node["spec"].get("unschedulable") else ""
         runs = "  ".join(by_node.pop(name, []))
-        rows.append((labels.get(ZONE, "-"), name + cordon, labels.get("performance", "-"), runs))
-    rows += [("", node, "", "  ".join(names)) for node, names in by_node.items()]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        rows.append(
+            (label(node, place), name + cordon, *(label(node, key) for _, key in others), runs)
+        )
+    rows += [("", node, *("" for _ in others), "  ".join(names)) for node, names in by_node.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
-
-
-def _zone_then_name(node: dict[str, t.Any]) -> tuple[str, str]:
-    return node["metadata"]["labels"].get(ZONE, ""), node["metadata"]["name"]
 
 
 def _stays(manifest: dict[str, t.Any]) -> bool:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import tempfile
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 import ansible_runner
 import yaml
 
+from sandbox import Sandbox
+
 if t.TYPE_CHECKING:
-    from sandbox import Sandbox
+    from demos.effort import Effort
 
 INVENTORY = "localhost ansible_connection=local"
 TIMEOUT = 60
@@ -35,12 +38,13 @@ class PlayResult:
 
 
 class Stage:
-    """A sandbox with an identity that the playbooks run as."""
+    """A sandbox on which playbooks run, each as an identity; and how many of the runs changed something."""
 
     def __init__(self, sandbox: Sandbox, namespace: str, *, quiet: bool = False) -> None:
         self.sandbox = sandbox
         self.namespace = namespace
         self.quiet = quiet
+        self.plays = 0
 
     def say(self, text: str = "") -> None:
         if not self.quiet:
@@ -71,12 +75,9 @@ class Stage:
                 timeout=600,
                 cancel_callback=cancel,
             )
-            return PlayResult(
-                run.rc,
-                sum((run.stats or {}).get("changed", {}).values()),
-                run.stdout.read(),
-                tuple(run.events),
-            )
+            changed = sum((run.stats or {}).get("changed", {}).values())
+            self.plays += bool(changed) and not check
+            return PlayResult(run.rc, changed, run.stdout.read(), tuple(run.events))
 
     def play_twice(
         self, playbook: str, variables: t.Mapping[str, t.Any], *, identity: str
@@ -102,6 +103,54 @@ class Stage:
                 raise StepFailed(f"{what}: expected {expected}, saw {value}")
             time.sleep(0.2)
         self.say(f"  ok: {what}")
+
+
+class System(t.Protocol):
+    """The module `steps` of a demo. It may have `beside(sandbox)`, a context manager with what its system runs
+    beside a control plane."""
+
+    CLUSTER: str
+    NAMESPACE: str
+    COLUMNS: dict[str, str]
+    STEPS: tuple[Step, ...]
+    PUBLISHED: Effort
+
+
+class Step(t.Protocol):
+    """A step with its proof, that others than a demo can run, too."""
+
+    __name__: str
+
+    def __call__(self, stage: Stage) -> None:
+        raise NotImplementedError
+
+
+@contextlib.contextmanager
+def opened(system: System, *, quiet: bool = False) -> t.Iterator[Stage]:
+    """A sandbox with the cluster of a system, and what the system runs beside it."""
+    beside = getattr(system, "beside", lambda sandbox: contextlib.nullcontext())
+    with Sandbox.start(system.CLUSTER) as sandbox, beside(sandbox):
+        yield Stage(sandbox, system.NAMESPACE, quiet=quiet)
+
+
+_Function = t.TypeVar("_Function", bound=t.Callable[..., None])
+
+
+def proves(*criteria: str) -> t.Callable[[_Function], _Function]:
+    """Names the published criteria that a step proves."""
+
+    def mark(step: _Function) -> _Function:
+        step.proves = criteria  # type: ignore[attr-defined]
+        return step
+
+    return mark
+
+
+def named(step: Step) -> str:
+    """A step for a reader: the criteria that it proves, and what it does."""
+    text = step.__name__.replace("_", " ")
+    criteria = getattr(step, "proves", ())
+    return f"{', '.join(criteria)}: {text}" if criteria else text
 
 
 def rows(output: str) -> int:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Build the documentation site in build/docs/html: python -m dev.docs.
 
-antsibull-docs writes a page for each module, role and plug-in. The guides are README.md and docs/*.md.
+antsibull-docs writes a page for each module, role and plug-in. The guides are README.md and the pages in docs.
 A warning is an error.
 """
 
@@ -77,10 +77,12 @@ def write_source() -> None:
     (SOURCE / "docs").mkdir(parents=True)
     shutil.copy(CHECKOUT / "README.md", SOURCE)
     shutil.copytree(CHECKOUT / "docs" / "examples", SOURCE / "docs" / "examples")
+    shutil.copytree(CHECKOUT / "docs" / "systems", SOURCE / "docs" / "systems")
     guides: list[Path] = sorted((CHECKOUT / "docs").glob("*.md"))
     for guide in guides:
         shutil.copy(guide, SOURCE / "docs")
-    listed = "\n".join(f"   docs/{guide.stem}" for guide in guides)
+    systems = [f"systems/{page.stem}" for page in sorted((CHECKOUT / "docs/systems").glob("*.md"))]
+    listed = "\n".join(f"   docs/{page}" for page in [*(guide.stem for guide in guides), *systems])
     (SOURCE / "conf.py").write_text(CONFIGURATION)
     (SOURCE / "index.rst").write_text(INDEX.format(guides=listed))
 

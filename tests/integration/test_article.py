@@ -10,9 +10,9 @@ import typing as t
 import pytest
 
 from demos import board
-from demos.article import steps
-from demos.stage import Stage
-from sandbox import Sandbox, drain
+from demos.kubevirt import steps
+from demos.stage import Stage, Step, named, opened
+from sandbox import drain
 
 W, W2 = "kni-worker", "kni-worker2"
 BESIDE_W2 = sorted([W2, "kni-worker3", "kni-worker5"])
@@ -21,13 +21,13 @@ SCU_ON_W2 = {"varnish-cache": BESIDE_W2, "blackbox": BESIDE_W2, "mssql2016": ste
 
 @pytest.fixture(scope="module")
 def stage() -> t.Iterator[Stage]:
-    with Sandbox.start(steps.CLUSTER) as sandbox:
-        yield Stage(sandbox, steps.NAMESPACE, quiet=True)
+    with opened(steps, quiet=True) as stage:
+        yield stage
 
 
-@pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.__name__)
+@pytest.mark.parametrize("step", steps.STEPS, ids=named)
 @pytest.mark.tour
-def test_b1_to_b9(stage: Stage, step: t.Callable[[Stage], None]) -> None:
+def test_b1_to_b9(stage: Stage, step: Step) -> None:
     """Each step asserts by itself: sets of nodes, writes in the audit log, the second run."""
     step(stage)
 

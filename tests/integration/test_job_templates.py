@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from demos import board
-from demos.article import steps
+from demos.kubevirt import steps
 from demos.stage import PlayResult, Stage, variables
 from sandbox import Sandbox, node_faults
 

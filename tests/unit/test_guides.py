@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = {path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")}
-GUIDES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+GUIDES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 
 
 def options(role: str) -> dict[str, t.Any]:

@@ -10,12 +10,16 @@ import typing as t
 import yaml
 
 from demos import board
-from demos.stage import Stage, check, rows, variables
+from demos.effort import Effort
+from demos.stage import Stage, Step, check, proves, rows, variables
 from sandbox import drain
 
 FOLDER = pathlib.Path(__file__).parent
 NAMESPACE = "shop"
 CLUSTER = "article"
+COLUMNS = {"ZONE": board.ZONE, "PERFORMANCE": "performance"}
+PUBLISHED = Effort(commands=19, ended=7, migrations=0)
+"""Six labels, three creations, an edit, three drains, three times uncordon and three deletions by hand."""
 
 SLOW = ["kni-worker", "kni-worker3", "kni-worker5"]
 SCREEN = 40
@@ -41,8 +45,9 @@ def expect(stage: Stage, workload: str, nodes: list[str]) -> None:
     )
 
 
+@proves("S17")
 def label_the_nodes(stage: Stage) -> None:
-    """S17: exact labels on six nodes, the control plane untouched."""
+    """Exact labels on six nodes, the control plane untouched."""
     stage.sandbox.api.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     )
@@ -69,6 +74,7 @@ def start_the_database(stage: Stage) -> None:
     expect(stage, "mssql2016", FAST)
 
 
+@proves("S18")
 def maintain_a_fast_node(stage: Stage) -> None:
     """B2: without a rule two end up in one zone, which the playbook maintenance forecasts. They stay there after the
     node is back."""
@@ -87,6 +93,7 @@ def maintain_a_fast_node(stage: Stage) -> None:
     )
 
 
+@proves("S19")
 def repair_the_database(stage: Stage) -> None:
     """B3: rules, then exactly one instance deleted, on the doubled node."""
     before = {s.uid: s.node for s in board.seats(stage.sandbox, NAMESPACE)}
@@ -118,6 +125,7 @@ def spread_the_cache(stage: Stage) -> None:
     expect(stage, "varnish-cache", SLOW)
 
 
+@proves("S20")
 def refuse_the_misspelt_key(stage: Stage) -> None:
     """B5 as printed: refused with a finding, nothing written. The application started while two
     of the caches' nodes were cordoned, so it does not run beside them."""
@@ -139,6 +147,7 @@ def refuse_the_misspelt_key(stage: Stage) -> None:
     check(not stage.sandbox.audit.writes(since=mark), "something was written")
 
 
+@proves("S20")
 def bring_the_application_beside_the_cache(stage: Stage) -> None:
     """B5 with the key that nodes have: each blackbox on a cache's node, one a zone."""
     stage.play_twice("apply", variables(FOLDER, "application_rules.yml"), identity="mover")
@@ -199,6 +208,7 @@ def put_it_back_in_service(stage: Stage) -> None:
         expect(stage, workload, nodes)
 
 
+@proves("S21")
 def return_home(stage: Stage) -> None:
     """B8: the pair returns by two evictions, the cache first. A second run moves nothing."""
     wanted = maintain(SLOW[0], state="in_service", return_home_allow=["migrate", "recreate"])
@@ -214,6 +224,7 @@ def return_home(stage: Stage) -> None:
         expect(stage, workload, nodes)
 
 
+@proves("S22")
 def drain_the_only_fast_node_of_a_zone(stage: Stage) -> None:
     """B9: by its rules the database has no other node. The drain is refused with the forecast that exactly 1 is
     Pending, and leaves no trace. Where that is allowed, exactly this happens, and all return home."""
@@ -248,7 +259,7 @@ def _labels(stage: Stage, node: str) -> dict[str, str]:
     return t.cast("dict[str, str]", manifest["metadata"]["labels"])
 
 
-STEPS: tuple[t.Callable[[Stage], None], ...] = (
+STEPS: tuple[Step, ...] = (
     label_the_nodes,
     start_the_database,
     maintain_a_fast_node,

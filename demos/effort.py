@@ -1,0 +1,49 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What it takes to follow a text to its end: commands, and what users of the workloads notice."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+if t.TYPE_CHECKING:
+    from demos.stage import Stage
+
+
+@dataclass(frozen=True)
+class Effort:
+    """`ended`: instances that were ended, by a restart, an eviction or a deletion; another takes the place of each."""
+
+    commands: int
+    ended: int
+    migrations: int
+    called: str = "command"
+
+    def __str__(self) -> str:
+        return (
+            f"{_counted(self.commands, self.called)}, {_counted(self.ended, 'instance')} ended and started anew, "
+            f"and {_counted(self.migrations, 'live migration')}"
+        )
+
+
+def effort(stage: Stage) -> Effort:
+    """What the steps took until now, by the audit log. Runs that changed nothing do not count: forecasts, refusals,
+    second runs."""
+    writes = [event for event in stage.sandbox.audit.writes() if event.code < 400]
+    ended = [
+        event
+        for event in writes
+        if event.subresource in ("eviction", "restart")
+        or (event.verb == "delete" and event.resource in ("pods", "virtualmachineinstances"))
+    ]
+    migrations = [
+        event
+        for event in writes
+        if event.verb == "create" and event.resource == "virtualmachineinstancemigrations"
+    ]
+    return Effort(stage.plays, len(ended), len(migrations), "playbook run")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

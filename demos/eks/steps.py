@@ -1,0 +1,170 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The workshop's lesson by the collection's playbooks, and its later form from a node that both share."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import yaml
+
+from demos import board
+from demos.effort import Effort
+from demos.stage import PlayResult, Stage, Step, check, proves, variables
+from sandbox import drain
+
+FOLDER = pathlib.Path(__file__).parent
+NAMESPACE = "checkout"
+CLUSTER = "eks"
+COLUMNS = {"ZONE": board.ZONE}
+PUBLISHED = Effort(commands=13, ended=2, migrations=0)
+"""Two kustomizations with two waits, four times kubectl scale, two listings; for the later form two deletions and a
+kustomization."""
+
+CHECKOUT, REDIS = "checkout", "checkout-redis"
+APART = "2 node(s) didn't match pod anti-affinity rules"
+BESIDE = "1 node(s) didn't match pod affinity rules"
+
+
+def nodes(stage: Stage, workload: str) -> list[str]:
+    return board.nodes_of(stage.sandbox, NAMESPACE, workload)
+
+
+def create_on_one_node(stage: Stage) -> None:
+    """Both Deployments, one pod each, on the first node: the others are cordoned while they start."""
+    first, *others = [node.name for node in stage.sandbox.cluster.nodes]
+    for node in others:
+        drain.cordon(stage.sandbox, node)
+    for name in (CHECKOUT, "checkout_redis"):
+        stage.sandbox.api.apply(yaml.safe_load((FOLDER / f"{name}.yml").read_text()))
+    stage.until(lambda: (nodes(stage, CHECKOUT), nodes(stage, REDIS)), ([first], [first]), "shared")
+    for node in others:
+        drain.uncordon(stage.sandbox, node)
+
+
+def share_a_node(stage: Stage) -> None:
+    """The worst start: checkout and its redis have one replica each, and both are on one node."""
+    stage.sandbox.api.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    )
+    create_on_one_node(stage)
+
+
+def run(stage: Stage, playbook: str, **options: t.Any) -> PlayResult:
+    """A playbook of this folder as the mover; who may scale is another."""
+    wanted = {"scaler_kubeconfig": str(stage.sandbox.kubeconfig("admin")), **options}
+    return stage.play(str(FOLDER / playbook), wanted, identity="mover")
+
+
+def run_twice(stage: Stage, playbook: str, **options: t.Any) -> None:
+    """The second run changes nothing."""
+    scaler = {"scaler_kubeconfig": str(stage.sandbox.kubeconfig("admin"))}
+    stage.play_twice(str(FOLDER / playbook), {**scaler, **options}, identity="mover")
+
+
+def refuse_a_rollout_that_nobody_asked_for(stage: Stage) -> None:
+    """A rule for a Deployment starts its rollout. So it is refused until that is allowed, and nothing is written."""
+    mark = stage.sandbox.audit.mark()
+    result = run(stage, "lesson.yml", workload_rollout="refuse")
+    check(result.rc != 0, "the rollout was not refused")
+    check(
+        "workload_rollout" in result.stdout, "the refusal does not name the option that allows it"
+    )
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+
+
+@proves("AC-E1", "AC-E2", "AC-E5")
+def pair_checkout_with_its_redis(stage: Stage) -> None:
+    """Two checkout pods on two nodes, and each of two redis pods on a node with one of them. A second run of all of it
+    changes nothing."""
+    run_twice(stage, "lesson.yml")
+    stage.until(lambda: len(set(nodes(stage, CHECKOUT))), 2, "two checkout pods on two nodes")
+    pairs = nodes(stage, CHECKOUT)
+    check(len(pairs) == 2, f"two checkout pods run (on {pairs})")
+    stage.until(lambda: nodes(stage, REDIS), pairs, "each redis beside a checkout pod, one a node")
+
+
+@proves("AC-E3")
+def ask_for_a_third_redis(stage: Stage) -> None:
+    """The forecast says before scaling what the scheduler says afterwards: two nodes have a redis, one has no checkout.
+    The playbook stops there. Scaled all the same, exactly one pod waits, and verify says why."""
+    result = run(stage, "scale.yml", scale={REDIS: 3})
+    check(result.rc != 0, "a third redis was not refused")
+    check(APART in result.stdout and BESIDE in result.stdout, "the forecast has not these counts")
+    check(len(nodes(stage, REDIS)) == 2, "the refused playbook scaled")
+
+    result = run(stage, "scale.yml", scale={REDIS: 3}, even_if_impossible=True)
+    check(result.rc != 0, "verify passed with a Pending pod")
+    check("Verification failed: 1 pending." in result.stdout, "verify does not count the pod")
+    verdict = result.stdout[result.stdout.rindex("pending: Pod ") :]
+    check(APART in verdict and BESIDE in verdict, "verify does not say why the pod waits")
+    (pod,) = waiting(stage)
+    (said,) = (c["message"] for c in pod["status"]["conditions"] if c["type"] == "PodScheduled")
+    check(APART in said and BESIDE in said, f"the scheduler says otherwise: {said}")
+    check(len(nodes(stage, REDIS)) == 3 and "" in nodes(stage, REDIS), "the other two have nodes")
+
+
+@proves("AC-E4", "S23")
+def go_back_to_two(stage: Stage) -> None:
+    """The pod that waited is the one that goes: none is Pending, and verify finds every rule satisfied."""
+    before = nodes(stage, REDIS)
+    result = run(stage, "scale.yml", scale={REDIS: 2})
+    check(result.rc == 0, f"the playbook scale ended with rc {result.rc}")
+    check("Verification passed" in result.stdout, "verify does not pass")
+    stage.until(lambda: len(waiting(stage)), 0, "no pod is Pending")
+    check(nodes(stage, REDIS) == [node for node in before if node], "the running pods stayed")
+
+
+def refuse_the_order_as_printed(stage: Stage) -> None:
+    """The later lesson requires checkout beside redis. Applied to checkout alone, from a node that both share, its
+    terms would stop the rollout for ever, which is why that lesson deletes both Deployments first. Here the terms are
+    refused before anything is written."""
+    for name in (CHECKOUT, REDIS):
+        stage.sandbox.api.delete(stage.sandbox.api.path("Deployment", NAMESPACE, name))
+    path = stage.sandbox.api.path("Pod", NAMESPACE)
+    stage.until(lambda: stage.sandbox.api.list(path), [], "all pods are gone")
+    create_on_one_node(stage)
+    mark = stage.sandbox.audit.mark()
+    result = stage.play("apply", variables(FOLDER, "pairs_as_printed.yml"), identity="mover")
+    check(result.rc != 0, "terms that stop the rollout were accepted")
+    for reason in (
+        "2 node(s) didn't match pod affinity",
+        "1 node(s) didn't match pod anti-affinity",
+    ):
+        check(reason in result.stdout, f"the refusal does not say: {reason}")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+
+
+@proves("AC-E6", "S24")
+def pair_them_from_a_shared_node(stage: Stage) -> None:
+    """Both rules in one list, from the node that both share: two pairs on two nodes, with no deletion by hand and no
+    eviction."""
+    mark = stage.sandbox.audit.mark()
+    stage.play_twice("apply", variables(FOLDER, "pairs_rules.yml"), identity="mover")
+    result = run(stage, "scale.yml", scale={REDIS: 2, CHECKOUT: 2})
+    check(result.rc == 0, f"the playbook scale ended with rc {result.rc}")
+    stage.until(
+        lambda: (len(set(nodes(stage, REDIS))), nodes(stage, CHECKOUT) == nodes(stage, REDIS)),
+        (2, True),
+        "two pairs on two nodes",
+    )
+    ended = [event for event in stage.sandbox.audit.writes(since=mark) if event.resource == "pods"]
+    check(not ended, f"pods were ended by the collection: {ended}")
+
+
+def waiting(stage: Stage) -> list[dict[str, t.Any]]:
+    path = stage.sandbox.api.path("Pod", NAMESPACE)
+    names = board.without_node(stage.sandbox, NAMESPACE)
+    return [pod for pod in stage.sandbox.api.list(path) if pod["metadata"]["name"] in names]
+
+
+STEPS: tuple[Step, ...] = (
+    share_a_node,
+    refuse_a_rollout_that_nobody_asked_for,
+    pair_checkout_with_its_redis,
+    ask_for_a_third_redis,
+    go_back_to_two,
+    refuse_the_order_as_printed,
+    pair_them_from_a_shared_node,
+)

@@ -1,0 +1,24 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The EKS workshop's lesson by the collection's playbooks, as `make demo SYSTEM=eks` runs it."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from demos.eks import steps
+from demos.stage import Stage, Step, named, opened
+
+
+@pytest.fixture(scope="module")
+def stage() -> t.Iterator[Stage]:
+    with opened(steps, quiet=True) as stage:
+        yield stage
+
+
+@pytest.mark.parametrize("step", steps.STEPS, ids=named)
+def test_eks(stage: Stage, step: Step) -> None:
+    """Each step asserts by itself: nodes, the scheduler's words, writes in the audit log, the second run."""
+    step(stage)
