@@ -406,7 +406,9 @@ moves:
       type: list
       elements: str
 skipped_instances:
-  description: VMs and pods that a drain does not move, with the reason.
+  description: >-
+    VMs and pods that a drain does not move, with the reason. Pods that would come back to the node are among them, and do not
+    fail the drain.
   returned: always, unless the task could not start
   type: list
   elements: dict

@@ -209,6 +209,38 @@ def test_drain_waits_for_pdb_and_names_it(shop: Maintenance) -> None:
     assert pods_on(shop, "w2") == []
 
 
+def test_pods_that_come_back_to_the_node_are_left_there_and_named(shop: Maintenance) -> None:
+    """One tolerates the cordon, and the scheduler places each next pod on the node again. The template of the other
+    names the node, so that no scheduler sees its pods, and they are not evicted at all."""
+    on_w2 = {"nodeSelector": {HOSTNAME: "w2"}, "tolerations": [{"operator": "Exists"}]}
+    shop.start(
+        objects.deployment("sticky", shop.namespace, replicas=1, placement=on_w2),
+        objects.deployment("named", shop.namespace, replicas=1, placement={"nodeName": "w2"}),
+        *vms(shop, "a"),
+    )
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.maintain("drained", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    writes = shop.sandbox.audit.writes(since=mark)
+    evicted = [x.name.partition("-")[0] for x in writes if x.subresource == "eviction"]
+    assert evicted == ["sticky"] * 3
+    assert sorted(name.partition("-")[0] for name in pods_on(shop, "w2")) == ["named", "sticky"]
+    left = {item["name"]: item["reason"] for item in result["skipped_instances"]}
+    assert left["sticky"].startswith("it came back to node w2 3 times, since it tolerates the cordon")
+    assert left["named"].startswith(f"the template of Deployment {shop.namespace}/named names node w2")
+    lines = [x for x in result["progress"] if "is left on node w2: it" in x or "w2: the template" in x]
+    assert len([x for x in lines if not x.startswith("warning: ")]) == 2
+    found = {finding["name"] for finding in result["findings"]}
+    assert {"tolerates_cordon", "names_node"} <= found
+    (drained,) = result["nodes"]
+    assert drained["state"] == "drained"
+    mark = shop.sandbox.audit.mark()
+    assert not shop.maintain("drained", "w2")["changed"]
+    assert shop.sandbox.audit.writes(since=mark) == [], "they are left by a second run, too"
+
+
 def test_eviction_that_is_refused_twice_is_made_in_the_same_run(shop: Maintenance) -> None:
     """kubernetes.core's drain fails at the first refusal."""
     shop.start(objects.deployment("web", shop.namespace, replicas=1), nodes=["w2"])

@@ -275,6 +275,20 @@ def test_impossible_budget_is_refused_and_a_blocked_one_is_a_warning(scene: Main
 
     assert refused.names == ["pdb_impossible"]
     assert f"PodDisruptionBudget {scene.namespace}/web" in refused.message
+    limits = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "large", "namespace": scene.namespace},
+        "spec": {"limits": [{"type": "Container", "min": {"cpu": "2"}}]},
+    }
+    scene.api.create(scene.api.collection_of(limits), limits)
+    refused = Refused(scene, "w1")
+    assert refused.names == ["no_place", "pdb_impossible"]
+    assert f"LimitRange {scene.namespace}/large refuses container" in refused.message
+    scene.api.delete(scene.path("PodDisruptionBudget", "web"))
+    result = scene.maintain("drained", "w1", allow_findings=["no_place"])
+    assert not result.get("failed"), result.get("msg")
+    assert pods(scene) == [], "the API server refuses what it refuses in the forecast"
 
 
 def test_vm_that_cannot_be_migrated(scene: Maintenance) -> None:

@@ -8,6 +8,7 @@ A drain is a run of the rollout's engine. What is planned, and when it is over, 
 from __future__ import annotations
 
 import contextlib
+import copy
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,7 @@ from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.kinds import POOL
 from ..model.objects import Node, Ref
-from ..model.plan import Plan
+from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
@@ -35,6 +36,7 @@ from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import RolloutStep
 from ..rollout.view import View
 from ..rollout.watch import Listening
+from . import returns
 from .drain_plan import DrainView, stays, what_is_left, why_given_up
 from .mark import (
     DamagedMark,
@@ -75,7 +77,8 @@ class DrainState(RolloutState):
     each node at the beginning, and as they were reported last. `not_ready` are the nodes reported so. `restarts` says,
     by node and kind/namespace/name of the workload, why a restart or a recreation failed. `not_begun` are those that
     the window keeps from being begun beside the nodes of the run. `passed_over` has the policies that are not used, by
-    uid of the VMI, with the reasons. `placed`: those by which a VM would have no node are among them."""
+    uid of the VMI, with the reasons. `placed`: those by which a VM would have no node are among them. `there` and
+    `returned` are those of `returns.count`."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     marked: list[str] = field(default_factory=list)
@@ -88,6 +91,8 @@ class DrainState(RolloutState):
     not_begun: list[str] = field(default_factory=list)
     passed_over: dict[str, dict[str, str]] = field(default_factory=dict)
     placed: bool = False
+    there: dict[str, dict[str, str]] = field(default_factory=dict)
+    returned: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 class _OutsideOfWindow(Exception):
@@ -115,6 +120,7 @@ class DrainStep(RolloutStep):
         self._all_nodes: tuple[Node, ...] = ()
         self._empty = 0
         self._new_pods: dict[str, t.Any] | None = None
+        self._came_back = False
 
     def planned(self, _view: View, plan: Plan) -> Plan:
         """With the nodes that the forecast of the drain expects for each instance."""
@@ -129,6 +135,7 @@ class DrainStep(RolloutStep):
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add the marks that a run would write last."""
         outside = outside_of_window(self.asked, self.nodes)
+        self._report_left_behind(result)
         if outside or self.drain.not_begun:
             self._report_not_begun(result)
         if not self.nothing_to_do(view, plan):
@@ -169,13 +176,29 @@ class DrainStep(RolloutStep):
             why_no_restart=self.revisions.why_no_restart,
             delegation=self.asked.delegation,
             passed_over=self.drain.passed_over,
+            returned=self.drain.returned or self._returned_before(),
         )
+        if self.drain.cordoned and returns.count(
+            self.drain.there, self.drain.returned, self.view.present
+        ):
+            self.view = replace(self.view, returned=copy.deepcopy(self.drain.returned))
+            self._came_back = True
         if self.view.moving and not self.drain.placed:
             passed_over = without_node(self._with_new_pods(self.view), self.asked.topology)
             self.drain.passed_over = {uid: dict(why) for uid, why in passed_over.items()}
             self.drain.placed = True
             self.view = replace(self.view, passed_over=self.drain.passed_over)
         return self.view
+
+    def _returned_before(self, run: str = "") -> returns.Returned:
+        """What the marks say: of nodes that were drained before, and of a run that this one continues."""
+        marks = {node.name: mark_of(node) for node in self.nodes}
+        kept = (run or self.state.run, MaintenancePhase.DRAINED)
+        return {
+            name: dict(mark.returned)
+            for name, mark in marks.items()
+            if mark is not None and mark.returned and (mark.run == kept[0] or mark.phase is kept[1])
+        }
 
     def _with_new_pods(self, view: DrainView) -> DrainView:
         """The view with what a forecast reads beside about the pods that the drain moves. Read once a step."""
@@ -248,6 +271,7 @@ class DrainStep(RolloutStep):
         check_limits(self.asked, self.nodes, self._all_nodes)
         draining = self.asked.state == "drained"
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
+        self.drain.returned = self._returned_before(keeper.held.run)
         self._write(keeper.api_while_ours(), phase, keeper.held.run)
         self.drain.cordoned = True
         return self.read_cluster(records, again=("nodes",))
@@ -256,6 +280,7 @@ class DrainStep(RolloutStep):
         self._report_left(now.nodes)
         self._report_not_ready()
         self._note_restarts(reconciler)
+        self._note_returns(reconciler)
         passed_over = self._pass_over_failed(reconciler)
         held_up = (record for record in reconciler.journal.records if record.note)
         unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
@@ -281,6 +306,7 @@ class DrainStep(RolloutStep):
         if outside_of_window(self.asked, self.nodes):
             raise _OutsideOfWindow
         result = self.result(finished=True, plan=plan)
+        self._report_left_behind(result)
         if plan.skipped:
             failures = "; ".join(self.state.failures)
             failed = f". Failed moves: {failures}" if failures else ""
@@ -323,6 +349,14 @@ class DrainStep(RolloutStep):
         if sum(map(len, restarts.values())) > known:
             api, run = reconciler.keeper.api_while_ours(), self.state.run
             self.writes += self._apply(api, self._marks(MaintenancePhase.DRAINING, run)).done
+
+    def _note_returns(self, reconciler: Reconciler) -> None:
+        """Write to the marks how often instances came back, so that a run that continues this one counts on."""
+        if not self._came_back:
+            return
+        self._came_back = False
+        api, run = reconciler.keeper.api_while_ours(), self.state.run
+        self.writes += self._apply(api, self._marks(MaintenancePhase.DRAINING, run)).done
 
     def _pass_over_failed(self, reconciler: Reconciler) -> bool:
         """Note the policies of VMs by which moves failed, where another policy of the VM remains. Returns whether there
@@ -400,6 +434,13 @@ class DrainStep(RolloutStep):
             if node.name in self.drain.nodes and node.unschedulable and ours(node)
         ]
 
+    def _report_left_behind(self, result: StepResult) -> None:
+        """The pods that would come back, and so are left where they are, as those of DaemonSets are."""
+        for left, _stays in self.view.left_behind:
+            name = report.short(left.workload or left.instance, left.instance)
+            self.report.lines.append(f"{name} is left on node {left.node}: {left.reason}")
+            result.skipped.append(skipped_as_json(left))
+
     def _report_left(self, places: report.NodeDescriptions) -> None:
         for node, left in sorted(self.view.left.items()):
             total = self.drain.totals.setdefault(node, left)
@@ -460,7 +501,8 @@ class DrainStep(RolloutStep):
             new = begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp(), away=away)
             drained = phase is MaintenancePhase.DRAINED
             down = {} if drained else {**new.down, **self.drain.restarts.get(node.name, {})}
-            return mark_write(node, replace(new, down=down))
+            returned = self.drain.returned.get(node.name, {})
+            return mark_write(node, replace(new, down=down, returned=returned))
 
         return plan
 

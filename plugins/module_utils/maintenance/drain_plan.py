@@ -41,6 +41,7 @@ from ..rollout.move import MoveRecord, Phase, ready
 from ..rollout.options import RolloutOptions
 from ..rollout.view import WhyNoRestart
 from ..view.view import ClusterView
+from . import returns
 from .pods import (
     ALLOW_PENDING_CHANGES,
     DO_NOT_MOVE_FINDING,
@@ -49,6 +50,7 @@ from .pods import (
     PodAction,
     PodDecision,
     PodFilter,
+    tolerates_cordon,
 )
 from .vm_ways import PassedOver, VmWay, VmWays
 
@@ -65,7 +67,7 @@ class DrainView:
     """What leaves `nodes`. With `moving` False nothing does: the nodes are only cordoned. `allowed` are
     names of findings. `why_no_restart` says what else a restart would apply. `delegation`: which disruption budgets
     are lifted once a node is cordoned. `policies` are those of the task, in order of preference; `passed_over` has
-    those that are not used, by VM."""
+    those that are not used, by VM. `returned` says, by node and workload, how often an instance came back."""
 
     snapshot: Snapshot
     nodes: frozenset[str]
@@ -77,6 +79,7 @@ class DrainView:
     why_no_restart: WhyNoRestart = lambda _movable, _platform: ""
     delegation: Delegation = field(default_factory=Delegation.known)
     passed_over: PassedOver = field(default_factory=dict)
+    returned: t.Mapping[str, t.Mapping[str, int]] = field(default_factory=dict)
 
     def is_about(self, _record: MoveRecord) -> bool:
         return True
@@ -84,6 +87,43 @@ class DrainView:
     @cached_property
     def decisions(self) -> tuple[PodDecision, ...]:
         """What is done with each pod of the nodes that has to leave."""
+        return tuple(x for x in self._decided if self._stays(x) is None)
+
+    @cached_property
+    def left_behind(self) -> tuple[tuple[SkippedInstance, returns.Stays], ...]:
+        """The pods that are left on their nodes, since they would come back."""
+        decided = ((x, self._stays(x)) for x in self._decided)
+        return tuple((self._skipped(x, str(stays)), stays) for x, stays in decided if stays)
+
+    @cached_property
+    def present(self) -> t.Mapping[str, t.Mapping[str, returns.Present]]:
+        """By node and a digest of the uid, the instances that have to leave or are leaving."""
+        present: dict[str, dict[str, returns.Present]] = {node: {} for node in self.nodes}
+        for decision in self._decided:
+            instance, _workload = self._instance(decision)
+            if instance.workload is not None and decision.pod.owner is not None:
+                leaving = decision.action is PodAction.WAIT
+                seen = returns.Present(returns.key(instance.workload), leaving)
+                present[decision.pod.node_name][digest(instance.uid)] = seen
+        return present
+
+    def _stays(self, decision: PodDecision) -> returns.Stays | None:
+        """Why a plain pod is left on its node: its next one would be there again."""
+        if decision.action is not PodAction.EVICT:
+            return None
+        instance, workload = self._instance(decision)
+        names_node = returns.names_node(workload, decision.pod)
+        return names_node or self._comes_back(instance, decision)
+
+    def _comes_back(self, instance: Instance, decision: PodDecision) -> returns.Stays | None:
+        node = decision.pod.node_name
+        if instance.workload is None:
+            return None
+        times = self.returned.get(node, {}).get(returns.key(instance.workload), 0)
+        return returns.comes_back(node, times, tolerates=tolerates_cordon(decision.pod))
+
+    @cached_property
+    def _decided(self) -> tuple[PodDecision, ...]:
         if not self.moving:
             return ()
         daemonsets = {x.uid for x in self.snapshot.workloads if x.ref.kind == "DaemonSet"}
@@ -156,16 +196,7 @@ class DrainView:
             if way.method is not None and not why:
                 why = self._why_not_disrupted(decision, way.method)
             if way.method is None or why:
-                skipped.append(
-                    SkippedInstance(
-                        instance.ref,
-                        instance.uid,
-                        instance.workload,
-                        decision.pod.node_name,
-                        why,
-                        temporary=way.temporary,
-                    )
-                )
+                skipped.append(self._skipped(decision, why, temporary=way.temporary))
             else:
                 ways[instance.uid] = way
         targets = self._targets(ways)
@@ -173,6 +204,19 @@ class DrainView:
         moves = [self._move(uid, way, targets.get(uid, ()), followed) for uid, way in ways.items()]
         moves.sort(key=lambda move: (move.method is not Method.MIGRATE, len(move.after)))
         return Plan(tuple(moves), tuple(skipped))
+
+    def _skipped(
+        self, decision: PodDecision, why: str, *, temporary: bool = False
+    ) -> SkippedInstance:
+        instance, _workload = self._instance(decision)
+        return SkippedInstance(
+            instance.ref,
+            instance.uid,
+            instance.workload,
+            decision.pod.node_name,
+            why,
+            temporary=temporary,
+        )
 
     def runs(self, workload: Ref) -> bool:
         """Whether all instances of the workload are Ready, and it has any, or wants none by now."""
@@ -238,7 +282,11 @@ class DrainView:
 
     def way_of_vm(self, vmi: Vmi) -> VmWay:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
-        return self.ways.way(vmi)
+        way, decision = self.ways.way(vmi), self._vm_decisions.get(vmi.uid)
+        if way.method is None or decision is None:
+            return way
+        stays = self._comes_back(self._instance(decision)[0], decision)
+        return VmWay(way.policy, None, str(stays), finding=stays.finding) if stays else way
 
     @cached_property
     def ways(self) -> VmWays:

@@ -59,7 +59,8 @@ class Mark:
     devices that the node offered when the maintenance began. `down` says, by kind/namespace/name of the workload,
     why a restart or a recreation failed: later runs name it, too. `away` are the workloads, written likewise, that
     had an instance to move when the drain began: those of VMs that it stops with their run strategy, others with "".
-    `taints` are those that the node had when the maintenance began (`holders.lasting_taints`)."""
+    `taints` are those that the node had when the maintenance began (`holders.lasting_taints`). `returned` says, by
+    workload, how often an instance came back to the node in this run."""
 
     run: str
     reason: str
@@ -71,6 +72,7 @@ class Mark:
     down: t.Mapping[str, str] = field(default_factory=dict)
     away: t.Mapping[str, str] = field(default_factory=dict)
     taints: tuple[str, ...] = ()
+    returned: t.Mapping[str, int] = field(default_factory=dict)
 
 
 class DamagedMark(ValueError):
@@ -88,7 +90,7 @@ _TEXTS = ("run", "reason", "phase", "boot_id", "since")
 
 def encode(mark: Mark) -> str:
     body = {**asdict(mark), "phase": str(mark.phase), "down": _with_limit(mark.down)}
-    for name in ("devices", "down", "away", "taints"):
+    for name in ("devices", "down", "away", "taints", "returned"):
         if not body[name]:
             del body[name]
     return _json(body)
@@ -124,6 +126,7 @@ def decode(text: str) -> Mark:
         raise DamagedMark(str(error)) from error
     down, away = body.pop("down", {}), body.pop("away", {})
     devices, taints = body.pop("devices", []), body.pop("taints", [])
+    returned = body.pop("returned", {})
     if set(body) != {*_TEXTS, "cordoned"}:
         raise DamagedMark(f"it is not a map of {', '.join(_TEXTS)} and cordoned")
     wrong = [name for name in _TEXTS if not isinstance(body[name], str)]
@@ -137,8 +140,11 @@ def decode(text: str) -> Mark:
     for name, value in (("devices", devices), ("taints", taints)):
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise DamagedMark(f"{name} is no list of texts")
+    if not isinstance(returned, dict) or not all(isinstance(x, int) for x in returned.values()):
+        raise DamagedMark("returned is no map of workloads to numbers")
     phase = MaintenancePhase(body.pop("phase"))
     known = {"devices": tuple(devices), "taints": tuple(taints), "down": down, "away": away}
+    known["returned"] = returned
     return Mark(**body, phase=phase, **known)
 
 

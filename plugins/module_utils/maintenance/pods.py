@@ -126,23 +126,28 @@ class PodFilter:
         if vmi.owner is None:
             why = "no controller starts its VMI again if it ends"
             return self._refuse(pod, [(STANDALONE_VMI, why)], vmi)
-        return PodDecision(pod, PodAction.MOVE_VM, f"it runs {vmi.ref}", vmi)
+        return self._refuse(pod, [], vmi)
 
     def _refuse(
         self, pod: Pod, reasons: t.Sequence[tuple[str, str]], vmi: Vmi | None
     ) -> PodDecision:
         """Refused for these reasons, or what happens to it where all of them are allowed."""
-        returns = vmi is None and any(tolerates(x, CORDON) for x in pod.placement.tolerations)
+        returns = tolerates_cordon(pod)
         refused = [(name, why) for name, why in reasons if name not in self.allowed]
         if refused:
             names = tuple(name for name, _why in refused)
             reason = ", and ".join(why for _name, why in refused)
             return PodDecision(pod, PodAction.REFUSE, reason, vmi, names, returns)
         if vmi is not None:
-            return PodDecision(pod, PodAction.MOVE_VM, f"it runs {vmi.ref}", vmi)
+            return PodDecision(pod, PodAction.MOVE_VM, f"it runs {vmi.ref}", vmi, (), returns)
         owner = pod.owner
         reason = f"its controller is {owner.kind} {owner.name}" if owner else "allowed"
         return PodDecision(pod, PodAction.EVICT, reason, None, (), returns)
+
+
+def tolerates_cordon(pod: Pod) -> bool:
+    """Whether the scheduler may place the pod on a cordoned node."""
+    return any(tolerates(x, CORDON) for x in pod.placement.tolerations)
 
 
 PDB_IMPOSSIBLE = "pdb_impossible"

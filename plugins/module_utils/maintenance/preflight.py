@@ -36,6 +36,7 @@ from .pods import (
     budget_findings,
     drain_finding,
 )
+from .returns import KEEP_AWAY, NAMES_NODE, RETURNS, TOLERATES_CORDON
 from .vm_ways import (
     INVALID_POLICY,
     LABEL_SEPARATOR,
@@ -58,7 +59,6 @@ OTHER_MAINTENANCE = "other_maintenance"
 KUBEVIRT_UPDATING = "kubevirt_updating"
 NODE_NOT_READY = "node_not_ready"
 OTHER_ZONE_NOT_READY = "other_zone_not_ready"
-TOLERATES_CORDON = "tolerates_cordon"
 NOT_CHECKED = "not_checked"
 
 PREFLIGHT_FINDINGS = frozenset(
@@ -86,6 +86,7 @@ PREFLIGHT_FINDINGS = frozenset(
         OTHER_MAINTENANCE,
         KUBEVIRT_UPDATING,
         TOLERATES_CORDON,
+        NAMES_NODE,
         NOT_CHECKED,
     )
 )
@@ -195,16 +196,7 @@ class _Checks:
                     _ADVICE[name],
                     decision.pod.ref,
                 )
-        for decision in self.decisions:
-            if decision.returns and decision.action is PodAction.EVICT:
-                yield drain_finding(
-                    TOLERATES_CORDON,
-                    "warning",
-                    f"{decision.pod.ref} tolerates the cordon: the scheduler may place its successor"
-                    f" on node {decision.pod.node_name} again.",
-                    "Remove the toleration of node.kubernetes.io/unschedulable, or scale it down.",
-                    decision.pod.ref,
-                )
+        yield from self._returns()
         for decision in self.decisions:
             if why := self.view.why_pod_stays(decision):
                 yield drain_finding(
@@ -225,6 +217,32 @@ class _Checks:
                     "Run the job on another node: cordon this one first, then start the job again.",
                     pod.ref,
                 )
+
+    def _returns(self) -> t.Iterator[Finding]:
+        """Instances whose successors may be on the node again."""
+        ending = {x.pod.uid for x in self.view.ended}
+        for decision in self.decisions:
+            pod, vmi = decision.pod, decision.vmi
+            stops = vmi is not None and self.view.way_of_vm(vmi).method is Method.STOP
+            if not decision.returns or stops or pod.uid not in ending:
+                continue
+            then = "it is left there" if vmi is None else "the drain fails"
+            yield drain_finding(
+                TOLERATES_CORDON,
+                "warning",
+                f"{vmi.ref if vmi is not None else pod.ref} tolerates the cordon: the scheduler may place its successor"
+                f" on node {pod.node_name} again. If it comes back {RETURNS} times, {then}.",
+                KEEP_AWAY[TOLERATES_CORDON],
+                vmi.ref if vmi is not None else pod.ref,
+            )
+        for left, stays in self.view.left_behind:
+            yield drain_finding(
+                stays.finding,
+                "warning",
+                f"{left.instance} is left on node {left.node}: {stays.why}.",
+                KEEP_AWAY[stays.finding],
+                left.instance,
+            )
 
     def _vms(self) -> t.Iterator[Finding]:
         for decision in self.decisions:
@@ -438,6 +456,7 @@ _ADVICE: t.Final = {
     NOT_EVICTABLE: f"Set vm_policy or the label {VM_POLICY} to migrate, restart or stop.",
     DO_NOT_MOVE_FINDING: f"Remove the label for the maintenance, or set the label {VM_POLICY} of the VM, which says how"
     " it leaves its node in a maintenance.",
+    **KEEP_AWAY,
     HEALTH_CHECK: "Pause it, or exclude the nodes from it, until they are in service again.",
     CONFIG_POOL_UPDATING: "Wait until its condition Updating is False, or pause the pool.",
 }

@@ -23,7 +23,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
-
 from tests.unit.planning.scenes import cluster, machine
 
 from .test_scopes import CLAIMS, VOLUMES, Server

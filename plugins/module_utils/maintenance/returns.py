@@ -1,0 +1,106 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances come back to a node that is drained, however often they leave it?
+
+The scheduler may place a pod there that tolerates the cordon. One whose template names the node (nodeName) is seen by
+no scheduler. A drain gives up on a workload that has come back `RETURNS` times. Pure.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ..model.objects import Pod, Ref
+from ..model.snapshot import Workload
+
+RETURNS = 3
+"""Instances of one workload that come back to a node before the drain leaves them there."""
+
+TOLERATES_CORDON = "tolerates_cordon"
+NAMES_NODE = "names_node"
+"""Findings: the next pod may come back to the node, or it certainly does."""
+
+KEEP_AWAY: t.Final = {
+    TOLERATES_CORDON: "Remove the toleration of node.kubernetes.io/unschedulable from its template, or scale it down.",
+    NAMES_NODE: "Remove nodeName from its template, or scale it down.",
+}
+"""What to do where it must not be on the node during the maintenance."""
+
+Returned: t.TypeAlias = dict[str, dict[str, int]]
+"""By node and workload (kind/namespace/name): how often an instance came back."""
+
+There: t.TypeAlias = dict[str, dict[str, str]]
+"""By node and a digest of the uid, the workload of each instance that was seen on it, and that no return stands for."""
+
+
+class Present(t.NamedTuple):
+    """An instance on a node: its workload, and whether it is leaving already."""
+
+    workload: str
+    leaving: bool
+
+
+class Stays(t.NamedTuple):
+    """Why an instance is left on its node: the name of the finding, and a clause."""
+
+    finding: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.why}. {KEEP_AWAY[self.finding]}"
+
+
+def key(workload: Ref) -> str:
+    return "/".join(workload)
+
+
+def count(
+    there: There, returned: Returned, present: t.Mapping[str, t.Mapping[str, Present]]
+) -> bool:
+    """Add to `returned` the instances of `present` (by node and digest) that took the place of one that has left, and
+    keep in `there` which were seen. Returns whether there is one. What was bound just before the cordon, and is read
+    only now, took no place: nothing of its workload has left."""
+    found = False
+    for node, instances in present.items():
+        seen, counts = there.setdefault(node, {}), returned.setdefault(node, {})
+        new = [digest for digest, x in instances.items() if digest not in seen and not x.leaving]
+        left = [digest for digest in seen if digest not in instances or instances[digest].leaving]
+        for digest in new:
+            workload = instances[digest].workload
+            gone = next((x for x in left if seen[x] == workload), None)
+            if gone is not None and counts.get(workload, 0) < RETURNS:
+                counts[workload] = counts.get(workload, 0) + 1
+                left.remove(gone)
+                del seen[gone]
+                found = True
+            seen[digest] = workload
+    return found
+
+
+def comes_back(node: str, times: int, *, tolerates: bool) -> Stays | None:
+    """Why an instance that came back so often is not moved again."""
+    if times < RETURNS:
+        return None
+    why = "it tolerates the cordon" if tolerates else "its controller places it there itself"
+    finding = TOLERATES_CORDON if tolerates else NAMES_NODE
+    return Stays(finding, f"it came back to node {node} {times} times, since {why}")
+
+
+def names_node(workload: Workload | None, pod: Pod) -> Stays | None:
+    """That the template of its workload names the node of the pod: no scheduler sees the next one (kubernetes
+    pkg/scheduler/eventhandlers.go, assignedPod)."""
+    spec = (workload.template.get("spec") or {}) if workload is not None else {}
+    if workload is None or not pod.node_name or spec.get("nodeName") != pod.node_name:
+        return None
+    why = f"the template of {workload.ref} names node {pod.node_name} (nodeName), so each next pod is there again"
+    return Stays(NAMES_NODE, why)
+
+
+def most(*listed: Returned) -> Returned:
+    """The highest counts."""
+    result: dict[str, Counter[str]] = {}
+    for returned in listed:
+        for node, counts in returned.items():
+            result[node] = result.get(node, Counter()) | Counter(counts)
+    return {node: dict(counts) for node, counts in result.items() if counts}
