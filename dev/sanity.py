@@ -70,6 +70,9 @@ def check(prepared: matrix.Prepared, tests: list[str]) -> Outcome:
         ]
         arguments += ["--python", release.python_label]
         arguments += [part for test in tests for part in ("--test", test)]
+        if not tests and release in matrix.RELEASES[1:-1]:
+            # It takes most of the time; the oldest and the newest pylint find what this one would.
+            arguments += ["--skip-test", "pylint"]
         outcome = run(Command(f"sanity, {release.label}", arguments, env, tree))
     ran = len(re.findall("^Running sanity test", outcome.output, re.MULTILINE))
     if not ran:  # "All targets skipped" ends with 0

@@ -65,7 +65,11 @@ class Counts(t.NamedTuple):
 def steps() -> list[Step]:
     return [
         Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
-        Step("sanity", "ansible-test sanity, no ignore file", [PYTHON, "-m", "dev.sanity"]),
+        Step(
+            "sanity",
+            "ansible-test sanity, no ignore file; pylint on the oldest and newest",
+            [PYTHON, "-m", "dev.sanity"],
+        ),
         Step(
             "unit",
             "all on the oldest ansible-core, the edges on each",
