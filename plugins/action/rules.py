@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
 
 FORECAST = "virt.placement.forecast_info"
 
-_OF_RULES_ALONE = {"workload_rollout", "fail_on_forecast", "forecast"}
+_OF_RULES_ALONE = {"workload_rollout", "fail_on_forecast", "fail_on_findings", "forecast"}
 """Options that forecast_info does not have."""
 
 
@@ -26,7 +26,8 @@ class ActionModule(KubeconfigAction):
 
     def _work(self, task_vars: Result) -> Result:
         arguments = dict(self._task.args)
-        asked = arguments.get("fail_on_forecast") and not arguments.get("forecast")
+        asked = arguments.get("fail_on_forecast") or arguments.get("fail_on_findings")
+        asked = asked and not arguments.get("forecast")
         if asked and arguments.get("state") != "absent":
             question = {k: v for k, v in arguments.items() if k not in _OF_RULES_ALONE}
             if not question.keys() <= _shared_options():

@@ -176,7 +176,7 @@ options:
             C(preferred), and not for C(spread).
         type: int
       allow_findings:
-        description: Names of findings of severity C(error) that are accepted for this rule.
+        description: Names of findings that are accepted for this rule, those of severity C(error) included.
         type: list
         elements: str
   state:
@@ -227,10 +227,19 @@ options:
     elements: str
     choices: [possible, impossible, unknown]
     default: []
+  fail_on_findings:
+    description:
+      - Names of findings, or severities (V(error), V(warning), V(info)). The task fails before it writes if a finding
+        of the rules is in this list and is not allowed by C(allow_findings) of its rule. Errors always fail it.
+      - With V(blocks_node_drain) rules are refused after which a node can no longer be emptied by live migration. The
+        forecast that this needs is made as for O(fail_on_forecast).
+    type: list
+    elements: str
+    default: []
   forecast:
     description:
-      - What M(virt.placement.forecast_info) returned for the same rules, for O(fail_on_forecast). If it is not given,
-        the task makes the forecast.
+      - What M(virt.placement.forecast_info) returned for the same rules, for O(fail_on_forecast) and
+        O(fail_on_findings). If it is not given, the task makes the forecast.
     type: dict
 extends_documentation_fragment:
   - virt.placement.auth_options
@@ -616,6 +625,7 @@ def main() -> None:
                 "default": [],
                 "choices": ["possible", "impossible", "unknown"],
             },
+            fail_on_findings={"type": "list", "elements": "str", "default": []},
             forecast={"type": "dict"},
             **ASSUME_NODE_LABELS,
         ),

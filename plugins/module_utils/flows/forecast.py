@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from ..forecast.eviction import NodeEvent
 from ..forecast.forecast import forecast
 from ..forecast.result import Forecast, is_worse
 from ..forecast.scaling import Scale
+from ..forecast.stuck import newly_stuck
 from ..forecast.unplaced import pending_now
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -47,10 +49,17 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     question, change = with_new_pods(api, question)
     result = _forecast(question, change, topology)
     warn_unreadable(module.warn, result.unreadable)
+    without_rules = functools.cache(
+        lambda: _forecast_of(question.change(with_rules=False), question, topology)
+    )
+    stuck: tuple[Finding, ...] = ()
+    if question.plan is not None and question.plan.writes and result.not_migratable:
+        rule_set = (module.params["namespace"], module.params["rule_set"])
+        stuck = tuple(newly_stuck(change, result, without_rules(), rule_set))
     return {
         **_forecast_as_json(result),
-        "worsened_by_rules": _worsened_by_rules(question, result, topology),
-        **question.findings_as_json(module.warn, result.findings),
+        "worsened_by_rules": _worsened_by_rules(question, result, without_rules),
+        **question.findings_as_json(module.warn, (*result.findings, *stuck)),
     }
 
 
@@ -242,7 +251,9 @@ def _forecast_of(change: ChangedCluster, question: Question, topology: Topology)
     return forecast(change, topology=topology, doubts=doubts, scope=question.scope)
 
 
-def _worsened_by_rules(question: Question, result: Forecast, topology: Topology) -> bool:
+def _worsened_by_rules(
+    question: Question, result: Forecast, without_rules: t.Callable[[], Forecast]
+) -> bool:
     """Whether `result` is worse than the forecast of the same workloads without the rules."""
     if (
         question.plan is None
@@ -250,8 +261,7 @@ def _worsened_by_rules(question: Question, result: Forecast, topology: Topology)
         or result.answer is ForecastResult.GUARANTEED
     ):
         return False
-    without = _forecast_of(question.change(with_rules=False), question, topology)
-    return is_worse(result, without)
+    return is_worse(result, without_rules())
 
 
 NODES = "nodes"

@@ -30,7 +30,17 @@ from ..kubevirt.launcher import NETWORK_DEVICE, multus_networks
 from ..kubevirt.moving import RECREATION, RESTART
 from ..lint.run import lint_of_writes
 from ..model import kinds
-from ..model.findings import FORECAST_RESULT, InputError, TaskError, sentences
+from ..model.findings import (
+    FINDING_NAMES,
+    FORECAST_RESULT,
+    ONLY_OF_FORECASTS,
+    SEVERITIES,
+    Finding,
+    InputError,
+    TaskError,
+    sentences,
+)
+from ..model.input import nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import FORECAST_KINDS
 from ..model.objects import Ref
@@ -57,11 +67,13 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     faults: list[InputError] = []
     assumed = assumed_node_labels(params["assume_node_labels"], topology, faults)
     refusal = _forecast_refusal(params, faults)
+    of_forecast = _findings_of_forecast(params, faults)
+    lint = lint_of_writes(topology)
     outcome = write_rules(
         api,
         replace(request, faults=(*faults, *request.faults)),
         check=module.check_mode,
-        extra_findings=lint_of_writes(topology),
+        extra_findings=lambda *plan: (*lint(*plan), *of_forecast),
         assumed=assumed if module.check_mode else {},
         refusal=refusal,
     )
@@ -79,16 +91,21 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         module.warn(one_line(f"no forecast of these rules could be made: {reasons}"))
     if module.check_mode and not plan.refused and (text := more_than_migration(plan)):
         module.warn(text)
-    errors = [
-        TaskError("finding", f"rule {f.rule}, {sentence}", f"rule {f.rule}")
-        for f, sentence in sentences(plan.refused)
-    ]
+    errors = [_refused(finding, sentence) for finding, sentence in sentences(plan.refused)]
     errors += outcome.errors.values()
     if outcome.refusal:
         errors.append(TaskError("finding", outcome.refusal, "fail_on_forecast"))
     if errors:
         raise PartialFailure(result, errors)
     return result
+
+
+def _refused(finding: Finding, sentence: str) -> TaskError:
+    """Why a finding refuses the rules: it is an error, or fail_on_findings names it."""
+    rule = f"rule {finding.rule}" if finding.rule else ""
+    option = "" if finding.severity == "error" else " Refused by fail_on_findings."
+    text = f"{rule}, {sentence}{option}" if rule else f"{sentence}{option}"
+    return TaskError("finding", text, rule)
 
 
 def more_than_migration(plan: RulesPlan) -> str:
@@ -131,6 +148,7 @@ def rules_request(
         adopt=adopt != "false",
         adopt_similar=adopt == "similar",
         workload_rollout=workload_rollout,
+        fail_on_findings=tuple(params.get("fail_on_findings") or ()),
         faults=parsed.faults,
         broken=parsed.broken,
     )
@@ -356,6 +374,26 @@ def _forecast_refusal(params: t.Mapping[str, t.Any], faults: list[InputError]) -
     return (
         f"the forecast of these rules is {answer}: {'; '.join(map(str, forecast['reasons']))}. Change the rules, or"
         f" take {answer} out of fail_on_forecast to write them all the same"
+    )
+
+
+def _findings_of_forecast(
+    params: t.Mapping[str, t.Any], faults: list[InputError]
+) -> tuple[Finding, ...]:
+    """The findings that only the forecast of the rules has. What `fail_on_findings` names that is neither a
+    finding nor a severity is added to `faults`."""
+    known = {*FINDING_NAMES, *SEVERITIES}
+    for name in params["fail_on_findings"]:
+        if name not in known:
+            text = f"unknown finding or severity {name!r}{nearest(name, known)}"
+            faults.append(InputError("fail_on_findings", text))
+    listed = (params["forecast"] or {}).get("findings") or ()
+    return tuple(
+        Finding(
+            x["name"], "warning", str(x.get("why")), str(x.get("advice")), rule=x.get("rule") or ""
+        )
+        for x in listed
+        if isinstance(x, dict) and x.get("name") in ONLY_OF_FORECASTS
     )
 
 

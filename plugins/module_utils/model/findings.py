@@ -166,7 +166,10 @@ OF_RULES = (
     "single_workload",
 )
 OF_RUNNING_PODS = ("label_on_pod_only",)
+ONLY_OF_FORECASTS = ("blocks_node_drain",)
+"""Findings of forecast_info that the module rules takes from its result."""
 ONLY_ON_A_CLUSTER = (
+    *ONLY_OF_FORECASTS,
     "check_skipped",
     "no_matching_workloads",
     "not_recreated",
@@ -185,9 +188,12 @@ FINDING_NAMES = frozenset(
     )
 )
 
+SEVERITIES: tuple[str, ...] = t.get_args(Severity)
+
 FORECAST_RESULT: t.Mapping[str, type] = {
     "forecast": str,
     "reasons": list,
+    "findings": list,
     "worsened_by_rules": bool,
     "permission_gaps": list,
 }

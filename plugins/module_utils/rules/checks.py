@@ -231,9 +231,10 @@ NEVER_ALLOWED = frozenset(
 """The term could not be written at all, so no `allow_findings` helps."""
 
 
-def is_refused(finding: Finding, rules: t.Sequence[Rule]) -> bool:
-    """Whether an error prevents the write: its rule does not allow it, or nothing can."""
-    if finding.severity != "error":
+def is_refused(finding: Finding, rules: t.Sequence[Rule], fail_on: t.Collection[str] = ()) -> bool:
+    """Whether a finding prevents the write: its rule does not allow it, or nothing can. That is an error, and
+    what `fail_on` has the name or the severity of."""
+    if finding.severity != "error" and not {finding.name, finding.severity} & {*fail_on}:
         return False
     concerned = [rule for rule in rules if finding.rule in ("", rule.id.name)]
     allowed = [finding.name in rule.allow_findings for rule in concerned]

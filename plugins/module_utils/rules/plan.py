@@ -232,9 +232,9 @@ ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.It
 
 @dataclass(frozen=True)
 class RulesRequest:
-    """`faults` are the errors of the rules as they were parsed, `broken` the rules that have
-    them: their workloads are looked up, so that every error is reported at once. `adopt_similar` counts only with
-    `adopt`."""
+    """`fail_on_findings`: names and severities of findings that refuse the request like errors. `faults` are
+    the errors of the rules as they were parsed, `broken` the rules that have them: their workloads are looked
+    up, so that every error is reported at once. `adopt_similar` counts only with `adopt`."""
 
     namespace: str
     rule_set: str
@@ -244,6 +244,7 @@ class RulesRequest:
     adopt: bool = False
     adopt_similar: bool = False
     workload_rollout: str = "refuse"
+    fail_on_findings: tuple[str, ...] = ()
     faults: tuple[InputError, ...] = ()
     broken: tuple[Rule, ...] = ()
 
@@ -298,7 +299,7 @@ def plan_rules(
     if extra_findings is not None:
         writes = tuple(write for stage in stages for write in stage)
         findings += extra_findings(snapshot, request.rules, writes)
-    refused = tuple(finding for finding in findings if is_refused(finding, request.rules))
+    refused = tuple(x for x in findings if is_refused(x, request.rules, request.fail_on_findings))
     if faults:
         raise InvalidInput(_every_fault(faults, refused, request.rules))
     return RulesPlan(

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.flows.rules import _forecast_refusal
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import (
+    _findings_of_forecast,
+    _forecast_refusal,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
 from ansible_collections.virt.placement.plugins.modules import rules
 from dev.trace_server import TraceServer
@@ -23,6 +26,7 @@ IMPOSSIBLE = {
     "reasons": ["2 VMs need 2 zones", "there is 1"],
     "worsened_by_rules": True,
     "permission_gaps": [],
+    "findings": [],
     "moves": [],
 }
 
@@ -71,6 +75,35 @@ def test_an_option_that_rules_does_not_have_is_refused_by_rules(
     unknown = {**OPTIONS, option: "allow"}
 
     assert modules_of(tmp_path, unknown, "for (virt.placement.rules)") == ["rules"]
+
+
+@pytest.mark.parametrize("option", ["fail_on_forecast", "fail_on_findings"])
+def test_a_forecast_is_made_for_either_list(option: str, tmp_path: Path) -> None:
+    lists: dict[str, list[str]] = {"fail_on_forecast": [], "fail_on_findings": []}
+    value = {"fail_on_forecast": ["impossible"], "fail_on_findings": ["blocks_node_drain"]}[option]
+    assert modules_of(tmp_path, {**OPTIONS, **lists, option: value}) == ["forecast_info"]
+
+
+def test_findings_of_the_forecast_are_findings_of_the_rules() -> None:
+    stuck = {
+        "name": "blocks_node_drain",
+        "severity": "warning",
+        "why": "Node w1 cannot be emptied.",
+        "advice": "Add a node.",
+        "rule": "apart",
+    }
+    faults: list[InputError] = []
+    params = {
+        "forecast": {"findings": [stuck, {"name": "single_domain"}, "no map"]},
+        "fail_on_findings": ["blocks_node_drain", "waring"],
+    }
+    (finding,) = _findings_of_forecast(params, faults)
+    assert (finding.name, finding.rule, finding.why) == tuple(
+        map(stuck.get, ("name", "rule", "why"))
+    )
+    assert [str(fault) for fault in faults] == [
+        "fail_on_findings: unknown finding or severity 'waring'; did you mean 'warning'?"
+    ]
 
 
 def refusal(

@@ -11,7 +11,10 @@ import copy
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import newly_stuck
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
@@ -137,6 +140,24 @@ def damaged(text: str | None) -> Snapshot:
     return snapshot(vm("a"), other)
 
 
+def stuck(nodes: int) -> Ask:
+    """Three machines on three nodes are to be kept apart."""
+
+    def ask() -> t.Sequence[Finding]:
+        made = scenes.cluster("abcd"[:nodes])
+        refs = [scenes.machine(made, f"db-{n}", f"n{n}", g="db") for n in (1, 2, 3)]
+        writes = [
+            scenes.template_write(ref, "affinity", scenes.keep_apart(over=HOST, g="db"))
+            for ref in refs
+        ]
+        before = made.snapshot()
+        change, unchanged = what_if(before, writes=writes), what_if(before, members=refs)
+        found = newly_stuck(change, forecast(change), forecast(unchanged), ("shop", "default"))
+        return tuple(found)
+
+    return ask
+
+
 def lost(event: NodeEvent, *, owned: bool) -> Ask:
     """A node with a pod on it is lost."""
     cluster = Cluster("ab")
@@ -217,5 +238,6 @@ EXAMPLES: dict[str, Example] = {
     "invalid_rules_annotation": Example(
         asked(damaged("{"), ELSEWHERE), asked(damaged(None), ELSEWHERE)
     ),
+    "blocks_node_drain": Example(stuck(3), stuck(4)),
     "not_recreated": Example(lost("failure", owned=False), lost("failure", owned=True)),
 }

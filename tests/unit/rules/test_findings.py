@@ -591,6 +591,16 @@ def test_misspelt_rule_to_remove_is_refused(name: str, rule_set: str, hint: str)
     assert not plan(with_rule("apart"), allowed, state="absent", rule_set=rule_set).refused
 
 
+@pytest.mark.parametrize("listed", ["single_workload", "warning"])
+def test_fail_on_findings_refuses_by_name_and_severity(listed: str) -> None:
+    rule = {"name": "r", "workloads": [{"name": "a"}], "keep_apart": {"topology_key": "zone"}}
+    assert not plan(_machines(), rule).refused
+    refused = plan(_machines(), rule, fail_on_findings=(listed,)).refused
+    assert [finding.name for finding in refused] == ["single_workload"]
+    allowed = {**rule, "allow_findings": ["single_workload"]}
+    assert not plan(_machines(), allowed, fail_on_findings=(listed,)).refused
+
+
 def test_numbered_rule_that_was_removed_before_is_no_error() -> None:
     """apart-2 is there, and apart-1 was removed: no typing error."""
     found = plan(with_rule("apart-2"), {"name": "apart-1"}, state="absent")

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which nodes could no longer be emptied by live migration once rules are written?"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+
+from ..compliance.declared import DeclaredReader
+from ..model.findings import Finding
+from ..model.objects import Ref
+from ..model.rendering import listed
+from ..model.rule import RuleId
+from .change import ChangedCluster
+from .result import Forecast, NotMigratableInstance
+
+BLOCKS_NODE_DRAIN = "blocks_node_drain"
+NAMED = 6
+
+
+def newly_stuck(
+    change: ChangedCluster, after: Forecast, before: Forecast, rule_set: tuple[str, str]
+) -> t.Iterator[Finding]:
+    """A finding for the rules of each VM that could be live-migrated before the change and cannot afterwards.
+    `before` is the forecast for the same workloads without the rules, `rule_set` the namespace and the name
+    of the set that is written."""
+    known = {stuck.instance for stuck in before.not_migratable}
+    reader = DeclaredReader(change.after)
+    workloads = {workload.ref: workload for workload in change.after.workloads}
+    by_rules: dict[tuple[str, ...], list[NotMigratableInstance]] = defaultdict(list)
+    for stuck in after.not_migratable:
+        workload = workloads.get(stuck.workload) if stuck.workload is not None else None
+        if stuck.instance in known or workload is None or stuck.workload not in change.touched:
+            continue
+        ids = (RuleId.parse(rule.rule) for rule in reader.declared(workload).rules)
+        by_rules[tuple(x.name for x in ids if (x.namespace, x.rule_set) == rule_set)].append(stuck)
+    for rules, together in by_rules.items():
+        yield _finding(rules, together)
+
+
+def _finding(rules: tuple[str, ...], stuck: t.Sequence[NotMigratableInstance]) -> Finding:
+    nodes = sorted({each.node for each in stuck})
+    certain = all(each.certain for each in stuck)
+    vms = sorted({each.workload or each.instance for each in stuck})
+    named = f" (rules {', '.join(rules)})" if len(rules) > 1 else ""
+    one = len(nodes) == 1
+    can = "cannot" if certain else "may no longer"
+    restarts = all(set(each.if_restarted) - {each.node} for each in stuck)
+    return Finding(
+        BLOCKS_NODE_DRAIN,
+        "warning",
+        f"{'Node' if one else 'Nodes'} {listed(nodes, NAMED)} {can} be emptied by live migration after this"
+        f" change{named}: no other node would be feasible for {listed(vms, NAMED)}. {stuck[0].instance.name}:"
+        f" {stuck[0].reason}.",
+        "Make the rule preferred, or add a node that the rule allows."
+        if not restarts
+        else "Make the rule preferred, or add a node that the rule allows; a restart, as with vm_policy [migrate,"
+        " restart] of node_maintenance, finds another node.",
+        tuple(Ref("Node", "", name) for name in nodes),
+        rules[0] if len(rules) == 1 else "",
+    )
