@@ -521,7 +521,9 @@ cluster:
       type: int
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 errors:
-  description: Why the task failed. Only with errors of type V(api) something may have been written.
+  description:
+    - Why the task failed. Only with errors of type V(api) and the finding C(changed_by_webhook) something may have
+      been written.
   returned: failure
   type: list
   elements: dict

@@ -5,7 +5,9 @@ started that nobody asked for."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import time
 import typing as t
 
 import pytest
@@ -240,3 +242,80 @@ def test_externally_managed_workload_is_refused_with_the_patch_to_commit(
     assert not settled["changed"], "the terms are there, and the annotation is theirs to manage"
     other = {**_rules(VM, "a")[4], "allow_findings": ["externally_managed"]}
     assert task(other)["counts"]["changed"] == 1
+
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic"
+
+
+@contextlib.contextmanager
+def without_node_affinity(task: RulesTask) -> t.Iterator[None]:
+    """VMs lose their node affinity at each write, as Harvester's webhook takes terms of matchFields out."""
+    path = "/spec/template/spec/affinity/nodeAffinity"
+    has = "has(object.spec.template.spec.affinity) && has(object.spec.template.spec.affinity.nodeAffinity)"
+    vms = {
+        "apiGroups": ["kubevirt.io"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["virtualmachines"],
+    }
+    patch = f'[JSONPatch{{op: "remove", path: "{path}"}}]'
+    spec = {
+        "matchConstraints": {"resourceRules": [vms]},
+        "matchConditions": [{"name": "has", "expression": has}],
+        "reinvocationPolicy": "Never",
+        "failurePolicy": "Fail",
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
+    }
+    here = {"matchLabels": {"kubernetes.io/metadata.name": task.namespace}}
+    binding = {"policyName": task.namespace, "matchResources": {"namespaceSelector": here}}
+    version = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "metadata": {"name": task.namespace},
+    }
+    parts = (("ies", "", spec), ("ybindings", "Binding", binding))
+    for suffix, kind, content in parts:
+        made = {**version, "kind": f"MutatingAdmissionPolicy{kind}", "spec": content}
+        task.api.create(f"{POLICIES}{suffix}", made)
+    time.sleep(3)  # the API server shows nowhere that it has read a policy
+    try:
+        yield
+    finally:
+        for suffix, _kind, _content in reversed(parts):
+            task.api.delete(f"{POLICIES}{suffix}/{task.namespace}")
+
+
+def test_term_that_admission_takes_out_again_is_refused_from_the_second_run_on(
+    task: RulesTask,
+) -> None:
+    task.create(objects.virtual_machine("a", run_strategy="Halted"))
+    rule = {**_rules(VM, "a")[0], "allow_findings": ["changed_by_webhook"]}
+    with without_node_affinity(task):
+        first = task(rule)
+        mark = task.sandbox.audit.mark()
+        second = task(rule)
+        checked = task(rule, check=True)
+        writes = task.sandbox.audit.writes(since=mark)
+    for result in (first, second, checked):
+        assert result["failed"]
+        assert [x["name"] for x in result["findings"]] == ["changed_by_webhook"]
+        assert "topology.kubernetes.io/zone" in result["findings"][0]["why"]
+    assert (first["changed"], second["changed"]) == (True, False)
+    assert writes == []
+
+
+def test_term_is_not_written_where_the_label_that_it_selects_by_is_refused(task: RulesTask) -> None:
+    """The shipped policy does not allow the mover this label key."""
+    for name in ("leader", "follower"):
+        task.create(objects.virtual_machine(name, run_strategy="Halted"))
+    label = {"other.example/app": "fedora"}
+    near = {"topology_key": "node", "pods": {"labels": label}}
+    mark = task.sandbox.audit.mark()
+    result = task(
+        {"name": "leader", "workloads": [{"name": "leader"}], "label": label},
+        {"name": "pair", "workloads": [{"name": "follower"}], "keep_together": near},
+    )
+    assert result["failed"]
+    assert task.sandbox.audit.writes(since=mark) == []
+    assert "(workloadLabelKeys in rbac/policies.yml)" in result["msg"], "to its end"
+    assert "follower was not written, since VirtualMachine" in result["msg"]
+    assert "does not get the label other.example/app=fedora of rule leader" in result["msg"]

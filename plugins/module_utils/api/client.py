@@ -185,9 +185,12 @@ class ApiClient:
         content_type: str = JSON_PATCH,
         params: Params | None = None,
         accept: str = PLAIN,
+        dry_run: bool = False,
     ) -> JSON:
-        request = ApiRequest("PATCH", path, content_type)
-        return self._json(request, {**WRITE_PARAMS, **(params or {})}, body, accept=accept)
+        request = ApiRequest("PATCH", path, content_type, dry_run=dry_run)
+        tried = {"dryRun": "All"} if dry_run else {}
+        sent = {**WRITE_PARAMS, **(params or {}), **tried}
+        return self._json(request, sent, body, accept=accept)
 
     def create(self, path: str, body: JSON, *, dry_run: bool = False) -> JSON:
         """POST to a collection or to a subresource such as `pods/NAME/eviction`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..api.client import METADATA, PLAIN, ApiClient
 from ..api.errors import (
@@ -59,11 +59,13 @@ class Failed:
 @dataclass(frozen=True)
 class Applied:
     """`done` are the writes that were made (in check mode: would be), as they were sent last;
-    `unchanged` are objects that were as wanted when they were read again."""
+    `unchanged` are objects that were as wanted when they were read again. `changed_back` are objects that the server
+    has changed again by admission, as it answered to the write."""
 
     done: tuple[Write, ...] = ()
     unchanged: tuple[Ref, ...] = ()
     failed: tuple[Failed, ...] = ()
+    changed_back: t.Mapping[Ref, JSON] = field(default_factory=dict)
 
     @property
     def errors(self) -> list[InputError]:
@@ -85,30 +87,61 @@ def apply(
     threads: int = THREADS,
     check: bool = False,
     metadata_only: bool = False,
+    compare: bool = False,
 ) -> Applied:
     """Makes `writes`, up to `threads` at once. The failure of one does not stop the others.
 
     `recompute(write, manifest)` returns the write for an object that was read again, or None if
     nothing is left to do; it may raise InvalidInput, which fails the
-    object. With `metadata_only` the writes change only `metadata`, and `recompute` gets only that. With
-    `check` nothing is sent.
+    object. With `metadata_only` the writes change only `metadata`, and `recompute` gets only that. With `compare` the
+    answers are read. With `check` nothing is sent.
     """
     if check or not writes:
         return Applied(done=tuple(writes))
-    sender = _Sender(api, recompute, metadata_only)
+    sender = _Sender(api, recompute, metadata_only, compare)
     with ThreadPoolExecutor(min(threads, len(writes)), "apply") as pool:
         results = list(pool.map(sender.send, writes))
     return Applied(
         tuple(result for result in results if isinstance(result, Write)),
         tuple(result for result in results if isinstance(result, Ref)),
         tuple(result for result in results if isinstance(result, Failed)),
+        sender.changed_back,
     )
 
 
+def still_differs(recompute: Recompute, write: Write, answer: JSON) -> bool:
+    """Whether something is left to do for an object that the server returns as the answer to a write."""
+    try:
+        return recompute(write, answer) is not None
+    except ValueError:  # what is there now conflicts with what is wanted
+        return True
+
+
+def try_writes(
+    api: ApiClient, writes: t.Sequence[Write], *, threads: int = THREADS
+) -> dict[Ref, JSON | ApiError]:
+    """What the server answers to each write, or why it refuses it; nothing is stored (dryRun=All)."""
+    if not writes:
+        return {}
+
+    def answer(write: Write) -> JSON | ApiError:
+        try:
+            return api.patch(write.path, write.patch(), dry_run=True)
+        except ApiError as error:
+            return error
+
+    with ThreadPoolExecutor(min(threads, len(writes)), "try") as pool:
+        return dict(zip((w.target for w in writes), pool.map(answer, writes), strict=True))
+
+
 class _Sender:
-    def __init__(self, api: ApiClient, recompute: Recompute, metadata_only: bool) -> None:
+    def __init__(
+        self, api: ApiClient, recompute: Recompute, metadata_only: bool, compare: bool
+    ) -> None:
         self._api = api
         self._recompute = recompute
+        self._compare = compare
+        self.changed_back: dict[Ref, JSON] = {}
         self._accept = METADATA if metadata_only else PLAIN
         # Maps of labels and annotations have no unknown fields, and the search for them costs the server
         # a third more time for each node.
@@ -132,12 +165,14 @@ class _Sender:
         may_be_made: Write | None = None
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                self._api.patch(
+                answer = self._api.patch(
                     write.path,
                     write.patch(),
-                    accept=METADATA,  # the answer is not read
+                    accept=self._accept if self._compare else METADATA,  # else it is not read
                     params=self._params,
                 )
+                if self._compare and still_differs(self._recompute, write, answer):
+                    self.changed_back[write.target] = answer
                 return write
             except ApiError as error:
                 if not (isinstance(error, Conflict) or error.outcome_unknown):

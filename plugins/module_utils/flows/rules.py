@@ -49,10 +49,12 @@ from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
 from ..model.write import Write
+from ..rules.changed_back import changed_back
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
+from .rule_writes import changed_back_again, held_writes, refused_labels
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -78,11 +80,12 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         refusal=refusal,
     )
     plan = outcome.plan
+    failing = (*plan.refused, *outcome.changed_back)
     reported = {change.ref for change in plan.workloads}
     result = {
         **writes_result(outcome.done, diff=module._diff, elsewhere=reported),
         "workloads": outcome.workloads(),
-        "findings": [finding.as_json() for finding in plan.findings],
+        "findings": [finding.as_json() for finding in (*plan.findings, *outcome.changed_back)],
         "counts": outcome.counts(),
     }
     warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
@@ -91,7 +94,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         module.warn(one_line(f"no forecast of these rules could be made: {reasons}"))
     if module.check_mode and not plan.refused and (text := more_than_migration(plan)):
         module.warn(text)
-    errors = [_refused(finding, sentence) for finding, sentence in sentences(plan.refused)]
+    errors = [_refused(finding, sentence) for finding, sentence in sentences(failing)]
     errors += outcome.errors.values()
     if outcome.refusal:
         errors.append(TaskError("finding", outcome.refusal, "fail_on_forecast"))
@@ -157,12 +160,13 @@ def rules_request(
 @dataclass(frozen=True)
 class Written:
     """`done` are the writes that were made, in their order; `errors` has the other objects, with the
-    reason. `refusal`: why the forecast refuses the plan."""
+    reason. `refusal`: why the forecast refuses the plan. `changed_back`: terms that admission took out again."""
 
     plan: RulesPlan
     done: tuple[Write, ...] = ()
     errors: t.Mapping[Ref, TaskError] = field(default_factory=dict)
     refusal: str = ""
+    changed_back: tuple[Finding, ...] = ()
 
     def workloads(self) -> list[dict[str, JSON]]:
         """The change of each workload; in check mode and for refused plans, the planned one."""
@@ -217,14 +221,21 @@ def write_rules(
     if refusal and plan.writes:
         return Written(plan, refusal=refusal)
     require_write_rights(api, plan.writes, role="mover")
+    if again := changed_back_again(api, plan):
+        return Written(replace(plan, findings=(*plan.findings, *again), refused=again))
     done: list[Write] = []
-    errors: dict[Ref, TaskError] = {}
+    back: list[Finding] = []
+    refused = {} if check else refused_labels(api, plan)
+    errors = dict(refused)
     for stage in plan.stages:
-        held = _held(plan, stage, errors)
+        held = held_writes(plan, stage, errors, refused)
         errors = {**held, **errors}
-        writes = [write for write in stage if write.target not in held]
-        applied = apply(api, writes, recompute=plan.recompute, check=check)
+        writes = [write for write in stage if write.target not in {*held, *refused}]
+        applied = apply(api, writes, recompute=plan.recompute, check=check, compare=True)
         done += applied.done
+        for ref, answer in applied.changed_back.items():
+            if ref in plan.requested:
+                back += changed_back(ref, answer, plan.requested[ref])
         errors |= {
             failed.write.target: task_error(failed.error, failed.write.target)
             for failed in applied.failed
@@ -232,7 +243,7 @@ def write_rules(
             if failed.write.target not in plan.owner_of
             or not isinstance(failed.error, (NotFound, Replaced))
         }
-    return Written(plan, tuple(done), errors)
+    return Written(plan, tuple(done), errors, changed_back=tuple(back))
 
 
 def _read(api: ApiClient, scope: ReadScope) -> Snapshot:
@@ -418,25 +429,3 @@ def scope_of(request: RulesRequest) -> ReadScope:
 def _readable(namespaces: t.Iterable[str]) -> tuple[str, ...]:
     """Those that can be in a path; the others are errors of the options."""
     return tuple(sorted(name for name in namespaces if name.strip() and "/" not in name))
-
-
-def _held(
-    plan: RulesPlan, stage: t.Iterable[Write], errors: t.Collection[Ref]
-) -> dict[Ref, TaskError]:
-    """The writes of a stage that are held back, and why: VMIs and pods get no label that their
-    workload does not have, and a workload keeps a label while a VMI or pod of it has it."""
-    still_labelled = {plan.owner_of[ref]: ref for ref in errors if ref in plan.owner_of}
-    held = {}
-    for write in stage:
-        owner = plan.owner_of.get(write.target)
-        reason = ""
-        if owner in errors:
-            reason = f"was not labelled, since {owner} was not written"
-        elif write.target in still_labelled:
-            reason = (
-                f"was not written, since {still_labelled[write.target]} still has a label that would"
-                " be forgotten: run again"
-            )
-        if reason:
-            held[write.target] = TaskError("api", f"{write.target} {reason}", str(write.target))
-    return held

@@ -170,6 +170,7 @@ ONLY_OF_FORECASTS = ("blocks_node_drain",)
 """Findings of forecast_info that the module rules takes from its result."""
 ONLY_ON_A_CLUSTER = (
     *ONLY_OF_FORECASTS,
+    "changed_by_webhook",
     "check_skipped",
     "no_matching_workloads",
     "not_recreated",

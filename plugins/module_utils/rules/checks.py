@@ -225,8 +225,16 @@ EMPTY_NODE_TERM = "empty_node_term"
 MULTIPLE_REQUIRED_AFFINITY = "multiple_required_affinity"
 SIMILAR_TERM = "similar_term"
 
+CHANGED_BY_WEBHOOK = "changed_by_webhook"
+
 NEVER_ALLOWED = frozenset(
-    {DUPLICATE_SPREAD, LABEL_CONFLICT, NODE_SELECTOR_CONFLICT, NODE_TERMS_CONFLICT}
+    {
+        CHANGED_BY_WEBHOOK,
+        DUPLICATE_SPREAD,
+        LABEL_CONFLICT,
+        NODE_SELECTOR_CONFLICT,
+        NODE_TERMS_CONFLICT,
+    }
 )
 """The term could not be written at all, so no `allow_findings` helps."""
 

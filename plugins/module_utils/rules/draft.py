@@ -96,7 +96,7 @@ def ownership_change(
     rules = {
         rule: fingerprints for rule, fingerprints in ownership.rules.items() if wanted.keeps(rule)
     }
-    present_terms = _present(template)
+    present = present_terms(template)
     values: dict[Fingerprint, JSON] = {}
     adopted: set[Fingerprint] = set()
     wanted_by: dict[TermLocation, list[RuleId]] = defaultdict(list)
@@ -107,7 +107,7 @@ def ownership_change(
             wanted_by[location].append(rule)
         fingerprints: list[Fingerprint] = []
         for term in terms:
-            fingerprint = _claim(term, ownership, present_terms, wanted.adopt, adopted)
+            fingerprint = _claim(term, ownership, present, wanted.adopt, adopted)
             if fingerprint is None:
                 continue
             fingerprint = next((m for m in values if m.has_same_effect(fingerprint)), fingerprint)
@@ -182,7 +182,7 @@ def _similar(
 def _claim(
     term: CompiledTerm,
     ownership: Ownership,
-    present_terms: t.Sequence[Fingerprint],
+    present: t.Sequence[Fingerprint],
     adopt: bool,
     adopted: set[Fingerprint],
 ) -> Fingerprint | None:
@@ -190,7 +190,7 @@ def _claim(
     this value already: no rule set it, so no rule removes it later."""
     fingerprint = Fingerprint.of(term.location, term.value)
     own = ownership.owned(fingerprint)
-    alike = [present for present in present_terms if present.has_same_effect(fingerprint)]
+    alike = [x for x in present if x.has_same_effect(fingerprint)]
     if own is not None:
         # A console may have written ours anew; what no longer stands is added as it is now.
         return own if own in alike else next(iter(alike), fingerprint)
@@ -200,7 +200,7 @@ def _claim(
     return None if alike and term.location in MAPS else fingerprint
 
 
-def _present(template: t.Mapping[str, JSON]) -> list[Fingerprint]:
+def present_terms(template: t.Mapping[str, JSON]) -> list[Fingerprint]:
     fingerprints = [Fingerprint.of(location, entry) for location, entry in terms_of(template)]
     labels = MAPS[TermLocation.LABEL].read(template, None) or {}
     fingerprints += [

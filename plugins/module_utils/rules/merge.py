@@ -74,6 +74,8 @@ class Merged:
     locations: frozenset[TermLocation] = frozenset()
     removed_terms: tuple[Fingerprint, ...] = ()
     """Terms that were ours and belong to no rule any more."""
+    restored: tuple[CompiledTerm, ...] = ()
+    """Terms that rules had written before, and that were no longer there."""
     findings: tuple[Finding, ...] = ()
 
 
@@ -119,6 +121,11 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
         removed=tuple(sorted(set(ownership.rules) - set(owned.rules))),
         locations=frozenset(fingerprint.location for fingerprint in draft.touched),
         removed_terms=change.removed,
+        restored=tuple(
+            CompiledTerm(fingerprint.location, value)
+            for fingerprint, value in change.values.items()
+            if fingerprint in draft.touched and ownership.owned(fingerprint) is not None
+        ),
         findings=tuple(draft.findings),
     )
 

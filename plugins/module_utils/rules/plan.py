@@ -33,6 +33,7 @@ from .change import (
 from .checks import is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
 from .draft import RequestedRules
+from .labels_first import LabelNeeds, label_needs, ordered_stages
 from .members import GroupSelectorBuilder, resolve
 from .merge import merge
 from .ownership import (
@@ -253,7 +254,8 @@ class RulesRequest:
 class RulesPlan:
     """`stages` are made one after the other: a label leaves pods and VMIs before the template
     and reaches them after it. `refused` are the errors among the findings that no rule allows:
-    while there are any, nothing may be written. `recompute` serves a write whose object has
+    while there are any, nothing may be written. `needs`: which workloads are written only after the labels of others.
+    `requested`: what the request wants of each workload. `recompute` serves a write whose object has
     changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
     `about` counts the workloads that carry one of the rules, are to, or did; `members` are those
     that carry one afterwards, whether that takes a write or not."""
@@ -264,6 +266,8 @@ class RulesPlan:
     refused: tuple[Finding, ...]
     recompute: t.Callable[[Write, JSON], Write | None]
     owner_of: t.Mapping[Ref, Ref]
+    needs: LabelNeeds
+    requested: t.Mapping[Ref, RequestedRules]
     about: int = 0
     members: frozenset[Ref] = frozenset()
 
@@ -295,7 +299,8 @@ def plan_rules(
         findings += change.findings
         findings += of_change(change, request.workload_rollout)
     changed = tuple(change for change in changes if change.stages)
-    stages = _stages(changed)
+    needs = label_needs(compiled, changed)
+    stages = ordered_stages(needs, changed)
     if extra_findings is not None:
         writes = tuple(write for stage in stages for write in stage)
         findings += extra_findings(snapshot, request.rules, writes)
@@ -309,6 +314,8 @@ def plan_rules(
         refused=refused,
         recompute=Recompute(requested, changed, request.rules),
         owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
+        needs=needs,
+        requested=requested,
         about=len(requested),
         members=frozenset(ref for ref, rules in requested.items() if rules.carries),
     )
@@ -378,15 +385,6 @@ def _compile(
     for members, terms in zip(resolved, compiled, strict=True):
         findings += of_rule(members, terms, view)
     return compiled
-
-
-def _stages(changes: t.Sequence[WorkloadChange]) -> tuple[tuple[Write, ...], ...]:
-    depth = max((len(change.stages) for change in changes), default=0)
-    stages = (
-        tuple(write for change in changes for write in change.stages[number])
-        for number in range(depth)
-    )
-    return tuple(stage for stage in stages if stage)
 
 
 def _every_fault(

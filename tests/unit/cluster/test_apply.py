@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.patching im
     NotSent,
     Replaced,
     apply,
+    try_writes,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     InputError,
@@ -161,3 +162,25 @@ def test_without_credentials_the_rest_is_not_sent(
     result = apply(api, [_write("w1"), _write("w2")], recompute=_recompute, threads=1)
     assert [type(failed.error) for failed in result.failed] == [errors.Unauthorized, NotSent]
     assert len(server.seen) == 2
+
+
+def test_answer_that_lacks_what_was_written_is_reported(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(_node(None), _node("a"))
+    first, second = (
+        apply(api, [_write()], recompute=_recompute, compare=True) for _number in range(2)
+    )
+    assert list(first.changed_back) == [Ref("Node", "", "w1")]
+    assert first.done == (_write(),), "it was written all the same"
+    assert second.changed_back == {}
+
+
+def test_tried_writes_are_dry_runs_with_their_answers(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(_node("a"), status(403, "Forbidden", "no"))
+    assert try_writes(api, [_write()])[Ref("Node", "", "w1")] is not None
+    (refused,) = try_writes(api, [_write()]).values()
+    assert isinstance(refused, errors.Forbidden)
+    assert all("dryRun=All" in request.path for request in server.seen)

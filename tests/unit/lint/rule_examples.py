@@ -11,6 +11,7 @@ import copy
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.virt.placement.plugins.module_utils.cluster.patching import still_differs
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
@@ -23,6 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
     Workload,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.changed_back import changed_back
 from tests.parsed import parsed
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, expression, node_affinity
 from tests.unit.planning import scenes
@@ -41,6 +43,7 @@ JSON = t.Any
 Ask = t.Callable[[], t.Sequence[Finding]]
 
 ON_A = [{"name": "a"}]
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 APART = {"keep_apart": {"topology_key": "zone"}}
 ELSEWHERE = {"workloads": ON_A, "avoid": {"zone": "a"}}
@@ -180,6 +183,21 @@ def apart_by_hand(*, weight: int | None) -> Snapshot:
     return snapshot(first, vm("b", labels={"tier": "web"}))
 
 
+def by_webhook(term: JSON) -> list[Finding]:
+    """The answer to the write of a node term, from which a webhook took terms without matchExpressions."""
+    node_affinity_of = {REQUIRED: {"nodeSelectorTerms": [term]}}
+    rule = {"workloads": ON_A, "terms": {"affinity": {"nodeAffinity": node_affinity_of}}}
+    found = plan(snapshot(vm("a")), {"name": "r", **rule})
+    (write,) = found.writes
+    answer = applied(copy.deepcopy(dict(vm("a").manifest)), write)
+    required = answer["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][REQUIRED]
+    kept = [x for x in required["nodeSelectorTerms"] if x.get("matchExpressions")]
+    required["nodeSelectorTerms"] = kept
+    if not still_differs(found.recompute, write, answer):
+        return []
+    return changed_back(write.target, answer, found.requested[write.target])
+
+
 APART_SOFTLY = {"workloads": [{"labels": {"tier": "web"}}], **APART, "preferred": True}
 
 EXAMPLES: dict[str, Example] = {
@@ -209,6 +227,10 @@ EXAMPLES: dict[str, Example] = {
     "node_terms_conflict": Example(
         asked(three(), either_zone(), {"workloads": ON_A, "run_on": {"performance": "high"}}),
         asked(three(), either_zone()),
+    ),
+    "changed_by_webhook": Example(
+        lambda: by_webhook({"matchFields": [expression("metadata.name", "In", "w1")]}),
+        lambda: by_webhook({"matchExpressions": [expression(HOST, "In", "w1")]}),
     ),
     "check_skipped": Example(asked(unread("nodes"), ELSEWHERE), asked(unread(), ELSEWHERE)),
     "multiple_required_affinity": Example(

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which writes of rules are held back, since a label cannot be set or since admission would undo them?"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.client import ApiClient
+from ..api.errors import ApiError, Forbidden, Invalid, is_of_admission
+from ..cluster.patching import still_differs, try_writes
+from ..interface.runner import task_error
+from ..model.findings import Finding, TaskError
+from ..model.objects import Ref
+from ..model.write import Write
+from ..rules.changed_back import changed_back
+from ..rules.labels_first import label_writes
+from ..rules.plan import RulesPlan
+
+
+def changed_back_again(api: ApiClient, plan: RulesPlan) -> tuple[Finding, ...]:
+    """The findings about terms that rules have written before, that are gone, and that admission would take out
+    again. Nothing is stored, so this is found in check mode, too."""
+    writes = {
+        change.ref: write
+        for change in plan.workloads
+        if change.merged.restored and (write := change.merged.write) is not None
+    }
+    return tuple(
+        finding
+        for ref, answer in try_writes(api, tuple(writes.values())).items()
+        if not isinstance(answer, ApiError) and still_differs(plan.recompute, writes[ref], answer)
+        for finding in changed_back(ref, answer, plan.requested[ref])
+    )
+
+
+def refused_labels(api: ApiClient, plan: RulesPlan) -> dict[Ref, TaskError]:
+    """Why the server would refuse a label that terms of other workloads select by. Asked before the first write."""
+    answers = try_writes(api, label_writes(plan.needs, plan.workloads))
+    return {ref: task_error(answer, ref) for ref, answer in answers.items() if _is_refusal(answer)}
+
+
+def _is_refusal(answer: object) -> bool:
+    """Whether the write itself would be refused. A webhook may refuse dry runs alone, and a test of the patch may
+    fail since the object has changed (apiserver admission/plugin/webhook/errors)."""
+    if not isinstance(answer, ApiError) or "does not support dry run" in answer.message:
+        return False
+    return isinstance(answer, (Forbidden, Invalid)) or is_of_admission(answer.message)
+
+
+def held_writes(
+    plan: RulesPlan,
+    stage: t.Iterable[Write],
+    errors: t.Collection[Ref],
+    refused: t.Collection[Ref],
+) -> dict[Ref, TaskError]:
+    """The writes of a stage that are held back, and why. VMIs and pods get no label that their workload does not
+    have. A workload keeps a label while a VMI or pod of it has it, and gets no term that selects by a label which
+    another workload of the rule does not get. `refused` are the objects that the server would not label."""
+    failed = {plan.owner_of[ref]: ref for ref in errors if ref in plan.owner_of}
+    unlabelled = {plan.owner_of.get(ref, ref): ref for ref in refused}
+    held = {}
+    for write in stage:
+        if write.target in refused:
+            continue
+        workload = plan.owner_of.get(write.target, write.target)
+        needs = plan.needs.labels.get(workload, {})
+        lacking = next((ref for ref in needs if ref in {*unlabelled, *failed, *errors}), None)
+        reason = ""
+        if lacking is not None:
+            which = unlabelled.get(lacking) or failed.get(lacking, lacking)
+            reason = f"was not written, since {which} does not get the label {needs[lacking]}"
+        elif workload in unlabelled:
+            reason = f"was not written, since {unlabelled[workload]} cannot get its label"
+        elif workload != write.target and workload in errors:
+            reason = f"was not labelled, since {workload} was not written"
+        elif write.target in failed:
+            reason = (
+                f"was not written, since {failed[write.target]} still has a label that would"
+                " be forgotten: run again"
+            )
+        if reason:
+            held[write.target] = TaskError("api", f"{write.target} {reason}", str(write.target))
+    return held

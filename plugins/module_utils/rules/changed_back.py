@@ -1,0 +1,71 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which terms of rules does admission take out of a write again, as a mutating webhook may?
+
+The answer to a write has the object as it was stored. Where it lacks a term, each further run would write the
+term again, for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ..model.findings import Finding
+from ..model.json_pointer import JSON
+from ..model.objects import Ref
+from ..model.rendering import listed
+from ..model.rule import RuleId
+from ..model.snapshot import Workload
+from .checks import CHANGED_BY_WEBHOOK, LOCATION_TEXTS, for_rules
+from .draft import RequestedRules, present_terms
+from .ownership import Fingerprint
+from .term_slots import CompiledTerm, TermLocation
+
+
+def changed_back(ref: Ref, answer: JSON, requested: RequestedRules) -> list[Finding]:
+    """The findings about an object whose answer to a write is not as it was written."""
+    template = Workload(ref, str(answer["metadata"]["uid"]), answer).template
+    there = {fingerprint.effect for fingerprint in present_terms(template)}
+    missing: dict[RuleId, list[CompiledTerm]] = {}
+    for rule, terms in sorted(requested.listed.items()):
+        lost = [x for x in terms or () if Fingerprint.of(x.location, x.value).effect not in there]
+        if lost:
+            missing[rule] = lost
+    if not missing:
+        return _finding(sorted(requested.listed), ref, "the terms as they were written", ())
+    return [
+        finding
+        for rule, terms in missing.items()
+        for finding in _finding([rule], ref, listed([_text(x) for x in terms], 3), terms)
+    ]
+
+
+def _finding(
+    rules: t.Iterable[RuleId], ref: Ref, what: str, terms: t.Collection[CompiledTerm]
+) -> list[Finding]:
+    by_name = any(_has_fields_only(term) for term in terms)
+    hint = (
+        " Harvester's webhook drops node terms that have matchFields alone: use run_on with"
+        " kubernetes.io/hostname."
+        if by_name
+        else ""
+    )
+    return for_rules(
+        rules,
+        ref,
+        CHANGED_BY_WEBHOOK,
+        f"The API server's answer to the write of {ref} does not have {what}: an admission webhook or policy took it"
+        " out again.",
+        "See kubectl get mutatingwebhookconfigurations. Write the rule in a form that the webhook keeps, or leave this"
+        f" workload out of the rule.{hint}",
+    )
+
+
+def _text(term: CompiledTerm) -> str:
+    return f"{LOCATION_TEXTS[term.location]} {json.dumps(term.value, sort_keys=True)}"
+
+
+def _has_fields_only(term: CompiledTerm) -> bool:
+    whole = term.location is TermLocation.NODE_TERM and not term.value.get("matchExpressions")
+    return whole or term.location is TermLocation.NODE_FIELD
