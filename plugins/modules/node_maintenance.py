@@ -407,8 +407,8 @@ moves:
       elements: str
 skipped_instances:
   description: >-
-    VMs and pods that a drain does not move, with the reason. Pods that would come back to the node are among them, and do not
-    fail the drain.
+    VMs and pods that a drain does not move, with the reason. Pods that would come back to the node are among them, and do
+    not fail the drain.
   returned: always, unless the task could not start
   type: list
   elements: dict

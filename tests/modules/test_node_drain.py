@@ -228,9 +228,15 @@ def test_pods_that_come_back_to_the_node_are_left_there_and_named(shop: Maintena
     assert evicted == ["sticky"] * 3
     assert sorted(name.partition("-")[0] for name in pods_on(shop, "w2")) == ["named", "sticky"]
     left = {item["name"]: item["reason"] for item in result["skipped_instances"]}
-    assert left["sticky"].startswith("it came back to node w2 3 times, since it tolerates the cordon")
-    assert left["named"].startswith(f"the template of Deployment {shop.namespace}/named names node w2")
-    lines = [x for x in result["progress"] if "is left on node w2: it" in x or "w2: the template" in x]
+    assert left["sticky"].startswith(
+        "it came back to node w2 3 times, since it tolerates the cordon"
+    )
+    assert left["named"].startswith(
+        f"the template of Deployment {shop.namespace}/named names node w2"
+    )
+    lines = [
+        x for x in result["progress"] if "is left on node w2: it" in x or "w2: the template" in x
+    ]
     assert len([x for x in lines if not x.startswith("warning: ")]) == 2
     found = {finding["name"] for finding in result["findings"]}
     assert {"tolerates_cordon", "names_node"} <= found

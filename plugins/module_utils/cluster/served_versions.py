@@ -74,7 +74,14 @@ class ServedVersions:
                 f"{unserved}, and this identity may not read at {_DISCOVERY} which versions it serves: bind the"
                 " ClusterRole system:discovery to it",
             ) from None
+        groups = answer.get("groups") if isinstance(answer, dict) else None
+        if groups is None:
+            raise UnservedVersion(
+                request,
+                f"{unserved}, and the answer of {_DISCOVERY}, which names the versions that it serves, has no groups:"
+                " check that host is the address of an API server, and that nothing in between answers for it",
+            )
         return {
-            group["name"]: [version["version"] for version in group["versions"]]
-            for group in answer["groups"]
+            group["name"]: [version["version"] for version in group.get("versions") or ()]
+            for group in groups
         }

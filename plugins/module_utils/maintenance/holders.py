@@ -28,17 +28,39 @@ HARVESTER_STATUS = "harvesterhci.io/maintain-status"
 HOLDING_ANNOTATIONS = (DESIRED_DRAIN, HARVESTER_REQUESTED, HARVESTER_STATUS)
 """What `held_by` reads of annotations."""
 
-_OF_NODE_STATE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Taint that an administrator or a fencing agent sets on a node that is shut down: its pods are deleted, and none may
+run there until it is removed (kubernetes pkg/controller/podgc)."""
+
+_OF_NODE_STATE = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "readiness.k8s.io/",
+)
 """Taints by which Kubernetes says what state a node is in, such as not-ready. They go by themselves."""
+
+_OF_COMPONENTS = (
+    "agent-not-ready",
+    "network-unavailable",
+    "not-ready",
+    "uninitialized",
+    "unregistered",
+)
+"""Names of taints that a component of the node removes once it is ready, whatever its prefix, such as
+node.cilium.io/agent-not-ready, ebs.csi.aws.com/agent-not-ready, node.cluster.x-k8s.io/uninitialized."""
 
 
 def held_by(node: Node, taints_before: t.Collection[str] | None = None) -> str:
     """The system that holds the node, and by which mark; empty if there is none. With `taints_before`, the
-    `lasting_taints` of an earlier time, a taint that came since then counts, too."""
+    `lasting_taints` of an earlier time, a taint that came since then counts, too. They are None where they are not
+    known."""
     if node.annotations.get(DESIRED_DRAIN, "").startswith("drain-"):
         return f"the Machine Config Operator (annotation {DESIRED_DRAIN})"
     if any(taint.key == NODE_MAINTENANCE_TAINT for taint in node.taints):
         return f"the Node Maintenance Operator (taint {NODE_MAINTENANCE_TAINT})"
+    if any(taint.key == OUT_OF_SERVICE for taint in node.taints):
+        return f"another client (taint {OUT_OF_SERVICE}, which says that the node is shut down)"
     for key in (HARVESTER_REQUESTED, HARVESTER_STATUS):
         if node.annotations.get(key):
             return f"Harvester (annotation {key})"
@@ -51,11 +73,13 @@ def held_by(node: Node, taints_before: t.Collection[str] | None = None) -> str:
 
 
 def lasting_taints(node: Node) -> tuple[str, ...]:
-    """Taints that keep pods away, without those that Kubernetes sets for the state of the node."""
+    """Taints that keep pods away, without those that Kubernetes or a component of the node sets until it is ready."""
     return tuple(
         _text(taint)
         for taint in node.taints
-        if taint.effect != "PreferNoSchedule" and not taint.key.startswith(_OF_NODE_STATE)
+        if taint.effect != "PreferNoSchedule"
+        and not taint.key.startswith(_OF_NODE_STATE)
+        and taint.key.rpartition("/")[2] not in _OF_COMPONENTS
     )
 
 

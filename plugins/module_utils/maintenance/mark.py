@@ -18,7 +18,7 @@ from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, cut, read_annotation
 from ..model.kinds import MAINTENANCE, MOVED_AWAY, SERVICED, SERVICED_AT
 from ..model.manifests import node_from_manifest
-from ..model.objects import Node, Ref
+from ..model.objects import Node, Ref, Taint
 from ..model.rendering import TextEnum
 from ..model.write import Operation, Write
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
@@ -40,6 +40,7 @@ _SERVICED = _ANNOTATIONS / SERVICED
 _SERVICED_AT = _ANNOTATIONS / SERVICED_AT
 _MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
+_TAINTS = Pointer(("spec", "taints"))
 
 
 class MaintenancePhase(TextEnum):
@@ -59,8 +60,8 @@ class Mark:
     devices that the node offered when the maintenance began. `down` says, by kind/namespace/name of the workload,
     why a restart or a recreation failed: later runs name it, too. `away` are the workloads, written likewise, that
     had an instance to move when the drain began: those of VMs that it stops with their run strategy, others with "".
-    `taints` are those that the node had when the maintenance began (`holders.lasting_taints`). `returned` says, by
-    workload, how often an instance came back to the node in this run."""
+    `taints` are those that the node had when the maintenance began (`holders.lasting_taints`), None in a mark of an
+    earlier release. `returned` says, by workload, how often an instance came back to the node in this run."""
 
     run: str
     reason: str
@@ -71,7 +72,7 @@ class Mark:
     devices: tuple[str, ...] = ()
     down: t.Mapping[str, str] = field(default_factory=dict)
     away: t.Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[str, ...] = ()
+    taints: tuple[str, ...] | None = None
     returned: t.Mapping[str, int] = field(default_factory=dict)
 
 
@@ -90,9 +91,11 @@ _TEXTS = ("run", "reason", "phase", "boot_id", "since")
 
 def encode(mark: Mark) -> str:
     body = {**asdict(mark), "phase": str(mark.phase), "down": _with_limit(mark.down)}
-    for name in ("devices", "down", "away", "taints", "returned"):
+    for name in ("devices", "down", "away", "returned"):
         if not body[name]:
             del body[name]
+    if mark.taints is None:
+        del body["taints"]
     return _json(body)
 
 
@@ -125,7 +128,7 @@ def decode(text: str) -> Mark:
     except DamagedAnnotation as error:
         raise DamagedMark(str(error)) from error
     down, away = body.pop("down", {}), body.pop("away", {})
-    devices, taints = body.pop("devices", []), body.pop("taints", [])
+    devices, taints = body.pop("devices", []), body.pop("taints", None)
     returned = body.pop("returned", {})
     if set(body) != {*_TEXTS, "cordoned"}:
         raise DamagedMark(f"it is not a map of {', '.join(_TEXTS)} and cordoned")
@@ -137,14 +140,14 @@ def decode(text: str) -> Mark:
     for name, value in (("down", down), ("away", away)):
         if not _is_by_workload(value):
             raise DamagedMark(f"{name} is no map of workloads to texts")
-    for name, value in (("devices", devices), ("taints", taints)):
+    for name, value in (("devices", devices), ("taints", [] if taints is None else taints)):
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise DamagedMark(f"{name} is no list of texts")
     if not isinstance(returned, dict) or not all(isinstance(x, int) for x in returned.values()):
         raise DamagedMark("returned is no map of workloads to numbers")
     phase = MaintenancePhase(body.pop("phase"))
-    known = {"devices": tuple(devices), "taints": tuple(taints), "down": down, "away": away}
-    known["returned"] = returned
+    known = {"devices": tuple(devices), "down": down, "away": away, "returned": returned}
+    known["taints"] = tuple(taints) if taints is not None else None
     return Mark(**body, phase=phase, **known)
 
 
@@ -244,11 +247,25 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
     tests: tuple[Operation, ...] = ()
     if node.unschedulable and not stays:
         operations.append(Operation("remove", _UNSCHEDULABLE))
-        tests = tuple(
-            Operation("test", _ANNOTATIONS / key, node.annotations.get(key))
-            for key in HOLDING_ANNOTATIONS
+        tests = (
+            *(
+                Operation("test", _ANNOTATIONS / key, node.annotations.get(key))
+                for key in HOLDING_ANNOTATIONS
+            ),
+            Operation("test", _TAINTS, [_as_json(taint) for taint in node.taints] or None),
         )
     return _write(node, operations, {"cordoned": stays, "maintenance": None}, tests)
+
+
+def _as_json(taint: Taint) -> dict[str, str]:
+    """The taint as the API server has it: empty fields are left out."""
+    fields = {
+        "key": taint.key,
+        "value": taint.value,
+        "effect": taint.effect,
+        "timeAdded": taint.added,
+    }
+    return {name: text for name, text in fields.items() if text}
 
 
 def _keeps_cordon(node: Node, mark: Mark) -> bool:

@@ -388,7 +388,9 @@ def _is_ready(status: t.Mapping[str, JSON]) -> bool:
 
 
 def _taint(taint: t.Mapping[str, JSON]) -> Taint:
-    return Taint(*(_texts[taint.get(field) or ""] for field in ("key", "value", "effect")))
+    return Taint(
+        *(_texts[taint.get(field) or ""] for field in ("key", "value", "effect", "timeAdded"))
+    )
 
 
 _Value = t.TypeVar("_Value")

@@ -122,9 +122,12 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
+    """`added` is its timeAdded, as it was read."""
+
     key: str
     value: str
     effect: str
+    added: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from .in_tree_volumes import Plugin, as_of_driver, driver_of_provisioner, plugin_of
 from .json_pointer import JSON
 from .objects import ClaimTemplate, NodeTerm, Requirement
 from .placement_manifests import node_term_from_json
@@ -71,7 +72,7 @@ class FreeVolume:
 
 @dataclass(frozen=True, slots=True)
 class BoundVolume:
-    """`terms` are empty where each node reaches it; `driver` where it is no CSI volume."""
+    """`terms` are empty where each node reaches it; `driver` where it counts for no CSI driver."""
 
     terms: tuple[NodeTerm, ...] = ()
     driver: str = ""
@@ -132,10 +133,11 @@ def claim_from_manifest(manifest: t.Mapping[str, JSON]) -> Claim:
 def class_from_manifest(manifest: t.Mapping[str, JSON]) -> StorageClass:
     metadata = manifest["metadata"]
     annotations = metadata.get("annotations") or {}
+    provisioner = manifest.get("provisioner") or ""
     return StorageClass(
         name=metadata["name"],
         waits=manifest.get("volumeBindingMode") == "WaitForFirstConsumer",
-        provisions=manifest.get("provisioner") not in ("", None, _NO_PROVISIONER),
+        provisions=provisioner not in ("", _NO_PROVISIONER),
         allowed_topologies=tuple(
             NodeTerm(
                 tuple(
@@ -147,7 +149,7 @@ def class_from_manifest(manifest: t.Mapping[str, JSON]) -> StorageClass:
         ),
         default=any(annotations.get(key) == "true" for key in _DEFAULT_CLASS),
         created=metadata.get("creationTimestamp") or "",
-        provisioner=manifest.get("provisioner") or "",
+        provisioner=driver_of_provisioner(provisioner),
     )
 
 
@@ -168,9 +170,10 @@ def free_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> FreeVolume | No
 
 
 def bound_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> BoundVolume:
-    return BoundVolume(
-        volume_terms(manifest), (manifest["spec"].get("csi") or {}).get("driver") or ""
-    )
+    spec = manifest["spec"]
+    if plugin := plugin_of(spec):
+        return BoundVolume(volume_terms(manifest, plugin), plugin.driver)
+    return BoundVolume(volume_terms(manifest), (spec.get("csi") or {}).get("driver") or "")
 
 
 def attach_limits_from_manifest(
@@ -192,12 +195,17 @@ _BETA = {
 _TOPOLOGY = (*_BETA, *_BETA.values())
 
 
-def volume_terms(manifest: t.Mapping[str, JSON]) -> tuple[NodeTerm, ...]:
+def volume_terms(
+    manifest: t.Mapping[str, JSON], plugin: Plugin | None = None
+) -> tuple[NodeTerm, ...]:
     """The node terms of a PersistentVolume, and what its zone and region labels ask of a node that has any of these
-    labels (scheduler plugin volumezone). None where each node reaches it."""
+    labels (scheduler plugin volumezone). None where each node reaches it. With a `plugin` as the scheduler sees its
+    volumes."""
     affinity = (manifest["spec"].get("nodeAffinity") or {}).get("required") or {}
     terms = tuple(map(node_term_from_json, affinity.get("nodeSelectorTerms") or ()))
     labels = (manifest.get("metadata") or {}).get("labels") or {}
+    if plugin is not None:
+        terms = as_of_driver(plugin, terms, labels)
     for key in _TOPOLOGY:
         if key in labels:
             alternatives = _topology_terms(key, tuple(labels[key].split("__")))

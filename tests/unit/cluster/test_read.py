@@ -175,6 +175,8 @@ def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
     assert _bound(_volume()) == (claim, terms, modes, "")
     of_driver = _volume(affinity=False, csi={"driver": "csi", "volumeHandle": "x"})
     assert _bound(of_driver) == (claim, (), modes, "csi")
+    in_tree = _volume(affinity=False, vsphereVolume={"volumePath": "[ds] kubevols/x.vmdk"})
+    assert _bound(in_tree) == (claim, (), modes, "csi.vsphere.vmware.com")
     for other in (_volume("Released"), _volume(claim=False)):
         assert _bound(other) is None
 

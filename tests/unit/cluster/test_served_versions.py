@@ -178,6 +178,15 @@ def test_discovery_that_does_not_exist_is_no_proof_that_there_are_no_pools(
     )
 
 
+def test_answer_of_discovery_without_groups_is_no_proof_that_there_are_no_pools() -> None:
+    class Proxy(Server):
+        def get(self, path: str, *, accept: str = "") -> JSON:
+            return {} if path == "/apis" else super().get(path, accept=accept)
+
+    (gap,) = Proxy("v1alpha1").read().unreadable
+    assert "the answer of /apis, which names the versions that it serves, has no groups" in str(gap)
+
+
 def test_error_of_discovery_is_an_error_of_the_reading() -> None:
     server = Server("v1alpha1")
     server.discovery = ServerFault

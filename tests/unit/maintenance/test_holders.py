@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import typing as t
 
 import pytest
@@ -40,7 +42,7 @@ def manifest(
             "uid": "u1",
             "annotations": {"other": "x", **(annotations or {})},
         },
-        "spec": {"unschedulable": True, "taints": taints or []},
+        "spec": {"unschedulable": True, **({"taints": taints} if taints else {})},
         "status": {"conditions": conditions or []},
     }
 
@@ -48,6 +50,15 @@ def manifest(
 HELD = {
     "Machine Config Operator": manifest(annotations={DRAIN: "drain-1f"}),
     "Node Maintenance Operator": manifest([{"key": "medik8s.io/drain", "effect": "NoSchedule"}]),
+    "shut down": manifest(
+        [
+            {
+                "key": "node.kubernetes.io/out-of-service",
+                "value": "nodeshutdown",
+                "effect": "NoExecute",
+            }
+        ]
+    ),
     "requested of Harvester": manifest(annotations={"harvesterhci.io/drain-requested": "true"}),
     "running by Harvester": manifest(annotations={"harvesterhci.io/maintain-status": "running"}),
     "completed by Harvester": manifest(
@@ -60,6 +71,15 @@ HELD = {
 FREE = {
     "uncordoned by the Machine Config Operator": manifest(annotations={DRAIN: "uncordon-1f"}),
     "not Ready": manifest([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]),
+    "agent of Cilium": manifest(
+        [{"key": "node.cilium.io/agent-not-ready", "effect": "NoSchedule"}]
+    ),
+    "driver of volumes": manifest(
+        [{"key": "ebs.csi.aws.com/agent-not-ready", "effect": "NoExecute"}]
+    ),
+    "starting": manifest(
+        [{"key": "startup-taint.cluster-autoscaler.kubernetes.io/gpu", "effect": "NoSchedule"}]
+    ),
     "preference": manifest([{"key": "example.com/old", "effect": "PreferNoSchedule"}]),
     "maintenance of Harvester that has ended": manifest(
         conditions=[{"type": "MaintenanceMode", "status": "False"}]
@@ -112,6 +132,38 @@ def test_taint_that_came_during_the_maintenance_keeps_the_cordon() -> None:
         Node("w1"), None, run="r", phase=MaintenancePhase.DRAINED, reason="", now="2026-11-25"
     )
     assert "taint example.com/broken=disk:NoExecute" in held_by(before, mark.taints)
+
+
+def test_mark_of_an_earlier_release_says_nothing_about_taints() -> None:
+    """The node may have had its taints before: they do not keep the cordon. A known holder does."""
+    dedicated = {"key": "example.com/dedicated", "value": "gpu", "effect": "NoSchedule"}
+    current = manifest([dedicated])
+    mark = begun(
+        Node("w1", uid="u1"), None, run="r", phase=MaintenancePhase.DRAINED, reason="", now=""
+    )
+    old = json.loads(encode(mark))
+    del old["taints"]
+    current["metadata"]["annotations"][MARK] = json.dumps(old)
+    node = node_from_manifest(current)
+    assert (found := mark_of(node)) is not None and found.taints is None
+    assert not unmarked(node).unschedulable
+    current["spec"]["taints"].append({"key": "medik8s.io/drain", "effect": "NoSchedule"})
+    assert unmarked(node_from_manifest(current)).unschedulable
+
+
+def test_node_that_gets_a_taint_meanwhile_is_a_conflict() -> None:
+    own = {"key": "example.com/own", "effect": "NoSchedule", "timeAdded": "2026-11-25T10:00:00Z"}
+    before = node_from_manifest(manifest([own]))
+    node, current = marked(manifest([own]), Node("w1", uid="u1", taints=before.taints))
+    mark = mark_of(node)
+    assert mark is not None
+    write = unmark_write(node, mark)
+    assert write is not None
+    operations = (*write.tests, *write.operations)
+    assert "unschedulable" not in patched(copy.deepcopy(current), operations)["spec"]
+    current["spec"]["taints"].append({"key": "medik8s.io/drain", "effect": "NoSchedule"})
+    with pytest.raises(ValueError, match="taints"):
+        patched(current, operations)
 
 
 @pytest.mark.parametrize(

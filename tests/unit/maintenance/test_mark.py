@@ -195,7 +195,7 @@ def test_cordon_that_was_lifted_since_is_made_again_and_ours() -> None:
 def test_lifted_cordon_ended_the_maintenance_so_a_later_reboot_has_to_be_proved() -> None:
     before = replace(MARK, boot_id="boot before")
     mark = start(node(mark=encode(before)), before)
-    assert mark == Mark("r2", "disk", MaintenancePhase.DRAINING, "boot", True, "now")
+    assert mark == Mark("r2", "disk", MaintenancePhase.DRAINING, "boot", True, "now", taints=())
 
 
 def test_change_is_not_recorded_of_a_node_that_was_never_empty() -> None:
