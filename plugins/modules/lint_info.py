@@ -245,6 +245,59 @@ counts:
       description: Findings of severity V(info).
       type: int
   sample: {objects: 3, rules: 0, nodes: 0, passed_over: 1, error: 1, warning: 0, info: 0}
+rendered:
+  description:
+    - What the rules put into templates, one entry for each manifest that they are about, and for each name or set of
+      labels in C(workloads) that no manifest has. Also for objects that do not exist yet, such as VMs of a machine
+      pool. Fields that the server of O(kubernetes_version) and O(kubevirt_version) lacks are left out.
+    - A workload has no entry if a finding of severity V(error) keeps a rule from being written to it.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    rules:
+      description: Names of the rules.
+      type: list
+      elements: str
+    api_version:
+      description: API version of the workload.
+      type: str
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload. Empty for workloads that are chosen by labels.
+      type: str
+    labels:
+      description:
+        - Labels for the metadata of the template, those of the rules and those that the workloads are chosen by.
+      type: dict
+    placement:
+      description:
+        - C(affinity), C(nodeSelector), C(tolerations) and C(topologySpreadConstraints) for the spec of the template,
+          as far as there are such, with what the manifest has there already.
+      type: dict
+  sample:
+    - rules: [pool-apart]
+      api_version: kubevirt.io/v1
+      kind: VirtualMachine
+      namespace: default
+      name: ""
+      labels: {harvesterhci.io/machineSetName: default-c1-pool1}
+      placement:
+        affinity:
+          podAntiAffinity:
+            requiredDuringSchedulingIgnoredDuringExecution:
+              - topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchExpressions:
+                    - key: harvesterhci.io/machineSetName
+                      operator: In
+                      values: [default-c1-pool1]
+                mismatchLabelKeys: [kubevirt.io/created-by]
 passed_over:
   description:
     - What was not checked, by reason. One warning has the numbers, except for V(no_placement).

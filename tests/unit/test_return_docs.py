@@ -25,6 +25,7 @@ WITHOUT_CONTAINS = {
     "labels": "label key to value",
     "missing": "topology name to nodes",
     "patch": "operations of RFC 6902",
+    "placement": "fields of the Kubernetes API",
     "planned": "node to label key to value",
 }
 """Maps with keys of the user, and operations with keys of a standard."""

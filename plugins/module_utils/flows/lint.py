@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 from collections import Counter
+from dataclasses import replace
 
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -18,6 +19,7 @@ from ..lint.offline import (
     lint_nodes,
     lint_rules,
     not_served,
+    render,
 )
 from ..lint.offline_rules import checked_without_manifests
 from ..lint.path_patterns import InvalidPattern, PathPattern
@@ -114,9 +116,17 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
             "passed_over": len(read.passed_over),
             **{name: severities[name] for name in ("error", "warning", "info")},
         },
+        "rendered": render(rules, manifests=manifests, platform=_server(platform, cluster)),
         "passed_over": reasons_as_json(read.passed_over),
         "permission_gaps": as_json(gaps),
     }
+
+
+def _server(platform: Platform | None, cluster: Snapshot | None) -> Platform | None:
+    """The server that rules are rendered for. Without the option KubeVirt is not taken for too old."""
+    if platform is None:
+        return cluster.platform if cluster is not None else None
+    return replace(platform, kubevirt=platform.kubevirt or "")
 
 
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:[.+-].*)?")

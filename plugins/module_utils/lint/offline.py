@@ -34,7 +34,8 @@ from ..rules.members import targets_of
 from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..view.selection import without_kubevirt
 from .lint_input import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
-from .offline_rules import stand_in_workloads, write_into_manifests
+from .offline_rules import NEWEST, stand_in_workloads, write_into_manifests
+from .rendered import rendered_rules
 from .run import all_findings, merged
 from .template_places import PLACES, has_vms, place_of, template_of, template_pointer
 from .topology import topology_report
@@ -114,6 +115,22 @@ def lint_rules(
     ]
     more = [f for f in _without_manifests(listed, lint_input) if (f.name, f.rule) not in reported]
     return merged((*placed.findings, *_without(more, of_manifests)))
+
+
+def render(
+    rules: t.Iterable[Rule],
+    *,
+    manifests: t.Iterable[Manifest] = (),
+    platform: Platform | None = None,
+) -> list[dict[str, JSON]]:
+    """The labels and placement fields that rules put into the manifests, and into workloads without one, for a server
+    of these versions. None: one that knows every field."""
+    workloads = [
+        _workload(str(manifest["kind"]), named(manifest))
+        for manifest in _latest(manifests)
+        if manifest.get("kind") in KINDS
+    ]
+    return rendered_rules(tuple(rules), workloads, platform or NEWEST)
 
 
 def _without_manifests(rules: t.Sequence[Rule], lint_input: LintInput) -> list[Finding]:

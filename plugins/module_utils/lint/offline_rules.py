@@ -67,7 +67,7 @@ def write_into_manifests(rules: t.Iterable[Rule], lint_input: LintInput) -> Writ
     placed = tuple(rule for rule in listed if _has_manifests(rule, workloads, writable))
     findings = list(_unreadable_findings(listed, workloads, unreadable))
     if placed:
-        snapshot = _offline_snapshot(tuple(writable.values()), lint_input.nodes)
+        snapshot = offline_snapshot(tuple(writable.values()), lint_input.nodes)
         findings += _planned(placed, snapshot, lint_input)
         findings += _others(placed, snapshot, lint_input)
     return WrittenRules(placed, tuple(findings))
@@ -88,7 +88,7 @@ def checked_without_manifests(
     for rule in rules:
         missing = [
             f"no {reference.kind} {name} among the manifests{nearest(name, names)}"
-            for reference in _references(rule)
+            for reference in references_of(rule)
             if (names := names_by_kind.get((reference.kind, reference.namespace))) is not None
             for name in (reference.names if reference.labels is None else ())
             if name not in names
@@ -117,7 +117,7 @@ def _has_manifests(
     rule: Rule, workloads: t.Mapping[Ref, Workload], writable: t.Container[Ref]
 ) -> bool:
     """Whether every workload of the rule has a manifest that rules can be written into."""
-    for reference in _references(rule):
+    for reference in references_of(rule):
         if reference.labels is None:
             refs = [Ref(reference.kind, reference.namespace, name) for name in reference.names]
         else:
@@ -127,7 +127,8 @@ def _has_manifests(
     return True
 
 
-def _references(rule: Rule) -> list[WorkloadSelector]:
+def references_of(rule: Rule) -> list[WorkloadSelector]:
+    """The workloads that a rule names, its targets too."""
     targets = [target for _where, target in targets_of(rule)]
     return [*rule.workloads, *(x for x in targets if isinstance(x, WorkloadSelector))]
 
@@ -140,7 +141,7 @@ def _unreadable_findings(
     """A warning where no rule names the object, an error for each rule that does."""
     for ref, error in unreadable.items():
         finding = invalid_rules_annotation(ref, error)
-        naming = [rule for rule in rules if is_named(_references(rule), workloads[ref])]
+        naming = [rule for rule in rules if is_named(references_of(rule), workloads[ref])]
         if not naming and rules:
             yield finding
         for rule in naming:
@@ -148,21 +149,23 @@ def _unreadable_findings(
             yield replace(finding, severity="error", advice=advice, rule=rule.id.name)
 
 
-def _offline_snapshot(workloads: tuple[Workload, ...], nodes: tuple[Node, ...] | None) -> Snapshot:
+def offline_snapshot(
+    workloads: tuple[Workload, ...], nodes: tuple[Node, ...] | None, platform: Platform = NEWEST
+) -> Snapshot:
     """What is known without a cluster: the workloads, and nodes where there are some."""
     unknown = ["namespaces", "pods", VMIS]
     unknown += ["nodes"] if nodes is None else []
     return Snapshot(
         nodes=nodes or (),
         workloads=workloads,
-        platform=NEWEST,
+        platform=platform,
         unreadable=tuple(
             Unreadable(resource, "", "list", "not among the input") for resource in unknown
         ),
     )
 
 
-def _request(rules: t.Sequence[Rule]) -> RulesRequest:
+def written_request(rules: t.Sequence[Rule]) -> RulesRequest:
     """That the rules are written; terms that already say the same are taken over."""
     first = rules[0].id
     return RulesRequest(
@@ -178,7 +181,7 @@ def _planned(rules: tuple[Rule, ...], before: Snapshot, lint_input: LintInput) -
     ) -> tuple[Finding, ...]:
         return findings_about(_after(lint_input, snapshot, writes), written_rules)
 
-    findings = plan_rules(before, _request(rules), extra_findings=afterwards).findings
+    findings = plan_rules(before, written_request(rules), extra_findings=afterwards).findings
     carrying = {w.ref for w in before.workloads if RULES in w.annotations}
     return [
         finding
@@ -218,7 +221,7 @@ def _others(
                 if subject.ref.namespace == selection.namespace
                 and subject.ref not in members
                 and not subject.owned
-                and not (subject.workload and is_named(_references(rule), subject.workload))
+                and not (subject.workload and is_named(references_of(rule), subject.workload))
                 and matches(selector, subject.labels)
             )
             if members and other_workloads:
@@ -234,11 +237,11 @@ def stand_in_workloads(rules: t.Sequence[Rule]) -> tuple[LintedWorkload, ...]:
         return ()
     stand_ins: dict[Ref, Workload] = {}
     for rule in rules:
-        for reference in _references(rule):
-            for workload in _stand_ins(reference):
+        for reference in references_of(rule):
+            for workload in stand_ins_for(reference):
                 stand_ins.setdefault(workload.ref, workload)
-    snapshot = _offline_snapshot(tuple(stand_ins.values()), None)
-    plan = plan_rules(snapshot, _request(rules))
+    snapshot = offline_snapshot(tuple(stand_ins.values()), None)
+    plan = plan_rules(snapshot, written_request(rules))
     reader = DeclaredReader()
     subjects = (
         linted_workload(workload, reader) for workload in written(snapshot, plan.writes).workloads
@@ -246,7 +249,7 @@ def stand_in_workloads(rules: t.Sequence[Rule]) -> tuple[LintedWorkload, ...]:
     return tuple(replace(subject, workload=None, replicas=None, spec=None) for subject in subjects)
 
 
-def _stand_ins(reference: WorkloadSelector) -> t.Iterator[Workload]:
+def stand_ins_for(reference: WorkloadSelector) -> t.Iterator[Workload]:
     """One for each name; one for all that are chosen by labels."""
     kind = KINDS[reference.kind]
     labels = dict(reference.labels or {})
