@@ -16,7 +16,9 @@ description:
   - With O(rules) or O(scale) the forecast is about the cluster after that change.
 options:
   domains_of:
-    description: Topology names or full label keys, such as V(node) and V(zone). Each of their domains fails in turn.
+    description:
+      - Topology names or full label keys, such as V(node) and V(zone). Each of their domains fails in turn.
+      - A key that no node has is left out, with a warning, if some node has another one of them.
     type: list
     elements: str
     required: true
@@ -299,7 +301,13 @@ domains:
           others: 0
           rules: [shop/default/db-one-per-zone]
           reason: "node(s) didn't match pod anti-affinity rules (app In (db) over zone)"
-          message: db1 is blocked by pod shop/virt-launcher-db2 (rule shop/default/db-one-per-zone)
+          message: db1 is blocked by VM shop/db2 (rule shop/default/db-one-per-zone)
+left_out:
+  description: Label keys of O(domains_of) that no node has. The task fails where no node has any of them.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 counts:
   description: Numbers of domains.
   returned: success
@@ -315,14 +323,18 @@ counts:
     domains: 9
     impact: 1
 table:
-  description: The topology domains that have an impact when they fail, as text.
+  description:
+    - The topology domains that have an impact when they fail, as text.
+    - With the nodes in O(domains_of) and O(event=failure) the first line says whether any one node may fail (N+1), and
+      how much room is left then, or what lacks.
   returned: success
   type: str
   sample: |-
+    N+1: yes, any one of 6 nodes may fail; least room is left without node worker3: 34.0 GiB memory, 12.0 CPU
     FAILURE  INSTANCES  ALL SCHEDULABLE  DOWN UNTIL FENCED  DOWN AFTER FENCING  REASON
-    zone a   3          impossible       1                  1                   db1 is blocked by pod shop/virt-db2
+    zone a   3          impossible       1                  1                   db1 is blocked by VM shop/db2
     unschedulable if zone a fails: VirtualMachineInstance shop/db1
-    8 of 9 failures have no row: no impact after fencing
+    8 of 9 failures: no impact after fencing, not listed above
     down until fenced: up to 1 VM, if zone a fails
 findings:
   description:

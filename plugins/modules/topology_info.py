@@ -19,6 +19,7 @@ extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
   - virt.placement.attributes.info
+  - virt.placement.assume_node_labels
   - virt.placement.placement
 requirements:
   - python >= 3.10
@@ -175,13 +176,16 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.topology_info import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    ASSUME_NODE_LABELS,
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec=argument_spec(**ASSUME_NODE_LABELS), supports_check_mode=True
+    )
     run_task(module, run)
 
 

@@ -124,7 +124,7 @@ def test_vm_is_down_until_its_node_is_fenced_and_then_starts_beside_it(
     assert (lost["domain"], lost["forecast"]) == (fleet.node, "impossible")
     assert {ref["name"] for ref in lost["down_until_fenced"]} == down
     assert [ref["name"] for ref in lost["pending"]] == ["pinned"]
-    assert "5 of 6 failures have no row: no impact after fencing" in drilled["table"]
+    assert "5 of 6 failures: no impact after fencing, not listed above" in drilled["table"]
 
     before = fleet.pods()
     fleet.fail()

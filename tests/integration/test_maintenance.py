@@ -413,7 +413,7 @@ def test_enter_and_exit_maintenance_mode(stage: Stage) -> None:
                 "placement_maintenance_nodes": ["w1", "w2"],
                 "placement_maintenance_state": "drained",
             },
-            "max_nodes: is 1, and 2 nodes would be in maintenance",
+            "max_nodes: allows 1 node in maintenance at the same time, and with this task it would be 2",
         ),
         (
             {"placement_maintenance_node": ["w9"], "placement_maintenance_nodez": []},

@@ -60,8 +60,10 @@ def one_per_zone() -> JSON:
 def test_each_zone_that_fails_leaves_one_pod_unschedulable(drilled: Drilled) -> None:
     drilled.three_pods(one_per_zone())
 
-    result = drilled(domains_of=["zone", "node"])
+    result = drilled(domains_of=["zone", "example.com/rack", "node"])
 
+    assert result["left_out"] == ["example.com/rack"]
+    assert "no node has the label example.com/rack" in str(result["warnings"])
     assert result["forecast"] == "impossible"
     assert result["counts"]["domains"] == 9
     assert len(result["domains"]) + len(result["without_impact"]) == 9
@@ -70,13 +72,14 @@ def test_each_zone_that_fails_leaves_one_pod_unschedulable(drilled: Drilled) -> 
     assert {domain["min_unschedulable"] for domain in zones} == {1}
     assert all(domain["blocked"][0]["filter"] == "InterPodAffinity" for domain in zones)
     lines = result["table"].splitlines()
-    assert lines[0].split()[:2] == ["FAILURE", "INSTANCES"]
+    assert lines[1].split()[:2] == ["FAILURE", "INSTANCES"]
     assert any(
         line.startswith(f"unschedulable if zone zone1 fails: Pod {drilled.namespace}/web-")
         for line in lines
     )
     impact = result["counts"]["impact"]
-    assert lines[-1] == f"{9 - impact} of 9 failures have no row: no impact"
+    assert lines[-1] == "example.com/rack: left out, since no node has the label example.com/rack"
+    assert lines[-2] == f"{9 - impact} of 9 failures: no impact, not listed above"
 
 
 def test_drill_after_rules_that_are_not_written_yet(drilled: Drilled) -> None:

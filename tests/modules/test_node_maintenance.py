@@ -148,7 +148,9 @@ def test_more_nodes_than_max_nodes_are_refused(shop: Maintenance) -> None:
     result = shop.maintain("cordoned", topology={"zone": shop.zone("w1")})
 
     assert result["failed"]
-    assert result["msg"].startswith("max_nodes: is 1, and 2 nodes would be in maintenance")
+    assert result["msg"].startswith(
+        "max_nodes: allows 1 node in maintenance at the same time, and with this task it would be 2"
+    )
     assert not shop.cordoned("w1")
 
 

@@ -29,7 +29,19 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     request = question.request
     report = drill(change.after, request.domains_of, event=request.event, topology=topology)
     warn_unreadable(module.warn, report.unreadable)
-    return {**drills_as_json(report, topology), **question.findings_as_json(module.warn)}
+    for key in question.left_out:
+        module.warn(f"domains_of: no node has the label {key}: it was left out")
+    result = drills_as_json(report, topology)
+    left_out = [
+        f"{topology.name_of(key)}: left out, since no node has the label {key}"
+        for key in question.left_out
+    ]
+    return {
+        **result,
+        "left_out": list(question.left_out),
+        "table": "\n".join([str(result["table"]), *map(one_line, left_out)]),
+        **question.findings_as_json(module.warn),
+    }
 
 
 def drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
@@ -62,7 +74,8 @@ def _drill(drill: Drill) -> dict[str, JSON]:
     result: dict[str, JSON] = as_json(drill)
     result["topology_key"] = result.pop("key")
     result["forecast"] = result.pop("answer")
+    del result["room"]
     for entry, blocked in zip(result["blocked"], drill.blocked, strict=True):
-        del entry["own"]
+        del entry["own"], entry["blocker"]
         entry["message"] = one_line(blocked.message)
     return result

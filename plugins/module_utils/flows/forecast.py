@@ -97,6 +97,8 @@ class Question:
     unavailable: frozenset[str]
     plan: RulesPlan | None
     scope: Scope = "violated"
+    left_out: tuple[str, ...] = ()
+    """Label keys of `domains_of` that no node has, where some node has another one."""
 
     @property
     def scale(self) -> tuple[Scale, ...]:
@@ -199,14 +201,18 @@ def _question(
     """Raises InvalidInput for everything in the options that the cluster does not have."""
     faults: list[InputError] = []
     before = with_node_labels(before, assumed, faults)
+    there = {key for node in before.nodes for key in node.labels}
+    known = tuple(key for key in request.domains_of if key in there)
+    left_out = tuple(key for key in request.domains_of if key not in there) if known else ()
+    request = replace(request, domains_of=known or request.domains_of)
     unavailable = unavailable_nodes(request, before, faults)
+    plan = None
     if rules is not None:
         checked = replace(rules, faults=(*faults, *rules.faults))
         before, plan = plan_with_instance_types(api, before, checked, extra_findings)
-        return Question(request, before, unavailable, plan)
-    if faults:
+    elif faults:
         raise InvalidInput(faults)
-    return Question(request, before, unavailable, None)
+    return Question(request, before, unavailable, plan, left_out=left_out)
 
 
 def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:

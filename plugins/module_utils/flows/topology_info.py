@@ -11,8 +11,11 @@ from ..api.lists import list_all
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once
 from ..lint.topology import table, topology_report
+from ..model.findings import InputError, InvalidInput
 from ..model.manifests import node_from_manifest
+from ..model.snapshot import Snapshot
 from ..scheduler.nodes import takes_pods
+from ..view.label_input import assumed_node_labels, with_node_labels
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -21,7 +24,12 @@ if t.TYPE_CHECKING:
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, and ApiError."""
     topology = topology_of(module.params)
-    nodes = [node_from_manifest(item) for item in list_all(api, "/api/v1/nodes").items]
+    faults: list[InputError] = []
+    assumed = assumed_node_labels(module.params["assume_node_labels"], topology, faults)
+    read = tuple(node_from_manifest(item) for item in list_all(api, "/api/v1/nodes").items)
+    nodes = with_node_labels(Snapshot(nodes=read), assumed, faults).nodes
+    if faults:
+        raise InvalidInput(faults)
     report = topology_report(nodes, topology)
     warn_once(module.warn, report.findings)
     return {

@@ -16,10 +16,10 @@ from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
 from ..model.rendering import columns, listed, plural, table_text
 from ..model.snapshot import Instance, Snapshot, Unreadable, unreadable_texts
-from ..model.topology import Topology
+from ..model.topology import HOSTNAME, Topology
 from ..scheduler.framework import pod_key
 from ..scheduler.node_state import untolerated
-from ..scheduler.nodes import NodeSet
+from ..scheduler.nodes import NodeSet, takes_pods
 from ..view.view import ClusterView
 from .admission import LimitRanges, limit_range_evidence
 from .bounds import competing_pods
@@ -79,6 +79,8 @@ class Drill:
     reasons: tuple[str, ...] = ()
     blocked: tuple[BlockedPod, ...] = ()
     codes: tuple[str, ...] = ()
+    room: tuple[int, int] = (0, 0)
+    """Millicores and bytes of memory that are free on the other nodes once all instances have a node."""
 
     @property
     def min_down(self) -> int:
@@ -151,6 +153,13 @@ class _Drills:
         pods = view.snapshot.pods if self.quotas else ()
         self.used_of_quotas = self.quotas.used(pods, pods)
         self._tolerated: dict[tuple[Toleration, ...], bool] = {}
+        self._free = {
+            n: (max(0, free.get("cpu", 0)), max(0, free.get("memory", 0)))
+            for n, node in enumerate(self.index.table.nodes)
+            if takes_pods(node)
+            for free in [self.index.resources.free(n)]
+        }
+        self._total = tuple(sum(free[i] for free in self._free.values()) for i in range(2))
 
     def lose(self, key: str, domain: str, nodes: NodeSet) -> Drill:
         names = self.index.table.names_of(nodes)
@@ -162,12 +171,24 @@ class _Drills:
             loss.fenced = [pod for pod in self.lingering if pod.node_name in names]
             loss.left_over = self._left_over(names)
         ended = [*loss.ended, *(pod for pod in self.ending if pod not in loss.left_over)]
+        room = self._room(names, loss)
         with loss.taken_out(self.index), self.index.tainted(nodes, self._tolerates):
             simulation = self._simulation(loss, nodes, ended)
             doubts = affinity_doubts(simulation)
             options = SearchOptions(doubts, limit=LIMIT, needs_sequence=False)
             decision = evaluate(simulation, options)
-            return self._drill(key, domain, names, loss, simulation, decision)
+            made = self._drill(key, domain, names, loss, simulation, decision)
+            return replace(made, room=room)
+
+    def _room(self, lost: t.Sequence[str], loss: Loss) -> tuple[int, int]:
+        """Millicores and memory that the schedulable nodes beside the lost ones have free, less what moves there."""
+        numbers = [self.index.table.numbers[name] for name in lost]
+        free = [self._free[n] for n in numbers if n in self._free]
+        cpu, memory = (self._total[i] - sum(each[i] for each in free) for i in range(2))
+        for pending in loss.pending:
+            cpu -= pending.pod.requests.get("cpu", 0)
+            memory -= pending.pod.requests.get("memory", 0)
+        return cpu, memory
 
     def _simulation(
         self, loss: Loss, nodes: NodeSet, ended: t.Sequence[Pod]
@@ -337,7 +358,30 @@ def table(report: DrillReport, topology: Topology) -> str:
         return table_text(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
     impact = [drill for drill in report.drills if drill.has_impact]
     lines = _impact_lines(report, impact, topology) if impact else []
-    return table_text([*lines, *_totals(report, impact, topology)])
+    return table_text([*_n_plus_1(report), *lines, *_totals(report, impact, topology)])
+
+
+def _n_plus_1(report: DrillReport) -> t.Iterator[str]:
+    """Whether any one node may fail: the room that is left without the worst one, or what it would lack. DRS calls
+    this admission control with one host failure."""
+    nodes = [drill for drill in report.drills if drill.key == HOSTNAME]
+    if report.event != "failure" or not nodes:
+        return
+    impact = [drill for drill in nodes if drill.has_impact]
+    total = plural(len(nodes), "node")
+    if not impact:
+        least = min(nodes, key=lambda drill: (drill.room[1], drill.room[0], drill.domain))
+        cpu, memory = least.room
+        yield (
+            f"N+1: yes, any one of {total} may fail; least room is left without node {least.domain}:"
+            f" {memory / 2**30:.1f} GiB memory, {cpu / 1000:.1f} CPU"
+        )
+        return
+    worst = impact[0]
+    certain = [drill for drill in impact if drill.min_down or drill.not_migratable]
+    answer = f"no for {len(certain)}" if certain else f"not certain for {len(impact)}"
+    why = counted(worst.blocked) or next(iter(worst.reasons), str(worst.answer))
+    yield f"N+1: {answer} of {total}; worst: node {worst.domain}: {why}"
 
 
 def _impact_lines(
@@ -377,8 +421,8 @@ def _totals(report: DrillReport, impact: t.Sequence[Drill], topology: Topology) 
     if uncertain:
         yield f"{plural(uncertain, noun)}: no impact expected{after}, but not guaranteed"
     if unaffected or not impact:
-        no_row = f" {'has' if unaffected == 1 else 'have'} no row" if impact else ""
-        yield f"{unaffected} of {plural(total, noun)}{no_row}: no impact{after}"
+        not_listed = ", not listed above" if impact else ""
+        yield f"{unaffected} of {plural(total, noun)}: no impact{after}{not_listed}"
     if worst is not None and fenced:
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.pending import FILTER_TEXTS, no_node_text, reason_text
 from ..compliance.terms import Term, TermKind, pod_term, spread_term
-from ..model.objects import PodTerm, Ref, SpreadConstraint
+from ..model.objects import Pod, PodTerm, Ref, SpreadConstraint
 from ..model.rendering import listed, plural
 from ..model.snapshot import Instance
 from ..model.topology import Topology
-from ..scheduler.framework import ORDER, FilterReason
+from ..scheduler.framework import NODE_RESOURCES_FIT, ORDER, FilterReason
+from ..scheduler.index import Index
+from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
 from .infeasibility import Proof
 from .simulation import PendingPod, PlacementSimulation
@@ -47,15 +49,19 @@ class BlockedPod:
     rules: tuple[str, ...] = ()
     own: bool = False
     others: int = 0
+    blocker: str = ""
+    """What `pod` is the pod of, as users name it: `VM shop/web-b`."""
 
     @property
     def message(self) -> str:
         """What blocks it, in a sentence."""
-        blockers = [f"pod {self.pod.namespace}/{self.pod.name}"] if self.pod is not None else []
-        if self.own:
-            blockers = [f"its own {blockers[0]}, which counts until it is deleted"]
+        blockers = []
+        if self.pod is not None:
+            pod = f"pod {self.pod.namespace}/{self.pod.name}"
+            own = f"its own {pod}, which counts until it is deleted"
+            blockers = [own if self.own else self.blocker or pod]
         if self.others:
-            blockers.append(plural(self.others, "other pod"))
+            blockers.append(f"{self.others} other{'s' * (self.others > 1)}")
         rules = " and ".join(f"rule {rule}" for rule in self.rules)
         if not blockers and not rules:
             return f"{self.instance.name}: {self.reason}"
@@ -108,7 +114,10 @@ class Blocking:
                 for node in simulation.table.first_names(left, ASKED):
                     for failure in index.failures(pending.pod, node, plugins={plugin}):
                         reasons.update(failure.reported)
-                return self._by_filter(instance, plugin, reasons)
+                blocked = self._by_filter(instance, plugin, reasons)
+                if plugin == NODE_RESOURCES_FIT and (lacks := _lacks(index, left, pending.pod)):
+                    return replace(blocked, reason=lacks)
+                return blocked
         return None
 
     def _by_filter(
@@ -131,7 +140,15 @@ class Blocking:
             tuple(rules),
             bool(own),
             len(pods) - 1,
+            self._named(next(iter(pods))),
         )
+
+    def _named(self, pod: Ref | None) -> str:
+        """What a pod is the pod of, as users name it."""
+        instance = self._view.instances_by_pod.get(pod) if pod is not None else None
+        if instance is None or instance.vmi is None:
+            return ""
+        return f"VM {instance.ref.namespace}/{instance.ref.name}"
 
     def _blocker(self, reason: FilterReason) -> Ref | None:
         """The pod that a reason refers to, or the one that it will replace."""
@@ -155,6 +172,24 @@ class Blocking:
         else:
             return ()
         return tuple(dict.fromkeys(self._reader.declared(workload).owners.get(term, ())))
+
+
+def _lacks(index: Index, nodes: NodeSet, pod: Pod) -> str:
+    """What the pod lacks on the one of these nodes where it lacks the least; empty where that is not cpu or memory."""
+    table = index.table
+    short = []
+    for name in table.names_of(nodes):
+        free = index.resources.free(table.numbers[name])
+        lack = {x: pod.requests.get(x, 0) - free.get(x, 0) for x in ("memory", "cpu")}
+        if any(amount > 0 for amount in lack.values()):
+            short.append((max(0, lack["memory"]), max(0, lack["cpu"]), name))
+    if not short:
+        return ""
+    memory, cpu, name = min(short)
+    amounts = [f"{memory / 2**30:.1f} GiB memory"] * bool(memory) + [
+        f"{cpu / 1000:.1f} CPU"
+    ] * bool(cpu)
+    return f"lacks {' and '.join(amounts)} on node {name}, where it lacks the least"
 
 
 def counted(blocked: t.Sequence[BlockedPod]) -> str:

@@ -17,6 +17,7 @@ from ..model.input import InputReader, by_likeness, nearest
 from ..model.json_pointer import JSON
 from ..model.objects import Node, Requirement, Selector
 from ..model.plan import Method
+from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
 from ..rollout.options import RolloutOptions, Window, parse_window, request_digest
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
@@ -269,8 +270,9 @@ def check_limits(
         errors.append(
             InputError(
                 "max_nodes",
-                f"is {options.max_nodes}, and {len(together)} nodes would be in maintenance:"
-                f" {_named(together, names, options.zone_key)}; {fewer}, or raise max_nodes",
+                f"allows {plural(options.max_nodes, 'node')} in maintenance at the same time, and with this"
+                f" task it would be {len(together)}: {_named(together, names, options.zone_key)}; {fewer}, or"
+                " raise max_nodes",
             )
         )
     if errors:

@@ -47,3 +47,5 @@ def test_check_mode_of_apply_counts_with_labels_of_each_topology_role(tmp_path: 
         )
     assert done.returncode == 0, done.stdout[-3000:]
     assert "changed=3 " in done.stdout, done.stdout[-3000:]
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert any("example.com/row r2 1 w2" in row for row in rows), "its own key, as it would be"

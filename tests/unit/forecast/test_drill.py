@@ -58,7 +58,10 @@ def test_zone_with_the_most_impact_comes_first() -> None:
     assert [ref.name for ref in found[0].not_recreated] == ["lonely"]
     assert len(found) == 9
     text = table(DrillReport("failure", found), Topology.of()).splitlines()
-    assert re.split(r"  +", text[0]) == [
+    assert text[0] == (
+        "N+1: no for 1 of 6 nodes; worst: node n2: lonely is not recreated: no controller recreates this pod"
+    )
+    assert re.split(r"  +", text[1]) == [
         "FAILURE",
         "INSTANCES",
         "ALL SCHEDULABLE",
@@ -66,13 +69,38 @@ def test_zone_with_the_most_impact_comes_first() -> None:
         "DOWN AFTER FENCING",
         "REASON",
     ]
-    assert re.split(r"  +", text[1])[:5] == ["zone a", "2", "impossible", "2", "2"]
+    assert re.split(r"  +", text[2])[:5] == ["zone a", "2", "impossible", "2", "2"]
     assert "unschedulable if zone a fails: VirtualMachineInstance shop/web-a" in text
     assert "not recreated if node n2 fails: Pod shop/lonely" in text
     assert text[-2:] == [
-        "5 of 9 failures have no row: no impact after fencing",
+        "5 of 9 failures: no impact after fencing, not listed above",
         "down until fenced: up to 2 VMs, if zone a fails",
     ]
+
+
+def test_n_plus_1_says_what_is_left_or_what_lacks() -> None:
+    made = cluster("abc", migrates=False)
+    for node in made.nodes.values():
+        node["status"]["allocatable"] |= {"memory": "16Gi"}
+    machine(made, "db", "n1")
+    for pod in made.pods.values():
+        pod["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"memory": "12Gi"}}}]
+
+    report = drill(made.snapshot(), [HOST], event="failure")
+
+    line = table(report, Topology.of()).splitlines()[0]
+    assert line.startswith(
+        "N+1: yes, any one of 3 nodes may fail; least room is left without node n1: 20.0 GiB"
+    )
+
+    for node in ("n2", "n3"):
+        made.nodes[node]["status"]["allocatable"]["memory"] = "8Gi"
+
+    report = drill(made.snapshot(), [HOST], event="failure")
+
+    assert table(report, Topology.of()).splitlines()[0] == (
+        "N+1: no for 1 of 3 nodes; worst: node n1: db: lacks 4.0 GiB memory on node n2, where it lacks the least"
+    )
 
 
 def test_every_domain_is_in_the_result_with_an_impact_or_without() -> None:
@@ -132,7 +160,7 @@ def test_drill_without_impact_has_one_line() -> None:
     ("zones", "summary"),
     [
         ("ab", "2 drains: instances are down or not migratable"),
-        ("abc", "1 of 3 drains has no row: no impact"),
+        ("abc", "1 of 3 drains: no impact, not listed above"),
     ],
 )
 def test_drains_with_an_impact_are_summed_up_only_where_all_have_one(
@@ -206,9 +234,8 @@ def test_blocked_instance_names_the_pod_and_the_rule_that_block_it() -> None:
     assert (blocked.pod.kind, blocked.pod.namespace) == ("Pod", "shop")
     assert blocked.pod.name.startswith(("virt-launcher-web-b", "virt-launcher-web-c"))
     assert blocked.rules == ("shop/default/apart",)
-    assert (
-        f"web-a is blocked by pod shop/{blocked.pod.name} and 1 other pod (rule shop/default/apart)"
-        in table(DrillReport("failure", (found,)), Topology.of())
+    assert "web-a is blocked by VM shop/web-c and 1 other (rule shop/default/apart)" in table(
+        DrillReport("failure", (found,)), Topology.of()
     )
 
 
@@ -249,7 +276,9 @@ def test_drill_names_the_vms_that_are_down_until_their_node_is_fenced() -> None:
 
     by_node = {x.domain: [ref.name for ref in x.down_until_fenced] for x in report.drills}
     assert by_node == {"n1": ["web-a"], "n2": [], "n3": ["web-b"], "n4": []}
-    assert table(report, Topology.of()) == (
+    text = table(report, Topology.of())
+    assert text.startswith("N+1: yes, any one of 4 nodes may fail; ")
+    assert text.partition("\n")[2] == (
         "4 of 4 failures: no impact after fencing\ndown until fenced: up to 1 VM, if node n1 fails"
     )
 

@@ -248,6 +248,14 @@ def labelled(cluster: Cluster, *keys: str, nodes: t.Container[str] = ("n1", "n2"
             node["metadata"]["labels"].update(dict.fromkeys(keys, "linux"))
 
 
+def test_a_replaced_key_is_never_said_to_be_meant() -> None:
+    cluster = Cluster("abc")
+    labelled(cluster, OLD_OS)
+    cluster.run("db", "n1", on_linux("beta.kubernetes.io/oss"))
+
+    assert "may be meant" not in online(cluster)["no_node_has_key"].why
+
+
 def test_replaced_key_that_no_node_has_is_one_finding_with_its_successor() -> None:
     cluster = Cluster("abc")
     labelled(cluster, OS)
