@@ -25,6 +25,7 @@ PACKAGES = {
     "rollout": "the rollout engine: its steps and reconciles, state machines, journal, gates and budget",
     "cluster": "reads lists into a Snapshot; sends conditional writes; Lease, Events, access reviews",
     "api": "the one adapter to the Kubernetes client: connection, requests with retries, lists, watches",
+    "drs": "rules of vSphere DRS as exports hold them, and what they become: one file per format of exports",
     "lint": "findings: one file per family of checks, all in the registry of `lint/run.py`",
     "forecast": "what becomes unschedulable after a change, with reasons; drills",
     "planning": "the fewest moves that repair violated groups, and their order",

@@ -20,6 +20,7 @@ from dev.commands import CHECKOUT, Command, Outcome, end_with_us, environment, f
 REPORTS = CHECKOUT / "build" / "reports"
 
 PURE = (
+    "drs",
     "lint",
     "forecast",
     "planning",

@@ -42,3 +42,15 @@ attributes:
     support: full
     details: The module reads only.
 """
+
+    # For modules that reach no cluster; together with INFO.
+    OFFLINE = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Predicts in check mode what a real run changes, and changes nothing.
+  diff_mode:
+    description: Returns in diff mode what changed, or in check mode what would change, as before and after.
+  idempotent:
+    description: A second run with the same options writes nothing, unless the objects were changed in between.
+"""

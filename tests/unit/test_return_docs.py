@@ -16,13 +16,14 @@ from tests.returned import undocumented
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULES = sorted((CHECKOUT / "plugins" / "modules").glob("*_info.py")) + [
     CHECKOUT / "plugins" / "modules" / f"{name}.py"
-    for name in ("node_labels", "node_maintenance", "rollout", "rules")
+    for name in ("drs_import", "node_labels", "node_maintenance", "rollout", "rules")
 ]
 WITHOUT_CONTAINS = {
     "after": "label key to value",
     "before": "label key to value",
     "domains": "topology name to domain",
     "labels": "label key to value",
+    "node_labels": "label key to value to nodes",
     "missing": "topology name to nodes",
     "patch": "operations of RFC 6902",
     "placement": "fields of the Kubernetes API",

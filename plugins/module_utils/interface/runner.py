@@ -157,15 +157,18 @@ def _computing_bounded(
     )
 
 
-def run_offline(module: AnsibleModule, run: t.Callable[[AnsibleModule], Result]) -> None:
-    """Ends the module as `run_task` does, without any server."""
+def run_offline(
+    module: AnsibleModule, run: t.Callable[[AnsibleModule], Result], *, names_cluster: bool = True
+) -> None:
+    """Ends the module as `run_task` does, without any server. `names_cluster`: the result has the `cluster` of modules
+    that can ask one."""
     collector_spared_at_exit()
-    cluster = {"api": None, "uid": None}
+    cluster: Result = {"cluster": {"api": None, "uid": None}} if names_cluster else {}
     try:
         result = run(module)
     except InvalidInput as error:
-        module.fail_json(changed=False, cluster=cluster, **_failure(error.errors))
-    module.exit_json(changed=False, **result, cluster=cluster)
+        module.fail_json(changed=False, **cluster, **_failure(error.errors))
+    module.exit_json(changed=False, **result, **cluster)
 
 
 def _checked(api: ApiClient, expected: str, consequence: str) -> Result:

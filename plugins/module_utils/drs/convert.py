@@ -1,0 +1,384 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which rules, node labels and labels of VMs does an export of DRS become, and what became of each part of it?
+
+VM-VM rules are required whatever `mandatory` says, since DRS enforces them: neither vSphere Client nor PowerCLI sets
+that field for them. Of VM-host rules it tells must from should.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from ..model.findings import InputError
+from ..model.input import nearest
+from ..model.kinds import DO_NOT_MOVE
+from ..model.rendering import listed, plural
+from .export import DrsCluster, DrsOverride, DrsRule, DrsRuleKind, SourceVm
+from .followers import FollowedRule, follow, kept_together
+from .host_groups import FreeNames, HostGroups
+from .options import ImportOptions
+from .report import ImportDecision, ImportedPart
+from .vm_names import FoundVm, TargetVm, VmNames
+
+RuleMap = dict[str, t.Any]
+
+_REQUIRED = ImportDecision(
+    "required",
+    "It is required, since DRS enforces each VM-VM rule.",
+    "Write preferred: true into the rule if it is a wish only.",
+)
+_STAYS = "true"
+
+
+@dataclass
+class ImportedCluster:
+    """`rules` by namespace as the module rules takes them; `node_labels` as per_value of node_labels; `vm_labels` by
+    VM; `parts` has each part of the export once."""
+
+    rules: dict[str, list[RuleMap]] = field(default_factory=lambda: defaultdict(list))
+    node_labels: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    vm_labels: dict[TargetVm, dict[str, str]] = field(default_factory=dict)
+    parts: list[ImportedPart] = field(default_factory=list)
+
+
+def import_cluster(
+    cluster: DrsCluster, options: ImportOptions, faults: list[InputError]
+) -> ImportedCluster:
+    """What a cluster of an export becomes. It is not to be used if faults were added."""
+    return _Import(cluster, options, faults).run()
+
+
+class _Import:
+    def __init__(
+        self, cluster: DrsCluster, options: ImportOptions, faults: list[InputError]
+    ) -> None:
+        self._cluster, self._options, self._faults = cluster, options, faults
+        self._result = ImportedCluster()
+        self._rule_names = FreeNames("rule")
+        self._hosts = HostGroups(cluster.host_groups, options, faults)
+        self._vms = VmNames(
+            options.vms, options.vm_names or {}, options.namespace, _vms_of(cluster)
+        )
+        self._in_fault: set[str] = set()
+        self._members: dict[str, tuple[SourceVm, ...]] = {}
+        self._missing: dict[str, tuple[SourceVm, ...]] = {}
+
+    def run(self) -> ImportedCluster:
+        self._check_names()
+        rules: list[DrsRule] = []
+        parts: dict[str, ImportedPart] = {}
+        for rule in self._cluster.rules:
+            reason, advice = self._why_not(rule)
+            if not reason:
+                reason, advice = self._read_members(rule)
+            if reason:
+                parts[rule.where] = _left_out(rule, reason, advice)
+            else:
+                rules.append(rule)
+        affinity = [rule for rule in rules if rule.kind is DrsRuleKind.AFFINITY]
+        self._check_contradictions(affinity, rules)
+        followed = follow(affinity, self._members, self._options.leaders, self._faults)
+        for rule in rules:
+            parts[rule.where] = self._import_rule(rule, followed.get(rule.where))
+        self._result.parts += [parts[rule.where] for rule in self._cluster.rules]
+        self._result.parts += self._import_host_groups()
+        self._result.parts += [self._import_override(x) for x in self._cluster.overrides]
+        self._result.parts += [
+            ImportedPart(other.kind, other.name, other.where, reason=other.reason)
+            for other in self._cluster.others
+        ]
+        return self._result
+
+    def _check_names(self) -> None:
+        """Rules and VMs that options name have to be in the export."""
+        rules = {rule.name for rule in self._cluster.rules}
+        vms = {name for vm in _vms_of(self._cluster) for name in (vm.name, vm.moref) if name}
+        for option, names, known in (
+            ("skip_rules", self._options.skip_rules, rules),
+            ("enable_rules", self._options.enable_rules, rules),
+            ("leaders", self._options.leaders, vms),
+            ("vm_names", self._options.vm_names or (), vms),
+        ):
+            for name in names:
+                if name not in known:
+                    self._faults.append(
+                        InputError(option, f"{name!r} is not in the export{nearest(name, known)}")
+                    )
+
+    def _why_not(self, rule: DrsRule) -> tuple[str, str]:
+        """Why a rule is left out before its VMs are looked at, and what to do; both empty where it is not."""
+        if rule.name in self._options.skip_rules:
+            return "It is named in skip_rules.", ""
+        if rule.kind is None:
+            return f"Its type {rule.type_name} is not known here.", ""
+        if rule.kind is DrsRuleKind.DEPENDENCY:
+            return (
+                "VMs have no start order that depends on other VMs.",
+                "Let the application wait for what it needs.",
+            )
+        if not rule.enabled and rule.name not in self._options.enable_rules:
+            return (
+                "It is disabled in vCenter, so it is not in the rules.",
+                "To carry it over as an enabled rule, name it in enable_rules.",
+            )
+        return "", ""
+
+    def _read_members(self, rule: DrsRule) -> tuple[str, str]:
+        """Look up the VMs of a rule. Returns why it has no effect, and what to do; both empty where it has one."""
+        vms = rule.vms
+        if rule.kind is DrsRuleKind.VM_HOST:
+            if reason := self._why_no_groups(rule):
+                return reason, ""
+            vms = self._cluster.vm_groups[rule.vm_group]
+        self._refuse_repeated(rule, vms)
+        vms = tuple({vm.key: vm for vm in vms}.values())
+        found = {vm.key: self._find(vm, rule) for vm in vms}
+        self._missing[rule.where] = tuple(vm for vm in vms if found[vm.key].missing)
+        self._members[rule.where] = tuple(vm for vm in vms if not found[vm.key].missing)
+        least = 1 if rule.kind is DrsRuleKind.VM_HOST else 2
+        if len(vms) < least:
+            return f"It has {plural(len(vms), 'VM')}, so that DRS does nothing for it.", ""
+        if len(self._members[rule.where]) < least:
+            lacking = ", ".join(map(str, self._missing[rule.where]))
+            return (
+                f"Too few of its VMs are on the cluster: {lacking} not.",
+                "Import again when they are.",
+            )
+        return "", ""
+
+    def _why_no_groups(self, rule: DrsRule) -> str:
+        if not self._cluster.vm_groups.get(rule.vm_group):
+            return f"Its VM group {rule.vm_group!r} is empty or does not exist."
+        host_groups = list(filter(None, (rule.affine_host_group, rule.anti_affine_host_group)))
+        if not host_groups:
+            return "It names no host group."
+        for group in host_groups:
+            if not self._cluster.host_groups.get(group):
+                return f"Its host group {group!r} is empty or does not exist."
+        return ""
+
+    def _refuse_repeated(self, rule: DrsRule, vms: t.Sequence[SourceVm]) -> None:
+        seen: set[str] = set()
+        for vm in vms:
+            if vm.key in seen:
+                self._faults.append(
+                    InputError(
+                        str(rule),
+                        f"VM {str(vm)!r} occurs twice: two VMs of vCenter have this name. Rename one of them, or use"
+                        " an export with MoRefs, such as that of govc",
+                    )
+                )
+            seen.add(vm.key)
+
+    def _find(self, vm: SourceVm, rule: DrsRule) -> FoundVm:
+        """A VM of a rule; it is a fault of the first rule that names it."""
+        found = self._vms.find(vm)
+        fault = found.fault
+        if found.missing and not self._options.leave_out_missing:
+            fault = f"{found.missing}. Name it in vm_names, or set missing_vms to leave_out until it is there"
+        if fault and vm.key not in self._in_fault:
+            self._in_fault.add(vm.key)
+            self._faults.append(InputError(str(rule), fault))
+        return found
+
+    def _check_contradictions(
+        self, affinity: t.Sequence[DrsRule], rules: t.Sequence[DrsRule]
+    ) -> None:
+        group_of = kept_together(affinity, self._members)
+        for rule in rules:
+            if rule.kind is not DrsRuleKind.ANTI_AFFINITY:
+                continue
+            first: dict[int, SourceVm] = {}
+            for vm in self._members[rule.where]:
+                number = group_of.get(vm.key)
+                if number is not None and number in first:
+                    self._faults.append(
+                        InputError(
+                            str(rule),
+                            f"keeps {first[number]} and {vm} apart, which affinity rules keep together: no placement"
+                            " satisfies both. Leave one of the rules out with skip_rules",
+                        )
+                    )
+                if number is not None:
+                    first.setdefault(number, vm)
+
+    def _import_rule(self, rule: DrsRule, followed: FollowedRule | None) -> ImportedPart:
+        decisions: list[ImportDecision] = []
+        if missing := self._missing[rule.where]:
+            decisions.append(
+                ImportDecision(
+                    "missing_vms",
+                    f"It leaves out {listed(missing)}, not on the cluster.",
+                    "Import again when they are.",
+                )
+            )
+        if not rule.enabled:
+            decisions.append(
+                ImportDecision(
+                    "enabled",
+                    "It is disabled in vCenter, and enabled here by enable_rules.",
+                    "Take it from enable_rules.",
+                )
+            )
+        if rule.kind is DrsRuleKind.VM_HOST:
+            rules = self._vm_host(rule)
+        else:
+            if not rule.mandatory:
+                decisions.append(_REQUIRED)
+            if followed is not None:
+                rules = self._followers(rule, followed)
+                decisions.append(
+                    ImportDecision(
+                        "leader",
+                        f"On the node of {followed.leader}: {listed(followed.followers)}. {followed.leader} itself has"
+                        " no constraint by it, so that it can migrate.",
+                        "Name another VM in leaders.",
+                    )
+                )
+            else:
+                rules = self._apart(rule)
+        namespaces = sorted({namespace for namespace, _rule in rules})
+        if len(namespaces) > 1:
+            decisions.append(
+                ImportDecision(
+                    "namespaces",
+                    f"It is {plural(len(rules), 'rule')} in the namespaces {', '.join(namespaces)}, where its VMs"
+                    " are.",
+                    "Apply all of them, or none.",
+                )
+            )
+        for namespace, made in rules:
+            self._result.rules[namespace].append(made)
+        became = ", ".join(
+            f"{namespace}/{made['name']}: {_type(made)}" for namespace, made in rules
+        )
+        return ImportedPart("rule", rule.name, rule.where, became or rule.name, tuple(decisions))
+
+    def _by_namespace(self, vms: t.Iterable[SourceVm]) -> dict[str, list[str]]:
+        names: dict[str, list[str]] = defaultdict(list)
+        for vm in vms:
+            target = self._vms.find(vm).target
+            if target is not None:  # otherwise it is a fault
+                names[target.namespace].append(target.name)
+        return dict(names)
+
+    def _apart(self, rule: DrsRule) -> list[tuple[str, RuleMap]]:
+        """A rule for the VMs of each namespace, and one from those of the namespaces after it: anti-affinity of one
+        side keeps both apart."""
+        by_namespace = self._by_namespace(self._members[rule.where])
+        name = self._rule_names.name(rule.name)
+        rules: list[tuple[str, RuleMap]] = []
+        for index, (namespace, names) in enumerate(by_namespace.items()):
+            others = list(by_namespace.items())[index + 1 :]
+            if len(names) > 1:
+                made: RuleMap = {"name": name, "workloads": names, "keep_apart": "node"}
+                rules.append((namespace, made))
+            if others:
+                targets = [{"namespace": other, "names": vms} for other, vms in others]
+                made = {
+                    "name": self._rule_names.name(rule.name, "-from-others"),
+                    "workloads": names,
+                    "keep_apart": {"topology_key": "node", "from": targets},
+                }
+                rules.append((namespace, made))
+        return rules
+
+    def _followers(self, rule: DrsRule, followed: FollowedRule) -> list[tuple[str, RuleMap]]:
+        leader = self._vms.find(followed.leader).target
+        if leader is None:
+            return []
+        name = self._rule_names.name(rule.name)
+        rules: list[tuple[str, RuleMap]] = []
+        for namespace, names in self._by_namespace(followed.followers).items():
+            beside: t.Any = leader.name
+            if namespace != leader.namespace:
+                beside = {"namespace": leader.namespace, "name": leader.name}
+            together = {"topology_key": "node", "with": beside}
+            rules.append((namespace, {"name": name, "workloads": names, "keep_together": together}))
+        return rules
+
+    def _vm_host(self, rule: DrsRule) -> list[tuple[str, RuleMap]]:
+        by_namespace = self._by_namespace(self._members[rule.where])
+        rules: list[tuple[str, RuleMap]] = []
+        for rule_type, group in (
+            ("run_on", rule.affine_host_group),
+            ("avoid", rule.anti_affine_host_group),
+        ):
+            label = self._hosts.label(group, str(rule)) if group else None
+            if label is None:
+                continue
+            name = self._rule_names.name(rule.name)
+            for namespace, names in by_namespace.items():
+                made: RuleMap = {"name": name, "workloads": names, rule_type: label.as_rule()}
+                if not rule.mandatory:
+                    made["preferred"] = True
+                rules.append((namespace, made))
+        return rules
+
+    def _import_host_groups(self) -> t.Iterator[ImportedPart]:
+        for group in self._cluster.host_groups:
+            where = f"host group {group!r}"
+            label = self._hosts.used.get(group)
+            if label is None:
+                reason = "No rule that is carried over names it."
+                yield ImportedPart("host_group", group, where, reason=reason)
+                continue
+            if label.nodes:
+                nodes = self._result.node_labels.setdefault(label.key, {})
+                nodes[label.values[0]] = list(label.nodes)
+            became = f"node label {label.key}={','.join(label.values)}"
+            if label.nodes:
+                became += f" on {listed(label.nodes, 10)}"
+            yield ImportedPart("host_group", group, where, became)
+
+    def _import_override(self, override: DrsOverride) -> ImportedPart:
+        name = str(override.vm)
+        if override.enabled and override.behavior != "manual":
+            return ImportedPart(
+                "override",
+                name,
+                override.where,
+                reason=f"Automation {override.behavior or 'as in the cluster'} has no counterpart: VMs move only when"
+                " a playbook moves them.",
+            )
+        found = self._vms.find(override.vm)
+        if found.fault and override.vm.key not in self._in_fault:
+            self._in_fault.add(override.vm.key)
+            self._faults.append(InputError(f"{override.where}, override", found.fault))
+        if found.target is None:
+            return ImportedPart(
+                "override",
+                name,
+                override.where,
+                reason=f"The VM is not on the cluster: {found.missing or found.fault}.",
+                advice="Import again when it is, or name it in vm_names.",
+            )
+        self._result.vm_labels[found.target] = {DO_NOT_MOVE: _STAYS}
+        state = override.behavior if override.enabled else "disabled"
+        return ImportedPart(
+            "override",
+            name,
+            override.where,
+            f"{found.target}: label {DO_NOT_MOVE}={_STAYS} (automation {state})",
+        )
+
+
+def _vms_of(cluster: DrsCluster) -> list[SourceVm]:
+    return [
+        *(vm for rule in cluster.rules for vm in rule.vms),
+        *(vm for vms in cluster.vm_groups.values() for vm in vms),
+        *(override.vm for override in cluster.overrides),
+    ]
+
+
+def _left_out(rule: DrsRule, reason: str, advice: str) -> ImportedPart:
+    return ImportedPart("rule", rule.name, rule.where, reason=reason, advice=advice)
+
+
+def _type(rule: RuleMap) -> str:
+    """The rule type, as the module rules names it."""
+    kind = next(key for key in rule if key not in ("name", "workloads", "preferred"))
+    return f"{kind} (preferred)" if rule.get("preferred") else kind

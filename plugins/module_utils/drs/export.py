@@ -1,0 +1,200 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does an export of vSphere DRS hold, whatever its format: rules, groups, overrides of VMs.
+
+A format is one file beside this one: a `ExportFormat`, which `formats` lists.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..model.findings import InputError
+from ..model.input import shown
+from ..model.json_pointer import JSON
+from ..model.rendering import TextEnum
+
+
+class DrsRuleKind(TextEnum):
+    """The subclasses of ClusterRuleInfo (vSphere Web Services API)."""
+
+    AFFINITY = "affinity"
+    ANTI_AFFINITY = "anti-affinity"
+    VM_HOST = "VM-host"
+    DEPENDENCY = "dependency"
+
+
+KIND_OF_TYPE: t.Mapping[str, DrsRuleKind] = {
+    "AffinityRuleSpec": DrsRuleKind.AFFINITY,
+    "AntiAffinityRuleSpec": DrsRuleKind.ANTI_AFFINITY,
+    "VmHostRuleInfo": DrsRuleKind.VM_HOST,
+    "DependencyRuleInfo": DrsRuleKind.DEPENDENCY,
+}
+
+
+def kind_of_type(name: str) -> DrsRuleKind | None:
+    """`ClusterAffinityRuleSpec` and `vim.cluster.AffinityRuleSpec` are one type; None for an unknown one."""
+    return KIND_OF_TYPE.get(name.rpartition(".")[2].removeprefix("Cluster"))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVm:
+    """A VM of vCenter. The name or the MoRef, such as vm-66, may be missing in an export, but not both."""
+
+    name: str
+    moref: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells it apart from other VMs of the export."""
+        return self.moref or self.name
+
+    def __str__(self) -> str:
+        return self.name or self.moref
+
+
+@dataclass(frozen=True, slots=True)
+class DrsRule:
+    """A rule as it was exported. `where` is its place in the file. A VM-host rule names groups, others VMs; `mandatory`
+    None: the format does not say it. `kind` None: the type `type_name` is unknown here."""
+
+    where: str
+    name: str
+    kind: DrsRuleKind | None
+    enabled: bool
+    mandatory: bool | None = None
+    vms: tuple[SourceVm, ...] = ()
+    vm_group: str = ""
+    affine_host_group: str = ""
+    anti_affine_host_group: str = ""
+    type_name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}, rule {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class DrsOverride:
+    """The automation of one VM where it differs from that of its cluster (ClusterDrsVmConfigInfo)."""
+
+    where: str
+    vm: SourceVm
+    enabled: bool
+    behavior: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSetting:
+    """A setting of a cluster or of one VM that is no rule and no override of DRS."""
+
+    where: str
+    kind: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrsCluster:
+    """What one document of an export holds of a cluster. `name` is empty where the format has none."""
+
+    name: str
+    rules: tuple[DrsRule, ...] = ()
+    vm_groups: t.Mapping[str, tuple[SourceVm, ...]] = field(default_factory=dict)
+    host_groups: t.Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    overrides: tuple[DrsOverride, ...] = ()
+    others: tuple[OtherSetting, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExportDocument:
+    """One JSON document of a file or of the option `content`."""
+
+    where: str
+    value: JSON
+
+
+class ExportFormat(t.Protocol):
+    """A program that exports rules of DRS."""
+
+    name: str
+    command: str
+    """How to make such an export, for messages."""
+    has_overrides: bool
+    """Whether it can hold overrides of VMs."""
+
+    def recognizes(self, value: JSON) -> bool:
+        """Whether a document is of this format."""
+
+    def read(
+        self, documents: t.Sequence[ExportDocument], faults: list[InputError]
+    ) -> list[DrsCluster]:
+        """The clusters in all documents of this format, which belong together. What cannot be read is a fault."""
+
+
+class ExportedFields:
+    """A map in an export, which is read field by field. A field of a wrong type is a fault."""
+
+    def __init__(self, value: JSON, where: str, faults: list[InputError]) -> None:
+        self.values: t.Mapping[str, JSON] = value if isinstance(value, dict) else {}
+        self.where = where
+        self._faults = faults
+        if not isinstance(value, dict):
+            self.fault(f"must be a map, not {shown(value)}")
+
+    def fault(self, message: str) -> None:
+        self._faults.append(InputError(self.where, message))
+
+    def text(self, name: str) -> str:
+        """Empty where the field is missing or null."""
+        value = self.values.get(name)
+        if value is None or isinstance(value, str):
+            return (value or "").strip()
+        self.fault(f"{name} must be text, not {shown(value)}")
+        return ""
+
+    def flag(self, name: str, default: bool | None = None) -> bool:
+        """A fault where it is missing and has no default."""
+        value = self.values.get(name, default)
+        if isinstance(value, bool):
+            return value
+        why = "is missing" if value is None else f"must be true or false, not {shown(value)}"
+        self.fault(f"{name} {why}")
+        return bool(default)
+
+    def optional_flag(self, name: str) -> bool | None:
+        return None if self.values.get(name) is None else self.flag(name)
+
+    def items(self, name: str) -> list[JSON]:
+        """A list; null is an empty one, and PowerShell writes a list of one as its only item."""
+        value = self.values.get(name)
+        if value is None:
+            return []
+        return value if isinstance(value, list) else [value]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        items = self.items(name)
+        if all(isinstance(item, str) for item in items):
+            return tuple(items)
+        wrong = next(item for item in items if not isinstance(item, str))
+        self.fault(f"{name} must be a list of names, and has {shown(wrong)}")
+        return ()
+
+    def required_text(self, name: str) -> str:
+        text = self.text(name)
+        if not text and self.values.get(name) in (None, "", " "):
+            self.fault(f"{name} is missing")
+        return text
+
+
+def moref(value: JSON) -> str:
+    """The id in a reference to an object: `{type, value}`, `VirtualMachine-vm-66` of PowerCLI or `vm-66`; empty for
+    anything else."""
+    if isinstance(value, dict):
+        value = value.get("value", value.get("Value"))
+    if not isinstance(value, str):
+        return ""
+    text = value.rpartition(":")[2].strip("'")
+    for kind in ("VirtualMachine-", "HostSystem-"):
+        text = text.removeprefix(kind)
+    return text

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which formats of exports are there, and what do some files hold of one cluster?"""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from collections import defaultdict
+from dataclasses import replace
+
+from ..model.findings import InputError
+from ..model.input import nearest
+from ..model.json_pointer import JSON
+from .community_vmware import CommunityVmware
+from .drs_rule_module import DrsRuleModule
+from .export import DrsCluster, ExportDocument, ExportFormat, SourceVm
+from .govc import Govc
+
+FORMATS: tuple[ExportFormat, ...] = (CommunityVmware(), DrsRuleModule(), Govc())
+
+_ADVICE = "export with one of: " + "; ".join(known.command for known in FORMATS)
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"\s*")
+
+
+def documents_of(text: str, where: str, faults: list[InputError]) -> list[ExportDocument]:
+    """The JSON values in a text, one after the other, as govc prints them. Text of another form is a fault."""
+    values: list[JSON] = []
+    at = _after_space(text, 0)
+    if text[at : at + 1] not in ("{", "["):
+        faults.append(InputError(f"{where}, line {_line(text, at)}", _not_json(text[at:])))
+        return []
+    while at < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            place = f"{where}, line {error.lineno}"
+            faults.append(
+                InputError(place, f"is not valid JSON: {error.msg} at column {error.colno}")
+            )
+            return []
+        except RecursionError:
+            faults.append(InputError(where, "its JSON is nested too deeply"))
+            return []
+        values.append(value)
+        at = _after_space(text, end)
+    if len(values) == 1:
+        return [ExportDocument(where, values[0])]
+    return [ExportDocument(f"{where}, document {i + 1}", value) for i, value in enumerate(values)]
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _not_json(text: str) -> str:
+    """Why text is refused that is not JSON at all."""
+    first = text.partition("\n")[0].strip()
+    if not first:
+        return f"is empty; {_ADVICE}"
+    if first.count(",") >= 2 or first.count(";") >= 2:
+        return (
+            f"is CSV ({first[:60]!r}): lists of members are lost in it, and rules of VMs and hosts are missing;"
+            f" {_ADVICE}"
+        )
+    return f"is text, not JSON ({first[:60]!r}): it does not hold whole rules; {_ADVICE}"
+
+
+def _refusal(value: JSON) -> str:
+    """Why a document of no known format cannot be read."""
+    items = value if isinstance(value, list) else [value]
+    if isinstance(value, dict) and value.get("failed"):
+        return f"is the result of a task that failed: {str(value.get('msg', ''))[:120]}"
+    if items and all(isinstance(item, str) for item in items):
+        if any(item.lstrip().startswith(("Rule:", "Type:")) for item in items):
+            return (
+                "is the output of govc cluster.rule.info, which does not say whether a rule is enabled or must be"
+                f" obeyed; {_ADVICE}"
+            )
+        return f"has names of rules, and nothing about them; {_ADVICE}"
+    if any(isinstance(item, dict) and isinstance(item.get("Type"), int) for item in items):
+        return f"does not name clusters, and has no rules of VMs and hosts; {_ADVICE}"
+    return f"is no export of rules that is known here; {_ADVICE}"
+
+
+def read_cluster(
+    documents: t.Sequence[ExportDocument], wanted: str, faults: list[InputError]
+) -> DrsCluster | None:
+    """What the documents hold of the cluster `wanted`, or of the only one where it is empty; None after a fault."""
+    before = len(faults)
+    parts: list[DrsCluster] = []
+    by_format: dict[int, list[ExportDocument]] = {}
+    for document in documents:
+        known = [i for i, each in enumerate(FORMATS) if each.recognizes(document.value)]
+        if known:
+            by_format.setdefault(known[0], []).append(document)
+        else:
+            faults.append(InputError(document.where, _refusal(document.value)))
+    for index, of_format in by_format.items():
+        parts += FORMATS[index].read(of_format, faults)
+    names = sorted({part.name for part in parts if part.name})
+    if wanted and names and wanted not in names:
+        hint = nearest(wanted, names)
+        faults.append(
+            InputError(
+                "cluster", f"{wanted!r} is not in the export, which has {', '.join(names)}{hint}"
+            )
+        )
+    elif not wanted and len(names) > 1:
+        faults.append(
+            InputError(
+                "cluster",
+                f"is needed: the export has {len(names)} clusters, {', '.join(names)}. Import one at a time, each"
+                " into its own rule set",
+            )
+        )
+    if len(faults) > before or not documents:
+        return None
+    chosen = wanted or (names[0] if names else "")
+    return _one(chosen, [part for part in parts if part.name in (chosen, "")], faults)
+
+
+def knows_overrides(documents: t.Iterable[ExportDocument]) -> bool:
+    """Whether one of the documents is of a format that can hold overrides of VMs."""
+    formats = [each for each in FORMATS if each.has_overrides]
+    return any(each.recognizes(document.value) for document in documents for each in formats)
+
+
+def _one(name: str, parts: t.Sequence[DrsCluster], faults: list[InputError]) -> DrsCluster | None:
+    with_rules = [part for part in parts if part.rules]
+    if len(with_rules) > 1:
+        places = " and ".join(part.rules[0].where for part in with_rules)
+        faults.append(
+            InputError(
+                "files",
+                f"hold the rules of one cluster more than once ({places}): give each export once",
+            )
+        )
+        return None
+    vm_groups: dict[str, tuple[SourceVm, ...]] = {}
+    host_groups: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        vm_groups.update(part.vm_groups)
+        host_groups.update(part.host_groups)
+    overrides = [override for part in parts for override in part.overrides]
+    rules = [rule for part in parts for rule in part.rules]
+    completed = _with_morefs(
+        [
+            *(vm for rule in rules for vm in rule.vms),
+            *(vm for vms in vm_groups.values() for vm in vms),
+            *(override.vm for override in overrides),
+        ]
+    )
+    return DrsCluster(
+        name,
+        tuple(replace(rule, vms=tuple(map(completed, rule.vms))) for rule in rules),
+        {group: tuple(map(completed, vms)) for group, vms in vm_groups.items()},
+        host_groups,
+        tuple(replace(override, vm=completed(override.vm)) for override in overrides),
+        tuple(other for part in parts for other in part.others),
+    )
+
+
+def _with_morefs(vms: t.Iterable[SourceVm]) -> t.Callable[[SourceVm], SourceVm]:
+    """What gives a VM without MoRef that of the one VM with its name: formats with and without them may be mixed."""
+    morefs: dict[str, set[str]] = defaultdict(set)
+    for vm in vms:
+        if vm.name and vm.moref:
+            morefs[vm.name].add(vm.moref)
+
+    def completed(vm: SourceVm) -> SourceVm:
+        known = morefs.get(vm.name, ())
+        return SourceVm(vm.name, *known) if not vm.moref and len(known) == 1 else vm
+
+    return completed

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which nodes, or which label of nodes, is a host group of the export?"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ..model.findings import InputError
+from ..model.input import nearest
+from ..model.rendering import listed
+from .options import ImportOptions
+
+HAS_LABEL = "true"
+"""The value of the label of a host group."""
+
+_LONGEST = 63
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class FreeNames:
+    """Names as label values and rules may have them, made of free text, each given once."""
+
+    def __init__(self, otherwise: str) -> None:
+        self._otherwise = otherwise
+        self._taken: set[str] = set()
+
+    def name(self, text: str, suffix: str = "") -> str:
+        """A name like `text`, with a number where another text has become the same name."""
+        base = _NOT_IN_NAMES.sub("-", text).strip("-_.") or self._otherwise
+        number = 1
+        while True:
+            end = suffix if number == 1 else f"{suffix}-{number}"
+            name = f"{base[: _LONGEST - len(end)].rstrip('-_.')}{end}"
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
+            number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLabel:
+    """The label that the nodes of a host group have: `nodes` get it, or have it already where there are none."""
+
+    key: str
+    values: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+
+    def as_rule(self) -> dict[str, t.Any]:
+        """The value of run_on or avoid."""
+        return {self.key: self.values[0] if len(self.values) == 1 else list(self.values)}
+
+
+class HostGroups:
+    """Answers for the host groups of one cluster, each once, with its faults."""
+
+    def __init__(
+        self,
+        groups: t.Mapping[str, tuple[str, ...]],
+        options: ImportOptions,
+        faults: list[InputError],
+    ) -> None:
+        self._groups, self._options, self._faults = groups, options, faults
+        self._names = FreeNames("host-group")
+        self._labels: dict[str, GroupLabel | None] = {}
+        for option, known in (("host_groups", groups), ("host_names", self._hosts())):
+            for name in getattr(options, option) or ():
+                if name not in known:
+                    faults.append(
+                        InputError(
+                            f"{option}.{name}", f"is not in the export{nearest(name, known)}"
+                        )
+                    )
+
+    def _hosts(self) -> set[str]:
+        return {host for hosts in self._groups.values() for host in hosts}
+
+    @property
+    def used(self) -> t.Mapping[str, GroupLabel | None]:
+        """The groups that were asked for."""
+        return self._labels
+
+    def label(self, group: str, where: str) -> GroupLabel | None:
+        """None after a fault, which names the first rule that needs the group."""
+        if group not in self._labels:
+            self._labels[group] = self._search(group, where)
+        return self._labels[group]
+
+    def _search(self, group: str, where: str) -> GroupLabel | None:
+        known = (self._options.host_groups or {}).get(group)
+        if known is not None and known.key:
+            return GroupLabel(known.key, known.values)
+        nodes = known.nodes if known is not None else self._nodes_of_hosts(group, where)
+        unknown = [node for node in nodes if node not in (self._options.nodes or nodes)]
+        for node in unknown:
+            self._faults.append(
+                InputError(
+                    f"host_groups.{group}" if known else "host_names",
+                    f"node {node!r} is not on the cluster{nearest(node, self._options.nodes or ())}",
+                )
+            )
+        if not nodes or unknown:
+            return None
+        key = f"{self._options.label_prefix}/{self._names.name(group)}"
+        return GroupLabel(key, (HAS_LABEL,), tuple(nodes))
+
+    def _nodes_of_hosts(self, group: str, where: str) -> tuple[str, ...]:
+        """By the table of hosts, else the node of the same name. Empty after a fault."""
+        hosts = self._groups[group]
+        names = {name.lower(): name for name in self._options.nodes or ()}
+        table = self._options.host_names or {}
+        nodes = {host: table.get(host, names.get(host.lower(), "")) for host in hosts}
+        lacking = [host for host, node in nodes.items() if not node]
+        if not lacking:
+            return tuple(dict.fromkeys(nodes.values()))
+        why = "no node has their name" if self._options.nodes is not None else "nodes are not given"
+        self._faults.append(
+            InputError(
+                where,
+                f"host group {group!r}: it is not known which nodes its hosts {listed(lacking)} are ({why}). Name the"
+                f" nodes in host_groups.{group}, or the node of each host in host_names",
+            )
+        )
+        return ()

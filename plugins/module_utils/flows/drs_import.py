@@ -1,0 +1,104 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""drs_import from its options to its result: read exports, find the VMs and nodes, make rules and a report."""
+
+from __future__ import annotations
+
+import codecs
+import typing as t
+from collections import Counter
+from pathlib import Path
+
+from ..drs.convert import import_cluster
+from ..drs.export import ExportDocument
+from ..drs.formats import FORMATS, documents_of, knows_overrides, read_cluster
+from ..drs.options import read_import_options
+from ..drs.report import COLUMNS, report_as_json, report_table
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
+from .manifest_files import MOST_BYTES
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+def run(module: AnsibleModule) -> dict[str, t.Any]:
+    """The result. Raises InvalidInput with every fault of the options and of the exports."""
+    params = module.params
+    faults: list[InputError] = []
+    options = read_import_options(params, faults)
+    documents = [document for path in params["files"] for document in _of_file(path, faults)]
+    documents += _of_content(params["content"], faults)
+    if not (params["files"] or params["content"]):
+        faults.append(InputError("files", "names no export, and content is empty"))
+    cluster = read_cluster(documents, params["cluster"] or "", faults)
+    imported = None if cluster is None else import_cluster(cluster, options, faults)
+    if faults or cluster is None or imported is None:
+        raise InvalidInput(faults)
+    if not cluster.rules:
+        module.warn(
+            "the export has no rule of this cluster: look whether it was made with all its rules"
+        )
+    if not knows_overrides(documents):
+        module.warn(
+            "the export has no overrides of VMs, such as automation disabled or manual: add the output of govc"
+            " cluster.override.info -json -cluster CLUSTER to the files, if there may be some"
+        )
+    columns = Counter(part.column for part in imported.parts if part.kind == "rule")
+    return {
+        "drs_cluster": cluster.name,
+        "namespaces": [
+            {"namespace": namespace, "rules": rules}
+            for namespace, rules in sorted(imported.rules.items())
+        ],
+        "node_labels": imported.node_labels,
+        "vm_labels": [
+            {"namespace": vm.namespace, "name": vm.name, "labels": labels}
+            for vm, labels in sorted(imported.vm_labels.items())
+        ],
+        "report": report_as_json(imported.parts),
+        "table": report_table(imported.parts),
+        "counts": {
+            "rules": len(cluster.rules),
+            **{column: columns[column] for column in COLUMNS},
+        },
+    }
+
+
+def _of_file(path: str, faults: list[InputError]) -> list[ExportDocument]:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        faults.append(InputError(path, f"cannot be read: {error.strerror}"))
+        return []
+    if len(content) > MOST_BYTES:
+        faults.append(InputError(path, f"has more than {MOST_BYTES} bytes"))
+        return []
+    # PowerShell before 6 writes UTF-16 where its output is redirected
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = content.decode("utf-16" if wide else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        faults.append(
+            InputError(f"{path}, line {line}", "is not UTF-8: save the file as UTF-8 and try again")
+        )
+        return []
+    return documents_of(text, path, faults)
+
+
+def _of_content(content: JSON, faults: list[InputError]) -> list[ExportDocument]:
+    """One export, or a list of several; a list may be an export itself."""
+    if content is None:
+        return []
+    several = isinstance(content, list) and not any(x.recognizes(content) for x in FORMATS)
+    items = enumerate(content) if several else [(None, content)]
+    documents = []
+    for index, item in items:
+        where = "content" if index is None else f"content[{index}]"
+        if isinstance(item, str):
+            documents += documents_of(item, where, faults)
+        else:
+            documents.append(ExportDocument(where, item))
+    return documents

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whatever a cluster of an export holds: no rule is lost or twice, and the rules of the result are valid."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.virt.placement.plugins.module_utils.drs.convert import import_cluster
+from ansible_collections.virt.placement.plugins.module_utils.drs.export import (
+    DrsCluster,
+    DrsRule,
+    DrsRuleKind,
+    SourceVm,
+)
+from ansible_collections.virt.placement.plugins.module_utils.drs.options import (
+    ImportOptions,
+    NodesOfGroup,
+)
+from ansible_collections.virt.placement.plugins.module_utils.drs.report import COLUMNS
+from ansible_collections.virt.placement.plugins.module_utils.drs.vm_names import forklift_name
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import is_subdomain
+
+VMS = [SourceVm(name, f"vm-{index}") for index, name in enumerate("abcdefgh")]
+GROUPS = ("left", "right", "free text: 50 %", "")
+NAMESPACES = {vm.name: ("back" if vm.name in "gh" else "shop", vm.name) for vm in VMS}
+OPTIONS = ImportOptions(
+    namespace="shop",
+    vm_names=NAMESPACES,
+    host_groups={group: NodesOfGroup(nodes=("w1",)) for group in GROUPS[:3]},
+)
+
+members = st.lists(st.sampled_from(VMS), unique=True, max_size=4).map(tuple)
+rules = st.builds(
+    DrsRule,
+    where=st.just(""),
+    name=st.text(max_size=70) | st.sampled_from(["a b", "a-b"]),
+    kind=st.sampled_from([*DrsRuleKind, None]),
+    enabled=st.booleans(),
+    mandatory=st.sampled_from([True, False, None]),
+    vms=members,
+    vm_group=st.sampled_from(GROUPS),
+    affine_host_group=st.sampled_from(GROUPS),
+    anti_affine_host_group=st.sampled_from(GROUPS),
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> DrsCluster:
+    drawn = draw(st.lists(rules, max_size=8))
+    placed = [_at(rule, f"rule[{index}]") for index, rule in enumerate(drawn)]
+    return DrsCluster(
+        "Production",
+        tuple(placed),
+        {group: draw(members) for group in GROUPS[:3]},
+        dict.fromkeys(GROUPS[:3], ("esx1",)),
+    )
+
+
+def _at(rule: DrsRule, where: str) -> DrsRule:
+    fields: dict[str, t.Any] = {name: getattr(rule, name) for name in DrsRule.__slots__}
+    return DrsRule(**{**fields, "where": where})
+
+
+@settings(max_examples=50)
+@given(clusters())
+def test_each_rule_is_in_exactly_one_column_and_the_result_is_valid(cluster: DrsCluster) -> None:
+    faults: list[InputError] = []
+    imported = import_cluster(cluster, OPTIONS, faults)
+
+    parts = [part for part in imported.parts if part.kind == "rule"]
+    assert [part.where for part in parts] == [rule.where for rule in cluster.rules]
+    assert {part.column for part in parts} <= set(COLUMNS)
+    for part, rule in zip(parts, cluster.rules, strict=True):
+        if not rule.enabled or rule.kind in (None, DrsRuleKind.DEPENDENCY):
+            assert part.column == "no_counterpart"
+    if faults:  # a cycle of affinity, or a contradiction: nothing is returned
+        return
+    carried = [part for part in parts if not part.reason]
+    made = [(name, rule["name"]) for name, of in imported.rules.items() for rule in of]
+    assert len(made) == len(set(made))
+    assert Counter(text for part in carried for text in names_in(part.became)) == Counter(
+        f"{namespace}/{name}" for namespace, name in made
+    )
+    for namespace, of_namespace in imported.rules.items():
+        parsed = read_rules(
+            of_namespace, namespace=namespace, rule_set="drs", topology=Topology.of({})
+        )
+        assert parsed.faults == ()
+
+
+def names_in(became: str) -> list[str]:
+    """Each `namespace/rule` of `shop/one: keep_apart, back/one: keep_apart`."""
+    return [text.partition(": ")[0] for text in became.split(", ")]
+
+
+@given(st.text(max_size=90))
+def test_name_that_forklift_gives_is_a_dns_name(name: str) -> None:
+    renamed = forklift_name(name)
+    assert renamed == "" or (len(renamed) <= 63 and is_subdomain(renamed))
+    assert forklift_name(renamed) == renamed
+
+
+def test_names_are_changed_as_forklift_changes_them() -> None:
+    """The cases follow ChangeVmName of kubev2v/forklift (pkg/controller/plan/util)."""
+    assert {
+        name: forklift_name(name)
+        for name in ("WEB_1", "db.Prod", "a + b*c", "-x-.-", "größe", "a__b", "...", "x" * 70)
+    } == {
+        "WEB_1": "web-1",
+        "db.Prod": "db.prod",
+        "a + b*c": "a-b-c",
+        "-x-.-": "x",
+        "größe": "gre",
+        "a__b": "a-b",
+        "...": "",
+        "x" * 70: "x" * 63,
+    }

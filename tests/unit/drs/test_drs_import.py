@@ -1,0 +1,496 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""drs_import on exports of one cluster with two dozen rules, in each format."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from ansible_collections.virt.placement.plugins.modules import drs_import
+from tests.conftest import RunModule
+
+EXPORTS = Path(__file__).parent / "exports"
+COMMUNITY = ("community_rules.json", "community_groups.json")
+GOVC = ("govc_config.json", "govc_vms.json", "govc_hosts.json")
+FORMATS = {
+    "community.vmware": COMMUNITY,
+    "Export-DrsRule": ("export_drs_rule.json",),
+    "govc": GOVC,
+    "govc without types": (
+        "govc_config_untyped.json",
+        "govc_vms.json",
+        "govc_hosts.json",
+        "govc_types.json",
+    ),
+}
+HOSTS = {f"esx{i}.example.com": f"w{i}" for i in range(1, 7)}
+OPTIONS = {"namespace": "shop", "cluster": "Production", "host_names": HOSTS}
+DO_NOT_MOVE = {"placement.virt/do-not-move": "true"}
+
+RULES = [
+    {"name": "web-apart", "workloads": ["web-1", "web-2", "web-3"], "keep_apart": "node"},
+    {
+        "name": "app-with-db",
+        "workloads": ["db.prod"],
+        "keep_together": {"topology_key": "node", "with": "app"},
+    },
+    {
+        "name": "cache-with-app",
+        "workloads": ["cache"],
+        "keep_together": {"topology_key": "node", "with": "app"},
+    },
+    {"name": "mail-apart", "workloads": ["mail-1", "mail-2"], "keep_apart": "node"},
+    {
+        "name": "sap-together",
+        "workloads": ["sap-app"],
+        "keep_together": {"topology_key": "node", "with": "sap-hana"},
+    },
+    {"name": "sap-apart-from-web", "workloads": ["sap-hana", "web-1"], "keep_apart": "node"},
+    {
+        "name": "sap-on-licensed",
+        "workloads": ["sap-hana", "sap-app"],
+        "run_on": {"drs.placement.virt/licensed": "true"},
+    },
+    {
+        "name": "db-should-on-A",
+        "workloads": ["db.prod"],
+        "run_on": {"drs.placement.virt/site-A": "true"},
+        "preferred": True,
+    },
+    {
+        "name": "legacy-not-on-gpu",
+        "workloads": ["legacy-vm-old"],
+        "avoid": {"drs.placement.virt/gpu": "true"},
+    },
+    {
+        "name": "mail-should-not-on-B",
+        "workloads": ["mail-1", "mail-2"],
+        "avoid": {"drs.placement.virt/site-B": "true"},
+        "preferred": True,
+    },
+    {"name": "batch-build-apart", "workloads": ["batch", "build"], "keep_apart": "node"},
+    {"name": "batch-build-apart-2", "workloads": ["batch", "build"], "keep_apart": "node"},
+    {
+        "name": "legacy-on-A-not-gpu",
+        "workloads": ["legacy-vm-old"],
+        "run_on": {"drs.placement.virt/site-A": "true"},
+    },
+    {
+        "name": "legacy-on-A-not-gpu-2",
+        "workloads": ["legacy-vm-old"],
+        "avoid": {"drs.placement.virt/gpu": "true"},
+    },
+    {"name": "cache-apart-from-mail-1", "workloads": ["cache", "mail-1"], "keep_apart": "node"},
+    {"name": "cache-apart-from-mail-2", "workloads": ["cache", "mail-2"], "keep_apart": "node"},
+    {"name": "web-1-from-batch", "workloads": ["web-1", "batch"], "keep_apart": "node"},
+]
+NODE_LABELS = {
+    "drs.placement.virt/licensed": {"true": ["w1", "w2"]},
+    "drs.placement.virt/site-A": {"true": ["w1", "w2", "w3"]},
+    "drs.placement.virt/site-B": {"true": ["w4", "w5", "w6"]},
+    "drs.placement.virt/gpu": {"true": ["w6"]},
+}
+
+
+def files(*names: str) -> list[str]:
+    return [str(EXPORTS / name) for name in names]
+
+
+def imported(run_module: RunModule, *names: str, **options: t.Any) -> dict[str, t.Any]:
+    return run_module(drs_import.main, {**OPTIONS, "files": files(*names), **options})
+
+
+def rule(name: str, kind: str | None, *vms: str, **fields: t.Any) -> dict[str, t.Any]:
+    """A rule as vmware_drs_rule_info returns it: an affinity, an anti-affinity, or one of a host group `kind`."""
+    common = {"rule_name": name, "rule_enabled": True, "rule_mandatory": True, "rule_vms": [*vms]}
+    if kind in ("together", "apart"):
+        own = {"rule_type": "vm_vm_rule", "rule_affinity": kind == "together"}
+    else:
+        own = {
+            "rule_type": "vm_host_rule",
+            "rule_vm_group_name": f"vms of {name}",
+            "rule_affine_host_group_name": kind,
+            "rule_affine_hosts": ["esx1", "esx2"],
+        }
+    return {**common, **own, **fields}
+
+
+def content(*rules: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"drs_rule_info": {"Production": [*rules]}}
+
+
+def of_content(
+    run_module: RunModule, *rules: dict[str, t.Any], **options: t.Any
+) -> dict[str, t.Any]:
+    return run_module(drs_import.main, {"content": content(*rules), "namespace": "shop", **options})
+
+
+def messages(result: dict[str, t.Any]) -> list[str]:
+    assert result["failed"]
+    return [error["message"] for error in result["errors"]]
+
+
+def rules_of(result: dict[str, t.Any]) -> dict[str, list[dict[str, t.Any]]]:
+    return {entry["namespace"]: entry["rules"] for entry in result["namespaces"]}
+
+
+def codes(part: dict[str, t.Any]) -> list[str]:
+    return [decision["code"] for decision in part["decisions"]]
+
+
+@pytest.mark.parametrize("names", FORMATS.values(), ids=FORMATS)
+def test_each_format_becomes_the_same_rules_and_labels(
+    run_module: RunModule, names: tuple[str, ...]
+) -> None:
+    result = imported(run_module, *names)
+
+    assert rules_of(result) == {"shop": RULES}
+    assert result["node_labels"] == NODE_LABELS
+    parsed = read_rules(RULES, namespace="shop", rule_set="drs", topology=Topology.of({}))
+    assert parsed.faults == ()
+
+
+@pytest.mark.parametrize("names", FORMATS.values(), ids=FORMATS)
+def test_each_rule_is_in_exactly_one_column(run_module: RunModule, names: tuple[str, ...]) -> None:
+    result = imported(run_module, *names)
+
+    parts = [
+        (part["name"], part["where"])
+        for column in result["report"].values()
+        for part in column
+        if part["kind"] == "rule"
+    ]
+    assert len(parts) == len(set(parts)) == result["counts"]["rules"]
+    assert result["counts"]["rules"] == (24 if "govc" in names[0] else 23)  # no dependency rule
+    assert sum(result["counts"].values()) == 2 * result["counts"]["rules"]
+
+
+def test_report_has_what_is_left_out_and_why(run_module: RunModule) -> None:
+    report = imported(run_module, *GOVC)["report"]
+
+    reasons = {part["name"]: part["reason"] for part in report["no_counterpart"]}
+    assert reasons == {
+        "old pair": "It is disabled in vCenter, so it is not in the rules.",
+        "lone rule": "It has 1 VM, so that DRS does nothing for it.",
+        "empty rule": "It has 0 VMs, so that DRS does nothing for it.",
+        "batch on B": "It is disabled in vCenter, so it is not in the rules.",
+        "nobody on A": "Its VM group 'nobody' is empty or does not exist.",
+        "build with batch?": "It is disabled in vCenter, so it is not in the rules.",
+        "lone on licensed": "It is disabled in vCenter, so it is not in the rules.",
+        "db before app": "VMs have no start order that depends on other VMs.",
+        "spare hosts": "No rule that is carried over names it.",
+        "lone": "Automation partiallyAutomated has no counterpart: VMs move only when a playbook moves them.",
+        "db.prod": (
+            "Restart priority and isolation response have no counterpart. KubeVirt restarts each VM of a failed node"
+            " after the node is fenced."
+        ),
+    }
+    assert {part["name"] for part in report["carried_over"]} == {
+        "mail apart",
+        "sap on licensed",
+        "db should on A",
+        "legacy not on gpu",
+        "mail should not on B",
+        "legacy on A not gpu",
+        "licensed",
+        "site A",
+        "site B",
+        "gpu",
+        "Legacy VM (old)",
+        "build",
+    }
+    decided = {part["name"]: codes(part) for part in report["decisions"]}
+    assert decided["web apart"] == ["required"]
+    assert decided["app with db"] == ["required", "leader"]
+    assert decided["cache with app"] == ["leader"]
+
+
+def test_overrides_become_labels_that_keep_vms_on_their_node(run_module: RunModule) -> None:
+    of_configuration = imported(run_module, *GOVC)
+    beside_rules = imported(run_module, *COMMUNITY, "govc_overrides.json")
+    without = imported(run_module, *COMMUNITY)
+
+    assert of_configuration["vm_labels"] == [
+        {"namespace": "shop", "name": "build", "labels": DO_NOT_MOVE},
+        {"namespace": "shop", "name": "legacy-vm-old", "labels": DO_NOT_MOVE},
+    ]
+    assert beside_rules["vm_labels"] == of_configuration["vm_labels"]
+    assert beside_rules.get("warnings", []) == []
+    assert without["vm_labels"] == []
+    assert "no overrides of VMs" in str(without["warnings"])
+
+
+def test_table_has_each_part_and_its_decisions(run_module: RunModule) -> None:
+    table = imported(run_module, *GOVC)["table"]
+
+    assert table.startswith("CARRIED OVER: 12\n")
+    assert "\nCARRIED OVER WITH A DECISION: 10\n" in table
+    assert "\nNO COUNTERPART: 11\n" in table
+    assert "On the node of app: cache. app itself has no constraint by it" in table
+
+
+def test_disabled_rule_is_carried_over_where_it_is_named(run_module: RunModule) -> None:
+    result = imported(run_module, *GOVC, enable_rules=["batch on B"])
+
+    made = {made["name"]: made for made in rules_of(result)["shop"]}
+    assert made["batch-on-B"]["run_on"] == {"drs.placement.virt/site-B": "true"}
+    (part,) = [x for x in result["report"]["decisions"] if x["name"] == "batch on B"]
+    assert codes(part) == ["enabled"]
+
+
+def test_vms_are_found_by_what_forklift_left_on_them(run_module: RunModule) -> None:
+    annotations = {"openshift.io/display-name": "WEB_1", "original-ID": "vm-101"}
+    vms = [
+        {"metadata": {"name": "web-1-x7qz", "namespace": "shop", "annotations": annotations}},
+        {"name": "web-1", "namespace": "other", "display_name": "Web.1", "original_id": "vm-7"},
+        {"name": "web-2", "namespace": "shop"},
+        {"name": "third", "namespace": "shop"},
+    ]
+    result = of_content(
+        run_module,
+        rule("web", "apart", "WEB_1", "WEB_2", "WEB_3"),
+        vms=vms,
+        vm_names={"WEB_3": "third"},
+    )
+
+    assert rules_of(result) == {
+        "shop": [
+            {"name": "web", "workloads": ["web-1-x7qz", "web-2", "third"], "keep_apart": "node"}
+        ]
+    }
+
+
+def test_vms_that_are_not_there_yet_fail_or_are_left_out(run_module: RunModule) -> None:
+    rules = (rule("web", "apart", "a", "b", "c"), rule("pair", "together", "a", "c"))
+    vms = [{"name": "a"}, {"name": "b"}]
+    refused = of_content(run_module, *rules, vms=vms)
+    result = of_content(run_module, *rules, vms=vms, missing_vms="leave_out")
+
+    (message,) = messages(refused)
+    assert "rule 'web'" in message and "VM 'c' is not on the cluster" in message
+    assert [made["workloads"] for made in rules_of(result)["shop"]] == [["a", "b"]]
+    (web,) = result["report"]["decisions"]
+    assert codes(web) == ["missing_vms"]
+    (pair,) = result["report"]["no_counterpart"]
+    assert pair["reason"] == "Too few of its VMs are on the cluster: c not."
+
+
+def test_rule_over_two_namespaces_is_one_rule_in_each(run_module: RunModule) -> None:
+    vm_names = {"b1": "back/b1", "b2": "back/b2"}
+    result = of_content(
+        run_module,
+        rule("apart", "apart", "f1", "f2", "b1", "b2"),
+        rule("beside", "together", "g1", "b1"),
+        rule("here", "licensed", "f1", "b1", rule_mandatory=False),
+        vm_names=vm_names,
+        host_groups={"licensed": {"labels": {"zone": ["a", "b"]}}},
+    )
+
+    place = {"run_on": {"zone": ["a", "b"]}, "preferred": True}
+    others = {"topology_key": "node", "from": [{"namespace": "back", "names": ["b1", "b2"]}]}
+    beside = {"topology_key": "node", "with": {"namespace": "shop", "name": "g1"}}
+    assert rules_of(result) == {
+        "back": [
+            {"name": "apart", "workloads": ["b1", "b2"], "keep_apart": "node"},
+            {"name": "beside", "workloads": ["b1"], "keep_together": beside},
+            {"name": "here", "workloads": ["b1"], **place},
+        ],
+        "shop": [
+            {"name": "apart", "workloads": ["f1", "f2"], "keep_apart": "node"},
+            {"name": "apart-from-others", "workloads": ["f1", "f2"], "keep_apart": others},
+            {"name": "here", "workloads": ["f1"], **place},
+        ],
+    }
+    assert result["node_labels"] == {}
+    for namespace, made in rules_of(result).items():
+        parsed = read_rules(made, namespace=namespace, rule_set="drs", topology=Topology.of({}))
+        assert parsed.faults == ()
+
+
+def test_leaders_are_those_that_the_user_names(run_module: RunModule) -> None:
+    rules = (rule("one", "together", "a", "b"), rule("two", "together", "b", "c"))
+    result = of_content(run_module, *rules, leaders=["c"])
+    refused = of_content(run_module, *rules, leaders=["a", "c"])
+
+    together = {"topology_key": "node", "with": "c"}
+    assert rules_of(result)["shop"] == [
+        {"name": "one", "workloads": ["a"], "keep_together": together},
+        {"name": "two", "workloads": ["b"], "keep_together": together},
+    ]
+    assert messages(refused) == [
+        "leaders: has a and c, which affinity rules keep together: name one of them"
+    ]
+
+
+def test_nodes_with_the_names_of_hosts_need_no_table(run_module: RunModule) -> None:
+    nodes = [{"metadata": {"name": "esx1"}}, "ESX2"]
+    result = of_content(run_module, rule("r", "licensed", "a"), nodes=nodes)
+
+    assert result["node_labels"] == {"drs.placement.virt/licensed": {"true": ["esx1", "ESX2"]}}
+
+
+BAD = {
+    "csv": (
+        "Cluster,Name,Type,Enabled,VMs\nProd,web,VMAntiAffinity,True,a;b\n",
+        ["line 1: is CSV"],
+    ),
+    "text": ("\nRule: web\n  Type: ClusterAntiAffinityRuleSpec\n", ["line 2: is text, not JSON"]),
+    "empty": ("", ["line 1: is empty"]),
+    "broken": ('{"drs_rule_info": {\n  "A": [,]\n}}', ["line 2: is not valid JSON"]),
+    "lines": ('["Rule: web", "  VM: a"]', ["govc cluster.rule.info, which does not say"]),
+    "names": ('["web", "db"]', ["has names of rules, and nothing about them"]),
+    "numbers": ('[{"Name": "web", "Type": 0, "VM": ["a"]}]', ["does not name clusters"]),
+    "failed": ('{"failed": true, "msg": "no login"}', ["a task that failed: no login"]),
+    "other": ('{"items": []}', ["is no export of rules that is known here"]),
+    "untyped": (
+        json.dumps([{"name": "configurationEx", "val": {"rule": [{"name": "web", "vm": []}]}}]),
+        ["rule[0], rule 'web': its type is not in the export"],
+    ),
+    "no name": (
+        json.dumps(
+            {
+                "rule": [
+                    {
+                        "_typeName": "ClusterAffinityRuleSpec",
+                        "name": "w",
+                        "enabled": True,
+                        "vm": [
+                            {"type": "VirtualMachine", "value": "vm-1"},
+                            {"type": "VirtualMachine", "value": "vm-2"},
+                        ],
+                    }
+                ]
+            }
+        ),
+        ["VM vm-1 has no name in the files", "VM vm-2 has no name in the files"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), BAD.values(), ids=BAD)
+def test_file_that_is_no_whole_export_is_refused(
+    run_module: RunModule, tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    path = tmp_path / "export"
+    path.write_text(text)
+    result = run_module(drs_import.main, {"files": [str(path)]})
+
+    found = messages(result)
+    assert len(found) == len(expected), found
+    for message, part in zip(found, expected, strict=True):
+        assert message.startswith(str(path)) and part in message
+
+
+def test_file_in_utf_16_is_read(run_module: RunModule, tmp_path: Path) -> None:
+    path = tmp_path / "drs.json"
+    path.write_text(json.dumps(content(rule("größe", "apart", "a", "b"))), encoding="utf-16")
+    result = run_module(drs_import.main, {"files": [str(path)]})
+
+    assert rules_of(result)["default"][0]["name"] == "gr-e"
+
+
+def test_cluster_that_is_not_in_the_export_is_named(run_module: RunModule) -> None:
+    wrong = imported(run_module, *COMMUNITY, cluster="Producton")
+    several = imported(run_module, *COMMUNITY, cluster=None)
+
+    assert messages(wrong) == [
+        "cluster: 'Producton' is not in the export, which has Production, Test; did you mean 'Production'?"
+    ]
+    assert "the export has 2 clusters, Production, Test" in messages(several)[0]
+
+
+def test_rules_that_are_given_twice_are_refused(run_module: RunModule) -> None:
+    (message,) = messages(imported(run_module, *COMMUNITY, "export_drs_rule.json"))
+    assert "hold the rules of one cluster more than once" in message
+
+
+def test_all_faults_are_named_at_once(run_module: RunModule) -> None:
+    vms = [
+        {"name": "a", "namespace": "one"},
+        {"name": "a", "namespace": "two"},
+        {"name": "b"},
+        {"name": "c"},
+        {"name": "d"},
+        {"name": "x", "display_name": "D"},
+        {"name": "y", "display_name": "D"},
+    ]
+    result = of_content(
+        run_module,
+        rule("twice in cluster", "apart", "a", "b"),
+        rule("twice in vCenter", "apart", "c", "c"),
+        rule("marked twice", "apart", "D", "b"),
+        rule("one", "together", "b", "c"),
+        rule("two", "together", "c", "d"),
+        rule("circle", "together", "d", "b"),
+        rule("contrary", "apart", "b", "d"),
+        rule("hosts", "licensed", "b"),
+        vms=vms,
+        nodes=["w1"],
+        skip_rules=["contrarry"],
+        vm_names={"z": "b"},
+        host_groups={"gpu": ["w1"]},
+    )
+
+    found = messages(result)
+    expected = [
+        "host_groups.gpu: is not in the export",
+        "skip_rules: 'contrarry' is not in the export; did you mean 'contrary'?",
+        "vm_names: 'z' is not in the export",
+        "rule 'twice in cluster': VM 'a' exists twice on the cluster by their name, one/a and two/a",
+        "rule 'twice in vCenter': VM 'c' occurs twice",
+        "rule 'marked twice': VM 'D' exists twice on the cluster by their annotations of Forklift, shop/x and shop/y",
+        "rule 'contrary': keeps b and d apart, which affinity rules keep together",
+        "rule 'circle': its VMs d and b are kept together already by 'one', 'two': a cycle of affinity",
+        "rule 'hosts': host group 'licensed': it is not known which nodes its hosts esx1, esx2 are",
+    ]
+    assert len(found) == len(expected), "\n".join(found)
+    for part in expected:
+        assert any(part in message for message in found), (part, found)
+
+
+OPTION_FAULTS: dict[str, tuple[dict[str, t.Any], str]] = {
+    "namespace": ({"namespace": "a/b"}, "namespace: must be a name without a slash, not 'a/b'"),
+    "prefix": ({"label_prefix": "No_DNS"}, "label_prefix: must be a DNS name such as example.com"),
+    "vm_names": ({"vm_names": {"a": "x/y/z"}}, "vm_names.a: must be a name, or namespace/name"),
+    "vms": ({"vms": [{"nam": "a"}]}, "vms[0]: unknown option 'nam'; did you mean 'name'?"),
+    "group": ({"host_groups": {"licensed": []}}, "host_groups.licensed: is an empty list"),
+    "labels": (
+        {"host_groups": {"licensed": {"labels": {"zone": "a", "rack": "b"}}}},
+        "host_groups.licensed, labels: must be a map of one label key",
+    ),
+    "node": (
+        {"nodes": ["w1"], "host_groups": {"licensed": ["w2"]}},
+        "host_groups.licensed: node 'w2' is not on the cluster",
+    ),
+    "hosts": ({"host_names": {"esx9": "w1"}}, "host_names.esx9: is not in the export"),
+    "enable": ({"enable_rules": ["x"]}, "enable_rules: 'x' is not in the export"),
+    "leader": ({"leaders": ["q"]}, "leaders: 'q' is not in the export"),
+    "table": (
+        {"vms": [{"name": "a", "display_name": "a"}, {"name": "b"}], "vm_names": {"a": "b"}},
+        "vm_names has another VM for 'a' than the annotations of Forklift",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "expected"), OPTION_FAULTS.values(), ids=OPTION_FAULTS)
+def test_bad_option_is_named(
+    run_module: RunModule, options: dict[str, t.Any], expected: str
+) -> None:
+    given = {"host_names": {"esx1": "w1", "esx2": "w1"}, **options}
+    result = of_content(run_module, rule("r", "licensed", "a"), **given)
+
+    assert any(expected in message for message in messages(result)), messages(result)
+
+
+def test_nothing_to_read_is_an_error(run_module: RunModule) -> None:
+    assert messages(run_module(drs_import.main, {})) == [
+        "files: names no export, and content is empty"
+    ]
+    (message,) = messages(run_module(drs_import.main, {"files": ["/nowhere/drs.json"]}))
+    assert message == "/nowhere/drs.json: cannot be read: No such file or directory"
