@@ -102,11 +102,14 @@ NODE_LABEL_KEYS: t.Final = (
     "audit",
     "example.com/fault",
     "example.com/rack",
+    "node.cluster.x-k8s.io/esxi-host",
     "proxied",
     "rack",
     "row",
+    "zone",
 )
 WORKLOAD_LABEL_KEYS: t.Final = (
+    "app",
     "group.example/x",
     "group.example/z",
     "harvesterhci.io/machineSetName",

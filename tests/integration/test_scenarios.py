@@ -5,19 +5,9 @@
 Each is known from a reference system or an issue of Kubernetes: what forecast_info says beforehand
 is what the scheduler then does, and nobody is ever ended to make room.
 
-| situation | test |
-|---|---|
-| S4, a rule that selects nothing, everything, or goes by a key of no node or some | rules_that_would_do_nothing |
-| S10, two machines apart on two nodes, one to be drained | two_apart_on_two_nodes |
-| S10, a pair that must share a node, which is to be drained | a_pair_that_must_share_a_node |
-| S11, one machine a zone, a node of one to be drained | test_scenarios_zones.py |
-| S14, more copies than hosts, spread and one a host | a_spread_takes_any_number |
-| S15, the only node of a domain drained, taints counted or not | a_drained_domain |
-| S18, the article's databases without a rule, a node drained | without_a_rule_two_share_a_zone |
-| S22, the same with the rule | with_the_rule_one_waits_for_its_zone |
-| a node that fails, a zone that is drained | test_scenarios_losses.py |
-| VMs of a node that fails, before and after it is fenced | test_fencing.py |
-| S25, a template changed with one copy a host and no host free | a_roll_out_without_room |
+The names of situations, S4 and so on, are those of docs/systems, and the tests' names begin with them. More of them:
+test_scenarios_zones.py, test_scenarios_losses.py (a node that fails, a zone that is drained) and test_fencing.py (VMs
+of a node that fails, before and after it is fenced).
 """
 
 from __future__ import annotations
@@ -175,7 +165,7 @@ def spread(policy: str) -> JSON:
     return {"topologySpreadConstraints": [constraint]}
 
 
-def test_rules_that_would_do_nothing_are_refused_and_nothing_is_patched(stage: Stage) -> None:
+def test_s4_rules_that_would_do_nothing_are_refused_and_nothing_is_patched(stage: Stage) -> None:
     rack = {"metadata": {"labels": {"example.com/rack": "r1"}}}
     stage.api.patch(stage.api.path("Node", name="w1"), rack)
     stage.create(objects.virtual_machine("db", labels={"tier": "db"}, run_strategy="Halted"))
@@ -212,7 +202,7 @@ def _tier() -> JSON:
     return {"matchLabels": {"tier": "db"}}
 
 
-def test_two_apart_on_two_nodes_hold_a_drain_up_until_a_node_is_added(stage: Stage) -> None:
+def test_s10_two_apart_on_two_nodes_hold_a_drain_up_until_a_node_is_added(stage: Stage) -> None:
     stage.machine("db-a", "w1", anti_affinity(g="db"), g="db")
     stage.machine("db-b", "w2", anti_affinity(g="db"), g="db")
     drain.cordon(stage.sandbox, "w3")
@@ -260,7 +250,7 @@ def test_drain_waits_for_another_controller_where_the_eviction_strategy_is_exter
     assert stage.node_of("db") in ("w2", "w3")
 
 
-def test_a_pair_that_must_share_a_node_cannot_leave_it(stage: Stage) -> None:
+def test_s10_a_pair_that_must_share_a_node_cannot_leave_it(stage: Stage) -> None:
     term = {"labelSelector": {"matchLabels": {"g": "pair"}}, "topologyKey": HOST}
     together = {"affinity": {"podAffinity": {REQUIRED: [term]}}}
     stage.machine("a", "w1", together, g="pair")
@@ -276,7 +266,7 @@ def test_a_pair_that_must_share_a_node_cannot_leave_it(stage: Stage) -> None:
     assert stage.placed(4) == ["", "", "w1", "w1"]
 
 
-def test_a_spread_takes_any_number_and_one_a_host_does_not(stage: Stage) -> None:
+def test_s14_a_spread_takes_any_number_and_one_a_host_does_not(stage: Stage) -> None:
     stage.create(web(3, spread("Honor")))
     assert stage.placed(3) == ["w1", "w2", "w3"]
     for replicas, most in ((4, 2), (6, 2)):
@@ -289,7 +279,7 @@ def test_a_spread_takes_any_number_and_one_a_host_does_not(stage: Stage) -> None
         assert "" not in nodes
 
 
-def test_the_fourth_of_one_a_host_waits(stage: Stage) -> None:
+def test_s14_the_fourth_of_one_a_host_waits(stage: Stage) -> None:
     stage.create(web(3, anti_affinity(app="web")))
     assert stage.placed(3) == ["w1", "w2", "w3"]
 
@@ -302,7 +292,7 @@ def test_the_fourth_of_one_a_host_waits(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Ignore", "Honor"])
-def test_a_drained_domain_counts_unless_taints_are_honoured(stage: Stage, policy: str) -> None:
+def test_s15_a_drained_domain_counts_unless_taints_are_honoured(stage: Stage, policy: str) -> None:
     stage.create(web(3, spread(policy)))
     assert stage.placed(3) == ["w1", "w2", "w3"]
 
@@ -319,7 +309,7 @@ def test_a_drained_domain_counts_unless_taints_are_honoured(stage: Stage, policy
 
 
 @pytest.mark.parametrize("room", [False, True], ids=["a new pod first", "an old pod first"])
-def test_workload_rollout_without_capacity_waits_and_with_capacity_ends(
+def test_s25_workload_rollout_without_capacity_waits_and_with_capacity_ends(
     stage: Stage, room: bool
 ) -> None:
     rolling = {"maxSurge": 0 if room else 1, "maxUnavailable": 1 if room else 0}
@@ -380,7 +370,7 @@ def mssql(stage: Stage, placement: JSON) -> None:
     assert stage.placed(3) == FAST
 
 
-def test_without_a_rule_two_share_a_zone(databases: Stage) -> None:
+def test_s18_without_a_rule_two_share_a_zone(databases: Stage) -> None:
     mssql(databases, {})
 
     found = databases.forecast(unavailable={"nodes": ["kni-worker2"]})
@@ -407,7 +397,7 @@ def test_without_a_rule_two_share_a_zone(databases: Stage) -> None:
     assert verdicts == sorted([(doubled, "violated")] * 2 + [(alone, "not_enforced")])
 
 
-def test_with_the_rule_one_waits_for_its_zone(databases: Stage) -> None:
+def test_s22_with_the_rule_one_waits_for_its_zone(databases: Stage) -> None:
     mssql(databases, anti_affinity(ZONE, **{"kubevirt.io/domain": "mssql"}))
 
     found = databases.forecast(unavailable={"nodes": ["kni-worker2"]})

@@ -55,7 +55,7 @@ def other_of_its_zone(stage: Stage, node: str) -> str:
     return str(found)
 
 
-def test_the_plain_form_has_no_target_in_its_own_zone(stage: Stage) -> None:
+def test_s11_the_plain_form_has_no_target_in_its_own_zone(stage: Stage) -> None:
     nodes = one_a_zone(stage, plain=True)
 
     found = stage.forecast(unavailable={"nodes": [nodes["web-a"]]})
@@ -67,7 +67,7 @@ def test_the_plain_form_has_no_target_in_its_own_zone(stage: Stage) -> None:
     assert stage.placed(4) == ["", *sorted(nodes.values())]
 
 
-def test_the_safe_form_moves_to_the_other_node_of_its_zone_and_keeps_a_fourth_out(
+def test_s11_the_safe_form_moves_to_the_other_node_of_its_zone_and_keeps_a_fourth_out(
     stage: Stage,
 ) -> None:
     nodes = one_a_zone(stage, plain=False)

@@ -51,7 +51,7 @@ def _terms(machine: Workload) -> list[JSON]:
     return t.cast("list[JSON]", path.read(machine.template))
 
 
-def test_both_keep_their_expressions_and_a_second_run_writes_nothing() -> None:
+def test_s5_both_keep_their_expressions_and_a_second_run_writes_nothing() -> None:
     machine = workload(_mutated(vm("a").manifest))
     there, writes = _write(machine, ZONES, APART)
     assert writes == 1

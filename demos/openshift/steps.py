@@ -1,0 +1,224 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's three parts by the collection's playbooks, from one worker that all VMs share. In between, maintenance of
+a worker: a pair that leaves and comes home, and at the end a drain that cannot end."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import yaml
+
+from demos import board
+from demos.effort import Effort
+from demos.stage import Stage, Step, check, proves, variables
+from sandbox import drain, objects
+
+FOLDER = pathlib.Path(__file__).parent
+NAMESPACE = "affinity"
+CLUSTER = "openshift"
+COLUMNS = {"ZONE": "zone"}
+PUBLISHED = Effort(commands=10, ended=4, migrations=0)
+"""A label, two edits of affinity and one of a template's labels in each part that has them, a restart after each, and
+two looks at nodes."""
+
+LEADER, FOLLOWER, LONER = VMS = ("node-affinity-vm", "pod-affinity-vm", "pod-anti-affinity-vm")
+WEST, EAST = "worker-0", "worker-1"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+MIGRATIONS = "virtualmachineinstancemigrations"
+FEDORA = {
+    "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["fedora"]}]},
+    "topologyKey": "kubernetes.io/hostname",
+}
+"""The lab's term."""
+
+
+def nodes(stage: Stage) -> dict[str, str]:
+    """The node of each VM."""
+    return {seat.workload: seat.node for seat in board.seats(stage.sandbox, NAMESPACE)}
+
+
+def expect(stage: Stage, leader: str, follower: str, loner: str) -> None:
+    expected = dict(zip(VMS, (leader, follower, loner), strict=True))
+    stage.until(lambda: nodes(stage), expected, f"VMs on {leader}, {follower} and {loner}")
+
+
+def vm(stage: Stage, name: str) -> dict[str, t.Any]:
+    return stage.sandbox.api.get(stage.sandbox.api.path("VirtualMachine", NAMESPACE, name))
+
+
+def affinity(stage: Stage, name: str) -> t.Any:
+    return vm(stage, name)["spec"]["template"]["spec"].get("affinity")
+
+
+def instance(stage: Stage, name: str) -> dict[str, t.Any]:
+    return stage.sandbox.api.get(stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, name))
+
+
+def migrations(stage: Stage, since: t.Any) -> list[str]:
+    """The VMs that the collection asked to be live-migrated after `since`, in this order."""
+    created = [
+        event.name
+        for event in stage.sandbox.audit.writes(since=since)
+        if event.resource == MIGRATIONS and event.verb == "create"
+    ]
+    path = stage.sandbox.api.path("VirtualMachineInstanceMigration", NAMESPACE)
+    about = {m["metadata"]["name"]: m["spec"]["vmiName"] for m in stage.sandbox.api.list(path)}
+    return [about.get(name, name) for name in created]
+
+
+def start_all_on_one_worker(stage: Stage) -> None:
+    """The worst start: all three VMs are on the worker that will not be in zone east."""
+    stage.sandbox.api.apply(list(yaml.safe_load_all((FOLDER / "cluster.yml").read_text())))
+    manifest = yaml.safe_load((FOLDER / "vm.yml").read_text())
+    drain.cordon(stage.sandbox, EAST)
+    for name in VMS:
+        stage.sandbox.api.apply({**manifest, "metadata": {**manifest["metadata"], "name": name}})
+        stage.sandbox.api.put(f"{_subresources(name)}/start", {})
+    expect(stage, WEST, WEST, WEST)
+    drain.uncordon(stage.sandbox, EAST)
+
+
+@proves("AC-O4")
+def write_a_preference_without_moving_anything(stage: Stage) -> None:
+    """The other worker gets the label zone=east, and the first VM the preference of part 1. No VM moves: verify names
+    what is not enforced yet."""
+    result = stage.play("topology", variables(FOLDER, "topology.yml"), identity="labeler")
+    check(result.rc == 0, f"topology ended with rc {result.rc}")
+    before = {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE)}
+    wanted = {**variables(FOLDER, "part_1_rules.yml"), "placement_apply_rollout": False}
+    result = stage.play("apply", wanted, identity="mover")
+    check((result.rc, result.changed > 0) == (0, True), f"apply ended with rc {result.rc}")
+    check("In (east)" in result.stdout, "verify does not name the preference that is not met")
+    check({s.uid for s in board.seats(stage.sandbox, NAMESPACE)} == before, "a VM was restarted")
+    expect(stage, WEST, WEST, WEST)
+
+
+@proves("AC-O1", "S6")
+def prefer_zone_east(stage: Stage) -> None:
+    """Part 1: the VM moves to zone east by one live migration. The lab restarts it."""
+    mark = stage.sandbox.audit.mark()
+    stage.play_twice("apply", variables(FOLDER, "part_1_rules.yml"), identity="mover")
+    expect(stage, EAST, WEST, WEST)
+    check(migrations(stage, mark) == [LEADER], "exactly one live migration")
+    preference = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["east"]}]}
+    preferred = [{"weight": 75, "preference": preference}]
+    expected = {"nodeAffinity": {REQUIRED.replace("required", "preferred"): preferred}}
+    check(affinity(stage, LEADER) == expected, f"the lab's JSON: {affinity(stage, LEADER)}")
+
+
+@proves("AC-O2", "S7")
+def follow_the_first_vm(stage: Stage) -> None:
+    """Part 2: the label is on template, VMI and pod at once, without a restart, and the second VM follows by one live
+    migration."""
+    mark = stage.sandbox.audit.mark()
+    stage.play_twice("apply", variables(FOLDER, "part_2_rules.yml"), identity="mover")
+    expect(stage, EAST, EAST, WEST)
+    check(migrations(stage, mark) == [FOLLOWER], "exactly one live migration")
+    expected = {"podAffinity": {REQUIRED: [FEDORA]}}
+    check(affinity(stage, FOLLOWER) == expected, f"the lab's JSON: {affinity(stage, FOLLOWER)}")
+    template = vm(stage, LEADER)["spec"]["template"]
+    labelled = [template, instance(stage, LEADER), *_pods(stage, LEADER)]
+    labels = [(each["metadata"].get("labels") or {}).get("app") for each in labelled]
+    check(labels == ["fedora"] * 3, f"the label is on template, VMI and pod: {labels}")
+    check("app" not in (vm(stage, LEADER)["metadata"].get("labels") or {}), "one level too high")
+
+
+@proves("AC-O5", "S9")
+def drain_the_pair_and_bring_it_home(stage: Stage) -> None:
+    """Maintenance of the pair's worker: both leave it by live migration, the first VM first, no migration fails, and
+    once the worker is in service both return."""
+    mark = stage.sandbox.audit.mark()
+    wanted = {"placement_maintenance_nodes": [EAST], "placement_maintenance_reason": "demo"}
+    result = stage.play("maintenance", wanted, identity="maintainer-mover")
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    expect(stage, EAST, EAST, WEST)
+    order = migrations(stage, mark)
+    check(order == [LEADER, FOLLOWER] * 2, f"away and home, the first VM first: {order}")
+    path = stage.sandbox.api.path("VirtualMachineInstanceMigration", NAMESPACE)
+    failed = [m for m in stage.sandbox.api.list(path) if m["status"].get("phase") == "Failed"]
+    check(not failed, "a live migration failed")
+    node = stage.sandbox.api.get(f"/api/v1/nodes/{EAST}")
+    check(not node["spec"].get("unschedulable"), f"{EAST} is cordoned")
+
+
+@proves("AC-O3", "S8")
+def keep_the_third_vm_away(stage: Stage) -> None:
+    """Part 3: the third VM shares the worker of the first at first, and leaves it by one live migration. Restarts never
+    bring it back. A console writes the rule again without what its form does not know: the next run has one term."""
+    drain.cordon(stage.sandbox, WEST)
+    stage.sandbox.api.create(
+        stage.sandbox.api.path("VirtualMachineInstanceMigration", NAMESPACE),
+        objects.migration(LONER, NAMESPACE),
+    )
+    expect(stage, EAST, EAST, EAST)
+    drain.uncordon(stage.sandbox, WEST)
+    mark = stage.sandbox.audit.mark()
+    rules = variables(FOLDER, "part_3_rules.yml")
+    stage.play_twice("apply", rules, identity="mover")
+    expect(stage, EAST, EAST, WEST)
+    check(migrations(stage, mark) == [LONER], "exactly one live migration")
+    expected = {"podAntiAffinity": {REQUIRED: [FEDORA]}}
+    check(affinity(stage, LONER) == expected, f"the lab's JSON: {affinity(stage, LONER)}")
+    for _restart in range(3):
+        restart(stage, LONER)
+        expect(stage, EAST, EAST, WEST)
+
+
+@proves("AC-O6")
+def refuse_what_cannot_end(stage: Stage) -> None:
+    """On two workers the first VM has no other node than that of the third: neither a drain of its worker nor its
+    restart while that is cordoned can end. Both are refused with the VM and the cause, and nothing is written."""
+    mark = stage.sandbox.audit.mark()
+    wanted = {"placement_maintenance_nodes": [EAST], "placement_maintenance_reason": "demo"}
+    result = stage.play("maintenance", wanted, identity="maintainer-mover")
+    check(result.rc != 0, "the drain was not refused")
+    check("no_place" in result.stdout and LEADER in result.stdout, "the refusal names the VM")
+    check("anti-affinity" in result.stdout, "the refusal does not name the cause")
+    drain.cordon(stage.sandbox, EAST)
+    restarted = {
+        "placement_rollout_workloads": [{"namespace": NAMESPACE, "name": LEADER}],
+        "placement_rollout_scope": "all",
+        "placement_rollout_allow": ["restart"],
+    }
+    result = stage.play("rollout", restarted, identity="mover")
+    check("didn't satisfy existing pods anti-affinity rules" in result.stdout, "no reason is given")
+    drain.uncordon(stage.sandbox, EAST)
+    writes = [e for e in stage.sandbox.audit.writes(since=mark) if e.resource != "leases"]
+    check(not writes, f"something was written: {writes}")
+    expect(stage, EAST, EAST, WEST)
+
+
+def restart(stage: Stage, name: str) -> None:
+    """By hand, as the lab does it."""
+    before = instance(stage, name)["metadata"]["uid"]
+    stage.sandbox.api.put(f"{_subresources(name)}/restart", {})
+    stage.sandbox.api.wait(
+        lambda vmi: vmi["metadata"]["uid"] != before and vmi["status"]["phase"] == "Running",
+        stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, name),
+        timeout=60,
+    )
+
+
+def _subresources(name: str) -> str:
+    group = f"/apis/subresources.kubevirt.io/v1/namespaces/{NAMESPACE}"
+    return f"{group}/virtualmachines/{name}"
+
+
+def _pods(stage: Stage, name: str) -> list[dict[str, t.Any]]:
+    """The running pods of a VM."""
+    path = stage.sandbox.api.path("Pod", NAMESPACE)
+    pods = stage.sandbox.api.list(path, labelSelector=f"vm.kubevirt.io/name={name}")
+    return [pod for pod in pods if pod["status"].get("phase") == "Running"]
+
+
+STEPS: tuple[Step, ...] = (
+    start_all_on_one_worker,
+    write_a_preference_without_moving_anything,
+    prefer_zone_east,
+    follow_the_first_vm,
+    drain_the_pair_and_bring_it_home,
+    keep_the_third_vm_away,
+    refuse_what_cannot_end,
+)
