@@ -36,6 +36,22 @@ class PlayResult:
     stdout: str
     events: tuple[dict[str, t.Any], ...]
 
+    def printed(self, task: str, host: str = "localhost") -> list[str]:
+        """The lines of a host below the banner of a task."""
+        lines, banner = [], ""
+        for event in self.events:
+            if event["event"] == "playbook_on_task_start":
+                banner = event["event_data"]["task"]
+            elif event["event"] == "verbose" and banner == task:
+                lines += event["stdout"].splitlines()
+        prefix = f"[{host}] "
+        return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+
+    def failure(self) -> list[str]:
+        """The lines of the last task that failed."""
+        failed = [e["event_data"] for e in self.events if e["event"] == "runner_on_failed"]
+        return self.printed(failed[-1]["task"], failed[-1]["host"])
+
 
 class Stage:
     """A sandbox on which playbooks run, each as an identity; and how many of the runs changed something."""

@@ -20,13 +20,13 @@ import typing as t
 
 from ansible import constants as C  # noqa: N812
 from ansible.errors import AnsibleActionFail
-from ansible.utils.display import Display
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 PARENT_POLL = 0.5
 
@@ -183,10 +183,7 @@ class ActionModule(KubeconfigAction):
         return list(step.get("progress") or [])[step.pop("_shown", 0) :]
 
     def _show(self, host: str, lines: t.Iterable[str]) -> None:
-        if self._task.no_log:
-            return
-        for line in lines:
-            Display().display(one_line(f"[{host}] {line}" if host else line))
+        show_lines(self._task, host, lines)
 
 
 def _for_users(step: Result) -> Result:

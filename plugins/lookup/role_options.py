@@ -51,9 +51,7 @@ from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import (
     ROLES,
-    read_options,
-    specification,
-    unknown_variables,
+    role_options,
 )
 
 
@@ -63,20 +61,8 @@ class LookupModule(LookupBase):
     def run(
         self, terms: list[str], variables: t.Mapping[str, t.Any] | None = None, **kwargs: t.Any
     ) -> list[dict[str, t.Any]]:
-        names = variables or {}
-        roles = {
-            file.parts[-3]: specification(file)
-            for file in sorted(ROLES.glob("*/meta/argument_specs.yml"))
-        }
         (role,) = terms
-        if role not in roles:
+        if not (ROLES / role / "meta" / "argument_specs.yml").is_file():
             raise AnsibleLookupError(f"virt.placement has no role {role}")
-        given = {name: self._templar.template(names[name]) for name in roles[role] if name in names}
-        options, errors = read_options(given, roles[role])
-        prefix = f"{role}_"
-        return [
-            {
-                "options": {name.removeprefix(prefix): value for name, value in options.items()},
-                "errors": [*unknown_variables(names, roles), *errors],
-            }
-        ]
+        options, errors = role_options(role, variables or {}, self._templar.template)
+        return [{"options": options, "errors": errors}]

@@ -11,6 +11,7 @@ alias: they check a module against the documentation of the other.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import threading
@@ -19,6 +20,19 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
+
+from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    WITHIN,
+    failed_result,
+    lines_of,
+    same_clusters,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
+    is_in_role,
+    play_of,
+    read_record,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 AUTHENTICATION = "kubernetes.core.k8s_info"
 
@@ -31,7 +45,35 @@ class KubeconfigAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
         result: Result = super().run(tmp, task_vars)
         with self._copies_removed_on_sigterm():
-            return {**result, **self._work(task_vars or {})}
+            return {**result, **self._reported(task_vars or {})}
+
+    def _reported(self, task_vars: Result) -> Result:
+        """What comes of the task. In a role of this collection it is noted for the end of the job, and an error is
+        printed as lines."""
+        host = str(task_vars.get("inventory_hostname", ""))
+        if WITHIN in task_vars or not is_in_role(self._task):
+            return self._work(task_vars)
+        record = read_record(host, play_of(self._task))
+        if record is None:
+            return self._work(task_vars)
+        lines: list[str] = []
+        hosts = [str(name) for name in task_vars.get("ansible_play_hosts_all", ())]
+        if not record.compared and len(hosts) > 1:
+            record.compared = True
+            lines = same_clusters(hosts, record.play)
+        worked: Result = {}
+        record.open = str(self._task.name)
+        record.save()
+        if not lines:
+            worked = self._work(task_vars)
+            record.note(self._task.action.rpartition(".")[2], worked)
+            lines = lines_of(worked) if worked.get("failed") else []
+        if lines:
+            show = functools.partial(show_lines, self._task, host)
+            return failed_result(record, str(self._task.name), lines, show)
+        record.open = ""
+        record.save()
+        return worked
 
     @contextlib.contextmanager
     def _copies_removed_on_sigterm(self) -> t.Iterator[None]:

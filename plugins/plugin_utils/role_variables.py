@@ -48,7 +48,9 @@ CONNECTION = (
 PLAYBOOK_VARIABLES = frozenset(
     f"placement_{name}" for name in (*CONNECTION, "clusters", "cluster_uid")
 )
-PUBLISHED = frozenset({"placement_summary", "placement_drill", "placement_maintenance"})
+PUBLISHED = frozenset(
+    {"placement_summary", "placement_drill", "placement_maintenance", "placement_job"}
+)
 """What roles publish with set_stats. A workflow hands it to the next job as variables."""
 
 GIVEN_TO_TASKS = frozenset({"placement_maintenance_node"})
@@ -64,6 +66,20 @@ _AT_LEAST_ONE = ("_max_nodes", "_max_unavailable", "_timeout")
 def specification(file: Path) -> Options:
     content: t.Any = load_yaml(file.read_text(encoding="utf-8"))
     return t.cast("Options", content["argument_specs"]["main"]["options"])
+
+
+def role_options(
+    role: str, variables: t.Mapping[str, t.Any], template: t.Callable[[t.Any], t.Any]
+) -> tuple[dict[str, t.Any], list[str]]:
+    """Each variable of the role, without its name, as converted or as its default, and everything that is wrong."""
+    roles = {
+        file.parts[-3]: specification(file)
+        for file in sorted(ROLES.glob("*/meta/argument_specs.yml"))
+    }
+    given = {name: template(variables[name]) for name in roles[role] if name in variables}
+    options, errors = read_options(given, roles[role])
+    short = {name.removeprefix(f"{role}_"): value for name, value in options.items()}
+    return short, [*unknown_variables(variables, roles), *errors]
 
 
 def unknown_variables(names: t.Iterable[str], roles: t.Mapping[str, Options]) -> list[str]:

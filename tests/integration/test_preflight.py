@@ -10,7 +10,7 @@ import typing as t
 import pytest
 import yaml
 
-from demos.stage import Stage
+from demos.stage import PlayResult, Stage
 from sandbox import Sandbox, objects
 
 NAMESPACE = "fleet"
@@ -63,7 +63,7 @@ def test_two_hosts_that_are_one_cluster(stage: Stage, playbook: str) -> None:
 
     assert result.rc != 0
     uid = stage.sandbox.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
-    assert _message(result.events) == (
+    assert _message(result) == (
         f"2 inventory hosts are the same cluster, with UID {uid}: east ({stage.sandbox.url}),"
         f" west ({stage.sandbox.url}). Give each host its own placement_kubeconfig or"
         " placement_host, or name only one of them in placement_clusters. Nothing was changed."
@@ -151,7 +151,7 @@ def test_a_misspelt_variable(stage: Stage, playbook: str) -> None:
     result = stage.play(playbook, {**wanted, misspelt: "x"}, identity=identity)
 
     assert result.rc != 0
-    assert _message(result.events) == (
+    assert _message(result) == (
         f"{misspelt}: unknown variable of the role placement_{playbook}."
         f" Did you mean placement_{playbook}_topology_keys? Nothing was changed."
     )
@@ -168,7 +168,7 @@ def test_a_misspelt_variable_of_the_playbooks(stage: Stage, playbook: str) -> No
     result = stage.play(playbook, {**wanted, **misspelt}, identity=identity)
 
     assert result.rc != 0
-    message = _message(result.events)
+    message = _message(result)
     assert "placement_cluster_uuid: unknown variable. Did you mean placement_cluster_uid" in message
     assert "placement_kubecfg: unknown variable. Did you mean placement_kubeconfig" in message
     assert stage.sandbox.audit.writes(since=mark) == []
@@ -189,7 +189,7 @@ def test_a_misspelt_gate_is_an_error(stage: Stage, playbook: str, form: str | li
     result = stage.play(playbook, {**wanted, GATES[playbook]: form}, identity=identity)
 
     assert result.rc != 0, result.stdout
-    message = _message(result.events)
+    message = _message(result)
     assert f"{GATES[playbook]}: unknown value 'unknwon'. Did you mean unknown?" in message
 
 
@@ -197,7 +197,7 @@ def test_apply_requires_its_namespace_and_rules(stage: Stage) -> None:
     result = stage.play("apply", {"placement_apply_namespace": ""}, identity="mover")
 
     assert result.rc != 0, result.stdout
-    assert _message(result.events) == (
+    assert _message(result) == (
         "placement_apply_namespace: required, and not given."
         " placement_apply_rules: required, and not given. Nothing was changed."
     )
@@ -261,7 +261,7 @@ def test_text_that_cannot_be_read_is_named_with_its_variable(stage: Stage, playb
     result = stage.play(playbook, {**wanted, **answers}, identity=identity)
 
     assert result.rc != 0
-    message = _message(result.events)
+    message = _message(result)
     for name, text in answers.items():
         if text == BROKEN_YAML:
             assert f"{name}: not valid YAML: line 2, column 1: " in message
@@ -273,7 +273,6 @@ def test_text_that_cannot_be_read_is_named_with_its_variable(stage: Stage, playb
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
-def _message(events: t.Iterable[dict[str, t.Any]]) -> str:
-    """The message of the last task that failed."""
-    failed = [event for event in events if event["event"] == "runner_on_failed"]
-    return " ".join(str(failed[-1]["event_data"]["res"]["msg"]).split())
+def _message(result: PlayResult) -> str:
+    """The lines of the last task that failed."""
+    return " ".join(result.failure())

@@ -32,36 +32,6 @@ def variables_of(role: str) -> Object:
     return t.cast(Object, loaded)
 
 
-def value(role: str, name: str, **variables: t.Any) -> t.Any:
-    from ansible.parsing.dataloader import DataLoader
-    from ansible.template import Templar
-
-    known = {**variables_of(role), **variables}
-    return Templar(loader=DataLoader(), variables=known).template(known[name])
-
-
-def move(name: str) -> Object:
-    """As node_maintenance returns it, in part."""
-    return {"kind": "VirtualMachine", "namespace": "shop", "name": name, "from_node": "w1"}
-
-
-@pytest.mark.parametrize("home", [None, [], ["db"]])
-@pytest.mark.parametrize("drained", [[], ["db"], ["db", "web"], ["web", "web"]])
-def test_moved_workloads_are_named_once(drained: list[str], home: list[str] | None) -> None:
-    moved = value(
-        "placement_maintenance",
-        "__placement_maintenance_moved",
-        __placement_maintenance_moves=[move(name) for name in drained],
-        placement_maintenance_home_result=(
-            {"skipped": True} if home is None else {"moves": [move(name) for name in home]}
-        ),
-    )
-    assert moved == [
-        {"kind": "VirtualMachine", "namespace": "shop", "name": name}
-        for name in dict.fromkeys([*drained, *(home or [])])
-    ]
-
-
 BEGINS_LIKE_DATA = re.compile(
     r"\s*(\{%.*?%\}\s*)*(\{\{-?\s*(['\"]?)[\[{]|[\[{](?![{%#])|True\b|False\b)", re.S
 )

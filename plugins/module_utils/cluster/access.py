@@ -13,6 +13,7 @@ from ..api.errors import ApiRequest, BadAnswer
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.write import Write
+from .account import account
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -80,7 +81,7 @@ def require_rights(api: ApiClient, rights: t.Iterable[Right], *, role: Role) -> 
     """Raises InvalidInput with all of `rights` that are missing, and ApiError if a review fails. `role` is
     the role that grants them."""
     if missing := missing_rights(api, rights):
-        raise InvalidInput(_faults(missing, role))
+        raise InvalidInput(_faults(missing, role, account(api)))
 
 
 def require_write_rights(api: ApiClient, writes: t.Iterable[Write], *, role: Role) -> None:
@@ -99,7 +100,7 @@ def require_write_rights(api: ApiClient, writes: t.Iterable[Write], *, role: Rol
     )
     missing = sorted({*without_names, *missing_rights(api, by_name)})
     if missing:
-        raise InvalidInput(_faults(missing, role))
+        raise InvalidInput(_faults(missing, role, account(api)))
 
 
 def _is_allowed(api: ApiClient, right: Right) -> bool:
@@ -112,8 +113,9 @@ def _is_allowed(api: ApiClient, right: Right) -> bool:
     return allowed
 
 
-def _faults(missing: t.Iterable[Right], role: Role) -> list[InputError]:
-    """One error for each role to grant, with all missing rights that it grants."""
+def _faults(missing: t.Iterable[Right], role: Role, name: str) -> list[InputError]:
+    """One error for each role to grant, with all missing rights that it grants. `name` is that of this identity, if
+    it is known."""
     verbs: dict[tuple[str, Right], list[str]] = {}
     for right in missing:
         kind = "Role" if right.resource in _NAMESPACED_ROLES else "ClusterRole"
@@ -127,7 +129,8 @@ def _faults(missing: t.Iterable[Right], role: Role) -> list[InputError]:
         InputError(
             "rights",
             f"this identity may not {', nor '.join(texts)}: grant this identity the {kind}"
-            f" virt-placement-{role} (rbac/{role}.yml)",
+            f" virt-placement-{role} (rbac/{role}.yml)"
+            + (f"; this identity is {name}" if name else ""),
             "permission",
         )
         for kind, texts in by_kind.items()

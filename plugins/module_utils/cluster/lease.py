@@ -22,7 +22,9 @@ from ..api.transport import uptime
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON, Pointer
+from ..model.rendering import one_line
 from .access import Right, missing_rights
+from .account import holder_text
 
 DURATION = 20
 """Seconds without a change of the Lease after which another run may take it."""
@@ -63,12 +65,19 @@ class LeaseReading:
     journal: str = ""
     resource_version: str = ""
     last_holder: str = ""
+    holder_text: str = ""
+    """Account, host and job of the last holder. Empty if it did not write them."""
     annotated: bool = True
     """The Lease has annotations. A JSON patch can add one only then."""
 
     @property
     def exists(self) -> bool:
         return bool(self.resource_version)
+
+    @property
+    def holder_words(self) -> str:
+        """The holder for a reader: `run r1 (account on host h, job 3)`."""
+        return f"run {self.holder}" + (f" ({self.holder_text})" if self.holder_text else "")
 
     @property
     def renewal(self) -> str:
@@ -130,7 +139,8 @@ class LeaseLost(Exception):
 
     def __init__(self, held: HeldLease, seen: LeaseReading) -> None:
         if seen.holder:
-            state = f"is held by {seen.holder} now (leaseTransitions {seen.transitions})"
+            text = f", {seen.holder_text}" if seen.holder_text else ""
+            state = f"is held by {seen.holder} now (leaseTransitions {seen.transitions}{text})"
         elif seen.last_holder:
             state = f"was taken over by {seen.last_holder}, and released since"
         else:
@@ -176,6 +186,7 @@ def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldL
         _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
         *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
         _operation("add", _ANNOTATIONS / names.RUN, str(held)),
+        _operation("add", _ANNOTATIONS / names.HOLDER, holder_text(api)),
         *_renewal(journal),
     ]
     return _taken(api, lambda: api.patch(PATH, patch), held, journal)
@@ -190,7 +201,11 @@ def _create(api: ApiClient, held: HeldLease, journal: str) -> HeldLease | None:
         "metadata": {
             "name": names.LEASE,
             "namespace": names.LEASE_NAMESPACE,
-            "annotations": {names.RUN: str(held), names.JOURNAL: journal},
+            "annotations": {
+                names.RUN: str(held),
+                names.HOLDER: holder_text(api),
+                names.JOURNAL: journal,
+            },
         },
         "spec": {
             "holderIdentity": held.run,
@@ -339,6 +354,7 @@ def _reading(lease: t.Mapping[str, JSON]) -> LeaseReading:
         journal=(metadata.get("annotations") or {}).get(names.JOURNAL, ""),
         resource_version=metadata["resourceVersion"],
         last_holder=(metadata.get("annotations") or {}).get(names.RUN, ""),
+        holder_text=one_line((metadata.get("annotations") or {}).get(names.HOLDER, ""))[:300],
         annotated=bool(metadata.get("annotations")),
     )
 

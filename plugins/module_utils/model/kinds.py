@@ -222,6 +222,9 @@ GROUP = f"{PREFIX}group-"
 """Prefix of the label that a group gets if no other label selects exactly its pods; a digest
 follows. The label is on template, VMI and pod."""
 
+HOLDER = f"{PREFIX}holder"
+"""Annotation of the Lease: account, host and job of the run that took it last, in words."""
+
 RUN = f"{PREFIX}run"
 """Annotation and label on what a run creates or changes: the id of the run."""
 

@@ -88,10 +88,10 @@ def take(
     lease_state = state.watch_lease(reading, elapsed)
     if lease_state.renewing:
         why = f"which is running (renewed {reading.renewed}): wait until it ends"
-        raise InvalidInput([InputError(lease.NAME, f"is held by run {reading.holder}, {why}")])
+        raise InvalidInput([InputError(lease.NAME, f"is held by {reading.holder_words}, {why}")])
     if not lease_state.free:
         return (
-            f"waiting up to {lease.DURATION} s to see whether run {reading.holder} still renews"
+            f"waiting up to {lease.DURATION} s to see whether {reading.holder_words} still renews"
             f" {lease.NAME} (last renewed {reading.renewed})"
         )
     journal = continue_or_start(unfinished, options)

@@ -66,16 +66,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a collection that has this role, and actions that play its modules."""
     collection = tmp_path / "collections" / "ansible_collections" / "virt" / "placement"
     (collection / "plugins" / "action").mkdir(parents=True)
-    for name in ("node_maintenance", "rollout", "rules_info", "topology_info"):
+    for name in ("node_maintenance", "placement_info", "rollout", "rules_info", "topology_info"):
         (collection / "plugins" / "action" / f"{name}.py").symlink_to(DOUBLE)
+    job = Path("plugins", "action", "job.py")
+    (collection / job).symlink_to(CHECKOUT / job)
     for name in ("lookup", "module_utils", "modules", "plugin_utils"):
         (collection / "plugins" / name).symlink_to(CHECKOUT / "plugins" / name)
-    for role, file, task in (("preflight", "main.yml", CHECK), ("verify", "verify.yml", VERIFY)):
-        tasks = collection / "roles" / f"placement_{role}" / "tasks"
-        tasks.mkdir(parents=True)
-        (tasks / file).write_text(json.dumps([task]))
-    maintenance = CHECKOUT / "roles" / "placement_maintenance"
-    (collection / "roles" / maintenance.name).symlink_to(maintenance)
+    (collection / "roles").symlink_to(CHECKOUT / "roles")
     (tmp_path / "gate.yml").write_text(json.dumps([{"ansible.builtin.fail": {"msg": GATE}}]))
     monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(tmp_path / "collections"))
     return tmp_path

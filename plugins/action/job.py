@@ -1,0 +1,65 @@
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run one stage of a role of this collection."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    Job,
+    JobFailed,
+    same_clusters,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result, play_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job_stages import STAGES
+
+
+class ActionModule(ActionBase):
+    """The action plugin of virt.placement.job."""
+
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
+        result: Result = super().run(tmp, task_vars)
+        stage = str(self._task.args.get("stage", ""))
+        if stage not in STAGES or not self._task.args.get("role"):
+            raise AnsibleActionFail(
+                f"role and stage are required, and stage is one of {', '.join(STAGES)};"
+                " the roles of virt.placement call this action, playbooks need not"
+            )
+        job = Job(self, task_vars or {})
+        try:
+            if stage != "check" and not job.record.compared and len(job.hosts) > 1:
+                job.record.compared = True
+                if errors := same_clusters(job.hosts, play_of(self._task)):
+                    raise JobFailed(errors)
+            returned = self._staged(stage, job)
+        except JobFailed as error:
+            returned = job.end(error)
+        job.record.save()
+        return {**result, **self._with_remarks(job, returned)}
+
+    def _staged(self, stage: str, job: Job) -> Result:
+        """What the stage returns. Until then the record has it as what the job could end in."""
+        if stage == "close":
+            return STAGES[stage](job)
+        job.record.open = job.task_name
+        job.record.save()
+        returned = STAGES[stage](job)
+        if job.record.open == job.task_name:
+            job.record.open = ""
+        return returned
+
+    def _with_remarks(self, job: Job, returned: Result) -> Result:
+        remarks: dict[str, t.Any] = {"changed": job.changed}
+        if job.warnings:
+            remarks["warnings"] = job.warnings
+        if job.diffs:
+            remarks["diff"] = job.diffs
+        return {**remarks, **returned}

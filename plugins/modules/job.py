@@ -1,0 +1,122 @@
+#!/usr/bin/python
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: job
+short_description: Run one stage of a role of this collection
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - Runs the modules of a stage, prints what they did as lines, and notes it for the report at the end of the role.
+  - The roles of this collection use it. Playbooks do not need it.
+options:
+  role:
+    description: Name of the role, without the name of the collection.
+    type: str
+    required: true
+  stage:
+    description: What to do.
+    type: str
+    required: true
+    choices: [check, show, verify, verify_applied, drain, begin_work, end_work, in_service, finish, close]
+  nodes:
+    description: Names of the nodes that the stage is about.
+    type: list
+    elements: str
+    default: []
+  lines:
+    description: Lines to print.
+    type: list
+    elements: str
+    default: []
+  failures:
+    description: Lines with which the stage fails. If there are none, it does not fail.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - virt.placement.auth_options
+  - virt.placement.attributes
+  - virt.placement.placement
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+requirements:
+  - python >= 3.10
+  - kubernetes >= 28.1.0
+notes:
+  - Needs the rights of the modules that the stage runs.
+"""
+
+EXAMPLES = r"""
+- name: Report what the role placement_rollout did
+  virt.placement.job:
+    role: placement_rollout
+    stage: close
+"""
+
+RETURN = r"""
+steps:
+  description: Files with tasks that the role includes next, each with the names of the nodes.
+  returned: for stages of the role placement_maintenance
+  type: list
+  elements: dict
+  contains:
+    file:
+      description: Name of the file.
+      type: str
+    nodes:
+      description: Names of the nodes.
+      type: list
+      elements: str
+    label:
+      description: The names as one text.
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+)
+
+STAGES = [
+    "check",
+    "show",
+    "verify",
+    "verify_applied",
+    "drain",
+    "begin_work",
+    "end_work",
+    "in_service",
+    "finish",
+    "close",
+]
+
+
+def main() -> None:
+    """The action plugin of the same name does the work, on the controller."""
+    texts = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(
+        argument_spec=argument_spec(
+            role={"type": "str", "required": True},
+            stage={"type": "str", "required": True, "choices": STAGES},
+            nodes=texts,
+            lines=texts,
+            failures=texts,
+        ),
+        supports_check_mode=True,
+    )
+    module.fail_json(msg="virt.placement.job is an action of the controller: call it as a task")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a job did: the block of lines that closes it, the same as data, and as Markdown for a ticket."""
+
+from __future__ import annotations
+
+import html
+import re
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    listed,
+    one_line,
+)
+
+ARTIFACT = "placement_job"
+"""What the roles publish with set_stats: all of it, as data and as Markdown."""
+
+MOST_LINES = 15
+
+MARKUP = re.compile(r"([\\`*_\[\]#|~!])")
+
+Move = t.Mapping[str, t.Any]
+
+METHODS = {
+    "migrate": "migrated",
+    "restart": "restarted",
+    "stop": "stopped",
+    "start": "started",
+    "recreate": "recreated",
+    "evict": "evicted",
+}
+"""Method of a move to what became of the VM or pod."""
+
+
+@dataclass(frozen=True)
+class Closing:
+    """`outcome`: done, failed, or checked (check mode). `moves`: flat, as modules return them, those that were made
+    or, in check mode, would be. `nodes`: name to what became of the node. `failed` is short, since the lines of
+    `errors` are printed where they occur."""
+
+    playbook: str
+    outcome: str
+    seconds: float = 0.0
+    asked: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    moves: tuple[Move, ...] = ()
+    nodes: t.Mapping[str, str] = field(default_factory=dict)
+    next_steps: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    @property
+    def minutes(self) -> float:
+        return round(self.seconds / 60, 1)
+
+    def headline(self) -> str:
+        took = f"{self.minutes:g} min" if self.seconds >= 60 else f"{round(self.seconds)} s"
+        outcome = {
+            "done": "done",
+            "failed": "FAILED",
+            "checked": "check mode, nothing was changed",
+        }[self.outcome]
+        return f"{self.playbook}: {outcome}, after {took}"
+
+    def sections(self) -> dict[str, list[str]]:
+        """Label to texts, in the order in which a reader needs them. Empty ones are left out."""
+        by_label = {
+            "asked": list(self.asked),
+            "nodes": self.node_texts(),
+            "moves": self.move_texts(),
+            "done": list(self.done),
+            "skipped": list(self.skipped),
+            "failed": list(self.failed),
+            "next": list(self.next_steps),
+        }
+        return {label: texts for label, texts in by_label.items() if texts}
+
+    def node_texts(self) -> list[str]:
+        by_state: dict[str, list[str]] = {}
+        for name, state in self.nodes.items():
+            by_state.setdefault(state.replace("_", " "), []).append(name)
+        return [f"{state}: {listed(names, 12)}" for state, names in by_state.items()]
+
+    def move_texts(self) -> list[str]:
+        """One text for each method and outcome: `2 migrated: shop/db w1 -> w2, shop/web w1 -> w3`."""
+        by_words: dict[str, list[str]] = {}
+        for move in self.moves:
+            by_words.setdefault(_words(move), []).append(_route(move))
+        return [f"{len(routes)} {words}: {listed(routes, 4)}" for words, routes in by_words.items()]
+
+    def lines(self) -> list[str]:
+        """At most 15, each of them one line. The longest sections are cut, and say how much is missing."""
+        sections = self.sections()
+        kept = {label: len(texts) for label, texts in sections.items()}
+        while sum(kept.values()) > MOST_LINES - 1:
+            kept[max(kept, key=kept.__getitem__)] -= 1
+        lines = [self.headline()]
+        for label, texts in sections.items():
+            shown = texts
+            if kept[label] < len(texts):
+                missing = len(texts) - kept[label] + 1
+                shown = [*texts[: kept[label] - 1], f"{missing} more, in the artifact {ARTIFACT}"]
+            for number, text in enumerate(shown):
+                lines.append(f"  {'' if number else label:<8} {one_line(text)}")
+        return lines
+
+    def data(self) -> dict[str, t.Any]:
+        """The same for a program."""
+        vms: dict[str, list[dict[str, t.Any]]] = {}
+        for move in self.moves:
+            vms.setdefault(_words(move).replace(" ", "_"), []).append(
+                {
+                    name: move.get(name)
+                    for name in ("kind", "namespace", "name", "from_node", "to_node", "reason")
+                }
+            )
+        return {
+            "playbook": self.playbook.lower(),
+            "outcome": self.outcome,
+            "minutes": self.minutes,
+            "asked": list(self.asked),
+            "done": list(self.done),
+            "skipped": list(self.skipped),
+            "failed": list(self.errors or self.failed),
+            "moves": vms,
+            "nodes": dict(self.nodes),
+            "next": list(self.next_steps),
+            "markdown": self.markdown(),
+        }
+
+    def markdown(self) -> str:
+        """The whole as Markdown: nothing is cut, and nothing of it is read as markup or HTML."""
+        parts = [f"### {_escaped(self.headline())}"]
+        for label, texts in self.sections().items():
+            whole = {"moves": self._all_moves(), "failed": list(self.errors or self.failed)}
+            items = whole.get(label, texts)
+            parts.append(f"**{label}**\n\n" + "\n".join(f"- {_escaped(item)}" for item in items))
+        return "\n\n".join(parts) + "\n"
+
+    def _all_moves(self) -> list[str]:
+        return [f"{_words(move)}: {_route(move)}" for move in self.moves]
+
+
+def _words(move: Move) -> str:
+    done = METHODS.get(str(move.get("method")), str(move.get("method")))
+    state = move.get("state", "moved")
+    if state == "failed":
+        return f"not {done}"
+    if state == "planned":
+        return f"would be {done}"
+    return "ended by itself" if state == "gone" else done
+
+
+def _route(move: Move) -> str:
+    name = f"{move.get('namespace')}/{move.get('name')}"
+    if move.get("instance") not in (None, "", move.get("name")):
+        name += f" ({move['instance']})"
+    nodes = [str(node) for node in (move.get("from_node"), move.get("to_node")) if node]
+    return f"{name} {' -> '.join(nodes)}".strip()
+
+
+def _escaped(text: str) -> str:
+    """Names and messages come from objects that anyone may have written."""
+    return html.escape(MARKUP.sub(r"\\\1", one_line(text)), quote=False)

@@ -1,0 +1,313 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what a job noted to its closing block: one function for each role, and what they share."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
+
+if t.TYPE_CHECKING:
+    from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+
+Parts = dict[str, t.Any]
+RELAUNCH = "correct it, then launch the same job again: it continues"
+
+
+def closing_of(record: JobRecord, seconds: float) -> Closing:
+    name = record.role.removeprefix("placement_")
+    parts: Parts = {"asked": (), "done": (), "skipped": (), "next_steps": ()}
+    if record.asked:
+        parts |= CLOSINGS[name](record)
+    failed = list(record.failures)
+    if record.open and not failed:
+        failed = [f"{record.open}: the job ended during it; the output above has the error"]
+    if failed:
+        outcome = "failed"
+    else:
+        outcome = "checked" if record.check_mode else "done"
+    where = record.failed_task or record.open
+    short = f"{where or failed[0]}; the lines above have the error" if failed else ""
+    if failed and record.open and record.failed_task:
+        short = f"{record.failed_task} ({record.open}); the lines above have the error"
+    return Closing(
+        playbook=name.replace("_", " ").capitalize(),
+        outcome=outcome,
+        seconds=seconds,
+        moves=_moves(record),
+        failed=(short,) if failed else (),
+        errors=tuple(failed),
+        **{**parts, "skipped": (*parts["skipped"], *_skipped(record))},
+    )
+
+
+def _moves(record: JobRecord) -> tuple[t.Mapping[str, t.Any], ...]:
+    moves = [
+        move
+        for note in record.notes
+        if note["module"] in ("rollout", "node_maintenance")
+        for move in note.get("moves") or ()
+    ]
+    return tuple(moves)
+
+
+def _skipped(record: JobRecord) -> t.Iterator[str]:
+    """Each instance once, with its reason, and what has stopped a run before its end."""
+    seen: dict[str, None] = {}
+    for note in record.notes:
+        for entry in note.get("skipped_instances") or ():
+            seen[f"{entry['namespace']}/{entry['name']}: {entry['reason']}"] = None
+        deferred = note.get("deferred") or ()
+        names = [f"{entry['namespace']}/{entry['name']}" for entry in deferred]
+        if names:
+            why = note.get("stop_reason") or "the run ended"
+            seen[f"{plural(len(names), 'move')} deferred ({why}): {listed(names)}"] = None
+        elif note.get("stop_reason"):
+            seen[str(note["stop_reason"])] = None
+    yield from seen
+
+
+def _last(record: JobRecord, module: str) -> Parts:
+    notes = [note for note in record.notes if note["module"] == module]
+    return notes[-1] if notes else {}
+
+
+def _maintenance(record: JobRecord) -> Parts:
+    options, known = record.asked, record.maintenance
+    states: dict[str, str] = dict(known.get("states", {}))
+    verb = {
+        "serviced": "service",
+        "drained": "drain",
+        "in_service": "put in service",
+    }[options["state"]]
+    nodes = list(states) or options["nodes"]
+    where = listed(nodes, 12) if nodes else _text_of(options["topology"])
+    asked = [f"{verb} {where}"]
+    for name, words in (("reason", "reason"), ("change_id", "change")):
+        if options[name]:
+            asked[0] += f", {words} {options[name]}"
+    skipped = tuple(
+        f"{node['name']}: change {node['change_id']} was done {node.get('serviced_at') or 'before'}"
+        for node in known.get("done", ())
+    )
+    return {
+        "asked": tuple(asked),
+        "nodes": states,
+        "skipped": skipped,
+        "next_steps": tuple(_after_maintenance(record, states)),
+        "done": tuple(_stopped(known)),
+    }
+
+
+def _text_of(topology: t.Mapping[str, t.Any]) -> str:
+    texts = []
+    for key, values in topology.items():
+        names = values if isinstance(values, (list, tuple)) else [values]
+        texts.append(f"{key} {', '.join(map(str, names))}")
+    return ", ".join(texts)
+
+
+def _stopped(known: Parts) -> t.Iterator[str]:
+    for vm in _stopped_vms(known):
+        yield (
+            f"stopped, and not started again: {vm['namespace']}/{vm['name']}, run strategy before:"
+            f" {vm.get('run_strategy')}"
+        )
+
+
+def _stopped_vms(known: Parts) -> list[Parts]:
+    vms: dict[tuple[str, str], Parts] = {}
+    for node in known.get("ended", ()):
+        for vm in node.get("stopped", ()):
+            vms[vm["namespace"], vm["name"]] = vm
+    return list(vms.values())
+
+
+def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator[str]:
+    options = record.asked
+    drained = [name for name, state in states.items() if state == "drained"]
+    waiting = [name for name, state in states.items() if state == "not_begun"]
+    failing = bool(record.failures or record.open)
+    if failing and not record.check_mode:
+        yield RELAUNCH
+        if any(state in ("failed", "drained") for state in states.values()):
+            yield (
+                "to undo it: placement_maintenance_state: in_service, without placement_maintenance_change_id"
+            )
+    elif record.check_mode:
+        yield "launch it without check mode" if not failing else "correct what is refused above"
+    elif waiting:
+        yield f"launch the same job again for {listed(waiting, 12)}"
+    elif drained and options["state"] == "drained":
+        yield f"do the work on {listed(drained, 12)}, then placement_maintenance_state: in_service"
+    for vm in _stopped_vms(record.maintenance):
+        yield f"virtctl start {vm['name']} -n {vm['namespace']}"
+
+
+def _verify(record: JobRecord) -> Parts:
+    options = record.asked
+    selected = listed(options["namespaces"] or ["all namespaces"])
+    asked = f"namespaces {selected}" if options["namespaces"] else selected
+    if options["workloads"]:
+        asked += f", {plural(len(options['workloads']), 'workload')}"
+    return {
+        "asked": (asked,),
+        "done": tuple(_verdicts(record)),
+        "next_steps": tuple(_after_verification(record, "rollout")),
+    }
+
+
+def _verdicts(record: JobRecord) -> t.Iterator[str]:
+    summary = _last(record, "placement_info").get("summary")
+    if summary:
+        counts = [
+            f"{summary[name]} {name}"
+            for name in (
+                "satisfied",
+                "violated",
+                "pending",
+                "unknown",
+                "preference_not_met",
+                "not_enforced",
+                "constraint_removed",
+                "down",
+            )
+            if summary.get(name)
+        ]
+        yield f"{plural(summary['instances'], 'instance')}: {', '.join(counts) or 'none with a rule'}"
+
+
+def _after_verification(record: JobRecord, playbook: str) -> t.Iterator[str]:
+    summary = _last(record, "placement_info").get("summary") or {}
+    if summary.get("violated"):
+        yield f"to move what violates a rule: playbook {playbook}"
+    if record.failures and not summary:
+        yield "correct it, then launch the job again"
+    rules = [rule["rule"] for rule in summary.get("violated_rules", ())]
+    if rules:
+        yield f"violated rules: {listed(rules)}"
+
+
+def _apply(record: JobRecord) -> Parts:
+    options = record.asked
+    names = [str(rule.get("name")) for rule in options["rules"] if isinstance(rule, dict)]
+    asked = (
+        f"rules {listed(names, 8)} of rule set {options['rule_set']} in namespace {options['namespace']},"
+        f" state {options['state']}"
+    )
+    done = []
+    forecast = _last(record, "forecast_info").get("forecast")
+    if forecast:
+        done.append(f"forecast: {forecast}")
+    done += rules_written(_last(record, "rules"), check_mode=record.check_mode)
+    return {
+        "asked": (asked,),
+        "done": (*done, *_verdicts(record)),
+        "next_steps": tuple(_after_apply(record)),
+    }
+
+
+def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
+    """Names of the rules that were written and removed, whether or not the task shows patches."""
+    if "workloads" not in result:
+        return []
+    lines = []
+    for key, words in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
+        counts = Counter(name for entry in result["workloads"] for name in entry.get(key) or ())
+        if counts:
+            named = [f"{name} ({plural(count, 'workload')})" for name, count in counts.items()]
+            lines.append(
+                f"rules {'that would be ' if check_mode else ''}{words}: {listed(named, 8)}"
+            )
+    return lines or ["rules: all of them were written before, nothing to change"]
+
+
+def _after_apply(record: JobRecord) -> t.Iterator[str]:
+    if record.failures:
+        yield RELAUNCH
+    elif record.check_mode:
+        yield "launch it without check mode"
+    elif not record.asked["rollout"]:
+        yield "to move what violates a rule: playbook rollout"
+
+
+def _rollout(record: JobRecord) -> Parts:
+    options = record.asked
+    what = listed(options["namespaces"]) if options["namespaces"] else ""
+    if options["workloads"]:
+        what += f" {plural(len(options['workloads']), 'workload')}"
+    result = _last(record, "rollout")
+    done = [] if result.get("moves") or not result or result["failed"] else ["nothing to move"]
+    later = len(result.get("not_enforced") or ())
+    if later:
+        done.append(
+            f"{plural(later, 'instance')} placed correctly, enforced from the next migration or restart"
+        )
+    following = []
+    if record.failures:
+        following = [RELAUNCH]
+    elif result.get("deferred"):
+        following = ["launch the same job again for what was deferred"]
+    return {
+        "asked": (f"roll out {what.strip()}, scope {options['scope']}",),
+        "done": tuple(done),
+        "next_steps": tuple(following),
+    }
+
+
+def _topology(record: JobRecord) -> Parts:
+    result = _last(record, "node_labels")
+    names = [node["name"] for node in result.get("nodes") or ()]
+    words = "nodes that would be labeled" if record.check_mode else "labeled nodes"
+    done = [f"{words}: {listed(names, 12)}"] if names else []
+    if result and not names and not result["failed"]:
+        done = ["all nodes have these labels already"]
+    return {
+        "asked": ("labels of nodes",),
+        "done": tuple(done),
+        "next_steps": (RELAUNCH,) if record.failures else (),
+    }
+
+
+def _drill(record: JobRecord) -> Parts:
+    options = record.asked
+    result = _last(record, "drill_info")
+    done = []
+    if "forecast" in result:
+        worst = [f"{x['domain']} ({x['forecast']})" for x in result["domains"]]
+        done = [f"worst forecast: {result['forecast']}"]
+        done += [f"with an impact: {listed(worst, 8)}"] if worst else ["no failure has an impact"]
+    return {
+        "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",),
+        "done": tuple(done),
+    }
+
+
+def _drs_import(record: JobRecord) -> Parts:
+    options = record.asked
+    written = not (record.failures or record.open)
+    return {
+        "asked": (f"import {listed(options['files'])}",),
+        "done": (f"written to {options['folder']}: report.txt and variables of playbooks",)
+        if written and not record.check_mode
+        else (),
+        "next_steps": (
+            "read report.txt; then the playbooks topology and apply with these variables",
+        )
+        if written
+        else (),
+    }
+
+
+CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
+    "apply": _apply,
+    "drill": _drill,
+    "drs_import": _drs_import,
+    "maintenance": _maintenance,
+    "rollout": _rollout,
+    "topology": _topology,
+    "verify": _verify,
+}

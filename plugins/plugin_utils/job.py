@@ -1,0 +1,167 @@
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One task of a role: the options of the role, the modules that it runs, and what it prints.
+
+A role has few tasks, since Ansible prints three lines for each, also for one that is skipped.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible import constants as C  # noqa: N812
+
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
+    JobRecord,
+    Result,
+    new_record,
+    play_of,
+    read_record,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import role_options
+from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
+
+if t.TYPE_CHECKING:
+    from ansible.plugins.action import ActionBase
+
+NOTHING = "Nothing was changed."
+WITHIN = "__placement_within_job"
+"""Variable of a module's task that is part of a task of a role, which reports what came of it."""
+
+
+class JobFailed(Exception):
+    """The task ends. `lines` say why, and what to do; none where they are printed already."""
+
+    def __init__(self, lines: t.Iterable[str]) -> None:
+        self.lines = list(lines)
+        super().__init__("\n".join(self.lines))
+
+
+class Job:
+    """`arguments` are those of the task."""
+
+    def __init__(self, action: ActionBase, task_vars: Result) -> None:
+        self._action = action
+        self._task_vars = task_vars
+        self.arguments: Result = dict(action._task.args)
+        self.role = str(self.arguments["role"])
+        self.host = str(task_vars.get("inventory_hostname", ""))
+        self.check_mode = bool(action._task.check_mode)
+        self.changed = False
+        self.warnings: list[t.Any] = []
+        self.diffs: list[t.Any] = []
+        self.record: JobRecord = read_record(self.host, play_of(action._task)) or self.begun()
+
+    def begun(self) -> JobRecord:
+        """A new record, at the first task of the role."""
+        play = play_of(self._action._task)
+        self.record = new_record(self.role, self.host, play, check_mode=self.check_mode)
+        return self.record
+
+    @property
+    def hosts(self) -> list[str]:
+        return [str(host) for host in self._task_vars.get("ansible_play_hosts_all", ())]
+
+    @property
+    def task_name(self) -> str:
+        return str(self._action._task.name)
+
+    def read_options(self) -> tuple[Result, list[str]]:
+        """The variables of the role, converted, and what is wrong with them."""
+        template = self._action._templar.template
+        return role_options(self.role, self._task_vars, template)
+
+    def show(self, lines: t.Iterable[str], color: str | None = None) -> None:
+        show_lines(self._action._task, self.host, lines, color)
+
+    def complain(self, lines: t.Sequence[str]) -> None:
+        """Errors that end the job later, after what else it can do."""
+        self.show(lines, C.COLOR_ERROR)
+        self.record.failures += lines
+
+    def run(
+        self, module: str, arguments: Result, *, check: bool = False, may_fail: bool = False
+    ) -> Result:
+        """What the module returns. `check`: it only looks, in check mode. JobFailed where it fails, unless it
+        `may_fail`."""
+        action = self._action
+        name = f"virt.placement.{module}"
+        task = action._task.copy()
+        task.action = name
+        task.check_mode = check or self.check_mode
+        own = {"role", "stage", "nodes", "node", "lines", "failures", "publish"}
+        shared = {key: value for key, value in self.arguments.items() if key not in own}
+        task.args = {**shared, **self._defaults_of(name), **arguments}
+        plugin = action._shared_loader_obj.action_loader.get(
+            name,
+            task=task,
+            connection=action._connection,
+            play_context=action._play_context,
+            loader=action._loader,
+            templar=action._templar,
+            shared_loader_obj=action._shared_loader_obj,
+        )
+        result: Result = plugin.run(task_vars={**self._task_vars, WITHIN: True})
+        self.warnings += result.get("warnings") or []
+        if not check:
+            self.record.note(module, result)
+            self.changed = self.changed or bool(result.get("changed"))
+            self.diffs += result.get("diff") or []
+        if result.get("failed") and not may_fail:
+            raise JobFailed(lines_of(result))
+        return result
+
+    def _defaults_of(self, name: str) -> Result:
+        """module_defaults of the module itself. Those of its groups are in the arguments of the task."""
+        merged: Result = {}
+        for defaults in self._action._task.module_defaults or ():
+            merged |= defaults.get(name) or {}
+        return dict(self._action._templar.template(merged)) if merged else {}
+
+    def end(self, error: JobFailed) -> Result:
+        """The result of a task that fails. Its lines are printed, and not repeated in the result."""
+        return failed_result(self.record, self.task_name, error.lines, self.show)
+
+
+def failed_result(
+    record: JobRecord,
+    task_name: str,
+    lines: t.Sequence[str],
+    show: t.Callable[[t.Iterable[str], str | None], None],
+) -> Result:
+    show(lines, C.COLOR_ERROR)
+    record.failures += lines
+    record.failed_task = record.failed_task or task_name
+    record.ended = True
+    record.save()
+    return {"failed": True, "msg": f"{task_name} has failed: see the lines above."}
+
+
+def lines_of(result: Result) -> list[str]:
+    """The message of a module that failed, as lines."""
+    return [line for line in str(result.get("msg", "")).splitlines() if line.strip()]
+
+
+def same_clusters(hosts: t.Sequence[str], play: str) -> list[str]:
+    """An error for each cluster that several inventory hosts are. Hosts of a later batch are compared when it is
+    their turn. Hosts that did not answer have failed, and write nothing."""
+    by_uid: dict[str, list[JobRecord]] = {}
+    for host in hosts:
+        record = read_record(host, play)
+        if record is not None and record.uid:
+            by_uid.setdefault(record.uid, []).append(record)
+    errors = []
+    for uid, records in by_uid.items():
+        if len(records) > 1:
+            names = ", ".join(f"{record.host} ({record.api})" for record in records)
+            errors.append(
+                f"{len(records)} inventory hosts are the same cluster, with UID {uid}: {names}."
+            )
+    if errors:
+        errors += [
+            "Give each host its own placement_kubeconfig or placement_host, or name only one of them in"
+            " placement_clusters.",
+            NOTHING,
+        ]
+    return errors

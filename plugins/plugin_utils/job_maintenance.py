@@ -1,0 +1,321 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stages of the role placement_maintenance.
+
+Its list `steps` names the files with tasks that follow, and for which nodes: a task that is skipped would be printed.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed, lines_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
+from ansible_collections.virt.placement.plugins.plugin_utils.job_verify import verify_placement
+from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import (
+    MaintenancePlan,
+    change_id,
+    drained_states,
+    end_states,
+    maintenance_plan,
+    selection_errors,
+    topology_values,
+)
+
+UNDO = "placement_maintenance_state: in_service, and no placement_maintenance_change_id, to undo."
+
+
+def check(job: Job) -> Result:
+    """Read the nodes and check everything before the first write. The record has what the job knows."""
+    options = job.record.asked
+    names = _names(job)
+    found = job.run("node_maintenance", _reading(job, names), check=True, may_fail=True)
+    if found.get("failed") and (options["state"] != "in_service" or "nodes" not in found):
+        raise JobFailed(lines_of(found))
+    plan = maintenance_plan(found["nodes"], options)
+    states = {node["name"]: "not_begun" for node in plan.nodes}
+    states |= {node["name"]: "skipped" for node in plan.done}
+    job.record.maintenance = {
+        "groups": [list(group) for group in plan.groups],
+        "states": states,
+        "ended": list(plan.done),
+        "done": list(plan.done),
+        "moves": [],
+        "begun": options["state"] == "in_service" if plan.groups else _window_is_open(job),
+        "missing": lines_of(found) if found.get("failed") else [],
+    }
+    _check_drains(job, plan)
+    _check_rights_to_return(job, plan)
+    for node in plan.done:
+        job.show([_already_serviced(node)])
+    return _published(job, steps=_steps(job, plan))
+
+
+def _names(job: Job) -> list[str]:
+    options = job.record.asked
+    if errors := selection_errors(options, None):
+        raise JobFailed(errors)
+    if not options["topology"]:
+        return list(options["nodes"])
+    read = job.run("topology_info", {"topology_keys": options["topology_keys"]}, check=True)
+    domains = read["domains"].get(next(iter(options["topology"])), {})
+    if errors := selection_errors(options, domains):
+        raise JobFailed(errors)
+    return [name for value in topology_values(options) for name in domains[value]["nodes"]]
+
+
+def _reading(job: Job, names: t.Sequence[str]) -> Result:
+    """In check mode in_service reads the nodes and waits for nothing."""
+    keys = job.record.asked["topology_keys"]
+    return {"nodes": list(names), "state": "in_service", "topology_keys": keys}
+
+
+def _already_serviced(node: Result) -> str:
+    when = node.get("serviced_at") or "at an unknown time"
+    return (
+        f"node {node['name']}: skipped, since its change_id is {node['change_id']} already: a maintenance with this"
+        f" placement_maintenance_change_id ended {when}. To service it again, use another one."
+    )
+
+
+def _drain_options(job: Job, group: t.Sequence[str]) -> Result:
+    options = job.record.asked
+    names = (
+        "reason",
+        "vm_policy",
+        "reboot_expected",
+        "max_nodes",
+        "allow_findings",
+        "delegated_budgets",
+        "topology_keys",
+    )
+    window = {"window": options["window"]} if options["window"] else {}
+    copied = {name: options[name] for name in names}
+    return {"nodes": list(group), "state": "drained", **copied, **window}
+
+
+def _check_drains(job: Job, plan: MaintenancePlan) -> None:
+    """Before the first node is cordoned. While a node is in maintenance, no other topology domain can be drained: a
+    job that continues checks each drain when it begins. So does a job with one drain, and check mode."""
+    if job.record.asked["state"] != "serviced" or plan.begun or job.check_mode:
+        return
+    errors: list[str] = []
+    for group in plan.groups:
+        asked = {**_drain_options(job, group), "assume_in_service": plan.uncordoned}
+        checked = job.run("node_maintenance", asked, check=True, may_fail=True)
+        if checked.get("failed"):
+            errors += _of_group(group, checked)
+    if errors:
+        raise JobFailed(errors)
+
+
+def _of_group(group: t.Sequence[str], result: Result) -> list[str]:
+    first, *rest = lines_of(result) or [""]
+    return [f"{', '.join(group)}: {first}", *rest]
+
+
+def returns_home(job: Job) -> bool:
+    options = job.record.asked
+    return bool(options["return_home"] != "none" and options["state"] != "drained")
+
+
+def _check_rights_to_return(job: Job, plan: MaintenancePlan) -> None:
+    if not returns_home(job) or not plan.nodes or job.check_mode:
+        return
+    namespaces = _namespaces_with_rules(job)
+    if namespaces:
+        job.run("rollout", {**_returning(job, namespaces), "require_rights": True}, check=True)
+
+
+def _namespaces_with_rules(job: Job) -> list[str]:
+    read = job.run("rules_info", {"topology_keys": job.record.asked["topology_keys"]}, check=True)
+    return list(dict.fromkeys(rule["namespace"] for rule in read["rules"]))
+
+
+def _returning(job: Job, namespaces: t.Sequence[str]) -> Result:
+    """Instances that violate a rule or miss a preference."""
+    options = job.record.asked
+    return {
+        "namespaces": list(namespaces),
+        "scope": "preference_not_met",
+        "allow": options["return_home_allow"],
+        "topology_keys": options["topology_keys"],
+    }
+
+
+def _window_is_open(job: Job) -> bool:
+    """An earlier job may have ended before it moved VMs home. A task without nodes says whether the window is
+    open."""
+    options = job.record.asked
+    if not options["window"] or not returns_home(job):
+        return True
+    keys = options["topology_keys"]
+    asked = {"nodes": [], "state": "cordoned", "window": options["window"], "topology_keys": keys}
+    return not job.run("node_maintenance", asked, check=True).get("stop_reason")
+
+
+def _steps(job: Job, plan: MaintenancePlan) -> list[Result]:
+    options = job.record.asked
+    files = {"serviced": "service.yml", "drained": "drain.yml"}
+    steps = []
+    for group in plan.groups:
+        if options["state"] == "in_service":
+            steps += _end_of(job, group)
+        else:
+            steps.append(_step(files[options["state"]], group))
+    # The earlier job may have ended because the gate did not pass. With a node that is still in maintenance, it had
+    # passed before that node was begun.
+    gate = options["state"] == "serviced" and plan.done and not plan.begun
+    if gate and options.get("gate_tasks") and not job.check_mode:
+        steps.insert(0, _step("gate.yml", [node["name"] for node in plan.done]))
+    if options["state"] != "drained":
+        steps.append(_step("finish.yml", list(job.record.maintenance["states"])))
+    return steps
+
+
+def _end_of(job: Job, group: t.Sequence[str]) -> list[Result]:
+    steps = [_step("in_service.yml", group)]
+    if job.record.asked.get("gate_tasks") and not job.check_mode:
+        steps.append(_step("gate.yml", group))
+    return steps
+
+
+def _step(file: str, nodes: t.Sequence[str]) -> Result:
+    return {"file": file, "nodes": list(nodes), "label": ", ".join(nodes)}
+
+
+def drain(job: Job) -> Result:
+    """Check mode goes on after a refused drain, to name all."""
+    options, known = job.record.asked, job.record.maintenance
+    group = list(job.arguments["nodes"])
+    if not job.check_mode:
+        known["states"] |= dict.fromkeys(group, "failed")
+    asked = _drain_options(job, group)
+    asked |= {name: options[name] for name in ("run_timeout", "move_timeout")}
+    if job.check_mode:
+        earlier = known["groups"][: known["groups"].index(group)]
+        asked["assume_in_service"] = [name for names in earlier for name in names]
+    drained = job.run("node_maintenance", asked, may_fail=True)
+    known["moves"] += drained.get("moves") or []
+    if drained.get("failed"):
+        if not job.check_mode:
+            raise JobFailed(lines_of(drained))
+        job.complain(_of_group(group, drained))
+        if options["state"] == "drained":
+            raise JobFailed([])
+        return {"steps": []}
+    begun = not drained["stop_reason"]
+    known["begun"] = known["begun"] or begun
+    known["states"] |= drained_states(drained["nodes"])
+    steps: list[Result] = []
+    if begun and options["state"] == "serviced":
+        if options.get("tasks") and not job.check_mode:
+            steps = [_step("work.yml", [name]) for name in group]
+        steps += _end_of(job, group)
+    return {**_published(job, steps=steps), "stop_reason": drained["stop_reason"]}
+
+
+def begin_work(job: Job) -> Result:
+    """The tasks for other nodes of its group, and other jobs, may have taken long."""
+    (name,) = job.arguments["nodes"]
+    job.record.open = f"tasks for node {name}"
+    read = job.run("node_maintenance", _reading(job, [name]), check=True)
+    node = read["nodes"][0]
+    if node["state"] != "drained" or not node["cordoned"]:
+        raise JobFailed(
+            [
+                f"Node {name} is not drained any more: another client has uncordoned it, or another job has put it"
+                f" in service. No task was run for it. Launch this job again to drain it again, or with {UNDO}"
+            ]
+        )
+    job.show(
+        [
+            f"node {name}: in maintenance. If this job ends here, launch it again to continue, or with {UNDO}"
+        ]
+    )
+    return {}
+
+
+def end_work(job: Job) -> Result:
+    """After a task of the user that failed. Its error is above, and is not repeated, since it may have no_log."""
+    (name,) = job.arguments["nodes"]
+    known = job.record.maintenance
+    group = next(group for group in known["groups"] if name in group)
+    raise JobFailed(
+        [
+            f"The task {job.arguments['lines'][0]} failed for node {name}. The cordon of {', '.join(group)} stays:"
+            f" launch this job again to continue, or with {UNDO}"
+        ]
+    )
+
+
+def in_service(job: Job) -> Result:
+    options, known = job.record.asked, job.record.maintenance
+    group = list(job.arguments["nodes"])
+    names = ("reboot_expected", "run_timeout", "topology_keys")
+    asked = {name: options[name] for name in names}
+    asked |= {"nodes": group, "state": "in_service", "change_id": change_id(options)}
+    ended = job.run("node_maintenance", asked)
+    known["ended"] += ended["nodes"]
+    if not job.check_mode:
+        known["states"] |= end_states(ended["nodes"], options["state"])
+    gated = options.get("gate_tasks") and not job.check_mode
+    if gated:
+        job.record.open = f"gate after {', '.join(group)}"
+    return _published(job)
+
+
+def finish(job: Job) -> Result:
+    """Return home and verify, where the window has not kept all nodes from being serviced."""
+    known, options = job.record.maintenance, job.record.asked
+    away = _unique(entry for node in known["ended"] for entry in node["moved_away"])
+    if returns_home(job) and job.check_mode and options["return_home"] == "moved" and away:
+        names = ", ".join(f"{entry['namespace']}/{entry['name']}" for entry in away)
+        job.show([f"These would be moved if they violate a rule or miss a preference: {names}"])
+    if returns_home(job) and known["begun"] and not job.check_mode:
+        _return_home(job, away)
+    moved = _unique(
+        {name: move[name] for name in ("kind", "namespace", "name")} for move in known["moves"]
+    )
+    if options["verify"] and moved and not job.check_mode:
+        verify_placement(
+            job,
+            {"namespaces": list(dict.fromkeys(move["namespace"] for move in moved))},
+            fail_on=options["fail_on"],
+            only=moved,
+        )
+    job.complain(known["missing"])
+    if job.record.failures:
+        raise JobFailed([])
+    return {}
+
+
+def _return_home(job: Job, away: list[Result]) -> None:
+    options, known = job.record.asked, job.record.maintenance
+    with_rules = _namespaces_with_rules(job)
+    everywhere = options["return_home"] == "namespaces"
+    namespaces = with_rules if everywhere else list(dict.fromkeys(x["namespace"] for x in away))
+    if namespaces:
+        asked = _returning(job, namespaces)
+        asked |= {name: options[name] for name in ("run_timeout", "move_timeout")}
+        if not everywhere:
+            asked["only"] = away
+        known["moves"] += job.run("rollout", asked)["moves"]
+    # A line for each. They have nothing to do with this maintenance.
+    if not everywhere and with_rules:
+        job.run("rollout", _returning(job, with_rules), check=True)
+
+
+def _unique(entries: t.Iterable[Result]) -> list[Result]:
+    found: list[Result] = []
+    for entry in entries:
+        if entry not in found:
+            found.append(entry)
+    return found
+
+
+def _published(job: Job, **returned: t.Any) -> Result:
+    """Statistics are published at once, so that a job that ends early has those of what was done."""
+    states = job.record.maintenance["states"]
+    data = {"placement_maintenance": {job.host: states}} if states else {}
+    return {**returned, "ansible_stats": {"data": data, "aggregate": True, "per_host": False}}

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a role has done so far on one inventory host: a file that its tasks share, on the controller.
+
+Tasks run in processes of their own, and a variable would be printed with the result of a task that fails. Ansible
+removes the folder of the file at the end of the play.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import typing as t
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from ansible import constants as C  # noqa: N812
+
+from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import ROLES
+
+if t.TYPE_CHECKING:
+    from ansible.playbook.task import Task
+
+Result = dict[str, t.Any]
+
+KEPT = (
+    "changed",
+    "counts",
+    "deferred",
+    "domains",
+    "forecast",
+    "moves",
+    "not_enforced",
+    "nodes",
+    "skipped_instances",
+    "stop_reason",
+    "summary",
+    "workloads",
+    "writes",
+)
+"""Parts of a module's result that the closing block may need."""
+
+
+@dataclass
+class JobRecord:
+    """`asked` are the options of the role. `notes`: what each task of a module returned, in part. `failures`: texts
+    that make the job fail; `ended`: whether a task has failed with them. `open`: what runs now and could fail."""
+
+    role: str
+    host: str
+    play: str
+    began: float
+    check_mode: bool = False
+    uid: str = ""
+    api: str = ""
+    compared: bool = False
+    asked: Result = field(default_factory=dict)
+    notes: list[Result] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    failed_task: str = ""
+    ended: bool = False
+    open: str = ""
+    maintenance: Result = field(default_factory=dict)
+
+    def note(self, module: str, result: Result) -> None:
+        kept = {name: result[name] for name in KEPT if name in result}
+        self.notes.append({"module": module, "failed": bool(result.get("failed")), **kept})
+
+    def of(self, module: str) -> list[Result]:
+        return [note for note in self.notes if note["module"] == module]
+
+    def save(self) -> None:
+        path = _path(self.host)
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(asdict(self), default=str))
+        os.replace(new, path)
+
+
+def read_record(host: str, play: str) -> JobRecord | None:
+    """The record of the role that runs, or ran last, on this host in this play."""
+    try:
+        content = json.loads(_path(host).read_text())
+    except (OSError, ValueError):
+        return None
+    record = JobRecord(**content)
+    return record if record.play == play else None
+
+
+def new_record(role: str, host: str, play: str, *, check_mode: bool) -> JobRecord:
+    return JobRecord(role, host, play, time.time(), check_mode)
+
+
+def play_of(task: Task) -> str:
+    """Where the play of a task is written. Each batch of a play with `serial` is another object."""
+    play = getattr(task._parent, "_play", None)
+    return str(play.get_path()) if play is not None else ""
+
+
+def is_in_role(task: Task) -> bool:
+    """Whether a task is written in a role of this collection. Tasks of a user that a role includes are not."""
+    role = getattr(task, "_role", None)
+    folder = Path(str(role._role_path)) if role is not None else None
+    if folder is None or folder.name not in {path.name for path in ROLES.iterdir()}:
+        return False
+    return str(task.get_path()).startswith(f"{folder}{os.sep}")
+
+
+def _path(host: str) -> Path:
+    name = hashlib.sha256(host.encode()).hexdigest()[:16]
+    return Path(C.DEFAULT_LOCAL_TMP) / f"virt-placement-job-{name}.json"

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stages of the roles, by name."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.virt.placement.plugins.plugin_utils import job_maintenance, job_verify
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
+from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
+
+
+def check(job: Job) -> Result:
+    """Variables, clusters and what the role can check before its first write."""
+    record = job.begun()
+    record.open = job.task_name
+    options, errors = job.read_options()
+    if errors:
+        raise JobFailed([*errors, NOTHING])
+    record.asked = options
+    if len(job.hosts) > 1:
+        read = job.run("topology_info", {}, check=True)
+        record.uid, record.api = read["cluster"]["uid"] or "", str(read["cluster"]["api"])
+        if not record.uid:
+            raise JobFailed(
+                [
+                    "The UID of the cluster cannot be read, so it is unknown whether two inventory hosts are the"
+                    f" same cluster: grant the right to get the namespace kube-system. {NOTHING}"
+                ]
+            )
+    return CHECKS[job.role](job) if job.role in CHECKS else {}
+
+
+def check_rollout(job: Job) -> Result:
+    if not job.record.asked["namespaces"] and not job.record.asked["workloads"]:
+        raise JobFailed(
+            [
+                "Give placement_rollout_namespaces, a list of names, or placement_rollout_workloads: one of them is"
+                f" required. {NOTHING}"
+            ]
+        )
+    return {}
+
+
+CHECKS: dict[str, t.Callable[[Job], Result]] = {
+    "placement_maintenance": job_maintenance.check,
+    "placement_rollout": check_rollout,
+}
+
+
+def show(job: Job) -> Result:
+    """Lines that a role made of a result. The task fails with `failures`."""
+    job.show(map(str, job.arguments.get("lines") or ()))
+    if errors := [str(line) for line in job.arguments.get("failures") or ()]:
+        raise JobFailed(errors)
+    return {}
+
+
+def close(job: Job) -> Result:
+    """What the job did, as its last lines and as artifacts. It runs after a failure, too, and does not fail: Ansible
+    takes no statistics of a task that fails."""
+    record = job.record
+    closing = closing_of(record, time.time() - record.began)
+    job.show(closing.lines())
+    name = job.role.removeprefix("placement_")
+    data: Result = {ARTIFACT: {job.host: {name: closing.data()}}}
+    if states := record.maintenance.get("states"):
+        data["placement_maintenance"] = {job.host: states}
+    for note in record.notes:
+        if note["module"] == "placement_info" and "summary" in note:
+            data["placement_summary"] = {job.host: note["summary"]}
+        if note["module"] == "drill_info" and "domains" in note:
+            data["placement_drill"] = {job.host: note["domains"]}
+    return {"ansible_stats": {"data": data, "aggregate": True, "per_host": False}}
+
+
+STAGES: dict[str, t.Callable[[Job], Result]] = {
+    "check": check,
+    "show": show,
+    "verify": job_verify.verify,
+    "verify_applied": job_verify.verify_applied,
+    "drain": job_maintenance.drain,
+    "begin_work": job_maintenance.begin_work,
+    "end_work": job_maintenance.end_work,
+    "in_service": job_maintenance.in_service,
+    "finish": job_maintenance.finish,
+    "close": close,
+}

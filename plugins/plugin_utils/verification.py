@@ -1,0 +1,107 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances fail a verification, and what a passed one says."""
+
+from __future__ import annotations
+
+import typing as t
+
+Result = dict[str, t.Any]
+
+SHOWN = 20
+"""Instances that are named, of each state."""
+
+
+def failures(
+    result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
+) -> list[str]:
+    """Counts of what fails, the first instances with their rules, and missing rights. `result` is that of
+    placement_info. `only`: workloads that alone are verified."""
+    lines: list[str] = []
+    instances = [
+        instance for instance in result["instances"] if only is None or instance["workload"] in only
+    ]
+    for problem in fail_on:
+        bad = [x for x in instances if x["verdict"] == problem or x.get(problem)]
+        findings = _errors(result) if problem == "error_finding" else []
+        count = len(bad) if only is not None else result["summary"].get(problem, 0)
+        count = len(findings) if problem == "error_finding" else count
+        if not count:
+            continue
+        lines.append(f"Verification failed: {count} {problem}.")
+        lines += [_sentence(instance, problem) for instance in bad[:SHOWN]]
+        if problem == "violated":
+            lines.append(_advice(result, bad))
+        lines += [_finding(finding) for finding in findings[:SHOWN]]
+        if problem == "unknown":
+            lines += [
+                f"Cannot {gap['verb']} {gap['resource']}: {gap['reason']}"
+                for gap in result["permission_gaps"]
+            ]
+    return lines
+
+
+def _errors(result: Result) -> list[Result]:
+    return [x for x in result.get("findings") or () if x["severity"] == "error"]
+
+
+def _advice(result: Result, bad: t.Sequence[Result]) -> str:
+    rules = result["summary"].get("violated_rules") or []
+    hopeless = [x for x in rules if x["moves_counted"] and x["moves_needed"] is None]
+    if rules and len(hopeless) == len(rules):
+        return (
+            'No move repairs these rules as the cluster is now: the lines with "cannot be satisfied" name them.'
+            " Change the rules, or add nodes or labels."
+        )
+    namespaces = sorted({instance["instance"]["namespace"] for instance in bad})
+    return (
+        "To move every VM that violates a rule, run the playbook rollout for"
+        f" {', '.join(namespaces)}."
+    )
+
+
+def _finding(finding: Result) -> str:
+    rule = f" (rule {finding['rule']})" if finding["rule"] else ""
+    objects = f" of {', '.join(finding['objects'][:3])}" if finding["objects"] else ""
+    return f"{finding['name']}{rule}{objects}: {finding['why']} {finding['advice']}"
+
+
+def _sentence(instance: Result, problem: str) -> str:
+    ref = instance["instance"]
+    node = f" on {instance['node']}" if instance.get("node") else ""
+    rules = [
+        rule["rule"]
+        for rule in instance["rules"]
+        if rule["rule"]
+        and (
+            problem == rule["verdict"]
+            or (problem == "constraint_removed" and rule.get("constraint_removed"))
+        )
+    ]
+    named = ": " + ", ".join(f"rule {rule}" for rule in rules) if rules else ""
+    return f"{ref['kind']} {ref['namespace']}/{ref['name']}{node} is {problem}{named}."
+
+
+def passed(
+    result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
+) -> list[str]:
+    lines = []
+    if fail_on:
+        lines.append(
+            f"Verification passed: no instance is in one of these states: {', '.join(fail_on)}."
+        )
+    missed = result["summary"].get("preference_missed", 0)
+    if missed and only is None:
+        lines.append(
+            f"{missed} on nodes that do not meet a preferred rule: see preference_not_met above. Nothing required is"
+            " violated. To move what can be better placed, run the playbook rollout with placement_rollout_namespaces"
+            " and placement_rollout_scope: preference_not_met."
+        )
+    count = result["summary"].get("not_enforced", 0)
+    if count and only is None:
+        lines.append(
+            f"{count} not_enforced: changes of rules take effect at the next migration or restart. To make them"
+            " take effect now, run the playbook rollout with placement_rollout_namespaces and"
+            " placement_rollout_scope: not_enforced."
+        )
+    return lines

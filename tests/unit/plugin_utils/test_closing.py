@@ -1,0 +1,180 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The block that closes a job, as lines, as data and as Markdown."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import MOST_LINES, Closing
+from ansible_collections.virt.placement.plugins.plugin_utils.closings import (
+    closing_of,
+    rules_written,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+
+
+def move(name: str, method: str = "migrate", **more: t.Any) -> dict[str, t.Any]:
+    return {
+        "kind": "VirtualMachine",
+        "namespace": "shop",
+        "name": name,
+        "instance": name,
+        "method": method,
+        "from_node": "w1",
+        "to_node": "w2",
+        "reason": "",
+        "state": "moved",
+        **more,
+    }
+
+
+MAINTENANCE = {
+    "state": "serviced",
+    "nodes": ["w1", "w2"],
+    "topology": {},
+    "reason": "firmware",
+    "change_id": "CHG1",
+}
+
+
+def record(role: str = "placement_maintenance", **values: t.Any) -> JobRecord:
+    return JobRecord(role, "lab", "play", 0.0, **{"asked": MAINTENANCE, **values})
+
+
+def test_block_names_what_was_asked_and_what_became_of_it() -> None:
+    notes = [
+        {
+            "module": "node_maintenance",
+            "moves": [move("db"), move("web"), move("batch", "stop", to_node=None)],
+        }
+    ]
+    stopped = {"namespace": "shop", "name": "batch", "run_strategy": "Always"}
+    known = {
+        "states": {"w1": "serviced", "w2": "serviced"},
+        "ended": [{"stopped": [stopped]}],
+    }
+    block = closing_of(record(maintenance=known, notes=notes), 125)
+    assert block.lines() == [
+        "Maintenance: done, after 2.1 min",
+        "  asked    service w1, w2, reason firmware, change CHG1",
+        "  nodes    serviced: w1, w2",
+        "  moves    2 migrated: shop/db w1 -> w2, shop/web w1 -> w2",
+        "           1 stopped: shop/batch w1",
+        "  done     stopped, and not started again: shop/batch, run strategy before: Always",
+        "  next     virtctl start batch -n shop",
+    ]
+    data = block.data()
+    assert data["moves"]["migrated"][0]["name"] == "db"
+    assert data["nodes"] == {"w1": "serviced", "w2": "serviced"}
+    assert data["minutes"] == 2.1
+    json.dumps(data)
+
+
+def test_failure_is_named_by_its_task_and_told_whole_as_data() -> None:
+    known = {"states": {"w1": "serviced", "w2": "failed", "w3": "not_begun"}}
+    failed = record(maintenance=known, failures=["w2: refused", "do this"], failed_task="Drain w2")
+    block = closing_of(failed, 8)
+    lines = block.lines()
+    assert lines[0] == "Maintenance: FAILED, after 8 s"
+    assert "  failed   Drain w2; the lines above have the error" in lines
+    assert any("launch the same job again" in line for line in lines)
+    assert any("to undo it: placement_maintenance_state: in_service" in line for line in lines)
+    assert block.data()["failed"] == ["w2: refused", "do this"]
+    assert "- do this" in block.markdown()
+
+
+def test_job_that_ended_within_a_task_of_the_user_has_failed() -> None:
+    known = {"states": {"w1": "drained"}}
+    block = closing_of(record(maintenance=known, open="gate after w1"), 8)
+    assert block.outcome == "failed"
+    assert "gate after w1" in block.data()["failed"][0]
+
+
+def test_node_that_was_skipped_is_named_with_its_time() -> None:
+    done = [{"name": "w1", "change_id": "CHG1", "serviced_at": "2026-11-22T19:00:00Z"}]
+    known = {"states": {"w1": "skipped", "w2": "serviced"}, "done": done}
+    lines = closing_of(record(maintenance=known), 8).lines()
+    assert "  skipped  w1: change CHG1 was done 2026-11-22T19:00:00Z" in lines
+
+
+def test_instances_that_were_skipped_are_named_once_with_their_reason() -> None:
+    entry = {"namespace": "shop", "name": "db", "reason": "no node is free"}
+    note = {
+        "module": "rollout",
+        "failed": False,
+        "moves": [],
+        "skipped_instances": [entry, entry],
+        "deferred": [move("web")],
+        "stop_reason": "max_moves (2) is reached",
+        "not_enforced": [move("app")],
+    }
+    asked = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
+    lines = closing_of(record("placement_rollout", asked=asked, notes=[note]), 3).lines()
+    assert lines[1] == "  asked    roll out shop, scope violated"
+    text = "\n".join(lines)
+    assert text.count("shop/db: no node is free") == 1
+    assert "1 move deferred (max_moves (2) is reached): shop/web" in text
+    assert "launch the same job again for what was deferred" in text
+
+
+def test_block_has_at_most_15_lines_and_says_what_is_missing() -> None:
+    many = tuple(f"shop/vm{i}: no place" for i in range(40))
+    block = Closing("Rollout", "done", 60, asked=("roll out shop",), skipped=many, done=("a", "b"))
+    lines = block.lines()
+    assert len(lines) == MOST_LINES
+    assert lines[-1].endswith("30 more, in the artifact placement_job")
+    assert sum("no place" in line for line in lines) == 10
+    assert len(block.data()["skipped"]) == 40
+    assert block.markdown().count("no place") == 40
+
+
+def test_moves_of_check_mode_and_failed_ones_are_told_apart() -> None:
+    moves = (move("a", state="planned"), move("b", state="failed"), move("c", state="gone"))
+    block = Closing("Rollout", "checked", moves=moves)
+    assert block.headline() == "Rollout: check mode, nothing was changed, after 0 s"
+    assert block.move_texts() == [
+        "1 would be migrated: shop/a w1 -> w2",
+        "1 not migrated: shop/b w1 -> w2",
+        "1 ended by itself: shop/c w1 -> w2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("<b>&", "&lt;b&gt;&amp;"),
+        ("a_b*c", "a\\_b\\*c"),
+        ("[x](y)", "\\[x\\](y)"),
+        ("line\n## two", "line \\#\\# two"),
+    ],
+)
+def test_nothing_in_the_markdown_is_markup_of_a_tenant(text: str, escaped: str) -> None:
+    assert escaped in Closing("Verify", "failed", failed=("x",), errors=(text,)).markdown()
+
+
+def test_a_forged_line_stays_in_its_line() -> None:
+    lines = Closing("Verify", "done", done=("a\nTASK [forged]",)).lines()
+    assert len(lines) == 2
+
+
+def test_names_of_rules_are_told_without_patches() -> None:
+    entry = {"added": ["apart"], "updated": [], "removed": ["old"]}
+    result = {"workloads": [entry, {**entry, "removed": []}]}
+    assert rules_written(result, check_mode=False) == [
+        "rules added: apart (2 workloads)",
+        "rules removed: old (1 workload)",
+    ]
+    assert "would be added" in rules_written(result, check_mode=True)[0]
+    assert rules_written({"workloads": []}, check_mode=False)[0].endswith("nothing to change")
+
+
+def test_variables_that_are_refused_have_a_block() -> None:
+    refused = record("placement_verify", asked={}, failures=["x: unknown"], failed_task="Check")
+    assert closing_of(refused, 0).lines() == [
+        "Verify: FAILED, after 0 s",
+        "  failed   Check; the lines above have the error",
+    ]

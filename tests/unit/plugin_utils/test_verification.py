@@ -1,0 +1,99 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The last lines of a verification."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils.verification import failures, passed
+
+DB = {"kind": "VirtualMachine", "namespace": "shop", "name": "db"}
+
+
+def instance(namespace: str, verdict: str, **more: t.Any) -> dict[str, t.Any]:
+    vmi = {"kind": "VirtualMachineInstance", "namespace": namespace, "name": "db"}
+    workload = {**DB, "namespace": namespace}
+    return {
+        "instance": vmi,
+        "workload": workload,
+        "verdict": verdict,
+        "node": "w1",
+        "rules": [],
+        **more,
+    }
+
+
+def result(*instances: dict[str, t.Any], **summary: t.Any) -> dict[str, t.Any]:
+    return {"instances": list(instances), "summary": summary, "permission_gaps": []}
+
+
+@pytest.mark.parametrize("verdict", ["violated", "pending"])
+def test_rollout_is_advised_for_the_namespaces_with_violations_alone(verdict: str) -> None:
+    found = result(instance("shop", verdict), instance("lab", verdict), **{verdict: 2})
+    lines = failures(found, ["violated", "pending"])
+    assert lines[0] == f"Verification failed: 2 {verdict}."
+    advice = "To move every VM that violates a rule, run the playbook rollout for lab, shop."
+    assert (advice in lines) == (verdict == "violated")
+
+
+def test_rollout_is_not_advised_where_no_move_repairs() -> None:
+    """And a finding of the severity error fails the role where that is asked for."""
+    rules = [{"rule": "shop/default/db", "moves_needed": None, "moves_counted": True}]
+    finding = {
+        "name": "selector_matches_nothing",
+        "severity": "error",
+        "why": "Why.",
+        "advice": "Advice.",
+        "objects": ["VirtualMachine shop/db"],
+        "rule": "db",
+    }
+    found = result(instance("shop", "violated"), violated=1, violated_rules=rules)
+    found["findings"] = [finding, {**finding, "severity": "warning"}]
+    text = "\n".join(failures(found, ["violated", "error_finding"]))
+    assert "violates a rule, run the playbook rollout for shop" not in text
+    assert "No move repairs these rules as the cluster is now" in text
+    assert "Verification failed: 1 error_finding." in text
+    assert "selector_matches_nothing (rule db) of VirtualMachine shop/db: Why. Advice." in text
+
+
+def test_instance_is_named_with_its_node_and_rules() -> None:
+    rules = [
+        {"rule": "shop/default/apart", "verdict": "violated"},
+        {"rule": "shop/default/home", "verdict": "satisfied"},
+        {"rule": None, "verdict": "violated"},
+    ]
+    lines = failures(result(instance("shop", "violated", rules=rules), violated=1), ["violated"])
+    assert lines[1] == "VirtualMachineInstance shop/db on w1 is violated: rule shop/default/apart."
+
+
+def test_removed_constraint_is_named_beside_another_verdict() -> None:
+    rules = [{"rule": "apart", "verdict": "satisfied", "constraint_removed": True}]
+    found = result(
+        instance("shop", "satisfied", constraint_removed=True, rules=rules), constraint_removed=1
+    )
+    lines = failures(found, ["constraint_removed"])
+    assert lines[1].endswith("is constraint_removed: rule apart.")
+
+
+def test_only_some_workloads_are_counted() -> None:
+    found = result(instance("shop", "violated"), instance("lab", "violated"), violated=2)
+    assert failures(found, ["violated"], [DB])[0] == "Verification failed: 1 violated."
+    assert failures(found, ["violated"], []) == []
+
+
+def test_missing_right_is_named_where_something_is_unknown() -> None:
+    found = result(unknown=1)
+    found["permission_gaps"] = [{"verb": "list", "resource": "pods", "reason": "forbidden"}]
+    assert "Cannot list pods: forbidden" in failures(found, ["unknown"])
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_passed_verification_counts_what_is_not_enforced(count: int) -> None:
+    found = result(not_enforced=count, preference_missed=count)
+    text = " ".join(passed(found, ["violated"]))
+    assert "Verification passed: no instance is in one of these states: violated." in text
+    assert (f"{count} not_enforced: " in text) == (count > 0)
+    assert (f"{count} on nodes that do not meet a preferred rule" in text) == (count > 0)
