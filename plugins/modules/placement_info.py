@@ -472,6 +472,7 @@ findings:
     - C(too_many_terms) is about a pod with more than 32 of them.
     - C(bypassed_by_node_term), C(copied_annotation), C(externally_managed) and C(unsupported_by_server) are about
       rules that have not the effect that was written.
+    - C(rule_not_on_new_member) is about a workload that a rule selects and that was created after it was written.
     - C(invalid_placement) is about templates of which the API server makes no pod.
   returned: success
   type: list

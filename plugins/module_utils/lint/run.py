@@ -37,6 +37,7 @@ from .volumes import findings as volume_findings
 from .workloads import (
     count_findings,
     migration_findings,
+    new_member_findings,
     rollout_findings,
     too_many_terms,
     workload_findings,
@@ -97,6 +98,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     label_findings,
     volume_findings,
     workload_findings,
+    new_member_findings,
     count_findings,
 )
 """The registry: a new check is a function from LintInput to findings, and an entry here."""

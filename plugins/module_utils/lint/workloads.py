@@ -237,6 +237,52 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
             )
 
 
+_OF_GROUPS = (
+    TermKind.ANTI_AFFINITY,
+    TermKind.PREFERRED_ANTI_AFFINITY,
+    TermKind.AFFINITY,
+    TermKind.PREFERRED_AFFINITY,
+    *_SPREADS,
+)
+
+
+def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    """Workloads whose pods the term of a rule selects among its own members, and that lack the rule."""
+    chosen = {subject.ref for subject in lint_input.subjects}
+    known: set[tuple[int, tuple[str, ...], str]] = set()
+    for subject in lint_input.all_subjects:
+        for term in subject.terms if subject.declared.rules else ():
+            rules = subject.declared.owners.get(term, ())
+            if term.kind not in _OF_GROUPS or not rules:
+                continue
+            selected = lint_input.selected(subject, term) or ()
+            group = id(selected), rules, subject.ref.kind
+            if group in known or not lint_input.selects_itself(subject, term):
+                continue
+            known.add(group)
+            for other in selected:
+                carried = {rule.rule for rule in other.declared.rules}
+                alike = (other.ref.kind, other.ref.namespace)
+                if alike != (subject.ref.kind, subject.ref.namespace) or other.ref not in chosen:
+                    continue
+                for rule in rules:
+                    if rule not in carried and not other.declared.copied_from:
+                        yield _new_member(other.ref, RuleId.parse(rule))
+
+
+def _new_member(workload: Ref, rule: RuleId) -> Finding:
+    return Finding(
+        "rule_not_on_new_member",
+        "warning",
+        f"It has the labels by which rule {rule.in_namespace} selects its members, and lacks the rule: it was"
+        " created, or got the labels, after the rule was written, so that nothing places it.",
+        f"Write the rules of the set {rule.rule_set} again (playbook apply, or module rules), or give it other"
+        " labels if it is no member.",
+        (workload,),
+        rule.name,
+    )
+
+
 TERMS_LIMIT = 32
 """Terms of one pod whose cost grows with the pods of the cluster. The rules of this collection write one
 for each rule."""

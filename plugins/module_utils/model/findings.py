@@ -135,6 +135,7 @@ OF_TERMS = (
     "nodes_lack_key",
     "restart_required",
     "rollout_deadlock",
+    "rule_not_on_new_member",
     "selector_matches_everything",
     "selector_matches_nothing",
     "single_domain",

@@ -138,6 +138,17 @@ def rule_of(*, uid: str = "", foreign: bool = False, argo: bool = False) -> Buil
     return build
 
 
+def group(*, all_written: bool) -> Build:
+    """Two machines with the label of a rule, which both have, or the first one alone."""
+
+    def build(cluster: Cluster) -> None:
+        refs = [cluster.vm(name, tier="db") for name in ("db1", "db2")]
+        for ref in refs if all_written else refs[:1]:
+            cluster.write(ref, "db-apart", (TermLocation.ANTI_AFFINITY, apart(tier="db")))
+
+    return build
+
+
 def patched(*, restarted: bool) -> Build:
     """A spread constraint written into the template of a machine that runs."""
 
@@ -185,6 +196,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "blocks_live_migration": Example(machine(one_node("n1")), machine(one_node("n1", "n2"))),
     "bypassed_by_node_term": Example(rule_of(foreign=True), rule_of()),
+    "rule_not_on_new_member": Example(group(all_written=False), group(all_written=True)),
     "copied_annotation": Example(rule_of(uid="another"), rule_of()),
     "deprecated_node_label": Example(
         with_labels(OLD_ZONE, machine(anti_affinity(apart(OLD_ZONE, tier="db")))),

@@ -20,7 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 )
 from tests.unit.lint.documented import DOCUMENTED
 
-NEEDS_ANNOTATION = ("bypassed_by_node_term", "copied_annotation")
+NEEDS_ANNOTATION = ("bypassed_by_node_term", "copied_annotation", "rule_not_on_new_member")
 """Findings that depend on the annotation of a rule: it has fingerprints, which only `rules` writes."""
 NEEDS_RUNNING_VM = ("restart_required",)
 LINTED = [
