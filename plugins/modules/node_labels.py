@@ -77,6 +77,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
+    details: Asks the server by dry runs, so that what an admission policy would refuse fails here, too.
   diff_mode:
     support: full
     details: Shows labels only.

@@ -249,7 +249,9 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Warns of workloads that need a restart or a recreation before a change is enforced.
+    details: >-
+      Warns of workloads that need a restart or a recreation before a change is enforced. Asks the server by dry runs,
+      so that what an admission policy or webhook would refuse fails here, too.
   diff_mode:
     support: full
     details: Shows the placement fields and labels that differ, and the names of the rules.

@@ -472,8 +472,10 @@ def test_the_right_to_write_is_asked_for_before_the_first_write(
 
 
 def test_admission_policy_is_named_as_the_reason(article: Sandbox, label: Label) -> None:
-    result = label(nodes=["kni-worker"], labels={"example.com/owner": "me"})
+    forbidden: t.Any = {"nodes": ["kni-worker"], "labels": {"example.com/owner": "me"}}
+    foretold, result = label(check=True, **forbidden), label(**forbidden)
     assert (result["failed"], result["changed"]) == (True, False)
+    assert error_messages(foretold) == error_messages(result), "check mode asks the server"
     (message,) = error_messages(result)
     assert "'virt-placement-nodes'" in message
     assert "may not change all of: " in message

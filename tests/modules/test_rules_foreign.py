@@ -310,10 +310,12 @@ def test_term_is_not_written_where_the_label_that_it_selects_by_is_refused(task:
     label = {"other.example/app": "fedora"}
     near = {"topology_key": "node", "pods": {"labels": label}}
     mark = task.sandbox.audit.mark()
-    result = task(
+    rules = (
         {"name": "leader", "workloads": [{"name": "leader"}], "label": label},
         {"name": "pair", "workloads": [{"name": "follower"}], "keep_together": near},
     )
+    foretold, result = task(*rules, check=True), task(*rules)
+    assert foretold["failed"] and foretold["msg"] == result["msg"], "check mode asks the server"
     assert result["failed"]
     assert task.sandbox.audit.writes(since=mark) == []
     assert "(workloadLabelKeys in rbac/policies.yml)" in result["msg"], "to its end"

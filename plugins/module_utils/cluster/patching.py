@@ -17,9 +17,12 @@ from ..api.errors import (
     ApiError,
     Conflict,
     DeadlineExceeded,
+    Forbidden,
+    Invalid,
     NoConfiguration,
     Unauthorized,
     Unreachable,
+    is_of_admission,
 )
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
@@ -132,6 +135,19 @@ def try_writes(
 
     with ThreadPoolExecutor(min(threads, len(writes)), "try") as pool:
         return dict(zip((w.target for w in writes), pool.map(answer, writes), strict=True))
+
+
+def refusals(answers: t.Mapping[Ref, JSON | ApiError]) -> dict[Ref, ApiError]:
+    """The answers of `try_writes` that refuse the write itself: an admission policy or webhook, a right, a field. A
+    webhook may refuse dry runs alone, and a test of the patch may fail since the object has changed (apiserver
+    admission/plugin/webhook/errors)."""
+    return {
+        ref: answer
+        for ref, answer in answers.items()
+        if isinstance(answer, ApiError)
+        and "does not support dry run" not in answer.message
+        and (isinstance(answer, (Forbidden, Invalid)) or is_of_admission(answer.message))
+    }
 
 
 class _Sender:

@@ -11,7 +11,7 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError
 from ..api.lists import list_all
 from ..cluster.access import require_write_rights
-from ..cluster.patching import Applied, apply
+from ..cluster.patching import Applied, Failed, apply, refusals, try_writes
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure, task_error, with_errors_of_the_cluster
@@ -73,7 +73,7 @@ class Labelled:
 
 
 def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labelled:
-    """Sets the labels that `request` wants; in check mode nothing is sent.
+    """Sets the labels that `request` wants. Check mode stores nothing: it asks the server by dry runs.
 
     Raises InvalidInput with all faults, or the missing right, before anything is written, and ApiError.
     """
@@ -85,8 +85,13 @@ def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labell
         node = LabelledNode.of(manifest)
         return replan_node(request, node, plan.changes, meant=node.name in meant)
 
-    applied = apply(api, plan.writes, recompute=recompute, check=check, metadata_only=True)
-    return Labelled(applied, meant)
+    refused = refusals(try_writes(api, plan.writes)) if check else {}
+    writes = [write for write in plan.writes if write.target not in refused]
+    applied = apply(api, writes, recompute=recompute, check=check, metadata_only=True)
+    failed = tuple(
+        Failed(write, refused[write.target]) for write in plan.writes if write.target in refused
+    )
+    return Labelled(replace(applied, failed=(*applied.failed, *failed)), meant)
 
 
 def label_faults(

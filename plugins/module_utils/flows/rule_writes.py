@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError, Forbidden, Invalid, is_of_admission
-from ..cluster.patching import still_differs, try_writes
+from ..api.errors import ApiError
+from ..cluster.patching import refusals, still_differs, try_writes
 from ..interface.runner import task_error
 from ..model.findings import Finding, TaskError
 from ..model.objects import Ref
@@ -36,16 +36,21 @@ def changed_back_again(api: ApiClient, plan: RulesPlan) -> tuple[Finding, ...]:
 
 def refused_labels(api: ApiClient, plan: RulesPlan) -> dict[Ref, TaskError]:
     """Why the server would refuse a label that terms of other workloads select by. Asked before the first write."""
-    answers = try_writes(api, label_writes(plan.needs, plan.workloads))
-    return {ref: task_error(answer, ref) for ref, answer in answers.items() if _is_refusal(answer)}
+    return _refused(api, label_writes(plan.needs, plan.workloads))
 
 
-def _is_refusal(answer: object) -> bool:
-    """Whether the write itself would be refused. A webhook may refuse dry runs alone, and a test of the patch may
-    fail since the object has changed (apiserver admission/plugin/webhook/errors)."""
-    if not isinstance(answer, ApiError) or "does not support dry run" in answer.message:
-        return False
-    return isinstance(answer, (Forbidden, Invalid)) or is_of_admission(answer.message)
+def refused_writes(api: ApiClient, plan: RulesPlan) -> dict[Ref, TaskError]:
+    """Why the server would refuse writes of the plan, for check mode. Of an object that is written twice only the
+    first write can be tried, since nothing is stored."""
+    first: dict[Ref, Write] = {}
+    for write in plan.writes:
+        first.setdefault(write.target, write)
+    return _refused(api, tuple(first.values()))
+
+
+def _refused(api: ApiClient, writes: t.Sequence[Write]) -> dict[Ref, TaskError]:
+    refused = refusals(try_writes(api, writes))
+    return {ref: task_error(error, ref) for ref, error in refused.items()}
 
 
 def held_writes(

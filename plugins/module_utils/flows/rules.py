@@ -54,7 +54,7 @@ from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
-from .rule_writes import changed_back_again, held_writes, refused_labels
+from .rule_writes import changed_back_again, held_writes, refused_labels, refused_writes
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -208,8 +208,8 @@ def write_rules(
     assumed: NodeLabels = NO_LABELS,
     refusal: str = "",
 ) -> Written:
-    """Writes the rules of `request`. Nothing is sent in check mode, or if findings refuse the plan, or the
-    forecast does, which `refusal` is then about.
+    """Writes the rules of `request`. Nothing is stored in check mode, which asks the server by dry runs. Nothing is
+    sent if findings refuse the plan, or the forecast does, which `refusal` is then about.
     Raises InvalidInput with all faults or all missing rights, and ApiError."""
     faults = list(request.faults)
     scope = scope_of(request)
@@ -225,7 +225,7 @@ def write_rules(
         return Written(replace(plan, findings=(*plan.findings, *again), refused=again))
     done: list[Write] = []
     back: list[Finding] = []
-    refused = {} if check else refused_labels(api, plan)
+    refused = refused_writes(api, plan) if check else refused_labels(api, plan)
     errors = dict(refused)
     for stage in plan.stages:
         held = held_writes(plan, stage, errors, refused)

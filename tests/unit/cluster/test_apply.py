@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.patching im
     NotSent,
     Replaced,
     apply,
+    refusals,
     try_writes,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
@@ -184,3 +185,18 @@ def test_tried_writes_are_dry_runs_with_their_answers(
     (refused,) = try_writes(api, [_write()]).values()
     assert isinstance(refused, errors.Forbidden)
     assert all("dryRun=All" in request.path for request in server.seen)
+
+
+def test_only_what_refuses_the_write_itself_refuses_it_in_check_mode() -> None:
+    request = errors.ApiRequest("PATCH", "/api/v1/nodes/w1")
+    answers = {
+        Ref("Node", "", name): answer
+        for name, answer in {
+            "policy": errors.Forbidden(request, "ValidatingAdmissionPolicy 'x' denied request: no"),
+            "webhook": errors.ApiError(request, 'admission webhook "x" denied the request: no'),
+            "dry": errors.ApiError(request, 'admission webhook "x" does not support dry run'),
+            "moved": errors.TestFailed(request, "the patch does not apply"),
+            "fine": {},
+        }.items()
+    }
+    assert [ref.name for ref in refusals(answers)] == ["policy", "webhook"]
