@@ -14,7 +14,7 @@ import re
 import typing as t
 from collections import Counter
 
-from ..kubevirt.labels import adds_anti_affinity, of_kubevirt
+from ..kubevirt.labels import adds_anti_affinity, adds_node_key, of_kubevirt
 from ..model.objects import NodeTerm, Pod, PodTerm, Ref, Requirement, Taint
 from ..model.rendering import listed
 from ..model.snapshot import Instance
@@ -104,6 +104,20 @@ def no_node_text(total: int, counts: t.Mapping[str, int]) -> str:
     return f"0/{total} nodes are available: {parts}"
 
 
+def filter_text(plugin: str, pod: Pod) -> str:
+    """What to say of nodes that a filter refuses for a pod, where the reason of each is not asked for. Node affinity
+    and selector are named: they are the same for all nodes."""
+    text, placement = FILTER_TEXTS[plugin], pod.placement
+    if plugin != NODE_AFFINITY:
+        return text
+    pairs = [Requirement(key, "In", (value,)) for key, value in placement.node_selector]
+    required = [_label(pair) for pair in pairs if not adds_node_key(pair.key)]
+    if terms := placement.node_terms:
+        more = f" or {len(terms) - ALTERNATIVES} more" if len(terms) > ALTERNATIVES else ""
+        required.append(" or ".join(map(_required, terms[:ALTERNATIVES])) + more)
+    return f"{text} ({' and '.join(required)})" if required else text
+
+
 ALTERNATIVES = 3
 """OR-ed node terms that are named at most."""
 
@@ -117,7 +131,8 @@ def no_good_node_text(
     """Why no node is right for a pod. As kube-scheduler counts, a node counts for the first filter that
     refuses it. Nodes that pass all filters would violate a rule, or are the `source` of a migration."""
     left, counts = index.table.all, Counter[str]()
-    for plugin, text in FILTER_TEXTS.items():
+    for plugin in FILTER_TEXTS:
+        text = filter_text(plugin, pod_info.pod)
         kept = left & index.nodes_passing(pod_info, {plugin})
         refused = left & ~kept
         if refused.bit_count() > EXACT:
@@ -162,12 +177,28 @@ def reason_text(reason: FilterReason, topology: Topology) -> str:
     if reason.kind == "resources":
         return f"{text} {reason.term}"
     if reason.kind == "existing-anti":
-        return f"{text} ({reason.counterpart} over {over})"
+        selected = f" to {wording.pods_of(reason.term)}" if isinstance(reason.term, PodTerm) else ""
+        return f"{text} ({_named(reason.counterpart)} has anti-affinity{selected} over {over})"
     if isinstance(reason.term, PodTerm) and adds_anti_affinity(reason.term):
         return f"{text} (its own node, which a migration has to leave)"
     if isinstance(reason.term, PodTerm):
         return f"{text} ({wording.pods_of(reason.term)} over {over})"
     return f"{text} ({over})" if over else text
+
+
+_LAUNCHER = re.compile(r"virt-launcher-(?P<vm>.+)-[a-z0-9]+")
+"""The name of a launcher pod: that of its VMI, and what the API server adds to a generated name (KubeVirt,
+pkg/virt-controller/services/template.go, GenerateName)."""
+_LONGEST = 63
+"""The API server cuts a longer generated name (apiserver storage/names/generate.go), and the VMI's in it."""
+
+
+def _named(pod: Ref | None) -> str:
+    """A pod as users name it: the VM that a launcher pod is of. Only to be read."""
+    match = _LAUNCHER.fullmatch(pod.name) if pod is not None else None
+    if pod is None or match is None or len(pod.name) >= _LONGEST:
+        return str(pod)
+    return f"VM {pod.namespace}/{match['vm']}"
 
 
 _AVAILABLE = "nodes are available: "

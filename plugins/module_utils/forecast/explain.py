@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
-from ..compliance.pending import FILTER_TEXTS, no_node_text, reason_text
+from ..compliance.pending import FILTER_TEXTS, filter_text, no_node_text, reason_text
 from ..compliance.terms import Term, TermKind, pod_term, spread_term
 from ..model.objects import Pod, PodTerm, Ref, SpreadConstraint
 from ..model.rendering import listed, plural
@@ -205,10 +205,10 @@ def filter_summary(simulation: PlacementSimulation, number: int) -> str:
     pod_info = simulation.pod_info(number)
     left = simulation.table.all & ~simulation.closed(pod_info.pod)
     total, counts = left.bit_count(), {}
-    for plugin, text in FILTER_TEXTS.items():
+    for plugin in FILTER_TEXTS:
         kept = left & simulation.index.nodes_passing(pod_info, {plugin})
         if kept != left:
-            counts[text] = (left ^ kept).bit_count()
+            counts[filter_text(plugin, pod_info.pod)] = (left ^ kept).bit_count()
         left = kept
     return no_node_text(total, counts)
 

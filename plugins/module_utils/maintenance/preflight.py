@@ -261,9 +261,9 @@ class _Checks:
                     vmi.ref,
                 )
             elif way.method is None and not way.temporary:
-                seen = f"{way.why} (its effective eviction strategy is {strategy})"
-                if way.finding == DO_NOT_MOVE_FINDING:
-                    seen = way.why
+                seen = way.why
+                if way.finding == NOT_MIGRATABLE:
+                    seen += f" (its own eviction strategy, or else the cluster's, is {strategy})"
                 yield drain_finding(
                     way.finding,
                     "error",

@@ -482,5 +482,6 @@ def test_drill_counts_the_nodes_that_each_filter_refuses() -> None:
     )
 
     assert found.reasons == (
-        "VM db: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector",
+        "VM db: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector"
+        " (topology.kubernetes.io/zone=a)",
     )

@@ -122,7 +122,11 @@ def test_terms_of_before_count_as_long_as_they_run() -> None:
     found = scenes.written(made, *(scenes.template_write(ref, "affinity", {}) for ref in refs))
 
     assert (found.answer, names(found.pending)) == (ForecastResult.IMPOSSIBLE, ["web-b"])
-    assert "node(s) didn't satisfy existing pods anti-affinity rules" in found.pending[0].reason
+    text = (
+        "node(s) didn't satisfy existing pods anti-affinity rules (VM shop/web-a has anti-affinity to"
+        " g In (web) over node)"
+    )
+    assert text in found.pending[0].reason
 
 
 def test_rule_is_possible_where_a_vm_drops_its_previous_terms_by_a_restart_in_place() -> None:

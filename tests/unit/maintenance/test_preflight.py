@@ -257,9 +257,9 @@ def test_vm_that_cannot_be_migrated_is_named_with_its_eviction_strategy() -> Non
     assert errors(made) == ["not_migratable"]
     assert finding.objects == (Ref(KIND, "shop", "db"),)
     assert "DisksNotLiveMigratable" in finding.why
-    assert "(its effective eviction strategy is LiveMigrate)" in finding.why
+    assert "(its own eviction strategy, or else the cluster's, is LiveMigrate)" in finding.why
     made.machines["db"]["spec"]["evictionStrategy"] = "None"
-    assert "eviction strategy is None" in check(made)["not_migratable"].why
+    assert "cluster's, is None)" in check(made)["not_migratable"].why
     assert errors(made, vm_policy="restart") == []
 
 
