@@ -35,6 +35,7 @@ IDENTITIES: t.Final[dict[str, Identity]] = {
     "mover": Identity("virt-placement:mover", roles=("reader", "mover")),
     "labeler-mover": Identity("virt-placement:labeler-mover", roles=("reader", "labeler", "mover")),
     "maintainer": Identity("virt-placement:maintainer", roles=("reader", "maintainer")),
+    "capi-reader": Identity("virt-placement:capi-reader", roles=("capi-reader",)),
     "maintainer-mover": Identity(
         "virt-placement:maintainer-mover", roles=("reader", "maintainer", "mover")
     ),

@@ -62,12 +62,22 @@ options:
   force:
     description:
       - Change and remove labels that are refused otherwise. These are labels that the kubelet or a cloud
-        controller wrote last, and labels on which a volume, a required rule, or a pod on the node depends.
+        controller wrote last, labels on which a volume, a required rule, or a pod on the node depends, and labels
+        that Cluster API copies from the node's Machine. It names them in the annotation
+        C(cluster.x-k8s.io/labels-from-machine) of the node.
       - Also add, change and remove V(kubevirt.io/schedulable), V(node-role.kubernetes.io/*),
         V(node-restriction.kubernetes.io/*) and V(node.kubernetes.io/*), and labels of subdomains of these.
         Kubernetes and KubeVirt tell nodes apart by them.
       - Not needed to add any other label, nor to restore a value that this module wrote and the kubelet or a cloud
         controller has overwritten.
+    type: bool
+    default: false
+  follow:
+    description:
+      - The labels say where nodes are, such as the host of a VM, and follow what happened. Rules and pods that depend
+        on a label do not prevent its change then, and O(force) is not needed.
+      - RV(dependents) has the workloads that may have to move since.
+      - A label on which a volume depends is refused all the same, and so are labels that others own.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -171,6 +181,25 @@ planned:
   type: dict
   sample:
     kni-worker2: {performance: high, topology.kubernetes.io/zone: scu, old-key: null}
+dependents:
+  description:
+    - With O(follow), the workloads whose required rules depend on a label that changed, for
+      O(virt.placement.rollout#module:workloads). Empty if no label changed that a node had before.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+  sample:
+    - {kind: Deployment, namespace: shop, name: web}
 counts:
   description: How many nodes were changed.
   returned: success
@@ -281,6 +310,7 @@ def main() -> None:
             remove={"type": "list", "elements": "str", "default": [], "no_log": False},
             exclusive={"type": "list", "elements": "str", "default": []},
             force={"type": "bool", "default": False},
+            follow={"type": "bool", "default": False},
         ),
         mutually_exclusive=[("per_value", "per_node", "nodes", "selector")],
         required_one_of=[("per_value", "per_node", "nodes", "selector")],

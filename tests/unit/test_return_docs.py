@@ -25,9 +25,11 @@ WITHOUT_CONTAINS = {
     "labels": "label key to value",
     "node_labels": "label key to value to nodes",
     "missing": "topology name to nodes",
+    "node_labels": "node to label key to value",
     "patch": "operations of RFC 6902",
     "placement": "fields of the Kubernetes API",
     "planned": "node to label key to value",
+    "shared": "host to nodes",
 }
 """Maps with keys of the user, and operations with keys of a standard."""
 

@@ -17,8 +17,16 @@ from ..interface.results import writes_result
 from ..interface.runner import PartialFailure, task_error, with_errors_of_the_cluster
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
+from ..model.objects import Ref
 from ..model.write import Write
-from ..node_labels.plan import LabelledNode, LabelPlan, dependent_faults, plan_labels, replan_node
+from ..node_labels.plan import (
+    LabelledNode,
+    LabelPlan,
+    dependent_faults,
+    dependent_workloads,
+    plan_labels,
+    replan_node,
+)
 from ..node_labels.request import LabelRequest, parse_label_request
 
 if t.TYPE_CHECKING:
@@ -45,6 +53,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             write.target.name: {**dict.fromkeys(write.before), **write.after}
             for write in applied.done
         },
+        "dependents": [
+            {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+            for ref in labelled.dependents
+        ],
         "counts": {
             "changed": len(applied.done),
             "unchanged": labelled.unchanged,
@@ -59,10 +71,12 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
 
 @dataclass(frozen=True)
 class Labelled:
-    """What was written; `nodes` are those that the task names or selects."""
+    """What was written; `nodes` are those that the task names or selects, `dependents` workloads whose rules depend on
+    labels that changed."""
 
     applied: Applied
     nodes: frozenset[str]
+    dependents: tuple[Ref, ...] = ()
 
     @property
     def unchanged(self) -> int:
@@ -77,7 +91,7 @@ def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labell
 
     Raises InvalidInput with all faults, or the missing right, before anything is written, and ApiError.
     """
-    plan, selected = _planned(api, request)
+    plan, selected, dependents = _planned(api, request)
     require_write_rights(api, plan.writes, role="labeler")
     meant = frozenset((*request.named, *selected))
 
@@ -91,7 +105,7 @@ def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labell
     failed = tuple(
         Failed(write, refused[write.target]) for write in plan.writes if write.target in refused
     )
-    return Labelled(replace(applied, failed=(*applied.failed, *failed)), meant)
+    return Labelled(replace(applied, failed=(*applied.failed, *failed)), meant, dependents)
 
 
 def label_faults(
@@ -110,14 +124,17 @@ def label_faults(
     )
 
 
-def _planned(api: ApiClient, request: LabelRequest) -> tuple[LabelPlan, t.Collection[str]]:
-    """The plan, and the names of the nodes that the selector chooses. Raises InvalidInput."""
+def _planned(
+    api: ApiClient, request: LabelRequest
+) -> tuple[LabelPlan, t.Collection[str], tuple[Ref, ...]]:
+    """The plan, the names of the nodes that the selector chooses, and with `follow` the workloads that depend on
+    labels that change. Raises InvalidInput."""
     nodes, selected = _read(api, request)
     plan = plan_labels(request, nodes, selected)
-    faults = (*plan.faults, *_dependants(api, request, plan))
-    if faults:
-        raise InvalidInput(faults)
-    return plan, selected
+    faults, dependents = _dependents(api, request, plan)
+    if plan.faults or faults:
+        raise InvalidInput((*plan.faults, *faults))
+    return plan, selected, dependents
 
 
 def _read(
@@ -141,12 +158,15 @@ def _list(api: ApiClient, params: t.Mapping[str, str]) -> list[LabelledNode]:
     return [LabelledNode.of(item) for item in listing.items]
 
 
-def _dependants(api: ApiClient, request: LabelRequest, plan: LabelPlan) -> tuple[InputError, ...]:
+def _dependents(
+    api: ApiClient, request: LabelRequest, plan: LabelPlan
+) -> tuple[tuple[InputError, ...], tuple[Ref, ...]]:
     """Asked only where a value changes or goes: the usual run reads no more than the nodes."""
-    if request.force or not plan.disturbing:
-        return ()
+    if not plan.disturbing or (request.force and not request.follow):
+        return (), ()
     from ..cluster.reading import ReadScope, read_snapshot
 
-    return dependent_faults(
-        read_snapshot(api, ReadScope(instances=False, migrations="")), plan.changes
-    )
+    snapshot = read_snapshot(api, ReadScope(instances=False, migrations=""))
+    faults = dependent_faults(snapshot, plan.changes, follow=request.follow)
+    dependents = dependent_workloads(snapshot, plan.changes) if request.follow else ()
+    return (() if request.force else faults), dependents

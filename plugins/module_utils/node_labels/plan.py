@@ -23,7 +23,7 @@ from ..model.findings import InputError, InvalidInput
 from ..model.input import nearest
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
-from ..model.objects import Labels, Node, NodeTerm, Placement, Ref
+from ..model.objects import Labels, Node, NodeTerm, Placement, Pod, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
@@ -110,6 +110,8 @@ class LabelChange:
         return self.before is not None and not self.healing
 
     def __str__(self) -> str:
+        if self.before is None:
+            return f"setting '{self.after}'"
         if self.after is None:
             return f"taking '{self.before}' away"
         return f"changing '{self.before}' to '{self.after}'"
@@ -179,10 +181,33 @@ def _unknown(request: LabelRequest, nodes: t.Mapping[str, LabelledNode]) -> t.It
             yield InputError(request.named_in, f"there is no node {name!r}{nearest(name, nodes)}")
 
 
+LABELS_FROM_MACHINE = "cluster.x-k8s.io/labels-from-machine"
+"""Annotation of a Node: the keys of the labels that Cluster API copies from its Machine, with commas between
+(cluster-api, api/core machine_types.go, LabelsFromMachineAnnotation)."""
+_MACHINE = "cluster.x-k8s.io/machine"
+
+
+def _held_by_machine(node: LabelledNode, change: LabelChange) -> InputError | None:
+    """Why Cluster API would write the label again."""
+    annotations = node.annotations or {}
+    keys = [key.strip() for key in annotations.get(LABELS_FROM_MACHINE, "").split(",")]
+    if change.key not in keys:
+        return None
+    machine = annotations.get(_MACHINE, "of the node")
+    return InputError(
+        f"{node.name} {change.key}",
+        f"{change}: Cluster API copies it from Machine {machine}: label that Machine, or the template of its"
+        " MachineDeployment, in the management cluster; or set force",
+    )
+
+
 def _held_by_platform(
     node: LabelledNode, changes: t.Iterable[LabelChange]
 ) -> t.Iterator[InputError]:
     for change in changes:
+        if (fault := _held_by_machine(node, change)) is not None:
+            yield fault
+            continue
         if _RESERVED.fullmatch(change.key):
             yield InputError(
                 f"{node.name} {change.key}",
@@ -283,17 +308,13 @@ _SHOWN = 3
 
 
 def dependent_faults(
-    snapshot: Snapshot, changes: t.Sequence[LabelChange]
+    snapshot: Snapshot, changes: t.Sequence[LabelChange], *, follow: bool = False
 ) -> tuple[InputError, ...]:
-    """A fault for each change that something depends on, and for what could not be read.
+    """A fault for each change that something depends on, with `follow` only a volume, and for what could not be read.
 
     `changes` are all of the plan: a label that is added may take the place of one that is removed.
     `snapshot` has the nodes as they are, workloads and pods of all namespaces, and volumes.
     """
-    nodes = {node.name: node for node in snapshot.nodes}
-    by_node: dict[str, list[LabelChange]] = defaultdict(list)
-    for change in changes:
-        by_node[change.node].append(change)
     faults = [
         InputError(
             "dependants", f"it is unknown which objects depend on these labels: {gap}; or set force"
@@ -301,13 +322,40 @@ def dependent_faults(
         for gap in snapshot.unreadable
         if gap.verb == "list" and gap.resource != "kubevirts"
     ]
-    rules = _rules(snapshot)
+    rules = [] if follow else _rules(snapshot)
+    pods = () if follow else snapshot.pods
+    for step, mine in _steps(snapshot, changes):
+        disturbing = (change for change in mine if change.disturbs)
+        faults += filter(None, (_fault(step, x, rules, pods, snapshot) for x in disturbing))
+    return tuple(faults)
+
+
+def dependent_workloads(snapshot: Snapshot, changes: t.Sequence[LabelChange]) -> tuple[Ref, ...]:
+    """The workloads whose required rules depend on a label that changes."""
+    steps = list(_steps(snapshot, changes))
+    return tuple(
+        ref
+        for ref, placement in _rules(snapshot)
+        if any(
+            step.counts(placement, change.key)
+            for step, mine in steps
+            for change in mine
+            if change.disturbs
+        )
+    )
+
+
+def _steps(
+    snapshot: Snapshot, changes: t.Sequence[LabelChange]
+) -> t.Iterator[tuple[_NodeChange, list[LabelChange]]]:
+    """Each node that is known, before and after all its changes."""
+    nodes = {node.name: node for node in snapshot.nodes}
+    by_node: dict[str, list[LabelChange]] = defaultdict(list)
+    for change in changes:
+        by_node[change.node].append(change)
     for name, mine in by_node.items():
         if name in nodes:
-            step = _NodeChange(nodes[name], mine)
-            disturbing = (change for change in mine if change.disturbs)
-            faults += filter(None, (_fault(step, x, rules, snapshot) for x in disturbing))
-    return tuple(faults)
+            yield _NodeChange(nodes[name], mine), mine
 
 
 class _NodeChange:
@@ -334,19 +382,20 @@ class _NodeChange:
         return matches_node(placement, self.before) != matches_node(placement, self.after)
 
 
-def _rules(snapshot: Snapshot) -> list[tuple[str, Placement]]:
+def _rules(snapshot: Snapshot) -> list[tuple[Ref, Placement]]:
     """Each workload with placement terms, and its placement."""
     placements = [
-        (str(workload.ref), placement_from_spec(workload.template.get("spec") or {}))
+        (workload.ref, placement_from_spec(workload.template.get("spec") or {}))
         for workload in snapshot.workloads
     ]
-    return [(name, placement) for name, placement in placements if placement != Placement()]
+    return [(ref, placement) for ref, placement in placements if placement != Placement()]
 
 
 def _fault(
     step: _NodeChange,
     change: LabelChange,
-    rules: t.Sequence[tuple[str, Placement]],
+    rules: t.Sequence[tuple[Ref, Placement]],
+    pods: t.Iterable[Pod],
     snapshot: Snapshot,
 ) -> InputError | None:
     key = change.key
@@ -357,10 +406,10 @@ def _fault(
         if key in _keys_of(terms)
         and matches_terms(terms, step.before) != matches_terms(terms, step.after)
     ]
-    dependents += [name for name, placement in rules if step.counts(placement, key)]
+    dependents += [str(ref) for ref, placement in rules if step.counts(placement, key)]
     dependents += [
         f"{pod.ref} on the node"
-        for pod in snapshot.pods
+        for pod in pods
         if pod.node_name == change.node and not pod.finished and step.counts(pod.placement, key)
     ]
     if not dependents:

@@ -25,7 +25,8 @@ class LabelRequest:
 
     `per_node` has the labels of each node that is named, in the option `named_in`; `nodes` are named
     with `labels` for all of them, `selector` chooses such nodes at the server. `remove` are keys that
-    go from the nodes meant, `exclusive` keys that go from every node that is not given them.
+    go from the nodes meant, `exclusive` keys that go from every node that is not given them. `follow`: the labels say
+    where nodes are, so that rules that depend on them do not prevent a change.
     """
 
     per_node: t.Mapping[str, t.Mapping[str, str]] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class LabelRequest:
     remove: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
     force: bool = False
+    follow: bool = False
     named_in: str = "nodes"
 
     @property
@@ -70,6 +72,7 @@ def parse_label_request(
         remove=keys.removed(params["remove"]),
         exclusive=keys.listed("exclusive", params["exclusive"]),
         force=params["force"],
+        follow=params["follow"],
         named_in="per_value" if per_value is not None else "per_node" if per_node else "nodes",
     )
     faults += _contradictions(request, params, complete=not faults)

@@ -26,7 +26,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.node_labels.plan import (
     LabelChange,
+    LabelledNode,
     dependent_faults,
+    dependent_workloads,
+    plan_labels,
+)
+from ansible_collections.virt.placement.plugins.module_utils.node_labels.request import (
+    LabelRequest,
 )
 
 ZONE = "topology.kubernetes.io/zone"
@@ -172,3 +178,44 @@ def test_list_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
         "dependants: it is unknown which objects depend on these labels: cannot list pods in all namespaces:"
         " grant list on pods; or set force"
     )
+
+
+def test_follow_reports_the_workloads_and_refuses_only_for_volumes() -> None:
+    depends, other = _machine(_pod_rule("podAntiAffinity")), _machine(_node_rule(["a", "b"]), "web")
+    pod = Pod(
+        "shop", "p", "p", node_name="w1", placement=placement_from_spec(_spread("DoNotSchedule"))
+    )
+    requirement = Requirement(ZONE, "In", ("a",))
+    claims = {("shop", "data"): (NodeTerm((requirement,)),)}
+    snapshot = Snapshot(nodes=NODES, workloads=(depends, other), pods=(pod,))
+
+    assert len(_texts(snapshot)) == 1
+    assert dependent_faults(snapshot, (MOVE,), follow=True) == ()
+    assert dependent_workloads(snapshot, (MOVE,)) == (depends.ref,)
+    with_volume = Snapshot(nodes=NODES, claim_terms=claims)
+    (fault,) = dependent_faults(with_volume, (MOVE,), follow=True)
+    assert "the volume of PersistentVolumeClaim shop/data" in str(fault)
+
+
+def test_new_label_has_no_dependents() -> None:
+    added = LabelChange("w1", "example.com/host", None, "esx-1", healing=False)
+    rule = _machine(_pod_rule("podAntiAffinity", "example.com/host"))
+    assert dependent_workloads(Snapshot(nodes=NODES, workloads=(rule,)), (added,)) == ()
+
+
+def test_label_that_cluster_api_copies_is_refused_by_the_name_of_its_machine() -> None:
+    key = "node.cluster.x-k8s.io/esxi-host"
+    annotations = {
+        "cluster.x-k8s.io/labels-from-machine": f"example.com/pool,{key}",
+        "cluster.x-k8s.io/machine": "prod-md-0-x7k",
+    }
+    node = LabelledNode("n1", "u", {key: "esx-1"}, annotations)
+
+    def faults(value: str, **options: t.Any) -> list[str]:
+        request = LabelRequest(per_node={"n1": {key: value}}, **options)
+        return [str(fault) for fault in plan_labels(request, {"n1": node}, ()).faults]
+
+    (fault,) = faults("esx-2", follow=True)
+    assert "changing 'esx-1' to 'esx-2': Cluster API copies it from Machine prod-md-0-x7k" in fault
+    assert faults("esx-1") == []
+    assert faults("esx-2", force=True) == []

@@ -35,7 +35,14 @@ def _parsed(
     keys: dict[str, str] | None = None, **options: t.Any
 ) -> tuple[LabelRequest, tuple[InputError, ...]]:
     unset = dict.fromkeys(("per_node", "per_value", "nodes", "selector", "labels"))
-    params = {**unset, "remove": [], "exclusive": [], "force": False, **options}
+    params: dict[str, t.Any] = {
+        **unset,
+        "remove": [],
+        "exclusive": [],
+        "force": False,
+        "follow": False,
+    }
+    params |= options
     return parse_label_request(params, Topology.of(keys))
 
 
