@@ -48,6 +48,13 @@ options:
     type: str
     choices: [problems, placement, all, summary]
     default: problems
+  columns:
+    description:
+      - The topology names or label keys that RV(table) has a column for, left of the nodes. The nodes are sorted by
+        them.
+    type: list
+    elements: str
+    default: [zone]
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
@@ -599,6 +606,7 @@ def main() -> None:
                 "choices": ["problems", "placement", "all", "summary"],
                 "default": "problems",
             },
+            columns={"type": "list", "elements": "str", "default": ["zone"]},
         ),
         supports_check_mode=True,
     )

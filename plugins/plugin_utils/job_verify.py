@@ -34,7 +34,7 @@ def verify_placement(
 def verify(job: Job) -> Result:
     """The role placement_verify."""
     options = job.record.asked
-    selected = {name: options[name] for name in ("namespaces", "workloads")}
+    selected = {name: options[name] for name in ("namespaces", "workloads", "columns")}
     return verify_placement(job, selected, fail_on=options["fail_on"])
 
 

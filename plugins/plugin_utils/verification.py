@@ -82,6 +82,17 @@ def _sentence(instance: Result, problem: str) -> str:
     return f"{ref['kind']} {ref['namespace']}/{ref['name']}{node} is {problem}{named}."
 
 
+def _restarts(result: Result) -> str:
+    """What a rollout needs beside its scope, where a live migration enforces nothing."""
+    needs = {rule.get("takes_effect") for x in result["instances"] for rule in x["rules"]}
+    methods = ["migrate", *(method for method in ("restart", "recreate") if method in needs)]
+    if len(methods) == 1:
+        return ""
+    return (
+        f" Some need more than a live migration: placement_rollout_allow: [{', '.join(methods)}]."
+    )
+
+
 def passed(
     result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
 ) -> list[str]:
@@ -102,6 +113,6 @@ def passed(
         lines.append(
             f"{count} not_enforced: changes of rules take effect at the next migration or restart. To make them"
             " take effect now, run the playbook rollout with placement_rollout_namespaces and"
-            " placement_rollout_scope: not_enforced."
+            f" placement_rollout_scope: not_enforced.{_restarts(result)}"
         )
     return lines

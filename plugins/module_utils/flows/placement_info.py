@@ -16,12 +16,13 @@ from ..interface.results import warn_once, warn_unreadable
 from ..kubevirt.instances import instances
 from ..lint.run import lint
 from ..maintenance.mark import DamagedMark, is_marked, mark_of
+from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Node
 from ..model.rendering import as_json, columns, listed, one_line, plural, table_text
 from ..model.snapshot import Snapshot, unreadable_texts
-from ..model.topology import Topology
+from ..model.topology import Topology, UndeclaredKey
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from ..planning.movable_instances import why_kept
 from ..planning.moves_needed import moves_needed
@@ -34,6 +35,7 @@ if t.TYPE_CHECKING:
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, and ApiError."""
     topology = topology_of(module.params)
+    shown_keys = column_keys(module.params["columns"], topology)
     details = module.params["details"]
     question = question_of(
         module.params["namespaces"],
@@ -75,7 +77,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "do_not_move": [kept_as_json(instance, why) for instance, why in kept],
         "findings": [finding.as_json() for finding in findings],
         "permission_gaps": as_json(verdicts.unreadable),
-        "table": table(verdicts, snapshot.nodes, topology, kept),
+        "table": table(verdicts, snapshot.nodes, shown_keys, kept),
     }
 
 
@@ -216,19 +218,39 @@ def kept_as_json(verdict: InstanceVerdict, why: str) -> dict[str, JSON]:
     }
 
 
-def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology, kept: Kept = ()) -> str:
-    """Zone, node and its instances, then a line for each problem."""
+def column_keys(names: t.Sequence[str], topology: Topology) -> dict[str, str]:
+    """The label key of each column, by its heading. Raises InvalidInput for a name that is not declared."""
+    keys: dict[str, str] = {}
+    faults = []
+    for number, name in enumerate(names):
+        try:
+            keys[name.upper() if "/" not in name else name] = topology.resolve(name)
+        except UndeclaredKey as error:
+            faults.append(InputError(f"columns[{number}]", str(error)))
+    if faults:
+        raise InvalidInput(faults)
+    return keys
+
+
+def table(
+    verdicts: Verdicts, nodes: t.Sequence[Node], shown: t.Mapping[str, str], kept: Kept = ()
+) -> str:
+    """The domains of each node, the node and its instances, then a line for each problem. `shown`: heading to label
+    key."""
     by_node: dict[str, Counter[str]] = defaultdict(Counter)
     for instance in verdicts.instances:
         by_node[instance.node][_short(instance)] += 1
-    zone = topology.keys["zone"]
-    rows = [("ZONE", "NODE", "INSTANCES")]
-    for node in sorted(nodes, key=lambda node: (node.labels.get(zone, ""), node.name)):
+    keys = tuple(shown.values())
+    rows = [(*shown, "NODE", "INSTANCES")]
+    for node in sorted(
+        nodes, key=lambda node: (*(node.labels.get(k, "") for k in keys), node.name)
+    ):
         if node.name in by_node or len(nodes) <= _ALL_NODES:
             runs = _runs(by_node.get(node.name, Counter()))
-            rows.append((node.labels.get(zone, "-"), f"{node.name}{_state(node)}", runs))
+            domains = (node.labels.get(key, "-") for key in keys)
+            rows.append((*domains, f"{node.name}{_state(node)}", runs))
     if by_node.get(""):
-        rows.append(("-", "(no node)", _runs(by_node[""])))
+        rows.append((*("-" for _key in keys), "(no node)", _runs(by_node[""])))
     lines = [*_maintenance(nodes), *_kept(kept), *_problems(verdicts)]
     return table_text([*columns(rows), *lines])
 

@@ -241,7 +241,8 @@ class ProofWords:
 
     def _apart(self, proof: Proof) -> str:
         name, count = self._topology.name_of(proof.key), len(proof.pods)
-        domains = f"domains of {name}" if "/" in name else f"{name}s"  # a label key has no plural
+        own = name in ("region", "zone", "node")  # other names have no plural that is known
+        domains = f"{name}s" if own else f"domains of {name}"
         needed = f"a {name} of its own" if count == 1 else f"{count} different {domains}"
         feasible = f"only {len(proof.room)} ({listed(proof.room)})" if proof.room else "none"
         return (

@@ -323,9 +323,13 @@ class _Forecaster:
             return [words.text(proof) for proof in decision.proofs]
         count = simulation.required
         if decision.answer is ForecastResult.IMPOSSIBLE:
+            required = [pending for pending in self.pending if pending.required]
+            stuck = (x for x in required if not self.index.feasible_nodes(x.pod))
+            reasons = PendingReasons(self.index, self.topology)
+            why = next((f"; {x.name}: {reasons.reason(x.pod)}" for x in stuck), "")
             return [
                 f"every choice of nodes was tried: at most {count - decision.least} of"
-                f" {count} are schedulable"
+                f" {count} are schedulable ({listed([x.name for x in required])}){why}"
             ]
         if decision.answer is ForecastResult.UNKNOWN:
             return [

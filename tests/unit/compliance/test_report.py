@@ -25,7 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.view.selection impo
     look_up,
     question_of,
 )
-from tests.unit.compliance.cluster import Cluster
+from tests.unit.compliance.cluster import ZONE, Cluster
 from tests.unit.compliance.judged import RULE, judge, three
 
 
@@ -150,7 +150,7 @@ def test_table_names_nodes_in_maintenance_with_their_reason() -> None:
         cluster.nodes[name]["metadata"]["annotations"] = {MAINTENANCE: text}
     snapshot = cluster.snapshot()
 
-    lines = report.table(judge(snapshot), snapshot.nodes, Topology.of()).splitlines()
+    lines = report.table(judge(snapshot), snapshot.nodes, {"ZONE": ZONE}).splitlines()
 
     assert [line.split(maxsplit=1)[1].strip() for line in lines[1:3]] == [
         "n1 (in maintenance)",
@@ -168,7 +168,7 @@ def test_table_has_one_printable_line_for_a_mark_whatever_its_texts_hold() -> No
     cluster.nodes["n1"]["metadata"]["annotations"] = {MAINTENANCE: encode(mark)}
     snapshot = cluster.snapshot()
 
-    lines = report.table(judge(snapshot), snapshot.nodes, Topology.of()).splitlines()
+    lines = report.table(judge(snapshot), snapshot.nodes, {"ZONE": ZONE}).splitlines()
 
     assert "maintenance: node n1 is drained since now?[2J: a TASK [x]" in lines
 
@@ -180,7 +180,7 @@ def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
     cluster.nodes["n2"]["status"]["conditions"] = []
     snapshot = cluster.snapshot()
 
-    lines = report.table(judge(snapshot), snapshot.nodes, Topology.of()).splitlines()
+    lines = report.table(judge(snapshot), snapshot.nodes, {"ZONE": ZONE}).splitlines()
 
     assert lines[:4] == [
         "ZONE  NODE                      INSTANCES",
@@ -203,7 +203,7 @@ def test_the_table_names_a_migration_whose_target_has_no_node() -> None:
     snapshot = cluster.snapshot()
     verdicts = judge(snapshot)
 
-    lines = report.table(verdicts, snapshot.nodes, Topology.of()).splitlines()
+    lines = report.table(verdicts, snapshot.nodes, {"ZONE": ZONE}).splitlines()
 
     (pending,) = verdicts.pending
     assert f"pending: VirtualMachineInstance shop/db: {pending.reason}" in lines
@@ -219,7 +219,7 @@ def test_an_instance_whose_node_is_not_ready_is_down() -> None:
 
     assert (report.summary(verdicts)["down"], report.summary(verdicts)["satisfied"]) == (1, 1)
     assert [instance.down for instance in verdicts.instances] == [True]
-    lines = report.table(verdicts, snapshot.nodes, Topology.of()).splitlines()
+    lines = report.table(verdicts, snapshot.nodes, {"ZONE": ZONE}).splitlines()
     assert "down: VirtualMachineInstance shop/db on n2: node n2 is not Ready" in lines
 
 
@@ -228,7 +228,7 @@ def test_a_large_cluster_shows_only_nodes_that_hold_something() -> None:
     cluster.run("db", "n7")
     snapshot = cluster.snapshot()
 
-    lines = report.table(judge(snapshot), snapshot.nodes, Topology.of()).splitlines()
+    lines = report.table(judge(snapshot), snapshot.nodes, {"ZONE": ZONE}).splitlines()
 
     assert lines == ["ZONE  NODE  INSTANCES", "a     n7    shop/db"]
 
@@ -297,3 +297,21 @@ def test_a_kind_that_may_not_be_listed_is_no_empty_kind() -> None:
         look_up(question, Cluster().snapshot(unreadable=(gap,)))
 
     assert "cannot list virtualmachines" in str(refused.value)
+
+
+def test_table_has_the_columns_that_are_asked_for() -> None:
+    cluster = Cluster("ab")
+    cluster.nodes["n1"]["metadata"]["labels"]["example.com/esx"] = "esx-9"
+    topology = Topology.of({"esx": "example.com/esx"})
+    snapshot = cluster.snapshot()
+
+    keys = report.column_keys(["esx", "zone"], topology)
+    lines = report.table(judge(snapshot), snapshot.nodes, keys).splitlines()
+
+    assert [line.split() for line in lines[:3]] == [
+        ["ESX", "ZONE", "NODE", "INSTANCES"],
+        ["-", "b", "n2"],
+        ["esx-9", "a", "n1"],
+    ]
+    with pytest.raises(InvalidInput, match=r"columns\[0\]: .*rak"):
+        report.column_keys(["rak"], topology)

@@ -476,3 +476,16 @@ def test_vm_that_only_the_scope_would_move_is_not_impossible() -> None:
 
     assert (found.answer, found.skipped) == (ForecastResult.GUARANTEED, ())
     assert [missed.node for missed in found.preferences_not_met] == ["n1"]
+
+
+def test_pair_that_keeps_itself_on_a_drained_node_is_named_with_its_term() -> None:
+    made = cluster("ab")
+    for name, other in (("one", "two"), ("two", "one")):
+        machine(made, name, "n1", {"affinity": scenes.near(HOST, app=other)}, app=name)
+
+    found = lost(made, "n1")
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    text = " ".join(found.reasons)
+    assert "one" in text and "two" in text
+    assert "node(s) didn't match pod affinity rules (app In (two) over node)" in text

@@ -97,3 +97,10 @@ def test_passed_verification_counts_what_is_not_enforced(count: int) -> None:
     assert "Verification passed: no instance is in one of these states: violated." in text
     assert (f"{count} not_enforced: " in text) == (count > 0)
     assert (f"{count} on nodes that do not meet a preferred rule" in text) == (count > 0)
+
+
+def test_what_needs_a_restart_is_not_sent_to_a_rollout_that_only_migrates() -> None:
+    rule = {"rule": "shop/default/db", "verdict": "not_enforced", "takes_effect": "restart"}
+    found = result(instance("shop", "not_enforced", rules=[rule]), not_enforced=1)
+    text = "\n".join(passed(found, ["violated"]))
+    assert text.endswith("placement_rollout_allow: [migrate, restart].")
