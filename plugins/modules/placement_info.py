@@ -42,7 +42,7 @@ options:
       - V(problems) returns the instances that are down or have another verdict than V(satisfied), and at most 20 nodes
         in each list.
       - V(placement) returns what V(problems) returns, the other instances in short, in RV(satisfied_instances), and
-        RV(nodes).
+        RV(nodes). M(virt.placement.report) needs it.
       - V(all) returns every instance, with all its feasible nodes, and RV(nodes).
       - V(summary) returns counts only.
     type: str

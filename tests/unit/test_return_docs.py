@@ -16,7 +16,7 @@ from tests.returned import undocumented
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULES = sorted((CHECKOUT / "plugins" / "modules").glob("*_info.py")) + [
     CHECKOUT / "plugins" / "modules" / f"{name}.py"
-    for name in ("drs_import", "node_labels", "node_maintenance", "rollout", "rules")
+    for name in ("drs_import", "node_labels", "node_maintenance", "report", "rollout", "rules")
 ]
 WITHOUT_CONTAINS = {
     "after": "label key to value",

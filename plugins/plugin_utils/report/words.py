@@ -1,0 +1,188 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer of a report in words: one sentence, a tile for each count, a name for each state. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import plural
+
+from .content import VERDICTS, Content, ReportedRule
+
+MEANING: t.Mapping[str, str] = {
+    "violated": "on a node that a required rule forbids",
+    "pending": "without a node",
+    "unknown": "something that is needed could not be read",
+    "down": "the node is not Ready",
+    "constraint_removed": "a constraint of the rule was removed: write the rules again",
+    "preference_not_met": "a preferred rule is not met",
+    "not_enforced": "placed correctly, enforced from the next migration or restart",
+    "satisfied": "placed correctly",
+}
+"""Each state, the worst first, in the order of tiles."""
+
+SYMBOL: t.Mapping[str, str] = {
+    "violated": "✖",
+    "pending": "◌",
+    "unknown": "?",
+    "down": "▼",
+    "constraint_removed": "⊘",
+    "preference_not_met": "△",
+    "not_enforced": "◐",
+    "satisfied": "✓",
+}
+NODE_STATES: t.Mapping[str, str] = {
+    "in_maintenance": "in maintenance",
+    "cordoned": "cordoned",
+    "not_ready": "not ready",
+    "not_listed": "not in the list of nodes",
+}
+_ACT = ("violated", "pending", "unknown", "down", "constraint_removed")
+_VIRTUAL = "VirtualMachineInstance"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """How many instances are in a state."""
+
+    state: str
+    count: int
+
+    @property
+    def symbol(self) -> str:
+        return SYMBOL[self.state]
+
+    @property
+    def word(self) -> str:
+        return state_word(self.state)
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.state]
+
+
+def state_word(state: str) -> str:
+    """`preference not met`."""
+    return state.replace("_", " ")
+
+
+def time_text(time: str) -> str:
+    """`2026-11-25 03:30 UTC` from ISO 8601."""
+    moment = datetime.fromisoformat(time).astimezone(timezone.utc)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def tiles(content: Content) -> list[Tile]:
+    """The states that instances have, the worst first, and always how many are satisfied."""
+    counted = [Tile(state, content.counts[state]) for state in MEANING]
+    return [tile for tile in counted if tile.count or tile.state == "satisfied"]
+
+
+def noun(content: Content) -> str:
+    """What the instances are: VMs, or VMs and pods."""
+    virtual = all(instance.kind == _VIRTUAL for instance in content.instances)
+    return "VM" if virtual else "instance"
+
+
+def level(content: Content) -> str:
+    """The worst state that needs somebody to act; `satisfied` if there is none."""
+    return next((state for state in _ACT if content.counts[state]), "satisfied")
+
+
+def sentence(content: Content) -> str:
+    """The answer: what is wrong with how many, and how many moves repair it."""
+    counts = content.counts
+    things = plural(counts["instances"], noun(content))
+    parts = []
+    if counts["violated"]:
+        verb = "violates" if counts["violated"] == 1 else "violate"
+        parts.append(f"{counts['violated']} of {things} {verb} a required rule")
+    if counts["pending"]:
+        parts.append(f"{_number(content, 'pending', parts, things)} no node")
+    if counts["down"]:
+        parts.append(f"{counts['down']} {_be(counts['down'])} down, since the node is not Ready")
+    if counts["constraint_removed"]:
+        number = counts["constraint_removed"]
+        parts.append(f"{number} {_have(number)} lost a constraint of a rule")
+    if counts["unknown"]:
+        parts.append(
+            f"{counts['unknown']} {_be(counts['unknown'])} unknown: see what could not be read"
+        )
+    text = f"{'; '.join(parts)}." if parts else _good(content, things)
+    return f"{text} {_repair(content)}".strip() + _failures(content)
+
+
+def _number(content: Content, state: str, before: t.Sequence[str], things: str) -> str:
+    number = content.counts[state]
+    return f"{number}{'' if before else f' of {things}'} {_have(number)}"
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _good(content: Content, things: str) -> str:
+    counts = content.counts
+    if not counts["instances"]:
+        return "There is no VM or pod in the selection."
+    what = things if counts["instances"] == 1 else f"All {things}"
+    verb = "runs" if counts["instances"] == 1 else "run"
+    text = f"{what} {verb} where the required rules allow."
+    if counts["preference_not_met"]:
+        verb = "does" if counts["preference_not_met"] == 1 else "do"
+        text += f" {counts['preference_not_met']} {verb} not meet a preference."
+    if counts["not_enforced"]:
+        verb = "gets" if counts["not_enforced"] == 1 else "get"
+        text += (
+            f" {counts['not_enforced']} {verb} the present rules at the next migration or restart."
+        )
+    return text
+
+
+def _repair(content: Content) -> str:
+    broken = [rule for rule in content.rules if rule.moves]
+    if any(rule.moves == "cannot be satisfied" for rule in broken):
+        return "A rule cannot be satisfied on these nodes."
+    if content.fewest_moves is None:
+        return ""
+    least = "" if len(broken) == 1 else "At least "
+    return f"{least}{plural(content.fewest_moves, 'move')} would repair the rules."
+
+
+def _failures(content: Content) -> str:
+    drill = content.drill
+    if drill is None:
+        return ""
+    if drill.reasons:
+        return " What a failure does is unknown."
+    worst = max(drill.failures, key=lambda failure: failure.without_node, default=None)
+    if worst is None or not worst.without_node:
+        return ""
+    what = f"{worst.topology} {worst.domain}"
+    number = plural(worst.without_node, noun(content))
+    return f" If {what} {drill.verb}, {number} {_have(worst.without_node)} no node."
+
+
+def rule_state(rule: ReportedRule) -> str:
+    """The worst verdict that an instance has for the rule."""
+    if rule.moves:
+        return "violated"
+    return next((verdict for verdict in VERDICTS if rule.verdicts.get(verdict)), "satisfied")
+
+
+def moves_text(rule: ReportedRule) -> str:
+    """How many moves repair the rule."""
+    if not rule.moves:
+        return ""
+    if rule.moves == "unknown":
+        return "unknown: too many instances and constraints"
+    if rule.moves == "cannot be satisfied":
+        return "cannot be satisfied on these nodes"
+    return plural(int(rule.moves), "move")

@@ -1,0 +1,103 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of a report are written as a whole, only where they differ, and a path that cannot be written is named."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils.report.files import (
+    ReportFile,
+    Unwritable,
+    faults_of_paths,
+    write_file,
+)
+
+
+def test_file_is_written_once(tmp_path: Path) -> None:
+    file = ReportFile("html", str(tmp_path / "page.html"))
+
+    assert write_file(file, "é", only_check=True)
+    assert list(tmp_path.iterdir()) == []
+    assert write_file(file, "é", only_check=False)
+    assert not write_file(file, "é", only_check=False)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page.html", "é")]
+
+
+def test_new_file_is_readable_as_the_umask_allows(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    before = os.umask(0o027)
+    try:
+        write_file(ReportFile("html", str(path)), "a", only_check=False)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+    path.chmod(0o604)
+    write_file(ReportFile("html", str(path)), "b", only_check=False)
+    assert path.stat().st_mode & 0o777 == 0o604
+
+
+def test_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "page.html").symlink_to(tmp_path / "real.html")
+    write_file(ReportFile("html", str(tmp_path / "page.html")), "a", only_check=False)
+
+    assert (tmp_path / "page.html").is_symlink()
+    assert (tmp_path / "real.html").read_text() == "a"
+
+
+@pytest.mark.parametrize(
+    ("name", "only_check"),
+    [
+        ("missing/page.html", True),
+        ("missing/page.html", False),
+        ("file/page.html", True),
+        ("file/page.html", False),
+        ("long" * 100, False),
+    ],
+)
+def test_path_that_cannot_be_written_is_named(tmp_path: Path, name: str, only_check: bool) -> None:
+    (tmp_path / "file").write_text("")
+    path = str(tmp_path / name)
+    with pytest.raises(Unwritable) as refused:
+        write_file(ReportFile("html", path), "a", only_check=only_check)
+
+    assert str(refused.value).startswith(f"html: cannot write {path}: ")
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("files", "hosts", "faults"),
+    [
+        ([("html", "/r/a.html"), ("prometheus", "/r/a.prom")], ["a"], []),
+        ([("html", "a.html")], ["a"], ["html: must be an absolute path, but is 'a.html'."]),
+        ([("html", "/")], ["a"], ["html: / is a folder. Name a file in it."]),
+        (
+            [("prometheus", "/r/a.txt")],
+            ["a"],
+            ["prometheus: /r/a.txt must end in .prom, since node_exporter reads no other files."],
+        ),
+        (
+            [("html", "/r/a"), ("junit", "/r/a")],
+            ["a"],
+            ["junit: /r/a is the path of html too. Each format needs its own file."],
+        ),
+        ([("html", "/r/a.html")], ["a", "b"], []),
+        (
+            [("html", "/r/page.html")],
+            ["prod", "lab"],
+            [
+                "html: 2 hosts would write /r/page.html. Put '{{ inventory_hostname }}' into the path, so that each"
+                " cluster has a file of its own."
+            ],
+        ),
+    ],
+)
+def test_faults_of_paths(
+    files: list[tuple[str, str]], hosts: list[str], faults: t.Sequence[str]
+) -> None:
+    assert faults_of_paths([ReportFile(*file) for file in files], hosts[0], hosts) == faults
