@@ -27,6 +27,7 @@ FAIL_ON = (
     "down",
     "preference_not_met",
     "not_enforced",
+    "error_finding",
 )
 
 ARGUMENTS: t.Mapping[str, Result] = {

@@ -22,7 +22,7 @@ options:
     description: What to do.
     type: str
     required: true
-    choices: [check, show, verify, verify_applied, drain, begin_work, end_work, in_service, finish, close]
+    choices: [check, show, verify, verify_applied, drain, begin_work, end_work, in_service, finish, report, close]
   nodes:
     description: Names of the nodes that the stage is about.
     type: list
@@ -98,6 +98,7 @@ STAGES = [
     "end_work",
     "in_service",
     "finish",
+    "report",
     "close",
 ]
 

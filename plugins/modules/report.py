@@ -45,11 +45,12 @@ options:
     description:
       - What is a failure in the JUnit file. V(down) and V(constraint_removed) are as in
         RV(virt.placement.placement_info#module:instances[].down) and
-        RV(virt.placement.placement_info#module:instances[].constraint_removed), the other values are verdicts.
+        RV(virt.placement.placement_info#module:instances[].constraint_removed). V(error_finding) is a finding of the
+        severity error. The other values are verdicts.
       - An instance with the verdict V(unknown) is skipped there if it is no failure.
     type: list
     elements: str
-    choices: [violated, pending, unknown, constraint_removed, down, preference_not_met, not_enforced]
+    choices: [violated, pending, unknown, constraint_removed, down, preference_not_met, not_enforced, error_finding]
     default: [violated, pending, unknown, constraint_removed, down]
   html:
     description: Absolute path of the HTML page.

@@ -155,9 +155,20 @@ def _verify(record: JobRecord) -> Parts:
         asked += f", {plural(len(options['workloads']), 'workload')}"
     return {
         "asked": (asked,),
-        "done": tuple(_verdicts(record)),
+        "done": (*_verdicts(record), *_reports(record)),
         "next_steps": tuple(_after_verification(record, "rollout")),
     }
+
+
+def _report(record: JobRecord) -> Parts:
+    parts = _verify(record)
+    return {**parts, "asked": (f"report of {parts['asked'][0]}",)}
+
+
+def _reports(record: JobRecord) -> t.Iterator[str]:
+    words = "would write" if record.check_mode else "report"
+    for file in _last(record, "report").get("files") or ():
+        yield f"{words}: {file['path']}"
 
 
 def _verdicts(record: JobRecord) -> t.Iterator[str]:
@@ -307,6 +318,7 @@ CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
     "drill": _drill,
     "drs_import": _drs_import,
     "maintenance": _maintenance,
+    "report": _report,
     "rollout": _rollout,
     "topology": _topology,
     "verify": _verify,

@@ -72,6 +72,11 @@ class Job:
         template = self._action._templar.template
         return role_options(self.role, self._task_vars, template)
 
+    def variable(self, name: str) -> t.Any:
+        """The result that an earlier task of the play has registered. None if there is none, or it was skipped."""
+        value = self._task_vars.get(name)
+        return value if isinstance(value, dict) and not value.get("skipped") else None
+
     def show(self, lines: t.Iterable[str], color: str | None = None) -> None:
         show_lines(self._action._task, self.host, lines, color)
 

@@ -31,6 +31,7 @@ KEPT = (
     "counts",
     "deferred",
     "domains",
+    "files",
     "forecast",
     "moves",
     "not_enforced",

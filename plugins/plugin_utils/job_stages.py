@@ -7,7 +7,11 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.virt.placement.plugins.plugin_utils import job_maintenance, job_verify
+from ansible_collections.virt.placement.plugins.plugin_utils import (
+    job_maintenance,
+    job_report,
+    job_verify,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
@@ -48,7 +52,9 @@ def check_rollout(job: Job) -> Result:
 
 CHECKS: dict[str, t.Callable[[Job], Result]] = {
     "placement_maintenance": job_maintenance.check,
+    "placement_report": job_report.check,
     "placement_rollout": check_rollout,
+    "placement_verify": job_report.check_verify,
 }
 
 
@@ -88,5 +94,6 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "end_work": job_maintenance.end_work,
     "in_service": job_maintenance.in_service,
     "finish": job_maintenance.finish,
+    "report": job_report.report,
     "close": close,
 }

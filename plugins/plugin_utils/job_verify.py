@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.plugin_utils import job_report
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import failures, passed
@@ -18,16 +19,28 @@ def verify_placement(
     fail_on: t.Sequence[str],
     only: t.Sequence[Result] | None = None,
     heading: str = "",
+    report: t.Mapping[str, t.Any] | None = None,
 ) -> Result:
-    """The result of placement_info."""
+    """The result of placement_info. `report`: the paths of a report, which is written before a verdict fails the
+    task. The verdict is printed also where the report cannot be written."""
     asked = {key: value for key, value in selected.items() if value}
     keys = job.record.asked["topology_keys"]
-    result = job.run("placement_info", {**asked, "topology_keys": keys, "details": "problems"})
+    details = "placement" if report else "problems"
+    result = job.run("placement_info", {**asked, "topology_keys": keys, "details": details})
     errors = failures(result, fail_on, only)
-    job.show([*filter(None, [heading]), *result["table"].splitlines()])
-    if errors:
-        raise JobFailed(errors)
-    job.show(passed(result, fail_on, only))
+    lines = [*filter(None, [heading]), *result["table"].splitlines()]
+    unwritten: list[str] = []
+    if report:
+        drill = job.variable("placement_drill_result")
+        written = job_report.write(job, report, result, drill, None, fail_on)
+        lines += job_report.lines_of_files(job, written)
+        unwritten = written.errors
+        result |= {"satisfied_instances": [], "nodes": []}  # large, and in the report
+    job.show(lines)
+    if not errors:
+        job.show(passed(result, fail_on, only))
+    if errors or unwritten:
+        raise JobFailed([*errors, *unwritten])
     return result
 
 
@@ -35,7 +48,7 @@ def verify(job: Job) -> Result:
     """The role placement_verify."""
     options = job.record.asked
     selected = {name: options[name] for name in ("namespaces", "workloads", "columns")}
-    return verify_placement(job, selected, fail_on=options["fail_on"])
+    return verify_placement(job, selected, fail_on=options["fail_on"], report=options["report"])
 
 
 def verify_applied(job: Job) -> Result:

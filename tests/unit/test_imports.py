@@ -34,6 +34,8 @@ WITHOUT_LAYER = {"doc_fragments"}
 
 # api/ owns what speaks to the cluster.
 ONLY_IN_API = {"kubernetes", "urllib3"}
+# ansible-core depends on jinja2, and where ansible-core runs it is there. A node that runs modules may lack it.
+ON_CONTROLLER = {"action", "lookup", "plugin_utils"}
 NOT_PURE = {"asyncio", "http", "select", "socket", "ssl", "subprocess", "urllib.request"}
 
 
@@ -87,6 +89,8 @@ def fault_of(layer: str, imported: Import) -> str | None:
         return f"only api may import {imported.name}"
     if layer not in PURE:
         known = {"ansible", "ansible_collections", *ONLY_IN_API, *sys.stdlib_module_names}
+        if layer in ON_CONTROLLER:
+            known.add("jinja2")
         return None if top in known else f"{imported.name} is no dependency of the collection"
     if top not in sys.stdlib_module_names:
         return f"{layer} is pure and may not import {imported.name}"

@@ -26,14 +26,28 @@ def junit_xml(content: Content, fail_on: t.Collection[str]) -> str:
         case = _case(CLUSTER, gap.partition(":")[0])
         _outcome(case, "unknown", gap, fail_on)
         suites.setdefault("", []).append(case)
+    suites.setdefault("", []).extend(_findings(content, fail_on))
     root = ET.Element("testsuites", name=f"placement of {content.cluster}")
-    for namespace, cases in sorted(suites.items()):
+    for namespace, cases in sorted((name, cases) for name, cases in suites.items() if cases):
         suite = ET.SubElement(root, "testsuite", name=namespace or CLUSTER)
         suite.extend(cases)
         _count(suite, [suite])
     _count(root, list(root))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _findings(content: Content, fail_on: t.Collection[str]) -> t.Iterator[ET.Element]:
+    """A case for each name of a finding of the severity error, where such findings are failures."""
+    texts: dict[str, list[str]] = {}
+    for finding in content.findings:
+        if finding.severity == "error" and "error_finding" in fail_on:
+            text = f"{', '.join(finding.objects[:6])}: {finding.why} {finding.advice}"
+            texts.setdefault(finding.name, []).append(text)
+    for name, found in sorted(texts.items()):
+        case = _case(CLUSTER, f"finding {name}")
+        _outcome(case, "error_finding", "\n".join(found), fail_on)
+        yield case
 
 
 def _cases(instance: ReportedInstance, fail_on: t.Collection[str]) -> t.Iterator[ET.Element]:

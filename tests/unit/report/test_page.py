@@ -277,7 +277,10 @@ def test_label_key_without_nodes_is_named() -> None:
     drill = {**shop_drill(), "left_out": ["example.com/rack"]}
     section = parsed(html_page(shop_content(drill=drill))).after("drill")
 
-    assert section[0].text == "? No node has the label example.com/rack, so its failures were left out."
+    assert (
+        section[0].text
+        == "? No node has the label example.com/rack, so its failures were left out."
+    )
 
 
 def test_cluster_without_a_problem_has_a_short_page() -> None:

@@ -142,6 +142,15 @@ def test_junit_fails_for_what_fails_the_role(fail_on: tuple[str, ...], failed: s
     assert len({case.get("classname") for case in cases}) == 20
 
 
+def test_error_findings_fail_where_they_fail_the_role() -> None:
+    root = ET.fromstring(junit_xml(shop_content(), ["error_finding"]))
+    (case,) = root.findall("testsuite[@name='cluster']/testcase")
+
+    assert (case.get("name"), root.get("failures")) == ("finding no_node_has_key", "1")
+    failure = case.find("failure")
+    assert failure is not None and "Label the nodes first, or correct the key." in str(failure.text)
+
+
 def test_junit_failure_has_its_reason_as_text_and_message() -> None:
     root = ET.fromstring(junit_xml(shop_content(), FAIL_ON))
     (failure,) = root.findall("testsuite/testcase[@classname='shop.web-2']/failure")
