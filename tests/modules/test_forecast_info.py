@@ -376,6 +376,7 @@ def test_equal_spread_constraint_is_adopted_or_refused(ask: Ask) -> None:
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "web"}},
         "nodeTaintsPolicy": "Honor",
+        "matchLabelKeys": ["pod-template-hash"],
     }
     ask.create(
         objects.deployment("web", replicas=3, placement={"topologySpreadConstraints": [constraint]})

@@ -14,7 +14,7 @@
 A keep_apart term must not count an instance's own old pod. For a VM it has mismatchLabelKeys with
 `kubevirt.io/created-by`, which differs between VMs: the source pod of a migration does not exclude the
 target from its domain. For a Deployment it has matchLabelKeys with the revision: old pods of a workload
-rollout do not exclude new ones.
+rollout do not exclude new ones. The spread of one Deployment has them, too, so that it counts one revision.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from dataclasses import dataclass
 
 from ..kubevirt.labels import MISMATCH_SINCE, release
 from ..model.json_pointer import JSON
-from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE
+from ..model.kinds import DEPLOYMENT, POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, Spread
-from ..model.snapshot import TAINTS_POLICY_SINCE, Workload
+from ..model.snapshot import SPREAD_KEYS_SINCE, TAINTS_POLICY_SINCE, Workload
 from ..scheduler.labels import matches
 from .members import GroupSelectorBuilder, Members, Resolved, Selection
 from .raw_terms import compile_terms
@@ -187,7 +187,15 @@ class _Compiler:
             value["nodeTaintsPolicy"] = "Honor"
         else:
             self.lacking.add("nodeTaintsPolicy")
+        if self._is_one_deployment() and self._platform.kubernetes >= SPREAD_KEYS_SINCE:
+            value["matchLabelKeys"] = [POD_TEMPLATE_HASH]
         return CompiledTerm(TermLocation.SPREAD, value)
+
+    def _is_one_deployment(self) -> bool:
+        """Whether all pods of the group have the revision of one Deployment."""
+        members = self._resolved.members.workloads
+        one = len(members) == 1 and members[0].ref.kind == DEPLOYMENT.name
+        return one and self._rule.label is None
 
     def _group(self) -> Selection:
         return self._remember("group", lambda: self._selectors.group(self._resolved))

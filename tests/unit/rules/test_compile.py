@@ -388,6 +388,26 @@ def test_spread_honors_taints_since_kubernetes_1_26(
     assert constraint.get("nodeTaintsPolicy") == policy
 
 
+@pytest.mark.parametrize(
+    ("kubernetes", "more", "keys"),
+    [
+        ((1, 36), {}, ["pod-template-hash"]),
+        ((1, 26), {}, None),
+        ((1, 36), {"label": {"tier": "web"}}, None),
+    ],
+)
+def test_spread_of_one_deployment_counts_pods_of_one_revision(
+    kubernetes: tuple[int, int], more: dict[str, t.Any], keys: list[str] | None
+) -> None:
+    platform = Platform(kubernetes=kubernetes, kubevirt="v1.8.4")
+    kind = {"kind": "Deployment", "name": "web"}
+    rule = {"name": "r", "workloads": [kind], "spread": "zone", **more}
+    seen = snapshot(deployment("web"), platform=platform)
+    (change,) = plan(seen, rule, workload_rollout="allow").workloads
+    (constraint,) = change.merged.after["topologySpreadConstraints"]
+    assert constraint.get("matchLabelKeys") == keys
+
+
 def test_unknown_kubevirt_version_gets_mismatch_label_keys() -> None:
     platform = Platform(kubernetes=(1, 34), kubevirt="")
     rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"topology_key": "zone"}}
