@@ -22,7 +22,19 @@ options:
     description: What to do.
     type: str
     required: true
-    choices: [check, show, verify, verify_applied, drain, begin_work, end_work, in_service, finish, report, close]
+    choices:
+      - check
+      - show
+      - verify
+      - verify_applied
+      - drain
+      - begin_work
+      - end_work
+      - in_service
+      - finish
+      - report
+      - list_rules
+      - close
   nodes:
     description: Names of the nodes that the stage is about.
     type: list
@@ -99,6 +111,7 @@ STAGES = [
     "in_service",
     "finish",
     "report",
+    "list_rules",
     "close",
 ]
 

@@ -31,7 +31,7 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         outcome = "checked" if record.check_mode else "done"
     where = record.failed_task or record.open
     short = f"{where or failed[0]}; the lines above have the error" if failed else ""
-    if failed and record.open and record.failed_task:
+    if failed and record.failed_task and record.open not in ("", record.failed_task):
         short = f"{record.failed_task} ({record.open}); the lines above have the error"
     return Closing(
         playbook=name.replace("_", " ").capitalize(),
@@ -297,6 +297,21 @@ def _drill(record: JobRecord) -> Parts:
     }
 
 
+def _rules(record: JobRecord) -> Parts:
+    namespaces = record.asked["namespaces"]
+    result = _last(record, "rules_info")
+    rules = result.get("rules")
+    bad = [x["name"] for x in rules or () if x["violated"]]
+    done = [] if rules is None else [plural(len(rules), "rule")]
+    if bad:
+        done.append(f"violated: {listed(bad, 8)}")
+    return {
+        "asked": (f"rules of {listed(namespaces) if namespaces else 'all namespaces'}",),
+        "done": tuple(done),
+        "next_steps": ("to move what violates a rule: playbook rollout",) if bad else (),
+    }
+
+
 def _drs_import(record: JobRecord) -> Parts:
     options = record.asked
     written = not (record.failures or record.open)
@@ -320,6 +335,7 @@ CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
     "maintenance": _maintenance,
     "report": _report,
     "rollout": _rollout,
+    "rules": _rules,
     "topology": _topology,
     "verify": _verify,
 }

@@ -108,8 +108,8 @@ class Job:
             shared_loader_obj=action._shared_loader_obj,
         )
         result: Result = plugin.run(task_vars={**self._task_vars, WITHIN: True})
-        self.warnings += result.get("warnings") or []
         if not check:
+            self.warnings += result.get("warnings") or []
             self.record.note(module, result)
             self.changed = self.changed or bool(result.get("changed"))
             self.diffs += result.get("diff") or []

@@ -36,6 +36,7 @@ KEPT = (
     "moves",
     "not_enforced",
     "nodes",
+    "rules",
     "skipped_instances",
     "stop_reason",
     "summary",

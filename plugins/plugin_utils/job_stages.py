@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTI
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
+from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import rule_lines
 
 
 def check(job: Job) -> Result:
@@ -66,6 +67,17 @@ def show(job: Job) -> Result:
     return {}
 
 
+def list_rules(job: Job) -> Result:
+    """The role placement_rules."""
+    options = job.record.asked
+    asked: Result = {"topology_keys": options["topology_keys"]}
+    if options["namespaces"]:
+        asked["namespaces"] = options["namespaces"]
+    result = job.run("rules_info", asked)
+    job.show(rule_lines(result["rules"]))
+    return result
+
+
 def close(job: Job) -> Result:
     """What the job did, as its last lines and as artifacts. It runs after a failure, too, and does not fail: Ansible
     takes no statistics of a task that fails."""
@@ -79,6 +91,8 @@ def close(job: Job) -> Result:
     for note in record.notes:
         if note["module"] == "placement_info" and "summary" in note:
             data["placement_summary"] = {job.host: note["summary"]}
+        if note["module"] == "rules_info" and "rules" in note:
+            data["placement_rules"] = {job.host: note["rules"]}
         if note["module"] == "drill_info" and "domains" in note:
             data["placement_drill"] = {job.host: note["domains"]}
     return {"ansible_stats": {"data": data, "aggregate": True, "per_host": False}}
@@ -95,5 +109,6 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "in_service": job_maintenance.in_service,
     "finish": job_maintenance.finish,
     "report": job_report.report,
+    "list_rules": list_rules,
     "close": close,
 }

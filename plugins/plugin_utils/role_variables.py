@@ -49,7 +49,13 @@ PLAYBOOK_VARIABLES = frozenset(
     f"placement_{name}" for name in (*CONNECTION, "clusters", "cluster_uid")
 )
 PUBLISHED = frozenset(
-    {"placement_summary", "placement_drill", "placement_maintenance", "placement_job"}
+    {
+        "placement_summary",
+        "placement_drill",
+        "placement_maintenance",
+        "placement_job",
+        "placement_rules",
+    }
 )
 """What roles publish with set_stats. A workflow hands it to the next job as variables."""
 

@@ -15,8 +15,8 @@ SHOWN = 20
 def failures(
     result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
 ) -> list[str]:
-    """Counts of what fails, the first instances with their rules, and missing rights. `result` is that of
-    placement_info. `only`: workloads that alone are verified."""
+    """Counts of what fails, the first instances with their rules unless the table names them, and missing rights.
+    `result` is that of placement_info. `only`: workloads that alone are verified."""
     lines: list[str] = []
     instances = [
         instance for instance in result["instances"] if only is None or instance["workload"] in only
@@ -29,7 +29,12 @@ def failures(
         if not count:
             continue
         lines.append(f"Verification failed: {count} {problem}.")
-        lines += [_sentence(instance, problem) for instance in bad[:SHOWN]]
+        table = str(result.get("table", ""))
+        lines += [
+            _sentence(instance, problem)
+            for instance in bad[:SHOWN]
+            if f"{problem}: {_name(instance)} on " not in table
+        ]
         if problem == "violated":
             lines.append(_advice(result, bad))
         lines += [_finding(finding) for finding in findings[:SHOWN]]
@@ -66,8 +71,12 @@ def _finding(finding: Result) -> str:
     return f"{finding['name']}{rule}{objects}: {finding['why']} {finding['advice']}"
 
 
-def _sentence(instance: Result, problem: str) -> str:
+def _name(instance: Result) -> str:
     ref = instance["instance"]
+    return f"{ref['kind']} {ref['namespace']}/{ref['name']}"
+
+
+def _sentence(instance: Result, problem: str) -> str:
     node = f" on {instance['node']}" if instance.get("node") else ""
     rules = [
         rule["rule"]
@@ -79,7 +88,7 @@ def _sentence(instance: Result, problem: str) -> str:
         )
     ]
     named = ": " + ", ".join(f"rule {rule}" for rule in rules) if rules else ""
-    return f"{ref['kind']} {ref['namespace']}/{ref['name']}{node} is {problem}{named}."
+    return f"{_name(instance)}{node} is {problem}{named}."
 
 
 def _restarts(result: Result) -> str:

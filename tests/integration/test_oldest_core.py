@@ -55,6 +55,7 @@ def test_rules_rollout_verify_and_maintenance_of_one_vm(
     assert "Verification passed" in play("verify", "reader", namespaces=[shop.namespace])
 
     output = play("maintenance", "maintainer", nodes=[node])
+    assert "}" not in output, "nothing is printed as JSON"
     moved = shop.nodes()["db"]
     assert moved != node
     assert shop.zone(moved) == other

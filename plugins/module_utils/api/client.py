@@ -256,7 +256,9 @@ class ApiClient:
             session = self.transport.session
             try:
                 self.counts.sent(request, attempt > 1)
-                return send()
+                answer = send()
+                self.transport.outage.answered()
+                return answer
             except Unauthorized as refused:
                 if renewed:
                     raise
@@ -273,6 +275,8 @@ class ApiClient:
                 raise last
             if delay >= self.deadline.remaining:
                 raise DeadlineExceeded(request, self.deadline.total, last) from last
+            if not last.is_status:
+                self.transport.outage.failing(last, failing_for)
             self.deadline.pause(delay)
 
     def _send_once(

@@ -305,7 +305,11 @@ class Untrusted(Unreachable):
 class DeadlineExceeded(ApiError):
     """The time of the whole call is over. `last` is what stood in the way, if anything."""
 
-    advice = "raise timeout, or check why the API server is slow"
+    def advise(self) -> str:
+        """More time helps where the server is slow, and not where it cannot be reached."""
+        if isinstance(self.last, Unreachable):
+            return self.last.advise()
+        return "raise timeout, or check why the API server is slow"
 
     def __init__(self, request: ApiRequest, seconds: float, last: ApiError | None = None) -> None:
         self.last = last

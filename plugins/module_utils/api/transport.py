@@ -194,6 +194,39 @@ class Response:
     bytes_read: int
 
 
+NOTED_AFTER = 2.0
+"""Seconds without an answer after which an outage is noted: a restart of one of several servers is shorter."""
+
+
+class Outage:
+    """Whether the API server is away, seen by all threads. `note` gets one line when it is, and one when it is
+    back."""
+
+    def __init__(self) -> None:
+        self.note: t.Callable[[str], None] | None = None
+        self._lock = threading.Lock()
+        self._since = ""
+
+    def failing(self, error: Exception, seconds: float) -> None:
+        """A request has failed for so many seconds, with this error, and is sent again."""
+        if self.note is None or seconds < NOTED_AFTER:
+            return
+        with self._lock:
+            if self._since:
+                return
+            self._since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
+            text = f"no answer from the API server since {self._since}: {error}; trying again"
+        self.note(text)
+
+    def answered(self) -> None:
+        if not self._since or self.note is None:
+            return
+        with self._lock:
+            since, self._since = self._since, ""
+        if since:
+            self.note(f"the API server, which was away since {since}, answers again")
+
+
 class Transport:
     """Sends requests. Safe for several threads; `open` makes the session when it is needed."""
 
@@ -202,6 +235,7 @@ class Transport:
         """Raises an error for a session that must not be used in place of one that was refused."""
         self.unchecked = False
         """Whether `check` is due before the next request."""
+        self.outage = Outage()
         self._open = open_session
         self._session: Session | None = None
         self._failure: NoConfiguration | None = None

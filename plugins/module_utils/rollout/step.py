@@ -26,6 +26,7 @@ from ..kubevirt.moving import PERMISSION
 from ..model.findings import InvalidInput
 from ..model.kinds import UNDO, WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
+from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from . import handover, report
 from . import journal as journals
@@ -107,6 +108,7 @@ class RolloutStep:
         self.journal: RunJournal | None = None  # as it was when this step took or read the Lease
         self._failures_before = state.failures
         self.pipe = ProgressPipe(state.pipe)
+        self.api.transport.outage.note = self._note_outage
         self.time = StepTime(self.began, self.pipe.open)
         self._view: JudgedSnapshot | None = None
         self._removals: list[str] = []
@@ -196,6 +198,11 @@ class RolloutStep:
             self._report_plan(view, plan, f"run {journal.run}")
             return self._reconcile(keeper, journal, view)
 
+    def _note_outage(self, line: str) -> None:
+        """At once, since the step may wait for a minute. Not with a secret: Ansible filters results alone."""
+        if not any(secret in line for secret in self.api.secrets):
+            self.pipe.note(one_line(line))
+
     def nothing_to_do(self, _view: View, plan: Plan) -> bool:
         """Whether the run can end before it takes the Lease."""
         return not (plan.moves or any(left.temporary for left in plan.skipped))
@@ -247,7 +254,10 @@ class RolloutStep:
         if self.before >= self.options.run_timeout:
             return self._leave(held, f"{self._timed_out}: {error}")
         if self.elapsed - self.state.failing_since >= PATIENCE:
-            return self._leave(held, f"no answer for {PATIENCE:.0f} s: {error}")
+            reason = f"no answer for {PATIENCE:.0f} s: {error}"
+            return self._leave(
+                held, f"{reason}; when it answers, launch the same job again: it continues"
+            )
         if self.reconciler is not None:
             dropped = self.report.revert(self.report.saved)
             self.report.lines += [line for line in dropped if line in self._removals]

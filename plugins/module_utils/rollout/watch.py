@@ -86,6 +86,13 @@ class ProgressPipe:
     def open(self) -> bool:
         return self._descriptor >= 0
 
+    def note(self, line: str) -> None:
+        """Write a line that is no part of the report. Nothing where it cannot be written."""
+        sent = f"{json.dumps(line)}\n".encode()
+        if self.open and len(sent) <= select.PIPE_BUF:
+            with contextlib.suppress(OSError):
+                os.write(self._descriptor, sent)
+
     def show(self, report: StepReport, secrets: t.Iterable[str] = ()) -> None:
         """Write the lines about what the journal on the Lease has. Where one cannot be written, or has a
         secret, the pipe is closed: the rest comes with the result, which Ansible filters."""

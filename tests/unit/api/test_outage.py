@@ -1,0 +1,57 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An API server that is away is named at once, with the time since when, and again when it is back."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiError,
+    ApiRequest,
+    DeadlineExceeded,
+    ServerFault,
+    Unreachable,
+)
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    NOTED_AFTER,
+    Outage,
+)
+
+REQUEST = ApiRequest("GET", "/api/v1/nodes")
+REFUSED = Unreachable(REQUEST, "connection refused")
+
+
+def test_outage_is_noted_once_and_its_end_once() -> None:
+    outage, lines = Outage(), list[str]()
+    outage.note = lines.append
+    outage.failing(REFUSED, 0.5)
+    assert lines == []
+    outage.failing(REFUSED, NOTED_AFTER)
+    outage.failing(REFUSED, 9.0)
+    outage.answered()
+    outage.answered()
+    first, second = lines
+    assert first.startswith("no answer from the API server since ")
+    assert "connection refused" in first and first.endswith("; trying again")
+    assert second.startswith("the API server, which was away since ")
+
+
+def test_nothing_is_noted_where_no_one_listens() -> None:
+    outage = Outage()
+    outage.failing(REFUSED, 60.0)
+    outage.answered()
+
+
+@pytest.mark.parametrize(
+    ("last", "advice"),
+    [
+        (REFUSED, "check host, port, proxy and network"),
+        (ServerFault(REQUEST, "overloaded"), "raise timeout, or check why the API server is slow"),
+        (None, "raise timeout, or check why the API server is slow"),
+    ],
+)
+def test_more_time_is_not_advised_for_a_refused_connection(
+    last: ApiError | None, advice: str
+) -> None:
+    assert DeadlineExceeded(REQUEST, 120, last).advise() == advice

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of rules that the playbook rules shows."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import rule_lines, state_of
+
+
+def workload(name: str, **values: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "complete": True, "instances": 1, "enforced": 1, "violated": 0, **values}
+
+
+def rule(*workloads: dict[str, t.Any], **values: t.Any) -> dict[str, t.Any]:
+    return {
+        "namespace": "shop",
+        "rule_set": "default",
+        "name": "apart",
+        "type": "keep_apart",
+        "preferred": False,
+        "enforced": True,
+        "violated": False,
+        "workloads": list(workloads),
+        **values,
+    }
+
+
+@pytest.mark.parametrize(
+    ("shown", "state"),
+    [
+        (rule(workload("db"), workload("web")), "enforced"),
+        (rule(workload("db", violated=1), workload("web"), violated=True), "violated by 1 of 2"),
+        (rule(workload("db", enforced=0), workload("web"), enforced=False), "enforced by 1 of 2"),
+        (rule(workload("db", complete=False), enforced=False), "terms removed"),
+        (rule(workload("db", instances=0, enforced=0)), "nothing runs"),
+        (
+            rule(workload("db", instances=0, enforced=0), enforced=False),
+            "unknown: not everything could be read",
+        ),
+    ],
+)
+def test_state_is_the_worst_that_is_known(shown: dict[str, t.Any], state: str) -> None:
+    assert state_of(shown) == state
+
+
+def test_each_rule_is_a_line_with_its_workloads() -> None:
+    many = [workload(f"vm{number}") for number in range(7)]
+    assert rule_lines([rule(*many, preferred=True)]) == [
+        "RULE                TYPE                   STATE     WORKLOADS",
+        "shop/default/apart  keep_apart, preferred  enforced  vm0, vm1, vm2, vm3, vm4 and 2 more",
+    ]
+    assert rule_lines([]) == ["no rules"]
