@@ -23,6 +23,7 @@ from ..api.lists import Event, list_all, watch
 from ..api.transport import Deadline, uptime
 from ..model.json_pointer import JSON
 from ..model.snapshot import Platform, Snapshot, Unreadable
+from .foreign_owners import without_foreign_owners
 from .identity import platform_and_gaps, unreadable
 from .reading import (
     ListQuery,
@@ -31,7 +32,6 @@ from .reading import (
     list_queries,
     read_together,
     snapshot_of,
-    without_foreign_owners,
 )
 from .served_versions import ServedVersions
 

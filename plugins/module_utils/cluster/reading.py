@@ -9,7 +9,6 @@ a version that the server serves (`served_versions`); a kind that it serves in n
 from __future__ import annotations
 
 import functools
-import operator
 import re
 import typing as t
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -21,11 +20,11 @@ from ..api.lists import Listing, list_converted
 from ..kubevirt.instances import claim_name, launcher_pods
 from ..model import kinds
 from ..model.budget import BUDGETS
+from ..model.budget_manifests import budget_from_manifest
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, VMIS
 from ..model.manifests import (
-    budget_from_manifest,
     controller_of,
     migration_from_manifest,
     namespace_from_manifest,
@@ -35,14 +34,13 @@ from ..model.manifests import (
     vmi_from_manifest,
     workload_from_manifest,
 )
-from ..model.objects import NodeTerm, Pod, Ref
+from ..model.objects import NodeTerm, Ref
 from ..model.placement_manifests import placement_from_spec
-from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload, quota_from_manifest
+from ..model.snapshot import Platform, Snapshot, Unreadable, Workload, quota_from_manifest
 from ..model.storage import ClaimKey, bound_volume_from_manifest
+from .foreign_owners import without_foreign_owners
 from .identity import platform_and_gaps, unreadable
 from .served_versions import ServedVersions
-
-_Owned = t.TypeVar("_Owned", Pod, Vmi)
 
 _THREADS = 3
 
@@ -196,41 +194,6 @@ def _with_dependent_lists(api: ApiClient, scope: ReadScope, snapshot: Snapshot) 
         if namespaces is not None:
             return with_claim_terms(api, snapshot, claims_in(snapshot, namespaces))
     return snapshot
-
-
-def without_foreign_owners(snapshot: Snapshot) -> Snapshot:
-    """The snapshot without owners of pods and VMIs that are in another namespace. An owner reference of a
-    tenant may have any uid, but valid owners are in the same namespace (Kubernetes, Owners and
-    Dependents)."""
-    namespaces = {uid: ref.namespace for uid, ref in snapshot.controllers.items()}
-    namespaces.update((vmi.uid, vmi.ref.namespace) for vmi in snapshot.vmis)
-    namespaces.update((workload.uid, workload.ref.namespace) for workload in snapshot.workloads)
-    pods = _with_own_owners(snapshot.pods, operator.attrgetter("namespace"), namespaces)
-    vmis = _with_own_owners(snapshot.vmis, operator.attrgetter("ref.namespace"), namespaces)
-    if pods is snapshot.pods and vmis is snapshot.vmis:
-        return snapshot
-    return replace(snapshot, pods=pods, vmis=vmis)
-
-
-def _with_own_owners(
-    items: tuple[_Owned, ...],
-    namespace_of: t.Callable[[_Owned], str],
-    namespaces: t.Mapping[str, str],
-) -> tuple[_Owned, ...]:
-    """The items without owners that are in another namespace; `namespaces` are those of owners, by uid.
-    The same tuple if there are no such owners."""
-    foreign = {
-        number
-        for number, item in enumerate(items)
-        if item.owner is not None
-        and namespaces.get(item.owner.uid, own := namespace_of(item)) != own
-    }
-    if not foreign:
-        return items
-    return tuple(
-        replace(item, owner=None) if number in foreign else item
-        for number, item in enumerate(items)
-    )
 
 
 SINGLE_READS = 20

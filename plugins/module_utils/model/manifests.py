@@ -13,7 +13,6 @@ import marshal
 import typing as t
 from hashlib import blake2b
 
-from .budget import BUDGET, DisruptionBudget
 from .json_pointer import JSON
 from .json_text import DEPTH_LIMIT, shallow
 from .kinds import KINDS, VMI
@@ -22,7 +21,6 @@ from .placement_manifests import (
     CREATED_BY,
     placement_from_spec,
     placement_of_owner,
-    selector_from_json,
 )
 from .pod_fields import unmodeled_fields
 from .quantity import Container, amounts, parse_quantity, pod_requests
@@ -77,7 +75,7 @@ def controller_of(metadata: t.Mapping[str, JSON]) -> Owner | None:
     return None
 
 
-def _labels(metadata: t.Mapping[str, JSON]) -> Labels:
+def labels_of(metadata: t.Mapping[str, JSON]) -> Labels:
     """The labels of an object; VMs, VMIs and pods have many of the same values."""
     texts = _texts
     labels = metadata.get("labels") or _NONE
@@ -114,7 +112,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         uid=_texts[metadata["uid"]],
         phase=_texts[status.get("phase") or ""],
         node_name=_texts[status.get("nodeName") or ""],
-        labels=_labels(metadata),
+        labels=labels_of(metadata),
         spec=_shared(spec, 2),
         ready=_holds(conditions.get("Ready")) or False,
         owner=controller_of(metadata),
@@ -166,7 +164,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
     metadata = manifest["metadata"]
     spec = manifest["spec"]
     status = manifest.get("status") or _NONE
-    labels = _labels(metadata)
+    labels = labels_of(metadata)
     requests, limits = _amounts(spec, status)
     claims, made_claims, empty_dirs = volumes_of_pod(metadata["name"], spec)
     return Pod(
@@ -444,28 +442,3 @@ def _shared(value: JSON, depth: int = 0) -> JSON:
         return inner
     met = _remembered(_shared_maps, hash((*inner, *map(id, inner.values()))), inner)
     return met if met == inner else inner
-
-
-def budget_from_manifest(manifest: t.Mapping[str, JSON]) -> DisruptionBudget:
-    metadata = manifest["metadata"]
-    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
-    failed = [
-        one_line(condition.get("message") or "no reason given")
-        for condition in status.get("conditions") or ()
-        if (condition.get("type"), condition.get("reason")) == ("DisruptionAllowed", "SyncFailed")
-        and condition.get("status") == "False"
-    ]
-    return DisruptionBudget(
-        reference(BUDGET, metadata),
-        selector_from_json(spec.get("selector")),
-        allowed=status.get("disruptionsAllowed") or 0,
-        healthy=status.get("currentHealthy") or 0,
-        desired=status.get("desiredHealthy") or 0,
-        expected=status.get("expectedPods") or 0,
-        owner=controller_of(metadata),
-        labels=_labels(metadata),
-        observed=(status.get("observedGeneration") or 0) >= (metadata.get("generation") or 0),
-        sync_error=failed[0] if failed else "",
-        always_allows_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
-        counts_finished=isinstance(spec.get("minAvailable"), int),
-    )

@@ -20,49 +20,13 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..scheduler.nodes import NodeSet
 from ..scheduler.preferences import meeting_nodes
-from .dependencies import Dependencies
 from .movable_instances import InstanceSelection, MovableInstance
+from .order import order
 from .repair import RETRIES, TARGETS, PlannedMove, RepairPlanner, violation_text
 from .search import arrange
 from .simulation import ClusterSimulation, PreferencePenalties, VerifiedIndex, cheaper
 
 Uid = str
-
-
-def order(
-    sequence: t.Sequence[PlannedMove],
-    dependencies: Dependencies,
-    open_at_first: t.Callable[[PlannedMove], bool],
-    was_open: t.Callable[[PlannedMove, str], bool],
-) -> dict[Uid, tuple[Uid, ...]]:
-    """The uid of each move to the uids of the moves that must end before it begins.
-
-    A move waits for an earlier one if the two instances are related: two that keep apart are never
-    in flight together. If its own target was not open at first, it also waits for the moves that
-    left a node which was open in its turn, or else for all earlier ones. A wait that follows from
-    another one is left out. `open_at_first`: whether a move's target was open before any move.
-    `was_open`: whether a node was open in the move's turn.
-    """
-    place = {move.uid: number for number, move in enumerate(sequence)}
-    behind: dict[Uid, frozenset[Uid]] = {}
-    after: dict[Uid, tuple[Uid, ...]] = {}
-    moved_from: dict[str, list[Uid]] = {}
-    for number, move in enumerate(sequence):
-        earlier = {uid for uid in dependencies.related(move.uid) if place.get(uid, number) < number}
-        if not open_at_first(move):
-            freed = (uids for node, uids in moved_from.items() if was_open(move, node))
-            freeing = {uid for uids in freed for uid in uids}
-            earlier |= freeing or (set() if earlier else set(behind))
-        direct: list[Uid] = []
-        covered: set[Uid] = set()
-        for uid in sorted(earlier, key=lambda uid: -place[uid]):
-            if uid not in covered:
-                direct.append(uid)
-                covered |= behind[uid] | {uid}
-        after[move.uid] = tuple(reversed(direct))
-        behind[move.uid] = frozenset(covered)
-        moved_from.setdefault(move.source, []).append(move.uid)
-    return after
 
 
 Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import datetime
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..api.errors import ApiError
 from ..api.transport import uptime
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
 from ..kubevirt.disruption import DISRUPTIVE, Allowance
-from ..model.kinds import KINDS, VMI, instance_path, instances_path
+from ..model.kinds import instance_path
 from ..model.objects import Pod
-from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Method, Move, Plan, SkippedInstance
-from ..model.snapshot import Instance
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import MovableInstance
 from . import journal as journals
@@ -41,33 +39,10 @@ from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
 from .observe import ForeignMigrations, Observer
 from .options import RolloutOptions
+from .reconciliation import Reconciliation, touched_by
 from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
 from .state import StepReport
 from .view import View
-
-
-@dataclass
-class Reconciliation:
-    """One reconcile: the view that it rests on, and what it came to.
-
-    `plan` has the moves that could not begin. `waiting` says why the first of them could not,
-    `stop_reason` why no move begins any more in this run. `settling`: a move has just ended, or an
-    instance was not as it was planned, so another look is due. `new` are the uids of the moves that
-    were journaled in this reconcile: nothing of them was sent before. `held` has the moves, by uid,
-    that would have to wait for one that was given up, with the reason. `touched` are objects that this
-    reconcile has changed or seen changed: the next view must show them (`FollowedCluster.catch_up`).
-    """
-
-    view: View
-    observer: Observer
-    nodes: report.NodeDescriptions
-    plan: Plan = field(default_factory=Plan)
-    waiting: str = ""
-    stop_reason: str = ""
-    settling: bool = False
-    new: set[str] = field(default_factory=set)
-    held: dict[str, str] = field(default_factory=dict)
-    touched: list[tuple[str, str]] = field(default_factory=list)
 
 
 class Reconciler:
@@ -229,7 +204,7 @@ class Reconciler:
 
     def _end(self, record: MoveRecord, end: MoveResult, now: Reconciliation) -> None:
         successor = now.observer.successors.get(record.uid)
-        now.touched += _touched(record, successor)
+        now.touched += touched_by(record, successor)
         if record.method is Method.MIGRATE:
             now.touched.append((migrate.migration_path(record, self.journal.run), ""))
         journal = self.journal.end(
@@ -453,17 +428,3 @@ def _related(movable: MovableInstance, other: Pod, now: Reconciliation) -> bool:
     """Whether a constraint of the one pod is about the other, which may be its successor."""
     pair = {movable.uid: movable.declared_pod, "other": other}
     return bool(Dependencies.among(pair, now.view.snapshot.namespaces).related(movable.uid))
-
-
-def _touched(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple[str, str]]:
-    """What the end of a move has changed: its instances, their pods, and the workload."""
-    if record.workload.kind in KINDS:
-        workload = record.workload
-        yield KINDS[workload.kind].path(workload.namespace, workload.name), ""
-    instances = {record.uid: record.instance}
-    if successor is not None:
-        instances[successor.uid] = successor.ref
-    for uid, instance in instances.items():
-        yield instance_path(instance), ""
-        if instance.kind == VMI:
-            yield instances_path("Pod", instance.namespace), f"{CREATED_BY}={uid}"

@@ -34,7 +34,8 @@ from .gates import until_stopped
 from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
-from .reconcile import Reconciler, Reconciliation
+from .reconcile import Reconciler
+from .reconciliation import Reconciliation
 from .send import StartRevisions, rights_of_run
 from .state import RolloutState, StepReport, StepResult
 from .view import JudgedSnapshot, View

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.disruption
     Delegation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
-from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+from ansible_collections.virt.placement.plugins.module_utils.model.budget_manifests import (
     budget_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
+from ansible_collections.virt.placement.plugins.module_utils.cluster.foreign_owners import (
     without_foreign_owners,
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (

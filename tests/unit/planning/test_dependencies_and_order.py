@@ -19,7 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.planning.dependencies import (
     Dependencies,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.plan import order
+from ansible_collections.virt.placement.plugins.module_utils.planning.order import order
 from ansible_collections.virt.placement.plugins.module_utils.planning.repair import PlannedMove
 
 HOST = "kubernetes.io/hostname"

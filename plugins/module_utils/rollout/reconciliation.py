@@ -1,0 +1,55 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one reconcile rests on, and what it came to. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..model.kinds import KINDS, VMI, instance_path, instances_path
+from ..model.placement_manifests import CREATED_BY
+from ..model.plan import Plan
+from ..model.snapshot import Instance
+from . import report
+from .move import MoveRecord
+from .observe import Observer
+from .view import View
+
+
+@dataclass
+class Reconciliation:
+    """One reconcile: the view that it rests on, and what it came to.
+
+    `plan` has the moves that could not begin. `waiting` says why the first of them could not,
+    `stop_reason` why no move begins any more in this run. `settling`: a move has just ended, or an
+    instance was not as it was planned, so another look is due. `new` are the uids of the moves that
+    were journaled in this reconcile: nothing of them was sent before. `held` has the moves, by uid,
+    that would have to wait for one that was given up, with the reason. `touched` are objects that this
+    reconcile has changed or seen changed: the next view must show them (`FollowedCluster.catch_up`).
+    """
+
+    view: View
+    observer: Observer
+    nodes: report.NodeDescriptions
+    plan: Plan = field(default_factory=Plan)
+    waiting: str = ""
+    stop_reason: str = ""
+    settling: bool = False
+    new: set[str] = field(default_factory=set)
+    held: dict[str, str] = field(default_factory=dict)
+    touched: list[tuple[str, str]] = field(default_factory=list)
+
+
+def touched_by(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple[str, str]]:
+    """What the end of a move has changed: its instances, their pods, and the workload."""
+    if record.workload.kind in KINDS:
+        workload = record.workload
+        yield KINDS[workload.kind].path(workload.namespace, workload.name), ""
+    instances = {record.uid: record.instance}
+    if successor is not None:
+        instances[successor.uid] = successor.ref
+    for uid, instance in instances.items():
+        yield instance_path(instance), ""
+        if instance.kind == VMI:
+            yield instances_path("Pod", instance.namespace), f"{CREATED_BY}={uid}"
