@@ -73,7 +73,7 @@ def invalid_template_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     for subject in lint_input.subjects:
         if subject.spec is None:
             continue
-        fields = {name: subject.spec.get(name) for name in FIELDS}
+        fields = {name: subject.spec.get(name) for name in FIELDS if name != "nodeSelector"}
         key = marshal.dumps(fields, 2)
         if key not in errors_by_fields:
             errors_by_fields[key] = [
@@ -81,16 +81,19 @@ def invalid_template_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 for error in validate_pod_placement(fields)
                 if not error.field.endswith(_REPORTED_BY_EMPTY_NODE_TERM)
             ]
-        errors = [*_of_labels(subject.declared.labels), *errors_by_fields[key]]
+        errors = [
+            *_of_labels(subject.declared.labels, "metadata.labels"),
+            *_of_labels(subject.spec.get("nodeSelector") or {}, "spec.nodeSelector"),
+            *errors_by_fields[key],
+        ]
         if errors:
             yield _invalid(subject, errors)
 
 
-def _of_labels(labels: Labels) -> t.Iterator[ValidationError]:
-    """The errors of each label, with its key and value in the place of the field."""
+def _of_labels(labels: Labels, field: str) -> t.Iterator[ValidationError]:
+    """The errors of each label of a field, with its key and value in the place of the field."""
     for key, value in labels.items():
-        field = f"metadata.labels {label_text(key, value)}:"
-        yield from label_errors({key: value}, field)
+        yield from label_errors({key: value}, f"{field} {label_text(key, value)}:")
 
 
 def _invalid(subject: LintedWorkload, errors: t.Sequence[ValidationError]) -> Finding:

@@ -203,7 +203,9 @@ def test_wrong_labels_are_named_each_with_key_and_value() -> None:
     labels = {"app": "{{app}}", "uid": "{{uid}}"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": labels}}
 
-    why = by_name([{**pod, "spec": {"containers": []}}])["invalid_placement"].why
+    spec = {"containers": [], "nodeSelector": {"disk": "{{disk}}"}}
+    why = by_name([{**pod, "spec": spec}])["invalid_placement"].why
+    assert "spec.nodeSelector disk={{disk}}: a valid label must" in why
     assert "metadata.labels app={{app}}: a valid label must" in why
     assert "metadata.labels uid={{uid}}: a valid label must" in why
 
