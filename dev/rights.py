@@ -46,6 +46,9 @@ RARE: t.Mapping[tuple[str, Right], str] = {
     ("maintainer", Right("get", "apps", "controllerrevisions")): "vm_policy restart",
     ("maintainer", Right("update", _SUBRESOURCES, "virtualmachines/restart")): "vm_policy restart",
     ("maintainer", Right("update", _SUBRESOURCES, "virtualmachines/stop")): "vm_policy stop",
+    ("maintainer", Right("update", _SUBRESOURCES, "virtualmachines/start")): (
+        "vm_policy stop_and_start"
+    ),
     ("maintainer", Right("update", _SUBRESOURCES, f"{_VMIS}/evacuate")): "a drain that is undone",
     ("maintainer", Right("update", _SUBRESOURCES, f"{_VMIS}/evacuate/cancel")): (
         "the same: virt-api asks for this name, which is in no audit log"

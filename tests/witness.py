@@ -41,6 +41,7 @@ MARK = "placement.virt/maintenance"
 SERVICED = "placement.virt/serviced"
 SERVICED_AT = "placement.virt/serviced-at"
 MOVED_AWAY = "placement.virt/moved-away"
+START_AGAIN = "placement.virt/start-again"
 ZONE = "topology.kubernetes.io/zone"
 PATHS = {
     "Node": "/api/v1/nodes",
@@ -367,7 +368,9 @@ def _described(item: Object) -> Object:
         kind: {
             key: value
             for key, value in (item["metadata"].get(kind) or {}).items()
-            if not key.startswith((*OF_OTHERS, MARK, SERVICED, SERVICED_AT, MOVED_AWAY))
+            if not key.startswith(
+                (*OF_OTHERS, MARK, SERVICED, SERVICED_AT, MOVED_AWAY, START_AGAIN)
+            )
         }
         for kind in ("labels", "annotations")
     }

@@ -13,4 +13,4 @@ from ansible_collections.virt.placement.plugins.action.rollout import (
 class ActionModule(StepsAction):
     """The action plugin of virt.placement.node_maintenance."""
 
-    GATHERED = ("moves", "progress", "writes", "findings", "diff")
+    GATHERED = ("moves", "progress", "writes", "findings", "diff", "started")

@@ -70,6 +70,9 @@ options:
         changes of a VM, so it is not possible if a VM has pending changes other than of its placement.
         O(allow_findings) with V(pending_changes) allows it.
       - V(stop) stops them. They are not started again.
+      - V(stop_and_start) stops them, and O(state=in_service) starts them again once their node is in service. It needs
+        a run strategy under which V(restart) is possible, and is not possible where V(restart) is not because of
+        pending changes.
       - V(evict) hands VMs with the eviction strategy C(External) to their controller. It asks for the eviction, and
         waits until O(run_timeout) for the VM to leave. It is not possible for other VMs.
       - V(refuse) refuses to drain a node with a VM. It must be alone.
@@ -122,9 +125,9 @@ options:
         budgets refuse the drain as before.
       - An entry is the API group of the operator, which owns the budget or the pod, such as V(longhorn.io). Or it is a
         label selector of pods or of budgets, such as V(app=store,tier=db).
+      - A text is a list of one entry, so that a selector of several labels stays one.
       - KubeVirt, CloudNativePG, Rook and Longhorn are known without it.
-    type: list
-    elements: str
+    type: raw
     default: []
   run_timeout:
     description:
@@ -248,6 +251,7 @@ nodes:
           namespace: shop
           name: db1
       stopped: []
+      starts_again: []
   contains:
     name:
       description: Name of the node.
@@ -320,6 +324,42 @@ nodes:
         run_strategy:
           description: Its run strategy before it was stopped.
           type: str
+    starts_again:
+      description: The VMs that the maintenance of the node stopped, and that are started once it is in service.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: V(VirtualMachine).
+          type: str
+        namespace:
+          description: Namespace of the VM.
+          type: str
+        name:
+          description: Name of the VM.
+          type: str
+        run_strategy:
+          description: Its run strategy before it was stopped.
+          type: str
+started:
+  description: >-
+    With O(state=in_service), the VMs that were started again, or would be in check mode. Empty for other states.
+  returned: always, unless the task could not start
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: V(VirtualMachine).
+      type: str
+    namespace:
+      description: Namespace of the VM.
+      type: str
+    name:
+      description: Name of the VM.
+      type: str
+    run_strategy:
+      description: Its run strategy before it was stopped.
+      type: str
 writes:
   description: The changes of nodes that were made, or would be made in check mode.
   returned: always, unless the task could not start
@@ -407,8 +447,8 @@ moves:
       elements: str
 skipped_instances:
   description: >-
-    VMs and pods that a drain does not move, with the reason. Pods that would come back to the node are among them, and do
-    not fail the drain.
+    VMs and pods that a drain does not move, with the reason. Pods that would come back to the node are among them,
+    and do not fail the drain.
   returned: always, unless the task could not start
   type: list
   elements: dict
@@ -586,7 +626,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "assume_in_service": {"type": "list", "elements": "str", "default": []},
     "window": {"type": "dict", "options": WINDOW},
     "allow_findings": {"type": "list", "elements": "str", "default": []},
-    "delegated_budgets": {"type": "list", "elements": "str", "default": []},
+    "delegated_budgets": {"type": "raw", "default": []},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
     "step_state": {"type": "dict", "default": {}},

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.modules import placement_info
 from sandbox import Sandbox, objects
+from sandbox.fault_proxy import Rule, status
 from tests.maintenance import Maintenance, maintenance, pods_on, vms
 from tests.shop import HOSTNAME, Object
 
@@ -55,6 +56,43 @@ def methods(result: Object) -> dict[str, str]:
 
 def fallbacks(result: Object) -> list[str]:
     return sorted(x["why"] for x in result["findings"] if x["name"] == "policy_fallback")
+
+
+def test_vms_that_a_drain_stops_are_started_once_when_their_node_is_in_service(
+    shop: Maintenance,
+) -> None:
+    """Also where the job is killed after the node was uncordoned, and before they were started. A VM that is started
+    meanwhile is not started again, and each keeps its run strategy."""
+    strategies = {"a": "Always", "b": "Manual", "c": "RerunOnFailure"}
+    shop.start(*vms(shop, *strategies, annotations=STUCK), nodes=["w2"])
+    for name, strategy in strategies.items():
+        shop.api.patch(shop.path("VirtualMachine", name), {"spec": {"runStrategy": strategy}})
+    result = shop.maintain("drained", "w2", vm_policy=["migrate", "stop_and_start"])
+    assert not result.get("failed"), result.get("msg")
+    assert methods(result) == dict.fromkeys("abc", "stop") and shop.instances() == {}
+    waiting = {x["name"]: x["run_strategy"] for x in result["nodes"][0]["starts_again"]}
+    assert (waiting, result["nodes"][0]["stopped"]) == (strategies, [])
+
+    planned = shop.maintain("in_service", "w2", check=True)
+    assert sorted(x["name"] for x in planned["started"]) == ["a", "b", "c"]
+    with shop.sandbox.fault_proxy([Rule("PUT", "/start", status(403))]) as proxy:
+        kubeconfig = str(proxy.kubeconfig(shop.identity))
+        failed = shop.maintain("in_service", "w2", kubeconfig=kubeconfig)
+    assert failed.get("failed") and not shop.cordoned("w2"), failed["progress"]
+    assert failed["msg"].count("could not be started again") == 3
+    subresources = f"/apis/subresources.kubevirt.io/v1/namespaces/{shop.namespace}"
+    shop.api.put(f"{subresources}/virtualmachines/c/start", {})
+    shop.wait_ready(1)
+    result = shop.maintain("in_service", "w2")
+    assert not result.get("failed"), result.get("msg")
+    assert sorted(x["name"] for x in result["started"]) == ["a", "b"]
+    shop.wait_ready(3)
+    specs = shop.api.list(shop.path("VirtualMachine"))
+    assert {x["metadata"]["name"]: x["spec"]["runStrategy"] for x in specs} == strategies
+    assert (result["nodes"][0]["starts_again"], result["nodes"][0]["stopped"]) == ([], [])
+    mark = shop.sandbox.audit.mark()
+    assert shop.maintain("in_service", "w2")["started"] == []
+    assert shop.sandbox.audit.writes(since=mark) == []
 
 
 def test_field_22_vms_that_are_pinned_by_hostname(shop: Maintenance) -> None:

@@ -96,6 +96,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
         "virtualmachineinstances": {"patch", "delete"},
         "virtualmachineinstancemigrations": {"create", "delete"},
         "virtualmachines/restart": {"update"},
+        "virtualmachines/start": {"update"},
         "virtualmachines/stop": {"update"},
         "virtualmachineinstances/evacuate": {"update"},
         "virtualmachineinstances/evacuate/cancel": {"update"},

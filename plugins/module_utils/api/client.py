@@ -320,7 +320,7 @@ def _object_or_nothing(body: bytes) -> JSON:
 
 _OBJECTS = re.compile(
     r"/version|/apis|/(?:api/[^/]+|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+"
-    r"(?:/[^/]+(?:/(?:eviction|evacuate/cancel|expand-spec|restart|stop))?)?"
+    r"(?:/[^/]+(?:/(?:eviction|evacuate/cancel|expand-spec|restart|start|stop))?)?"
 )
 """The paths of all requests: a list, an object, a subresource, discovery. A name with a slash would lead elsewhere."""
 

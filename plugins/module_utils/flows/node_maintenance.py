@@ -10,7 +10,8 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure
-from ..maintenance.drain import DrainState, DrainStep
+from ..maintenance.drain import DrainStep
+from ..maintenance.drain_state import DrainState
 from ..maintenance.in_service import InServiceStep, ReturnState
 from ..maintenance.mark import node_as_json
 from ..maintenance.options import parse_options
@@ -46,6 +47,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         **_as_json(result),
         "changed": bool(result.changed or step.writes),
         "findings": [finding.as_json() for finding in step.findings],
+        "started": step.started,
         "nodes": [node_as_json(node, options.zone_key) for node in step.nodes],
     }
     if result.failure:

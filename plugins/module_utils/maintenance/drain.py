@@ -10,43 +10,38 @@ from __future__ import annotations
 import contextlib
 import copy
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.errors import ApiError
 from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
-from ..cluster.patching import Applied, apply
 from ..cluster.read_new_pods import fields_of_change
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
+from ..model.json_pointer import JSON
 from ..model.kinds import POOL
 from ..model.objects import Node, Ref
 from ..model.plan import Plan, skipped_as_json
-from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
 from ..rollout.handover import new_run
 from ..rollout.journal import NOTE_LIMIT
 from ..rollout.move import MoveRecord, Phase
-from ..rollout.reconcile import Reconciler, Reconciliation
-from ..rollout.send import record_node_event, timestamp
-from ..rollout.state import RolloutState, StepResult
+from ..rollout.reconcile import Reconciler
+from ..rollout.reconciliation import Reconciliation
+from ..rollout.send import record_node_event
+from ..rollout.state import StepResult
 from ..rollout.step import RolloutStep
 from ..rollout.view import View
 from ..rollout.watch import Listening
-from . import returns
-from .drain_plan import DrainView, stays, what_is_left, why_given_up
-from .mark import (
-    DamagedMark,
-    MaintenancePhase,
-    again,
-    begun,
-    has_begun,
-    mark_of,
-    mark_write,
-)
+from . import returns, start_again
+from .drain_plan import DrainView
+from .drain_state import DrainState
+from .left_over import stays, what_is_left, why_given_up
+from .mark import MaintenancePhase, mark_of
+from .node_marks import NodeMarks, PlanMark, boots, planned, write_marks
 from .options import (
     MaintenanceOptions,
     check_limits,
@@ -57,42 +52,14 @@ from .options import (
 )
 from .places import NO_PLACE, drain_change, drain_forecast, without_node
 from .pods import ALLOW_PENDING_CHANGES
-from .preflight import preflight, refusal, refusing
+from .preflight import preflight
 from .read_preflight import attached_volumes, read_preflight
+from .refusals import refusal, refusing
 
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
 
-PlanMark = t.Callable[[Node], "Write | None"]
-"""The write of the mark that a node is to have."""
-
-_NOT_OURS = "was put in service, or taken by another run, during its maintenance"
 _EVERYTHING = ReadScope(pods="all", quotas=True, budgets=True)
-
-
-@dataclass(slots=True)
-class DrainState(RolloutState):
-    """`nodes` are those of the run, with their uids, `marked` those with a cordon and a mark. `checked`: the findings
-    about them were reported. `cordoned`: this run has cordoned them. `totals` and `left` are the numbers of pods on
-    each node at the beginning, and as they were reported last. `not_ready` are the nodes reported so. `restarts` says,
-    by node and kind/namespace/name of the workload, why a restart or a recreation failed. `not_begun` are those that
-    the window keeps from being begun beside the nodes of the run. `passed_over` has the policies that are not used, by
-    uid of the VMI, with the reasons. `placed`: those by which a VM would have no node are among them. `there` and
-    `returned` are those of `returns.count`."""
-
-    nodes: dict[str, str] = field(default_factory=dict)
-    marked: list[str] = field(default_factory=list)
-    checked: bool = False
-    cordoned: bool = False
-    totals: dict[str, int] = field(default_factory=dict)
-    left: dict[str, int] = field(default_factory=dict)
-    not_ready: list[str] = field(default_factory=list)
-    restarts: dict[str, dict[str, str]] = field(default_factory=dict)
-    not_begun: list[str] = field(default_factory=list)
-    passed_over: dict[str, dict[str, str]] = field(default_factory=dict)
-    placed: bool = False
-    there: dict[str, dict[str, str]] = field(default_factory=dict)
-    returned: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 class _OutsideOfWindow(Exception):
@@ -114,6 +81,7 @@ class DrainStep(RolloutStep):
         super().__init__(api, asked.as_rollout, state, listening)
         self.asked = asked
         self.drain = state
+        self.marks = NodeMarks(asked, state)
         self.nodes: tuple[Node, ...] = ()
         self.writes: list[Write] = []
         self.findings: tuple[Finding, ...] = ()
@@ -121,6 +89,7 @@ class DrainStep(RolloutStep):
         self._empty = 0
         self._new_pods: dict[str, t.Any] | None = None
         self._came_back = False
+        self.started: list[dict[str, JSON]] = []
 
     def planned(self, _view: View, plan: Plan) -> Plan:
         """With the nodes that the forecast of the drain expects for each instance."""
@@ -140,9 +109,9 @@ class DrainStep(RolloutStep):
             self._report_not_begun(result)
         if not self.nothing_to_do(view, plan):
             last = MaintenancePhase(self.asked.state)
-            self.writes = self._planned(self._marks(last, "check-mode"))
+            self.writes = planned(self.nodes, self.marks.of_phase(last, "check-mode", self.view))
         elif self.asked.state == "drained" and not outside:
-            self.writes = self._planned(self._boots("check-mode"))
+            self.writes = planned(self.nodes, self._boots("check-mode"))
         result.changed = result.changed or bool(self.writes)
 
     def read_cluster(
@@ -162,11 +131,11 @@ class DrainStep(RolloutStep):
             snapshot = replace(snapshot, nodes=with_assumed(self.asked, snapshot.nodes))
         self._all_nodes = snapshot.nodes
         if self.drain.cordoned:
-            self.nodes = self._still_ours(snapshot)
+            self.nodes = self.marks.still_ours(snapshot)
         else:
             self.nodes, self.drain.not_begun = select_for_drain(self.asked, snapshot.nodes)
             self.drain.nodes = {node.name: node.uid for node in self.nodes}
-            self._note_marked(self.nodes)
+            self.marks.note(self.nodes)
         self.view = DrainView(
             snapshot,
             frozenset(self.drain.nodes),
@@ -176,7 +145,7 @@ class DrainStep(RolloutStep):
             why_no_restart=self.revisions.why_no_restart,
             delegation=self.asked.delegation,
             passed_over=self.drain.passed_over,
-            returned=self.drain.returned or self._returned_before(),
+            returned=self.drain.returned or self.marks.returned_before(self.nodes, self.state.run),
         )
         if self.drain.cordoned and returns.count(
             self.drain.there, self.drain.returned, self.view.present
@@ -189,16 +158,6 @@ class DrainStep(RolloutStep):
             self.drain.placed = True
             self.view = replace(self.view, passed_over=self.drain.passed_over)
         return self.view
-
-    def _returned_before(self, run: str = "") -> returns.Returned:
-        """What the marks say: of nodes that were drained before, and of a run that this one continues."""
-        marks = {node.name: mark_of(node) for node in self.nodes}
-        kept = (run or self.state.run, MaintenancePhase.DRAINED)
-        return {
-            name: dict(mark.returned)
-            for name, mark in marks.items()
-            if mark is not None and mark.returned and (mark.run == kept[0] or mark.phase is kept[1])
-        }
 
     def _with_new_pods(self, view: DrainView) -> DrainView:
         """The view with what a forecast reads beside about the pods that the drain moves. Read once a step."""
@@ -213,6 +172,8 @@ class DrainStep(RolloutStep):
         rights = {Right("patch", "", "nodes", "", "", node.name) for node in self.nodes}
         if self.asked.state == "drained":
             rights.add(Right("list", "storage.k8s.io", "volumeattachments"))
+            stopped = {name for names in self.view.starts.values() for name in names}
+            rights |= start_again.rights(Ref(*name.split("/")) for name in stopped)
         return rights
 
     def selected(self, _view: View) -> int | None:
@@ -271,7 +232,7 @@ class DrainStep(RolloutStep):
         check_limits(self.asked, self.nodes, self._all_nodes)
         draining = self.asked.state == "drained"
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
-        self.drain.returned = self._returned_before(keeper.held.run)
+        self.drain.returned = self.marks.returned_before(self.nodes, keeper.held.run)
         self._write(keeper.api_while_ours(), phase, keeper.held.run)
         self.drain.cordoned = True
         return self.read_cluster(records, again=("nodes",))
@@ -315,27 +276,12 @@ class DrainStep(RolloutStep):
             result.failure = f"not running after the drain: {'; '.join(down)}"
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
-            self.nodes = self._still_ours(read_snapshot(self.api, NODES_ONLY))
+            self.nodes = self.marks.still_ours(read_snapshot(self.api, NODES_ONLY))
         elif self.asked.state == "drained":
             boots = self._boots(run := new_run())
             self._write(self.api, MaintenancePhase.DRAINED, run, boots)
         result.changed = self.state.changed = result.changed or self.report.changed
         return result
-
-    def _boots(self, run: str) -> PlanMark:
-        """The marks of nodes that an earlier run has drained: work on them may follow, and a reboot before it
-        proves nothing about it. Raises InvalidInput where the work must not begin."""
-        if self.nodes:
-            self._preflight()
-
-        def plan(node: Node) -> Write | None:
-            mark = mark_of(node)
-            if not node.unschedulable or mark is None or mark.phase is not MaintenancePhase.DRAINED:
-                raise InvalidInput([InputError(f"Node {node.name}", _NOT_OURS)])
-            same = mark.boot_id == node.boot_id
-            return None if same else mark_write(node, replace(mark, run=run, boot_id=node.boot_id))
-
-        return plan
 
     def _note_restarts(self, reconciler: Reconciler) -> None:
         """Write restarts that failed to the marks of their nodes: another run may end the drain."""
@@ -347,16 +293,14 @@ class DrainStep(RolloutStep):
                 failed = restarts.setdefault(move["from_node"], {})
                 failed[workload] = move["reason"][:NOTE_LIMIT]
         if sum(map(len, restarts.values())) > known:
-            api, run = reconciler.keeper.api_while_ours(), self.state.run
-            self.writes += self._apply(api, self._marks(MaintenancePhase.DRAINING, run)).done
+            self._note(reconciler)
 
     def _note_returns(self, reconciler: Reconciler) -> None:
         """Write to the marks how often instances came back, so that a run that continues this one counts on."""
         if not self._came_back:
             return
         self._came_back = False
-        api, run = reconciler.keeper.api_while_ours(), self.state.run
-        self.writes += self._apply(api, self._marks(MaintenancePhase.DRAINING, run)).done
+        self._note(reconciler)
 
     def _pass_over_failed(self, reconciler: Reconciler) -> bool:
         """Note the policies of VMs by which moves failed, where another policy of the VM remains. Returns whether there
@@ -411,7 +355,7 @@ class DrainStep(RolloutStep):
             raise error
         with contextlib.suppress(ApiError, InvalidInput):
             nodes = read_snapshot(self.api, NODES_ONLY).nodes
-            self._note_marked(nodes)
+            self.marks.note(nodes)
             self.nodes = select(self.asked, nodes)
         return result
 
@@ -424,15 +368,6 @@ class DrainStep(RolloutStep):
         if self.drain.nodes and another_run_has_the_lease:
             return f". Not begun: {', '.join(self.drain.nodes)}"
         return ""
-
-    def _note_marked(self, nodes: t.Iterable[Node]) -> None:
-        """Note which nodes the run leaves cordoned if it ends now."""
-        ours = self._is_ours if self.drain.cordoned else has_begun
-        self.drain.marked = [
-            node.name
-            for node in nodes
-            if node.name in self.drain.nodes and node.unschedulable and ours(node)
-        ]
 
     def _report_left_behind(self, result: StepResult) -> None:
         """The pods that would come back, and so are left where they are, as those of DaemonSets are."""
@@ -459,68 +394,31 @@ class DrainStep(RolloutStep):
             self.report.lines.append(f"node {name} {again}")
         self.drain.not_ready = not_ready
 
-    def _still_ours(self, snapshot: Snapshot) -> tuple[Node, ...]:
-        """The nodes of the run. Raises InvalidInput if another client took one out of the maintenance."""
-        self._note_marked(snapshot.nodes)
-        nodes, errors = {node.name: node for node in snapshot.nodes}, []
-        for name, uid in self.drain.nodes.items():
-            node = nodes.get(name)
-            if node is None:
-                why = "was deleted during its maintenance"
-            elif node.uid != uid:
-                why = "was replaced during its maintenance by another node of this name"
-            elif not node.unschedulable:
-                why = "was uncordoned during its maintenance, by another client"
-            elif not self._is_ours(node):
-                why = _NOT_OURS
-            else:
-                continue
-            errors.append(InputError(f"Node {name}", f"{why}: nothing more is moved"))
-        if errors:
-            raise InvalidInput(errors)
-        return tuple(nodes[name] for name in self.drain.nodes)
+    def _boots(self, run: str) -> PlanMark:
+        """Raises InvalidInput where the work must not begin."""
+        if self.nodes:
+            self._preflight()
+        return boots(run)
 
-    def _is_ours(self, node: Node) -> bool:
-        """Whether the node has the mark of this run; one that is only cordoned may have an older one."""
-        try:
-            mark = mark_of(node)
-        except DamagedMark:
-            return False
-        return mark is not None and (mark.run == self.state.run or self.asked.state == "cordoned")
-
-    def _planned(self, plan: PlanMark) -> list[Write]:
-        return [write for node in self.nodes if (write := plan(node)) is not None]
-
-    def _marks(self, phase: MaintenancePhase, run: str) -> PlanMark:
-        def plan(node: Node) -> Write | None:
-            mark, reason = mark_of(node), self.asked.reason
-            if self.drain.cordoned and not (node.unschedulable and self._is_ours(node)):
-                error = InputError(f"Node {node.name}", "was put in service meanwhile")
-                raise InvalidInput([error])
-            away = self.view.away.get(node.name, {}) if phase is MaintenancePhase.DRAINING else {}
-            new = begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp(), away=away)
-            drained = phase is MaintenancePhase.DRAINED
-            down = {} if drained else {**new.down, **self.drain.restarts.get(node.name, {})}
-            returned = self.drain.returned.get(node.name, {})
-            return mark_write(node, replace(new, down=down, returned=returned))
-
-        return plan
-
-    def _apply(self, api: ApiClient, plan: PlanMark) -> Applied:
-        return apply(api, self._planned(plan), recompute=again(plan))
+    def _note(self, reconciler: Reconciler) -> None:
+        """Write what the state knows to the marks: another run may end the drain."""
+        api = reconciler.keeper.api_while_ours()
+        plan = self.marks.of_phase(MaintenancePhase.DRAINING, self.state.run, self.view)
+        self.writes += write_marks(api, self.nodes, plan).done
 
     def _write(
-        self, api: ApiClient, phase: MaintenancePhase, run: str, boots: PlanMark | None = None
+        self, api: ApiClient, phase: MaintenancePhase, run: str, drained: PlanMark | None = None
     ) -> None:
         """Write the marks. Raises InvalidInput where a node could not be written."""
-        applied = self._apply(api, boots or self._marks(phase, run))
+        plan = drained or self.marks.of_phase(phase, run, self.view)
+        applied = write_marks(api, self.nodes, plan)
         self.writes += applied.done
         self.report.changed |= bool(applied.done)
         self.drain.marked += [
             name for write in applied.done if (name := write.target.name) not in self.drain.marked
         ]
         verb = {MaintenancePhase.DRAINING: "cordoned, to be drained"}.get(phase, str(phase))
-        verb = "drained before, and rebooted since" if boots is not None else verb
+        verb = "drained before, and rebooted since" if drained is not None else verb
         for write in applied.done:
             self.report.lines.append(f"node {write.target.name}: {verb}")
             record_node_event(self.api, run, write, str(phase), self.asked.reason)

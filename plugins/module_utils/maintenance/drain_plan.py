@@ -35,13 +35,13 @@ from ..planning.movable_instances import (
     MovableReader,
     why_kept,
 )
-from ..rollout import report
 from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase, ready
 from ..rollout.options import RolloutOptions
 from ..rollout.view import WhyNoRestart
 from ..view.view import ClusterView
 from . import returns
+from .left_over import why_given_up
 from .pods import (
     ALLOW_PENDING_CHANGES,
     DO_NOT_MOVE_FINDING,
@@ -52,11 +52,7 @@ from .pods import (
     PodFilter,
     tolerates_cordon,
 )
-from .vm_ways import PassedOver, VmWay, VmWays
-
-ATTEMPTS = 3
-"""Migrations of one VM that a run begins before it gives up on it."""
-
+from .vm_ways import STOP_AND_START, PassedOver, VmWay, VmWays
 
 _NOT_COUNTED = InstanceSelection()
 """No instance: disruption budgets, and not max_unavailable, limit evictions."""
@@ -160,6 +156,18 @@ class DrainView:
                 strategy = run_strategy(workload) if stops and workload is not None else ""
                 away[decision.pod.node_name]["/".join(instance.workload)] = strategy
         return away
+
+    @cached_property
+    def starts(self) -> t.Mapping[str, t.Collection[str]]:
+        """By node, those of `away` that are stopped and started again, as `Mark.starts`."""
+        starts: dict[str, list[str]] = defaultdict(list)
+        for decision in self.decisions:
+            instance, _workload = self._instance(decision)
+            way = self._way(decision)
+            stops = way.method is Method.STOP and way.policy == STOP_AND_START
+            if instance.workload is not None and stops:
+                starts[decision.pod.node_name].append("/".join(instance.workload))
+        return starts
 
     @cached_property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
@@ -400,56 +408,8 @@ class DrainView:
         )
 
 
-def stays(plan: Plan) -> list[str]:
-    """The instances that did not leave, with the reasons."""
-    return [
-        f"{report.short(x.workload or x.instance, x.instance)} on {x.node}: {x.reason}"
-        for x in plan.skipped
-    ]
-
-
-def what_is_left(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> list[str]:
-    """The instances that have not left when the time of a drain is over, by reason: each reason once. `waiting` is why
-    the first move of the plan could not begin, perhaps after the name of what it is about."""
-    there = {record.uid: str(record.instance) for record in records}
-    there |= {move.uid: str(move.instance) for move in plan.moves}
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for record in records:
-        reasons[record.note or str(record.method)].append(f"{record.instance} on {record.source}")
-    known = {record.uid for record in records}
-    left = [move for move in plan.moves if move.uid not in known]
-    about = {
-        *(f"{name}: " for names in reasons.values() for name in names),
-        *(f"{report.short(move.workload, move.instance)}: " for move in left),
-    }
-    for move in left:
-        own = f"{report.short(move.workload, move.instance)}: "
-        why = waiting
-        if first := next((there[uid] for uid in move.after if uid in there), ""):
-            why = f"moves after {first}"
-        elif waiting.startswith(own):
-            why = waiting.removeprefix(own)
-        elif waiting.startswith(tuple(about)):
-            why = ""  # that is about another instance
-        reasons[why or "not started"].append(f"{move.instance} on {move.source}")
-    for skipped in plan.skipped:
-        name = report.short(skipped.workload or skipped.instance, skipped.instance)
-        reasons[skipped.reason].append(f"{name} on {skipped.node}")
-    return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-
-
 def _always_started(workload: Workload) -> Workload:
     if workload.ref.kind != VIRTUAL_MACHINE.name:
         return workload
     spec = {**(workload.manifest.get("spec") or {}), "runStrategy": "Always"}
     return replace(workload, manifest={**workload.manifest, "spec": spec})
-
-
-def why_given_up(journal: RunJournal, uid: str, method: Method) -> str:
-    """Why a run begins no other move of the instance; empty where it does."""
-    if digest(uid) not in journal.lost:
-        return ""
-    attempts = journal.attempts(uid)
-    if method is Method.MIGRATE and attempts < ATTEMPTS:
-        return ""
-    return f"its {method} failed {attempts} times" if attempts > 1 else f"its {method} failed"

@@ -33,6 +33,7 @@ from ..rollout.recreate import SUBRESOURCES
 from ..rollout.send import record_node_event, timestamp
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening, step_bounded
+from . import start_again
 from .holders import held_by
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, missing_nodes, select
@@ -115,6 +116,7 @@ class InServiceStep:
         self.writes: list[Write] = []
         self.lines: list[str] = []
         self.findings: tuple[Finding, ...] = ()
+        self.started: list[dict[str, JSON]] = []
 
     @property
     def elapsed(self) -> float:
@@ -167,8 +169,11 @@ class InServiceStep:
         self.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
         self._select(all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
-        if marked and not self.state.checked:
+        waiting = {vm for node in self.nodes for vm in start_again.vms_of(node)}
+        if (marked or waiting) and not self.state.checked:
             rights = {Right("patch", "", "nodes", "", "", name) for name in marked}
+            rights |= {Right("patch", "", "nodes", "", "", x.name) for x in self.nodes if waiting}
+            rights |= start_again.rights(waiting)
             require_rights(self.api, rights, role="maintainer")
             self.state.checked = True
         reboot = self.asked.reboot_expected
@@ -181,12 +186,36 @@ class InServiceStep:
         if check:
             writes = (self._unmark(node, mark) for node, mark in marked.values())
             self.writes = list(filter(None, writes))
+            stopped = {
+                vm: how for node in self.nodes for vm, how in start_again.vms_of(node).items()
+            }
+            self.started = [start_again.as_json(vm, how) for vm, how in stopped.items()]
+            self.lines += [f"would start {vm} again" for vm in stopped]
             self.lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
         elif back and (held_up := self._undo(back)):
             return held_up
         elif back:
             self._uncordon([node for node, _mark in back])
+        if not check:
+            self._start_again()
         return "; ".join(f"waiting: node {name} {why}" for name, why in sorted(lacks.items()))
+
+    def _start_again(self) -> None:
+        """Start the VMs that the maintenance of nodes that are in service stopped for its time."""
+        starter = start_again.Starter(self.api)
+        try:
+            for node in self.nodes:
+                starter.start(node)
+        finally:
+            self.writes += starter.done
+            self.started += starter.started
+            self.lines += starter.lines
+            self.state.undone += starter.lines
+            self.state.changed = self.state.changed or bool(starter.started)
+        if starter.done:
+            self._select(read_snapshot(self.api, NODES_ONLY).nodes)  # read back
+        if starter.errors:
+            raise InvalidInput(starter.errors)
 
     def _select(self, nodes: t.Sequence[Node]) -> None:
         """The nodes that exist are put in service, whatever became of the others: a cloud controller deletes the Node

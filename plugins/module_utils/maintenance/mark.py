@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, cut, read_annotation
-from ..model.kinds import MAINTENANCE, MOVED_AWAY, SERVICED, SERVICED_AT
+from ..model.kinds import MAINTENANCE, MOVED_AWAY, SERVICED, SERVICED_AT, START_AGAIN
 from ..model.manifests import node_from_manifest
 from ..model.objects import Node, Ref, Taint
 from ..model.rendering import TextEnum
@@ -39,6 +39,7 @@ _MARK = _ANNOTATIONS / MAINTENANCE
 _SERVICED = _ANNOTATIONS / SERVICED
 _SERVICED_AT = _ANNOTATIONS / SERVICED_AT
 _MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
+_START_AGAIN = _ANNOTATIONS / START_AGAIN
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
 _TAINTS = Pointer(("spec", "taints"))
 
@@ -61,7 +62,8 @@ class Mark:
     why a restart or a recreation failed: later runs name it, too. `away` are the workloads, written likewise, that
     had an instance to move when the drain began: those of VMs that it stops with their run strategy, others with "".
     `taints` are those that the node had when the maintenance began (`holders.lasting_taints`), None in a mark of an
-    earlier release. `returned` says, by workload, how often an instance came back to the node in this run."""
+    earlier release. `returned` says, by workload, how often an instance came back to the node in this run. `starts`
+    are the stopped ones of `away` that are started again at the end."""
 
     run: str
     reason: str
@@ -74,6 +76,7 @@ class Mark:
     away: t.Mapping[str, str] = field(default_factory=dict)
     taints: tuple[str, ...] | None = None
     returned: t.Mapping[str, int] = field(default_factory=dict)
+    starts: tuple[str, ...] = ()
 
 
 class DamagedMark(ValueError):
@@ -91,7 +94,7 @@ _TEXTS = ("run", "reason", "phase", "boot_id", "since")
 
 def encode(mark: Mark) -> str:
     body = {**asdict(mark), "phase": str(mark.phase), "down": _with_limit(mark.down)}
-    for name in ("devices", "down", "away", "returned"):
+    for name in ("devices", "down", "away", "returned", "starts"):
         if not body[name]:
             del body[name]
     if mark.taints is None:
@@ -129,7 +132,7 @@ def decode(text: str) -> Mark:
         raise DamagedMark(str(error)) from error
     down, away = body.pop("down", {}), body.pop("away", {})
     devices, taints = body.pop("devices", []), body.pop("taints", None)
-    returned = body.pop("returned", {})
+    returned, starts = body.pop("returned", {}), body.pop("starts", [])
     if set(body) != {*_TEXTS, "cordoned"}:
         raise DamagedMark(f"it is not a map of {', '.join(_TEXTS)} and cordoned")
     wrong = [name for name in _TEXTS if not isinstance(body[name], str)]
@@ -140,13 +143,15 @@ def decode(text: str) -> Mark:
     for name, value in (("down", down), ("away", away)):
         if not _is_by_workload(value):
             raise DamagedMark(f"{name} is no map of workloads to texts")
-    for name, value in (("devices", devices), ("taints", [] if taints is None else taints)):
+    lists = (("devices", devices), ("taints", [] if taints is None else taints), ("starts", starts))
+    for name, value in lists:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise DamagedMark(f"{name} is no list of texts")
     if not isinstance(returned, dict) or not all(isinstance(x, int) for x in returned.values()):
         raise DamagedMark("returned is no map of workloads to numbers")
     phase = MaintenancePhase(body.pop("phase"))
     known = {"devices": tuple(devices), "down": down, "away": away, "returned": returned}
+    known["starts"] = tuple(starts)
     known["taints"] = tuple(taints) if taints is not None else None
     return Mark(**body, phase=phase, **known)
 
@@ -170,6 +175,18 @@ def moved_away(node: Node) -> t.Mapping[str, str]:
     return away if _is_by_workload(away) else {}
 
 
+def waiting_to_start(node: Node) -> dict[str, str]:
+    """The VMs that are to be started again once the node is in service, with their run strategies before: those of its
+    mark, and those that an earlier maintenance left. Raises DamagedMark."""
+    try:
+        left = read_annotation(node.annotations.get(START_AGAIN, "{}"))
+    except DamagedAnnotation:
+        left = {}
+    mark = mark_of(node)
+    starts = {name: mark.away[name] for name in mark.starts if name in mark.away} if mark else {}
+    return {**(left if _is_by_workload(left) else {}), **starts}
+
+
 def is_marked(node: Node) -> bool:
     """Whether the node is in a maintenance of this collection, also where its mark is damaged."""
     return MAINTENANCE in node.annotations
@@ -189,6 +206,7 @@ def begun(
     reason: str,
     now: str,
     away: t.Mapping[str, str] = MappingProxyType({}),
+    starts: t.Collection[str] = (),
 ) -> Mark:
     """The mark of a node when a run begins with it. What an earlier run wrote about the beginning of
     the maintenance stays while the node is cordoned: with the cordon the maintenance was ended."""
@@ -206,12 +224,14 @@ def begun(
             offered,
             away=_within_limit(away),
             taints=lasting_taints(node),
+            starts=tuple(sorted(starts)),
         )
     if phase is MaintenancePhase.CORDONED:
         return mark
     boot_id = node.boot_id if phase is MaintenancePhase.DRAINED else mark.boot_id
     known = _within_limit({**away, **mark.away})
-    return replace(mark, run=run, phase=phase, boot_id=boot_id, away=known)
+    all_starts = tuple(sorted({*mark.starts, *starts} & known.keys()))
+    return replace(mark, run=run, phase=phase, boot_id=boot_id, away=known, starts=all_starts)
 
 
 def _within_limit(away: t.Mapping[str, str]) -> dict[str, str]:
@@ -239,8 +259,11 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
     if change_id and mark.phase is not MaintenancePhase.DRAINING:
         operations.append(Operation("add", _SERVICED, change_id))
         operations.append(Operation("add", _SERVICED_AT, now))
+    if starts := waiting_to_start(node):
+        operations.append(Operation("add", _START_AGAIN, _json(starts)))
     if mark.away:
-        operations.append(Operation("add", _MOVED_AWAY, _json(dict(mark.away))))
+        away = {name: "" if name in starts else text for name, text in mark.away.items()}
+        operations.append(Operation("add", _MOVED_AWAY, _json(away)))
     elif MOVED_AWAY in node.annotations:
         operations.append(Operation("remove", _MOVED_AWAY))
     stays = node.unschedulable and _keeps_cordon(node, mark)
@@ -328,6 +351,9 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
     away = [
         (Ref(*workload.split("/")), text) for workload, text in sorted(moved_away(node).items())
     ]
+    starts = {
+        Ref(*workload.split("/")): text for workload, text in sorted(waiting_to_start(node).items())
+    }
     return {
         "name": node.name,
         "zone": node.labels.get(zone_key),
@@ -342,6 +368,11 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
         "serviced_at": node.annotations.get(SERVICED_AT) or None,
         "moved_away": [ref._asdict() for ref, strategy in away if not strategy],
         "stopped": [
-            {**ref._asdict(), "run_strategy": strategy} for ref, strategy in away if strategy
+            {**ref._asdict(), "run_strategy": strategy}
+            for ref, strategy in away
+            if strategy and ref not in starts
+        ],
+        "starts_again": [
+            {**ref._asdict(), "run_strategy": strategy} for ref, strategy in starts.items()
         ],
     }

@@ -136,10 +136,12 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
     )
 
 
-def _delegation(given: t.Sequence[str], errors: list[InputError]) -> Delegation:
-    """An API group has a dot: that of an operator does, and of Kubernetes' own ones with workloads none does."""
+def _delegation(given: JSON, errors: list[InputError]) -> Delegation:
+    """An API group has a dot: that of an operator does, and of Kubernetes' own ones with workloads none does. Ansible
+    would split a text at each comma, and make two selectors of one with two labels."""
+    entries = given if isinstance(given, list) else [given]
     groups, selectors = [], {}
-    for text in given:
+    for text in map(str, entries):
         pairs = [pair.strip().partition("=")[::2] for pair in text.split(",")]
         if "=" not in text and "." in text and is_subdomain(text):
             groups.append(text)
@@ -151,7 +153,7 @@ def _delegation(given: t.Sequence[str], errors: list[InputError]) -> Delegation:
                 InputError(
                     "delegated_budgets",
                     f"'{text}' is neither the API group of an operator, such as longhorn.io, nor a label"
-                    f" selector, such as app=store,tier=db; known without it: {known}",
+                    f" selector, such as app=store,tier=db; several are a list; known without it: {known}",
                 )
             )
     return Delegation.known(groups, selectors)

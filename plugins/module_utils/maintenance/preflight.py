@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
-from ..model.findings import Finding, InputError, InvalidInput
+from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.plan import Method, Move
 from ..model.rendering import listed
@@ -92,17 +92,6 @@ PREFLIGHT_FINDINGS = frozenset(
 )
 """All names, which `allow_findings` may contain."""
 
-_REFUSE_CONTINUED = (
-    CONTROL_PLANE_QUORUM,
-    JOB_ON_NODE,
-    HEALTH_CHECK,
-    CONFIG_POOL_UPDATING,
-    OTHER_MAINTENANCE,
-    KUBEVIRT_UPDATING,
-)
-"""What also refuses a drain that continues: all but findings about pods, VMs, and the way they leave. A drain
-names at its end what stays."""
-
 ETCD = "node-role.kubernetes.io/etcd"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
@@ -138,32 +127,6 @@ def preflight(inputs: PreflightInput) -> tuple[Finding, ...]:
     checks = _Checks(inputs)
     rank = ("error", "warning", "info")
     return tuple(sorted(checks.findings(), key=lambda finding: rank.index(finding.severity)))
-
-
-def refusing(
-    findings: t.Iterable[Finding], allowed: t.Container[str], *, continues: bool = False
-) -> tuple[Finding, ...]:
-    """The findings that refuse a drain, or one that `continues`."""
-    return tuple(
-        finding
-        for finding in findings
-        if finding.severity == "error"
-        and finding.name not in allowed
-        and (not continues or finding.name in _REFUSE_CONTINUED)
-    )
-
-
-def refusal(
-    findings: t.Sequence[Finding], consequence: str = " No node was cordoned."
-) -> InvalidInput:
-    """The error for findings that refuse a drain. `consequence` is its last sentence."""
-    errors = [
-        InputError(finding.name, f"{finding.why} {finding.advice}", "finding")
-        for finding in findings
-    ]
-    last = errors[-1]
-    errors[-1] = replace(last, message=f"{last.message}{consequence}")
-    return InvalidInput(errors)
 
 
 class _Checks:

@@ -27,9 +27,11 @@ from .pods import DO_NOT_MOVE_FINDING, PENDING_CHANGES
 VM_POLICY = f"{PREFIX}vm-policy"
 """Label of a VM, or of its VMI: its own policies for maintenance."""
 
-VM_POLICIES = ("migrate", "restart", "stop", "evict", "refuse")
-"""How a VM leaves a node: live migration, a new VMI, shut down, by the controller of its eviction strategy, or not
-at all."""
+STOP_AND_START = "stop_and_start"
+
+VM_POLICIES = ("migrate", "restart", "stop", STOP_AND_START, "evict", "refuse")
+"""How a VM leaves a node: live migration, a new VMI, shut down, shut down and started once the node is in service, by
+the controller of its eviction strategy, or not at all."""
 
 LABEL_SEPARATOR = "."
 """Between the policies of a label, whose value can have no comma."""
@@ -193,10 +195,10 @@ class VmWays:
             return None, why, NOT_RESTARTABLE
         if policy == "stop":
             return Method.STOP, "", ""
-        strategy = run_strategy(workload)
+        strategy, starts = run_strategy(workload), policy == STOP_AND_START
         if strategy not in RESTARTABLE:
-            why = f"a VM with run strategy {strategy} is not restarted"
+            why = f"a VM with run strategy {strategy} is not {'started again' if starts else 'restarted'}"
             return None, why, NOT_RESTARTABLE
         if why := self.pending_changes(vmi):
             return None, why, PENDING_CHANGES
-        return Method.RESTART, "", ""
+        return Method.STOP if starts else Method.RESTART, "", ""

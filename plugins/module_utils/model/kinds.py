@@ -215,6 +215,10 @@ SERVICED_AT = f"{PREFIX}serviced-at"
 MOVED_AWAY = f"{PREFIX}moved-away"
 """Annotation on a node: the workloads that its last maintenance moved away or stopped (`maintenance/mark.py`)."""
 
+START_AGAIN = f"{PREFIX}start-again"
+"""Annotation on a node: the VMs that its last maintenance stopped and that are to be started, with their run
+strategies (`maintenance/start_again.py`)."""
+
 NODE_LABELS = f"{PREFIX}node-labels"
 """Annotation on a node: the labels that node_labels set, with their values."""
 

@@ -12,11 +12,11 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import (
-    DrainState,
-    DrainStep,
-)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainStep
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_state import (
+    DrainState,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
     MaintenancePhase,
     Mark,
@@ -176,9 +176,9 @@ def test_limits_hold_for_what_began_before_the_lease_was_taken(
 )
 def test_node_that_leaves_the_maintenance_midway_is_named(now: Node | None, why: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        Step()._still_ours(Snapshot(nodes=(now,) if now is not None else ()))
+        Step().marks.still_ours(Snapshot(nodes=(now,) if now is not None else ()))
     assert str(raised.value).startswith(f"Node w1: {why}")
 
 
 def test_node_that_is_as_the_run_left_it_is_read() -> None:
-    assert Step()._still_ours(Snapshot(nodes=(NODE,))) == (NODE,)
+    assert Step().marks.still_ours(Snapshot(nodes=(NODE,))) == (NODE,)

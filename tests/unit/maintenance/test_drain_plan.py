@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.left_over import (
     ATTEMPTS,
-    DrainView,
     what_is_left,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (

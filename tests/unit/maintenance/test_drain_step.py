@@ -16,9 +16,9 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
     Session,
     Transport,
 )
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import (
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainStep
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_state import (
     DrainState,
-    DrainStep,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
 from ansible_collections.virt.placement.plugins.module_utils.rollout.step import run_step

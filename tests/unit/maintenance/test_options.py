@@ -75,7 +75,7 @@ def error_of(**given: t.Any) -> str:
         ({"vm_policy": ["stop", "refuse"]}, "vm_policy: 'refuse' must be alone"),
         (
             {"vm_policy": []},
-            "vm_policy: must name a policy; known are migrate, restart, stop, evict",
+            "vm_policy: must name a policy; known are migrate, restart, stop, stop_and_start, evict",
         ),
         ({"max_nodes": 0}, "max_nodes: must be at least 1"),
         ({"reason": "x" * 300}, "reason: must have at most 256"),
@@ -85,6 +85,15 @@ def error_of(**given: t.Any) -> str:
 )
 def test_bad_options_are_named(given: dict[str, t.Any], error: str) -> None:
     assert error in error_of(**given)
+
+
+def test_delegated_budgets_as_text_are_one_selector() -> None:
+    """Ansible would split the text at its comma."""
+    delegation = options(delegated_budgets="app=a,tier=b").delegation
+    assert delegation == options(delegated_budgets=["app=a,tier=b"]).delegation
+    assert delegation != options(delegated_budgets=["app=a", "tier=b"]).delegation
+    assert options(delegated_budgets="longhorn.io").delegation
+    assert "several are a list" in error_of(delegated_budgets="longhorn.io,ceph.rook.io")
 
 
 def test_topology_selects_its_nodes() -> None:

@@ -21,6 +21,8 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     Automation,
     PreflightInput,
     preflight,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.refusals import (
     refusal,
     refusing,
 )

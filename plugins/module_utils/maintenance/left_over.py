@@ -1,0 +1,64 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has not left the nodes of a drain when it ends, and why, in words. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+
+from ..model.plan import Method, Plan
+from ..rollout import report
+from ..rollout.journal import RunJournal, digest
+from ..rollout.move import MoveRecord
+
+ATTEMPTS = 3
+"""Migrations of one VM that a run begins before it gives up on it."""
+
+
+def stays(plan: Plan) -> list[str]:
+    """The instances that did not leave, with the reasons."""
+    return [
+        f"{report.short(x.workload or x.instance, x.instance)} on {x.node}: {x.reason}"
+        for x in plan.skipped
+    ]
+
+
+def what_is_left(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> list[str]:
+    """The instances that have not left when the time of a drain is over, by reason: each reason once. `waiting` is why
+    the first move of the plan could not begin, perhaps after the name of what it is about."""
+    there = {record.uid: str(record.instance) for record in records}
+    there |= {move.uid: str(move.instance) for move in plan.moves}
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for record in records:
+        reasons[record.note or str(record.method)].append(f"{record.instance} on {record.source}")
+    known = {record.uid for record in records}
+    left = [move for move in plan.moves if move.uid not in known]
+    about = {
+        *(f"{name}: " for names in reasons.values() for name in names),
+        *(f"{report.short(move.workload, move.instance)}: " for move in left),
+    }
+    for move in left:
+        own = f"{report.short(move.workload, move.instance)}: "
+        why = waiting
+        if first := next((there[uid] for uid in move.after if uid in there), ""):
+            why = f"moves after {first}"
+        elif waiting.startswith(own):
+            why = waiting.removeprefix(own)
+        elif waiting.startswith(tuple(about)):
+            why = ""  # that is about another instance
+        reasons[why or "not started"].append(f"{move.instance} on {move.source}")
+    for skipped in plan.skipped:
+        name = report.short(skipped.workload or skipped.instance, skipped.instance)
+        reasons[skipped.reason].append(f"{name} on {skipped.node}")
+    return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def why_given_up(journal: RunJournal, uid: str, method: Method) -> str:
+    """Why a run begins no other move of the instance; empty where it does."""
+    if digest(uid) not in journal.lost:
+        return ""
+    attempts = journal.attempts(uid)
+    if method is Method.MIGRATE and attempts < ATTEMPTS:
+        return ""
+    return f"its {method} failed {attempts} times" if attempts > 1 else f"its {method} failed"
