@@ -101,6 +101,7 @@ def _kubeconfig(layout: Layout, token: str) -> dict[str, t.Any]:
 #: label keys that tests, demos and examples set beside those that the shipped policy names
 NODE_LABEL_KEYS: t.Final = (
     "audit",
+    "drs.placement.virt/licensed-hosts",
     "example.com/fault",
     "example.com/rack",
     "node.cluster.x-k8s.io/esxi-host",

@@ -130,6 +130,9 @@ class _Import:
         """Look up the VMs of a rule. Returns why it has no effect, and what to do; both empty where it has one."""
         vms = rule.vms
         if rule.kind is DrsRuleKind.VM_HOST:
+            if rule.mandatory is None:
+                fault = "the export does not say whether it is a must or a should: export it again"
+                self._faults.append(InputError(str(rule), fault))
             if reason := self._why_no_groups(rule):
                 return reason, ""
             vms = self._cluster.vm_groups[rule.vm_group]

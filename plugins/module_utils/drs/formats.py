@@ -13,6 +13,7 @@ from dataclasses import replace
 from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.json_pointer import JSON
+from ..model.json_text import shallow
 from .community_vmware import CommunityVmware
 from .drs_rule_module import DrsRuleModule
 from .export import DrsCluster, ExportDocument, ExportFormat, SourceVm
@@ -44,7 +45,7 @@ def documents_of(text: str, where: str, faults: list[InputError]) -> list[Export
         except RecursionError:
             faults.append(InputError(where, "its JSON is nested too deeply"))
             return []
-        values.append(value)
+        values.append(shallow(value))
         at = _after_space(text, end)
     if len(values) == 1:
         return [ExportDocument(where, values[0])]
@@ -163,8 +164,8 @@ def _one(name: str, parts: t.Sequence[DrsCluster], faults: list[InputError]) -> 
         tuple(replace(rule, vms=tuple(map(completed, rule.vms))) for rule in rules),
         {group: tuple(map(completed, vms)) for group, vms in vm_groups.items()},
         host_groups,
-        tuple(replace(override, vm=completed(override.vm)) for override in overrides),
-        tuple(other for part in parts for other in part.others),
+        tuple({completed(x.vm): replace(x, vm=completed(x.vm)) for x in overrides}.values()),
+        tuple({(x.kind, x.name): x for part in parts for x in part.others}.values()),
     )
 
 

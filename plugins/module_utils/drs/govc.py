@@ -138,7 +138,7 @@ def _rule_types(value: JSON) -> dict[str, str]:
 
 
 def _overrides_by_moref(value: JSON) -> dict[str, JSON] | None:
-    """What `govc cluster.override.info -json` prints."""
+    """What `govc cluster.override.info -json` prints: by `VirtualMachine:vm-66`."""
     overrides = value.get("overrides") if isinstance(value, dict) else None
     return overrides if isinstance(overrides, dict) else None
 
@@ -259,7 +259,7 @@ def _with_overrides(
     others: list[OtherSetting] = []
     for reference, item in overrides.items():
         given = ExportedFields(item, f"{where}.{reference}", faults)
-        vm = SourceVm(given.text("name"), reference)
+        vm = SourceVm(given.text("name"), moref(reference))
         if isinstance(given.values.get("drs"), dict):
             drs = ExportedFields(given.values["drs"], f"{given.where}.drs", faults)
             found.append(

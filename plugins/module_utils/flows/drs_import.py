@@ -16,6 +16,7 @@ from ..drs.options import read_import_options
 from ..drs.report import COLUMNS, report_as_json, report_table
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
+from ..model.json_text import shallow
 from .manifest_files import MOST_BYTES
 
 if t.TYPE_CHECKING:
@@ -100,5 +101,5 @@ def _of_content(content: JSON, faults: list[InputError]) -> list[ExportDocument]
         if isinstance(item, str):
             documents += documents_of(item, where, faults)
         else:
-            documents.append(ExportDocument(where, item))
+            documents.append(ExportDocument(where, shallow(item)))
     return documents

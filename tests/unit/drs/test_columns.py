@@ -44,7 +44,7 @@ rules = st.builds(
     name=st.text(max_size=70) | st.sampled_from(["a b", "a-b"]),
     kind=st.sampled_from([*DrsRuleKind, None]),
     enabled=st.booleans(),
-    mandatory=st.sampled_from([True, False, None]),
+    mandatory=st.booleans(),
     vms=members,
     vm_group=st.sampled_from(GROUPS),
     affine_host_group=st.sampled_from(GROUPS),
@@ -69,7 +69,7 @@ def _at(rule: DrsRule, where: str) -> DrsRule:
     return DrsRule(**{**fields, "where": where})
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(clusters())
 def test_each_rule_is_in_exactly_one_column_and_the_result_is_valid(cluster: DrsCluster) -> None:
     faults: list[InputError] = []
@@ -101,6 +101,7 @@ def names_in(became: str) -> list[str]:
     return [text.partition(": ")[0] for text in became.split(", ")]
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=90))
 def test_name_that_forklift_gives_is_a_dns_name(name: str) -> None:
     renamed = forklift_name(name)

@@ -221,6 +221,9 @@ def test_overrides_become_labels_that_keep_vms_on_their_node(run_module: RunModu
         {"namespace": "shop", "name": "legacy-vm-old", "labels": DO_NOT_MOVE},
     ]
     assert beside_rules["vm_labels"] == of_configuration["vm_labels"]
+    both = imported(run_module, *GOVC, "govc_overrides.json")
+    kinds = [(p["kind"], p["name"]) for column in both["report"].values() for p in column]
+    assert len(kinds) == len(set(kinds))
     assert beside_rules.get("warnings", []) == []
     assert without["vm_labels"] == []
     assert "no overrides of VMs" in str(without["warnings"])
@@ -403,6 +406,20 @@ def test_cluster_that_is_not_in_the_export_is_named(run_module: RunModule) -> No
         "cluster: 'Producton' is not in the export, which has Production, Test; did you mean 'Production'?"
     ]
     assert "the export has 2 clusters, Production, Test" in messages(several)[0]
+
+
+def test_rule_that_is_neither_must_nor_should_is_refused(run_module: RunModule) -> None:
+    unclear = rule("r", "licensed", "a", rule_mandatory=None)
+    (message,) = messages(of_content(run_module, unclear, host_groups={"licensed": ["w1"]}))
+    assert "rule 'r': the export does not say whether it is a must or a should" in message
+
+
+def test_value_that_is_nested_too_deeply_is_no_export(run_module: RunModule) -> None:
+    deep: t.Any = []
+    for _level in range(400):
+        deep = [deep]
+    (message,) = messages(run_module(drs_import.main, {"content": {"items": deep}}))
+    assert message.startswith("content: is no export of rules that is known here")
 
 
 def test_rules_that_are_given_twice_are_refused(run_module: RunModule) -> None:
