@@ -98,6 +98,11 @@ class Server:
         assert dry_run
         return {"status": {"allowed": True}}
 
+    def patch(self, _path: str, _body: JSON, *, dry_run: bool = False) -> JSON:
+        """The answer to a write that is only tried, as check mode does; it is not read."""
+        assert dry_run
+        return {}
+
     @staticmethod
     def _parts(path: str) -> tuple[str, str, str]:
         """The path of the list in all namespaces, the namespace and the name of an object."""
