@@ -43,6 +43,17 @@ def options_of(role: str) -> dict[str, dict[str, t.Any]]:
 
 
 @pytest.mark.parametrize(
+    ("given", "value"),
+    [(True, "true"), (False, "false"), ("yes", "true"), ("similar", "similar")],
+)
+def test_option_with_true_among_its_choices_takes_booleans(given: t.Any, value: str) -> None:
+    spec = {"type": "str", "choices": ["false", "true", "similar"]}
+    assert read_options({"x": given}, {"x": spec}) == ({"x": value}, [])
+    (error,) = read_options({"x": "similiar"}, {"x": spec})[1]
+    assert "Did you mean similar?" in error
+
+
+@pytest.mark.parametrize(
     ("spec", "text", "value"),
     [
         ({"type": "int"}, "7", 7),
