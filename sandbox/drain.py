@@ -33,7 +33,7 @@ def drain(sandbox: Sandbox, node: str, timeout: float = 60) -> None:
             left = ", ".join(pod["metadata"]["name"] for pod in pods)
             raise TimeoutError(f"drain of {node}: still there after {timeout:.0f} s: {left}")
         for pod in pods:
-            _evict(sandbox, pod)
+            evict(sandbox, pod)
         time.sleep(0.5)
 
 
@@ -42,7 +42,8 @@ def _pods_on(sandbox: Sandbox, node: str) -> list[dict[str, t.Any]]:
     return [pod for pod in pods if pod["status"].get("phase") in ("Running", "Pending")]
 
 
-def _evict(sandbox: Sandbox, pod: dict[str, t.Any]) -> None:
+def evict(sandbox: Sandbox, pod: dict[str, t.Any]) -> None:
+    """Ask once for the eviction of a pod. A refusal that may end by itself is no error."""
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     body = {
         "apiVersion": "policy/v1",

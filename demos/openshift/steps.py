@@ -19,9 +19,8 @@ FOLDER = pathlib.Path(__file__).parent
 NAMESPACE = "affinity"
 CLUSTER = "openshift"
 COLUMNS = {"ZONE": "zone"}
-PUBLISHED = Effort(commands=10, ended=4, migrations=0)
-"""A label, two edits of affinity and one of a template's labels in each part that has them, a restart after each, and
-two looks at nodes."""
+PUBLISHED = Effort(commands=9, ended=4, migrations=0)
+"""A label, three edits of affinity, one of a template's labels, and four restarts."""
 
 LEADER, FOLLOWER, LONER = VMS = ("node-affinity-vm", "pod-affinity-vm", "pod-anti-affinity-vm")
 WEST, EAST = "worker-0", "worker-1"

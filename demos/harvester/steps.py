@@ -1,0 +1,286 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A pool of guest-cluster VMs, one a host: the rule of the published recording, which does nothing, and one that works;
+soft and hard while a host is cordoned; what Harvester's webhook writes; its maintenance mode."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import typing as t
+
+from demos import board
+from demos.effort import Effort
+from demos.harvester import maintenance_mode, webhook
+from demos.stage import Stage, Step, check, proves, variables
+from sandbox import Sandbox, drain, objects
+from sandbox.definitions import Definition, define
+
+FOLDER = pathlib.Path(__file__).parent
+NAMESPACE = "default"
+CLUSTER = "harvester"
+COLUMNS = {"ZONE": board.ZONE}
+PUBLISHED = Effort(commands=8, ended=3, migrations=0)
+"""Three labels of hosts, a pool that is created, a host cordoned, the pool created anew; two looks at VMs and nodes."""
+
+HOSTS = ["node1", "node2", "node3"]
+POOL = ["guest-pool1-1", "guest-pool1-2", "guest-pool1-3"]
+LABEL = {"harvesterhci.io/machineSetName": "default-guest-pool1"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+SOFT = {
+    "weight": 1,
+    "podAffinityTerm": {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": LABEL},
+    },
+}
+"""What the node driver writes (docker-machine-driver-harvester 0.6.6 and later)."""
+NETWORK = Definition(
+    "k8s.cni.cncf.io", "v1", "network-attachment-definitions", "NetworkAttachmentDefinition"
+)
+VLAN = "vlan1"
+NETWORKS = {f"{NAMESPACE}/{VLAN}": "mgmt"}
+
+
+@contextlib.contextmanager
+def beside(sandbox: Sandbox) -> t.Iterator[None]:
+    """Harvester's webhook and its maintenance mode."""
+    with webhook.answering(sandbox, NETWORKS), maintenance_mode.watching(sandbox):
+        yield
+
+
+def create_pool(stage: Stage, labels: dict[str, str], affinity: t.Any) -> None:
+    """The VMs of a pool, as the node driver creates them."""
+    for name in POOL:
+        placement = {"affinity": affinity, "terminationGracePeriodSeconds": 0}
+        made = objects.virtual_machine(name, NAMESPACE, labels=labels, placement=placement)
+        made["metadata"]["labels"] = labels
+        stage.sandbox.api.apply(made)
+
+
+def delete_pool(stage: Stage) -> None:
+    api = stage.sandbox.api
+    for name in POOL:
+        api.delete(api.path("VirtualMachine", NAMESPACE, name))
+    for name in POOL:
+        api.wait_gone(api.path("VirtualMachineInstance", NAMESPACE, name), 60)
+        api.wait_gone(api.path("VirtualMachine", NAMESPACE, name), 60)
+
+
+def nodes(stage: Stage) -> list[str]:
+    """The nodes of the pool's VMs that run."""
+    seats = board.seats(stage.sandbox, NAMESPACE)
+    return sorted(seat.node for seat in seats if seat.workload in POOL)
+
+
+def template(stage: Stage, name: str) -> dict[str, t.Any]:
+    found = stage.sandbox.api.get(stage.sandbox.api.path("VirtualMachine", NAMESPACE, name))
+    return t.cast("dict[str, t.Any]", found["spec"]["template"])
+
+
+def pending(stage: Stage) -> list[str]:
+    return board.without_node(stage.sandbox, NAMESPACE)
+
+
+def label_the_hosts(stage: Stage) -> None:
+    """A zone for each host."""
+    result = stage.play("topology", variables(FOLDER, "topology.yml"), identity="labeler")
+    check(result.rc == 0, f"topology ended with rc {result.rc}")
+
+
+@proves("AC-H4", "S4")
+def find_the_rule_that_does_nothing(stage: Stage) -> None:
+    """The recording's rule requires one VM a zone, but has no selector, so that it selects no pod. The VMs spread by
+    the driver's soft term alone. verify fails and names the rule; nothing is written. The rule with a selector takes
+    its place."""
+    dead = {"topologyKey": board.ZONE}
+    create_pool(stage, LABEL, {"podAntiAffinity": {REQUIRED: [dead], PREFERRED: [SOFT]}})
+    stage.until(lambda: nodes(stage), HOSTS, "one VM a host, by the soft term")
+    mark = stage.sandbox.audit.mark()
+    wanted = {"placement_verify_namespaces": [NAMESPACE]}
+    wanted |= {"placement_verify_fail_on": ["violated", "pending", "error_finding"]}
+    result = stage.play("verify", wanted, identity="reader")
+    check(result.rc != 0, "verify passed")
+    check("selector_matches_nothing" in result.stdout, "the finding is missing")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+
+    result = stage.play("apply", variables(FOLDER, "hard_rules.yml"), identity="mover")
+    check(result.rc == 0, f"apply ended with rc {result.rc}")
+    for name in POOL:
+        (term,) = template(stage, name)["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
+        ((key, value),) = LABEL.items()
+        selected = [{"key": key, "operator": "In", "values": [value]}]
+        check(
+            term["labelSelector"] == {"matchExpressions": selected}, f"the pool's selector: {term}"
+        )
+    check(nodes(stage) == HOSTS, "no VM moved")
+
+
+@proves("AC-H1", "S1")
+def spread_a_pool_of_an_older_driver(stage: Stage) -> None:
+    """The worst start: no label, no rule, all on one host. The label and the driver's exact term are written, and two
+    live migrations put one VM on each host. A second run writes nothing."""
+    delete_pool(stage)
+    for node in HOSTS[1:]:
+        drain.cordon(stage.sandbox, node)
+    create_pool(stage, {}, None)
+    stage.until(lambda: nodes(stage), HOSTS[:1] * 3, "all VMs on node1")
+    for node in HOSTS[1:]:
+        drain.uncordon(stage.sandbox, node)
+    mark = stage.sandbox.audit.mark()
+    stage.play_twice("apply", variables(FOLDER, "pool_rules.yml"), identity="mover")
+    stage.until(lambda: nodes(stage), HOSTS, "one VM a host")
+    moved = [
+        event
+        for event in stage.sandbox.audit.writes(since=mark)
+        if event.verb == "create" and event.resource == "virtualmachineinstancemigrations"
+    ]
+    check(len(moved) == 2, f"two live migrations ({len(moved)})")
+    for name in POOL:
+        written = template(stage, name)
+        check(written["spec"]["affinity"] == {"podAntiAffinity": {PREFERRED: [SOFT]}}, f"{written}")
+        check(LABEL.items() <= written["metadata"]["labels"].items(), f"no label: {written}")
+
+
+@proves("AC-H2", "S2")
+def create_the_pool_anew_beside_a_cordoned_host(stage: Stage) -> None:
+    """Soft: no VM on the cordoned host, none Pending. verify names what is not met, and passes."""
+    delete_pool(stage)
+    drain.cordon(stage.sandbox, "node2")
+    create_pool(stage, LABEL, {"podAntiAffinity": {PREFERRED: [SOFT]}})
+    stage.until(lambda: len(nodes(stage)), 3, "three VMs run")
+    check(set(nodes(stage)) == {"node1", "node3"}, f"none on node2: {nodes(stage)}")
+    check(not pending(stage), "none is Pending")
+    wanted = {"placement_verify_namespaces": [NAMESPACE]}
+    result = stage.play("verify", wanted, identity="reader")
+    check(result.rc == 0, f"verify ended with rc {result.rc}")
+    check("preference_not_met" in result.stdout, "verify does not name what is not met")
+
+
+@proves("AC-H3", "S3")
+def require_a_zone_that_is_not_there(stage: Stage) -> None:
+    """Hard: refused before the write, with the zone that is missing. A pool that is created with the rule has exactly
+    one VM Pending, verify fails and names it; once the host is in service it starts."""
+    mark = stage.sandbox.audit.mark()
+    result = stage.play("apply", variables(FOLDER, "hard_rules.yml"), identity="mover")
+    check(result.rc != 0, "the rule was not refused")
+    for text in ("need 3 different zones", "Cordoned: node2 (zone zone2)"):
+        check(text in result.stdout, f"the refusal does not say: {text}")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+
+    delete_pool(stage)
+    hard = {"topologyKey": board.ZONE, "labelSelector": {"matchLabels": LABEL}}
+    hard["mismatchLabelKeys"] = ["kubevirt.io/created-by"]
+    create_pool(stage, LABEL, {"podAntiAffinity": {REQUIRED: [hard]}})
+    stage.until(lambda: len(nodes(stage)), 2, "two VMs run")
+    stage.until(lambda: len(pending(stage)), 1, "exactly one is Pending")
+    wanted = {"placement_verify_namespaces": [NAMESPACE]}
+    result = stage.play("verify", wanted, identity="reader")
+    check(result.rc != 0, "verify passed")
+    check("1 node(s) were unschedulable" in result.stdout, "verify does not name the cause")
+    drain.uncordon(stage.sandbox, "node2")
+    stage.until(lambda: nodes(stage), HOSTS, "the third VM starts on node2")
+
+
+@proves("AC-H5", "S5")
+def keep_what_the_webhook_writes(stage: Stage) -> None:
+    """A VM on a VLAN: Harvester's expression for the network stays beside ours, in one term, and a second run writes
+    nothing."""
+    _create_network(stage)
+    made = objects.virtual_machine("router", NAMESPACE)
+    spec = made["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["interfaces"].append({"name": VLAN, "bridge": {}})
+    spec["networks"].append({"name": VLAN, "multus": {"networkName": f"{NAMESPACE}/{VLAN}"}})
+    stage.sandbox.api.apply(made)
+    own = {"key": "network.harvesterhci.io/mgmt", "operator": "In", "values": ["true"]}
+    before = template(stage, "router")["spec"]["affinity"]["nodeAffinity"][REQUIRED]
+    check(before == {"nodeSelectorTerms": [{"matchExpressions": [own]}]}, f"Harvester's: {before}")
+    stage.sandbox.api.wait(
+        lambda vmi: vmi["status"].get("phase") == "Running",
+        stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, "router"),
+        timeout=60,
+    )
+    wanted = variables(FOLDER, "network_rules.yml")
+    stage.play_twice("apply", wanted, identity="mover")
+    (term,) = template(stage, "router")["spec"]["affinity"]["nodeAffinity"][REQUIRED][
+        "nodeSelectorTerms"
+    ]
+    zones = {"key": board.ZONE, "operator": "In", "values": ["zone1", "zone3"]}
+    expressions = sorted(term["matchExpressions"], key=lambda each: str(each["key"]))
+    check(expressions == [own, zones], f"both expressions, each once: {expressions}")
+
+
+def find_what_the_webhook_takes_back(stage: Stage) -> None:
+    """A term that has only matchFields is dropped by Harvester's webhook. The write fails with that finding, and is not
+    made again at each run for ever."""
+    before = template(stage, POOL[0])["spec"]["affinity"]
+    wanted = {**variables(FOLDER, "fields_rules.yml"), "placement_apply_forecast": False}
+    result = stage.play("apply", wanted, identity="mover")
+    check(result.rc != 0, "a rule without effect was accepted")
+    check("changed_by_webhook" in result.stdout, "the finding is missing")
+    check(template(stage, POOL[0])["spec"]["affinity"] == before, "the affinity is as it was")
+
+
+@proves("AC-H6")
+def refuse_the_maintenance_of_a_pinned_vm(stage: Stage) -> None:
+    """A VM that is pinned to its host: the maintenance is refused with its name, and no cordon is left behind."""
+    pinned = {"nodeSelector": {"kubernetes.io/hostname": "node1"}}
+    stage.sandbox.api.apply(objects.virtual_machine("pinned", NAMESPACE, placement=pinned))
+    stage.sandbox.api.wait(
+        lambda vmi: vmi["status"].get("phase") == "Running",
+        stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, "pinned"),
+        timeout=60,
+    )
+    mark = stage.sandbox.audit.mark()
+    wanted = {"host": "node1", "harvester_kubeconfig": str(stage.sandbox.kubeconfig("admin"))}
+    result = stage.play(str(FOLDER / "maintenance.yml"), wanted, identity="maintainer-mover")
+    check(result.rc != 0, "the maintenance was not refused")
+    check("pinned" in result.stdout, "the refusal does not name the VM")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+    node = stage.sandbox.api.get("/api/v1/nodes/node1")
+    check(not node["spec"].get("unschedulable"), "node1 is cordoned")
+    requested = (node["metadata"].get("annotations") or {}).get(maintenance_mode.REQUESTED)
+    check(not requested, "Harvester was asked all the same")
+
+
+def use_the_maintenance_mode_behind_the_checks(stage: Stage) -> None:
+    """Harvester's own maintenance mode, after the same checks. With the hard rule three VMs need three hosts; the pool
+    with the soft one leaves the host by live migration."""
+    delete_pool(stage)
+    create_pool(stage, LABEL, {"podAntiAffinity": {PREFERRED: [SOFT]}})
+    stage.until(lambda: nodes(stage), HOSTS, "one VM a host")
+    uids = {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE)}
+    wanted = {"host": "node3", "harvester_kubeconfig": str(stage.sandbox.kubeconfig("admin"))}
+    result = stage.play(str(FOLDER / "maintenance.yml"), wanted, identity="maintainer-mover")
+    check(result.rc == 0, f"the playbook maintenance ended with rc {result.rc}")
+    stage.until(lambda: len(nodes(stage)), 3, "all VMs of the pool run")
+    check("node3" not in nodes(stage), "no VM is left on node3")
+    after = {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE)}
+    check(after == uids, "a VM was restarted")
+
+
+def _create_network(stage: Stage) -> None:
+    """The definition of the kind, and a VLAN of the cluster network mgmt."""
+    define(stage.sandbox.api, NETWORK)
+    labels = {"network.harvesterhci.io/clusternetwork": "mgmt"}
+    made = {
+        "apiVersion": f"{NETWORK.group}/{NETWORK.version}",
+        "kind": NETWORK.kind,
+        "metadata": {"name": VLAN, "labels": labels},
+        "spec": {"config": "{}"},
+    }
+    stage.sandbox.api.create(NETWORK.collection(NAMESPACE), made)
+
+
+STEPS: tuple[Step, ...] = (
+    label_the_hosts,
+    find_the_rule_that_does_nothing,
+    spread_a_pool_of_an_older_driver,
+    create_the_pool_anew_beside_a_cordoned_host,
+    require_a_zone_that_is_not_there,
+    keep_what_the_webhook_writes,
+    find_what_the_webhook_takes_back,
+    refuse_the_maintenance_of_a_pinned_vm,
+    use_the_maintenance_mode_behind_the_checks,
+)
