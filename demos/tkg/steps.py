@@ -1,0 +1,209 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Replicas on different ESXi hosts: labels from Cluster API's objects, the published constraint without a selector, a
+rule that works, a drain, and a vMotion."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import pathlib
+import typing as t
+
+import yaml
+
+from demos import board
+from demos.effort import Effort
+from demos.stage import PlayResult, Stage, Step, check, proves, variables
+from demos.tkg import management
+from sandbox import Sandbox, drain
+
+FOLDER = pathlib.Path(__file__).parent
+NAMESPACE = "default"
+CLUSTER = "tkg"
+HOST = "node.cluster.x-k8s.io/esxi-host"
+COLUMNS = {"ESXI HOST": HOST}
+PUBLISHED = Effort(commands=5, ended=0, migrations=0)
+"""The variable that enables it, machines and nodes read one by one with jq, a Deployment. What a vMotion or a drain
+breaks stays so."""
+
+IPV6 = "fd00::3"
+HOSTS = {
+    "shop-cp-1": "esx-1",
+    "shop-cp-2": "esx-1",
+    "shop-cp-3": "esx-2",
+    "shop-md-0-1": "esx-1",
+    "shop-md-0-2": "esx-1",
+    "shop-md-0-3": "esx-2",
+    "shop-md-0-4": "esx-2",
+    "shop-md-0-5": IPV6,
+}
+"""The host of each node's VM, at first."""
+LABELS = {node: "fd00--3.ipv6-literal" if host == IPV6 else host for node, host in HOSTS.items()}
+FIRST, LAST = "shop-md-0-1", "shop-md-0-5"
+RECREATED = {
+    "placement_rollout_namespaces": [NAMESPACE],
+    "placement_rollout_allow": ["recreate"],
+    "placement_rollout_topology_keys": {"esx": HOST},
+}
+_managements: dict[Sandbox, Sandbox] = {}
+"""The management cluster of each workload cluster that runs."""
+
+
+@contextlib.contextmanager
+def beside(sandbox: Sandbox) -> t.Iterator[None]:
+    """The management cluster."""
+    with Sandbox.start("management") as other:
+        _managements[sandbox] = other
+        yield
+        del _managements[sandbox]
+
+
+def follow_hosts(stage: Stage) -> PlayResult:
+    """The playbook that reads the management cluster, labels nodes of the workload cluster, and moves what has to."""
+    kubeconfig = _managements[stage.sandbox].kubeconfig("capi-reader")
+    wanted = {"management_kubeconfig": str(kubeconfig)}
+    result = stage.play(str(FOLDER / "hosts.yml"), wanted, identity="labeler-mover")
+    check(result.rc == 0, f"the playbook hosts ended with rc {result.rc}")
+    return result
+
+
+def labels(stage: Stage) -> dict[str, str]:
+    nodes = stage.sandbox.api.list("/api/v1/nodes")
+    found = {node["metadata"]["name"]: node["metadata"]["labels"].get(HOST, "") for node in nodes}
+    return t.cast("dict[str, str]", found)
+
+
+def hosts(stage: Stage) -> list[int]:
+    """How many replicas each of the three hosts has, the most first."""
+    known = labels(stage)
+    nodes = board.nodes_of(stage.sandbox, NAMESPACE, "web")
+    counts = collections.Counter(known[node] for node in nodes if node)
+    return sorted((counts[host] for host in set(known.values())), reverse=True)
+
+
+def expect(stage: Stage, *counts: int) -> None:
+    text = "/".join(map(str, counts))
+    stage.until(lambda: hosts(stage), list(counts), f"replicas a host: {text}")
+
+
+@proves("AC-T1", "AC-T2", "AC-T3", "S12", "S13")
+def label_nodes_with_their_hosts(stage: Stage) -> None:
+    """The nodes have no label of a host. It comes from the VM of each node's Machine, in the management cluster; one
+    host is known by its IPv6 address. Two control-plane nodes share a host, since node anti-affinity is off: the
+    variable that enables it is named. Once it is on, the group without a cluster module is named. A second run changes
+    nothing."""
+    other = _managements[stage.sandbox]
+    management.create(other, HOSTS)
+    check(set(labels(stage).values()) == {""}, "no node has the label")
+    result = follow_hosts(stage)
+    check(labels(stage) == LABELS, f"each node has the host of its VM: {labels(stage)}")
+    for text in ("nodes_share_host", "shop-cp-1, shop-cp-2 on esx-1", "EXP_NODE_ANTI_AFFINITY"):
+        check(text in result.stdout, f"the playbook does not say: {text}")
+    check("node anti-affinity: disabled" in result.stdout, "it is off")
+
+    management.enable_anti_affinity(other)
+    mark = stage.sandbox.audit.mark()
+    again = follow_hosts(stage)
+    check("node anti-affinity: enabled" in again.stdout, "it is on")
+    check("module_missing" in again.stdout, "the missing cluster module is not named")
+    check("MachineDeployment shop-md-0" in again.stdout, "its group is not named")
+    check(again.changed == 0, f"the second run changed {again.changed} task(s)")
+    check(not stage.sandbox.audit.writes(since=mark), "the second run wrote something")
+
+
+def find_the_constraint_without_a_selector(stage: Stage) -> None:
+    """The worst start: three replicas on one node, with the published constraint. Its selector is left out, so that it
+    counts no pod. verify fails and names it; nothing is written."""
+    workers = [node for node in HOSTS if "-md-" in node]
+    for node in workers[1:]:
+        drain.cordon(stage.sandbox, node)
+    stage.sandbox.api.apply(yaml.safe_load((FOLDER / "web.yml").read_text()))
+    expect(stage, 3, 0, 0)
+    for node in workers[1:]:
+        drain.uncordon(stage.sandbox, node)
+    mark = stage.sandbox.audit.mark()
+    wanted = {
+        "placement_verify_namespaces": [NAMESPACE],
+        "placement_verify_fail_on": ["violated", "pending", "error_finding"],
+    }
+    result = stage.play("verify", wanted, identity="reader")
+    check(result.rc != 0, "verify passed")
+    check("selector_matches_nothing" in result.stdout, "the finding is missing")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+
+
+@proves("AC-T4", "S14")
+def spread_over_hosts(stage: Stage) -> None:
+    """The rule takes the place of that constraint: one replica a host. Four replicas are 2/1/1, six are 2/2/2: a spread
+    limits the difference and not the number. What a return to three leaves skewed, rollout repairs."""
+    stage.play_twice("apply", variables(FOLDER, "spread_rules.yml"), identity="mover")
+    expect(stage, 1, 1, 1)
+    deployment = stage.sandbox.api.path("Deployment", NAMESPACE, "web")
+    spec = stage.sandbox.api.get(deployment)["spec"]["template"]["spec"]
+    (constraint,) = spec["topologySpreadConstraints"]
+    check(constraint["labelSelector"], f"one constraint, with a selector: {constraint}")
+    for replicas, counts in ((4, (2, 1, 1)), (6, (2, 2, 2))):
+        stage.sandbox.api.patch(deployment, {"spec": {"replicas": replicas}})
+        expect(stage, *counts)
+    stage.sandbox.api.patch(deployment, {"spec": {"replicas": 3}})
+    stage.until(lambda: sum(hosts(stage)), 3, "three replicas are left, wherever they are")
+    result = stage.play("rollout", RECREATED, identity="mover")
+    check(result.rc == 0, f"rollout ended with rc {result.rc}")
+    expect(stage, 1, 1, 1)
+
+
+@proves("AC-T5", "S15")
+def drain_the_only_node_of_a_host(stage: Stage) -> None:
+    """Its replica goes to another host, 2/1/0, since the rule honors taints; back in service the replicas are 1/1/1
+    again, by one eviction."""
+    wanted = {
+        "placement_maintenance_nodes": [LAST],
+        "placement_maintenance_reason": "demo",
+        "placement_maintenance_return_home_allow": ["recreate"],
+        "placement_maintenance_topology_keys": {"esx": HOST},
+    }
+    drained = {**wanted, "placement_maintenance_state": "drained"}
+    result = stage.play("maintenance", drained, identity="maintainer-mover")
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    expect(stage, 2, 1, 0)
+    mark = stage.sandbox.audit.mark()
+    back = {**wanted, "placement_maintenance_state": "in_service"}
+    result = stage.play("maintenance", back, identity="maintainer-mover")
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    expect(stage, 1, 1, 1)
+    check(evictions(stage, mark) == 1, "one eviction brings the replica home")
+
+
+@proves("AC-T6", "S16")
+def repair_what_a_vmotion_broke(stage: Stage) -> None:
+    """vSphere moves the VM of a node with a replica to a host that has one already. The label follows,
+    and one eviction repairs what that violates."""
+    nodes = board.nodes_of(stage.sandbox, NAMESPACE, "web")
+    moved = next(node for node in nodes if node != LAST)
+    other = next(
+        host for node, host in HOSTS.items() if node in nodes and node not in (moved, LAST)
+    )
+    spare = "esx-1" if other == "esx-2" else "esx-2"
+    check(HOSTS[moved] == spare, "the VM leaves its host")
+    management.move(_managements[stage.sandbox], moved, other)
+    mark = stage.sandbox.audit.mark()
+    result = follow_hosts(stage)
+    check(labels(stage)[moved] == other, "the label follows")
+    check("1 move planned" in result.stdout, "the one move is not named")
+    expect(stage, 1, 1, 1)
+    check(evictions(stage, mark) == 1, "one eviction")
+
+
+def evictions(stage: Stage, since: t.Any) -> int:
+    writes = stage.sandbox.audit.writes(since=since)
+    return sum(event.subresource == "eviction" and event.code < 400 for event in writes)
+
+
+STEPS: tuple[Step, ...] = (
+    label_nodes_with_their_hosts,
+    find_the_constraint_without_a_selector,
+    spread_over_hosts,
+    drain_the_only_node_of_a_host,
+    repair_what_a_vmotion_broke,
+)

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each criterion of a published system is a test that is found by its name, or its page says that it is not shown.
+
+AC-H1 and so on are what Harvester, OpenShift, Tanzu (T) and the EKS workshop do; S1 and so on are whole scenarios. A
+test has the criterion in its name, as test_s10_two_vms_apart, or is the step of a demo that proves it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PAGES = CHECKOUT / "docs" / "systems"
+CRITERIA = [
+    *(f"AC-{system}{number}" for system in "HOTE" for number in range(1, 7)),
+    *(f"S{number}" for number in range(1, 26)),
+]
+NOT_SHOWN: frozenset[str] = frozenset()
+"""Criteria that simulated nodes cannot show."""
+
+
+@functools.cache
+def proven_by_steps() -> set[str]:
+    """What the decorator `proves` names; the step's test has it in its id."""
+    return {
+        str(argument.value)
+        for path in (CHECKOUT / "demos").glob("*/steps.py")
+        for function in ast.parse(path.read_text()).body
+        if isinstance(function, ast.FunctionDef)
+        for decorator in function.decorator_list
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "proves"
+        for argument in decorator.args
+        if isinstance(argument, ast.Constant)
+    }
+
+
+@functools.cache
+def in_names_of_tests() -> set[str]:
+    texts = [path.read_text() for path in (CHECKOUT / "tests").rglob("test_*.py")]
+    names = [name for text in texts for name in re.findall(r"^ *def (test_\w+)", text, re.M)]
+    found = [re.findall(r"(?<=_)(?:ac_[hote]\d|s\d+)(?=_)", name) for name in names]
+    return {each.upper().replace("_", "-") for criteria in found for each in criteria}
+
+
+@functools.cache
+def on_pages() -> dict[str, str]:
+    """The last cell of the row that names a criterion."""
+    rows = [
+        line.strip("| ").split(" | ")
+        for page in sorted(PAGES.glob("*.md"))
+        for line in page.read_text().splitlines()
+        if re.match(r"\| (AC-|S\d)", line)
+    ]
+    return {name: row[-1] for row in rows for name in row[0].split(", ")}
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_criterion_has_a_test_and_a_row_on_a_page(criterion: str) -> None:
+    shown = criterion in proven_by_steps() | in_names_of_tests()
+
+    assert shown == (criterion not in NOT_SHOWN)
+    assert on_pages()[criterion].startswith("not shown") == (criterion in NOT_SHOWN)
+
+
+def test_steps_and_pages_name_no_other_criterion() -> None:
+    assert proven_by_steps() <= set(CRITERIA)
+    assert set(on_pages()) <= set(CRITERIA)
