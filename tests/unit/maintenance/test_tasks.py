@@ -833,7 +833,7 @@ def test_check_mode_counts_a_node_as_in_service_after_its_service(second: str) -
     maintain(server, "drained", "w1")
     asked = {"nodes": [second], "state": "drained"}
     limited = run("node_maintenance", server, asked, check=True)
-    assert "in maintenance at the same time" in limited["msg"]
+    assert "at the same time" in limited["msg"]
 
     checked = run("node_maintenance", server, {**asked, "assume_in_service": ["w1"]}, check=True)
     assert not checked.get("failed"), checked["msg"]
