@@ -130,7 +130,7 @@ def test_damaged_mark_is_an_error_about_its_node_alone() -> None:
 def test_limits_hold_with_nodes_of_earlier_tasks() -> None:
     marked = (NODES[0], node("w2", "a", annotations=MARKED), node("w3", "b"))
     with pytest.raises(
-        InvalidInput, match=r"max_nodes: is 1, and 2 nodes .* w2 .a, in maintenance"
+        InvalidInput, match=r"max_nodes: allows 1 node .* be 2: .* w2 .a, in maintenance"
     ):
         check_limits(options(), marked[:1], marked)
     check_limits(options(max_nodes=2), marked[:1], marked)
