@@ -82,8 +82,18 @@ def run_placement_info(
     monkeypatch: pytest.MonkeyPatch, cluster: Cluster, details: str
 ) -> dict[str, t.Any]:
     monkeypatch.setattr(report, "read_snapshot", lambda *_args: cluster.snapshot())
-    options = {"namespaces": None, "workloads": None, "exclude_namespaces": [], "columns": ["zone"]}
-    params = {**options, "topology_keys": {}, "cluster_uid": None, "details": details}
+    options: dict[str, t.Any] = {
+        "namespaces": None,
+        "workloads": None,
+        "exclude_namespaces": [],
+        "columns": ["zone"],
+    }
+    params: dict[str, t.Any] = {
+        **options,
+        "topology_keys": {},
+        "cluster_uid": None,
+        "details": details,
+    }
     return report.run(mock.Mock(params=params), mock.Mock())
 
 

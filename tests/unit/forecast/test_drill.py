@@ -93,8 +93,8 @@ def test_n_plus_1_says_what_is_left_or_what_lacks() -> None:
         "N+1: yes, any one of 3 nodes may fail; least room is left without node n1: 20.0 GiB"
     )
 
-    for node in ("n2", "n3"):
-        made.nodes[node]["status"]["allocatable"]["memory"] = "8Gi"
+    for name in ("n2", "n3"):
+        made.nodes[name]["status"]["allocatable"]["memory"] = "8Gi"
 
     report = drill(made.snapshot(), [HOST], event="failure")
 
