@@ -1,0 +1,158 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From an export of DRS rules to satisfied rules, as docs/from-vsphere.md says; and back."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.virt.placement.plugins.modules import (
+    node_labels,
+    placement_info,
+    rules,
+    rules_info,
+)
+from demos.stage import Stage
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+from tests.shop import Shop
+
+DO_NOT_MOVE = "placement.virt/do-not-move"
+LICENSED = "drs.placement.virt/licensed-hosts"
+
+
+@pytest.fixture
+def shop(six: Sandbox, namespace: MakeNamespace, run_module: RunModule) -> Shop:
+    return Shop(six, namespace(six, "drs"), run_module)
+
+
+def rule(name: str, kind: str, *vms: str, **more: t.Any) -> dict[str, t.Any]:
+    common = {"rule_name": name, "rule_type": kind, "rule_enabled": True, "rule_mandatory": False}
+    return {**common, "rule_vms": vms, **more}
+
+
+EXPORT = {
+    "drs_rule_info": {
+        "Production": [
+            rule("web apart", "vm_vm_rule", "WEB_1", "WEB_2", rule_affinity=False),
+            rule("app with database", "vm_vm_rule", "DB (old)", "App", rule_affinity=True),
+            rule("web apart from app", "vm_vm_rule", "WEB_1", "App", rule_enabled=False)
+            | {"rule_affinity": False},
+            rule("database licenses", "vm_host_rule", "DB (old)", rule_mandatory=True)
+            | {
+                "rule_vm_group_name": "databases",
+                "rule_affine_host_group_name": "licensed hosts",
+                "rule_affine_hosts": ["esx3", "esx4"],
+            },
+        ]
+    }
+}
+OVERRIDES = {"overrides": {"VirtualMachine:vm-2": {"name": "WEB_2", "drs": {"enabled": False}}}}
+
+
+def test_export_becomes_satisfied_rules_and_leaves_nothing(shop: Shop, tmp_path: Path) -> None:
+    stage = Stage(shop.sandbox, shop.namespace, quiet=True)
+    machines = [
+        objects.virtual_machine(name, shop.namespace)
+        for name in ("web-1", "web-2", "app", "db-x7qz")
+    ]
+    machines[3]["metadata"]["annotations"] = {"openshift.io/display-name": "DB (old)"}
+    shop.start(*machines, nodes=["w1"])
+    for name, content in (("rules", EXPORT), ("overrides", OVERRIDES)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+
+    imported = stage.play(
+        "drs_import",
+        {
+            "placement_drs_import_files": [
+                str(tmp_path / "rules.json"),
+                str(tmp_path / "overrides.json"),
+            ],
+            "placement_drs_import_folder": str(tmp_path / "imported"),
+            "placement_drs_import_namespaces": [shop.namespace],
+            "placement_drs_import_host_names": {"esx3": "w3", "esx4": "w4"},
+        },
+        identity="reader",
+    )
+
+    assert imported.rc == 0, imported.stdout
+    assert "It is disabled in vCenter" in (tmp_path / "imported" / "report.txt").read_text()
+    variables = loaded(tmp_path, f"rules-{shop.namespace}")
+    labels = loaded(tmp_path, "node_labels")["placement_topology_per_value"]
+    labeled = run(shop, node_labels.main, "labeler", per_value=labels)
+    assert labeled["changed"]
+    mark = shop.sandbox.audit.mark()
+    planned = stage.play("apply", variables, identity="mover", check=True)
+    assert planned.rc == 0, planned.stdout
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+    applied = stage.play("apply", variables, identity="mover")
+
+    assert applied.rc == 0, applied.stdout
+    nodes = shop.nodes()
+    assert nodes["web-1"] != nodes["web-2"]
+    assert nodes["app"] == nodes["db-x7qz"] in ("w3", "w4")
+    label(shop, loaded(tmp_path, "vm_labels"), "true")
+    assert [vm["metadata"]["name"] for vm in vms(shop) if kept(vm)] == ["web-2"]
+    assert violated(shop) == set()
+
+    node = nodes["db-x7qz"]
+    run(shop, node_labels.main, "labeler", nodes=[node], remove=[LICENSED], force=True)
+    assert violated(shop) == {"database-licenses"}
+
+    everywhere = {"namespace": shop.namespace, "rule_set": "drs", "rules": [], "prune": True}
+    run(shop, rules.main, "mover", **everywhere)
+    run(shop, node_labels.main, "labeler", nodes=["w3", "w4"], remove=[LICENSED], force=True)
+    label(shop, loaded(tmp_path, "vm_labels"), None)
+    left = run(shop, rules_info.main, "reader", namespaces=[shop.namespace])
+    assert left["rules"] == []
+    for vm in vms(shop):
+        assert "affinity" not in vm["spec"]["template"]["spec"]
+        assert not kept(vm)
+
+
+def vms(shop: Shop) -> list[dict[str, t.Any]]:
+    return shop.api.list(shop.path("VirtualMachine"))
+
+
+def label(shop: Shop, manifests: dict[str, t.Any], value: str | None) -> None:
+    """As kubectl label does it for the objects of a file."""
+    for item in manifests["items"]:
+        assert list(item["metadata"]["labels"]) == [DO_NOT_MOVE]
+        path = shop.path(item["kind"], item["metadata"]["name"])
+        shop.api.patch(path, {"metadata": {"labels": {DO_NOT_MOVE: value}}})
+
+
+def loaded(folder: Path, name: str) -> dict[str, t.Any]:
+    text = (folder / "imported" / f"{name}.yml").read_text()
+    return t.cast("dict[str, t.Any]", yaml.safe_load(text))
+
+
+def kept(vm: dict[str, t.Any]) -> bool:
+    return DO_NOT_MOVE in (vm["metadata"].get("labels") or {})
+
+
+def run(
+    shop: Shop, main: t.Callable[[], None], identity: str, **options: t.Any
+) -> dict[str, t.Any]:
+    kubeconfig = str(shop.sandbox.kubeconfig(identity))
+    result: dict[str, t.Any] = shop._run_module(main, {"kubeconfig": kubeconfig, **options})
+    assert not result.get("failed"), result
+    return result
+
+
+def violated(shop: Shop) -> set[str]:
+    """The rules that placement_info reports as violated."""
+    found = run(shop, placement_info.main, "reader", namespaces=[shop.namespace])
+    return {
+        rule["rule"].rpartition("/")[2]
+        for instance in found["instances"]
+        for rule in instance["rules"]
+        if rule["verdict"] == "violated"
+    }
