@@ -17,7 +17,7 @@ RUN := .venv/bin/python
 # file in place of ~/.kube/config.
 export KUBECONFIG := /dev/null
 $(foreach name,$(filter K8S_AUTH_%,$(.VARIABLES)),$(eval unexport $(name)))
-export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections:$(CURDIR)/build/dependencies
+export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections:$(CURDIR)/build/dependencies:$(CURDIR)/build/controller
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONUNBUFFERED := 1

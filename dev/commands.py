@@ -53,7 +53,8 @@ def environment(**more: str) -> dict[str, str]:
     env["KUBECONFIG"] = os.devnull
     env["PYTHONUNBUFFERED"] = "1"
     env["ANSIBLE_HOME"] = str(build / "ansible")
-    env["ANSIBLE_COLLECTIONS_PATH"] = f"{build / 'collections'}:{build / 'dependencies'}"
+    trees = [str(build / name) for name in ("collections", "dependencies", "controller")]
+    env["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join(trees)
     env["PATH"] = f"{CHECKOUT / '.venv' / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     return {**env, **more}
 

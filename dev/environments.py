@@ -17,6 +17,8 @@ OF_COLLECTIONS = (3, 14)
 """The Python for which the package `ansible` is downloaded. Only its data is used, so it need not be here."""
 
 COLLECTIONS = ("kubernetes/core", "kubevirt/core")
+CONTROLLER = "awx/awx"
+"""The modules of the playbook controller_setup. The newest package `ansible` has them no longer."""
 
 
 def main_pins(python: Python) -> Path:
@@ -53,8 +55,10 @@ def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:
     return cache.entry(name, key, build, saying)
 
 
-def collections(python: Path, pins: Path) -> tuple[Path, bool]:
-    """The collections we depend on, unpacked from the PyPI package `ansible`.
+def collections(
+    python: Path, pins: Path, names: t.Sequence[str] = COLLECTIONS
+) -> tuple[Path, bool]:
+    """Collections that we use, unpacked from the PyPI package `ansible`.
 
     Ansible Galaxy is not always reachable; a package index is. `pins` names one version of `ansible`.
     """
@@ -75,20 +79,20 @@ def collections(python: Path, pins: Path) -> tuple[Path, bool]:
         pip += [*anywhere, f"--dest={download}", "--require-hashes", "-r", pins]
         cache.run(pip, f"pip download {pin}")
         (wheel,) = download.glob("ansible-*.whl")
-        _unpack(wheel, place)
+        _unpack(wheel, place, names)
         shutil.rmtree(download)
 
-    key = cache.digest(pin, *COLLECTIONS)
-    saying = f"collections: unpacking {', '.join(COLLECTIONS)} from {pin}"
+    key = cache.digest(pin, *names)
+    saying = f"collections: unpacking {', '.join(names)} from {pin}"
     return cache.entry("collections", key, build, saying)
 
 
-def _unpack(wheel: Path, place: Path) -> None:
-    wanted = tuple(f"ansible_collections/{name}/" for name in COLLECTIONS)
+def _unpack(wheel: Path, place: Path, names: t.Sequence[str]) -> None:
+    wanted = tuple(f"ansible_collections/{name}/" for name in names)
     with zipfile.ZipFile(wheel) as archive:
         members = [name for name in archive.namelist() if name.startswith(wanted)]
         archive.extractall(place, members)
-    missing = [name for name in COLLECTIONS if not (place / "ansible_collections" / name).is_dir()]
+    missing = [name for name in names if not (place / "ansible_collections" / name).is_dir()]
     if missing:
         raise SystemExit(f"{wheel.name} holds no collection {', '.join(missing)}")
 

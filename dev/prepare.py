@@ -34,8 +34,13 @@ def main(arguments: list[str] | None = None) -> int:
     venv, new_venv = environments.venv("venv", python, pins)
     newest = environments.HERE / "requirements-collections-newest.txt"
     tree, new_tree = environments.collections(venv / "bin" / "python", newest)
+    oldest = environments.HERE / "requirements-collections-oldest.txt"
+    controller, _new = environments.collections(
+        venv / "bin" / "python", oldest, [environments.CONTROLLER]
+    )
     link(CHECKOUT / ".venv", venv)
     link(CHECKOUT / "build" / "dependencies", tree)
+    link(CHECKOUT / "build" / "controller", controller)
     link_collection(CHECKOUT)
     core = environments.pinned(pins, "ansible-core")
     _print_state("python", f"Python {python.label}, ansible-core {core}", new_venv)

@@ -58,7 +58,12 @@ def _meaning(option: dict[str, t.Any]) -> str:
         text += f" Values: {', '.join(_code(choice) for choice in choices)}."
     if suboptions := option.get("options"):
         text += f" Keys: {', '.join(_code(name) for name in suboptions)}."
-    return _MARKUP.sub(_plain, text).replace("|", "\\|")
+    return plain(text).replace("|", "\\|")
+
+
+def plain(text: str) -> str:
+    """Text with Ansible's markup as Markdown."""
+    return _MARKUP.sub(_plain, text)
 
 
 def _plain(match: re.Match[str]) -> str:

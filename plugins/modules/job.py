@@ -50,6 +50,9 @@ options:
     type: list
     elements: str
     default: []
+  publish:
+    description: Statistics to publish, as M(ansible.builtin.set_stats) does.
+    type: dict
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
@@ -126,6 +129,7 @@ def main() -> None:
             nodes=texts,
             lines=texts,
             failures=texts,
+            publish={"type": "dict"},
         ),
         supports_check_mode=True,
     )

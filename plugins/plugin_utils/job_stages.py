@@ -60,10 +60,12 @@ CHECKS: dict[str, t.Callable[[Job], Result]] = {
 
 
 def show(job: Job) -> Result:
-    """Lines that a role made of a result. The task fails with `failures`."""
+    """Lines that a role made of a result, and statistics to `publish`. The task fails with `failures`."""
     job.show(map(str, job.arguments.get("lines") or ()))
     if errors := [str(line) for line in job.arguments.get("failures") or ()]:
         raise JobFailed(errors)
+    if data := job.arguments.get("publish"):
+        return {"ansible_stats": {"data": data, "aggregate": True, "per_host": False}}
     return {}
 
 

@@ -52,6 +52,7 @@ PUBLISHED = frozenset(
     {
         "placement_summary",
         "placement_drill",
+        "placement_forecast",
         "placement_maintenance",
         "placement_job",
         "placement_rules",

@@ -90,6 +90,7 @@ def test_each_job_works_and_its_second_run_writes_nothing(stage: Stage) -> None:
         play_changes_nothing(stage, name)
 
     assert_shop_is_placed(stage)
+    assert_vms_are_grouped(stage)
 
 
 def test_first_example_of_each_module_runs_unchanged(stage: Stage, tmp_path: pathlib.Path) -> None:
@@ -132,6 +133,24 @@ def assert_shop_is_placed(stage: Stage) -> None:
     assert zones == {"scu", "bcn", "sab"}
 
 
+def assert_vms_are_grouped(stage: Stage) -> None:
+    """group_vms.yml names the VMs of one zone in its last play, and writes nothing."""
+    mark = stage.sandbox.audit.mark()
+    grouped = play(stage, "group_vms.yml", identity="reader")
+    assert grouped.changed == 0
+    assert stage.sandbox.audit.writes(since=mark) == []
+    named = re.findall(r"(shop-[\w-]+) is satisfied on (kni-worker\d?)", grouped.stdout)
+    zones = {
+        name: stage.sandbox.api.get(f"/api/v1/nodes/{vmi['status']['nodeName']}")["metadata"][
+            "labels"
+        ][ZONE]
+        for name, vmi in vmis(stage).items()
+    }
+    assert {name for name, _node in named} == {
+        f"shop-{x}" for x, zone in zones.items() if zone == "scu"
+    }
+
+
 def vmis(stage: Stage) -> dict[str, t.Any]:
     path = stage.sandbox.api.path("VirtualMachineInstance", "shop")
     return {vmi["metadata"]["name"]: vmi for vmi in stage.sandbox.api.list(path)}
@@ -144,4 +163,5 @@ def test_readme_shows_the_example_as_it_is() -> None:
 
 
 def test_each_example_is_a_job_or_prepares_one() -> None:
-    assert {path.name for path in EXAMPLES.iterdir()} == {*JOBS, "create.yml", "place.yml"}
+    files = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
+    assert files == {*JOBS, "create.yml", "place.yml", "group_vms.yml"}

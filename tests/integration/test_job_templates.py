@@ -35,6 +35,20 @@ def progress(result: PlayResult) -> list[str]:
     return [e["stdout"] for e in result.events if e["event"] == "verbose" and e["stdout"].strip()]
 
 
+def artifact(result: PlayResult, name: str) -> dict[str, t.Any]:
+    """What a role published: AWX hands it to the later jobs of a workflow."""
+    stats = [e for e in result.events if e["event"] == "playbook_on_stats"][-1]
+    return t.cast("dict[str, t.Any]", stats["event_data"]["artifact_data"][name])
+
+
+def without_moves(approved: dict[str, t.Any]) -> dict[str, t.Any]:
+    """As if no move had been approved."""
+    return {
+        host: {rules: {**forecast, "moves": 0} for rules, forecast in forecasts.items()}
+        for host, forecasts in approved.items()
+    }
+
+
 def test_topology_takes_a_survey(stage: Stage) -> None:
     stage.sandbox.api.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": steps.NAMESPACE}}
@@ -58,8 +72,19 @@ def test_apply_takes_a_survey_and_shows_each_move(stage: Stage) -> None:
     wanted = variables(steps.FOLDER, "database_rules.yml")
     survey = as_survey({**wanted, "placement_apply_max_unavailable": "1"})
 
-    result = stage.play("apply", survey, identity="mover")
+    approved = artifact(
+        stage.play("apply", survey, identity="mover", check=True), "placement_forecast"
+    )
+    (forecast,) = approved["localhost"].values()
+    refused = stage.play(
+        "apply", {**survey, "placement_forecast": without_moves(approved)}, identity="mover"
+    )
+    result = stage.play("apply", {**survey, "placement_forecast": approved}, identity="mover")
 
+    assert forecast["moves"] == 1
+    assert doubled in forecast["moves_shown"][0]
+    assert "1 moves are needed now, and 0 were approved." in refused.stdout.replace("\n", " ")
+    assert "Write rules" not in refused.stdout
     assert result.rc == 0, result.stdout
     lines = [line for line in progress(result) if "mssql2016" in line]
     assert any(doubled in line and "1/1" in line for line in lines), progress(result)
@@ -72,10 +97,13 @@ def test_verify_publishes_its_summary(stage: Stage) -> None:
     )
 
     assert result.rc == 0, result.stdout
-    stats = [e for e in result.events if e["event"] == "playbook_on_stats"][-1]
-    summary = stats["event_data"]["artifact_data"]["placement_summary"]["localhost"]
+    summary = artifact(result, "placement_summary")["localhost"]
     assert summary["instances"] == 3
     assert summary["violated"] == 0
+    unreadable = stage.play(
+        "verify", {"placement_verify_namespaces": "shop, lab"}, identity="reader"
+    )
+    assert "Write it in brackets: [shop, lab]." in unreadable.stdout
 
 
 def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> None:

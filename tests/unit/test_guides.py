@@ -12,9 +12,11 @@ import pytest
 import yaml
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import FINDING_NAMES
+from ansible_collections.virt.placement.plugins.plugin_utils.controller import SETTINGS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = {path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")}
+ROLES = {path.name.removeprefix("placement_") for path in (CHECKOUT / "roles").iterdir()}
 GUIDES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 
 
@@ -22,43 +24,6 @@ def options(role: str) -> dict[str, t.Any]:
     path = CHECKOUT / "roles" / role / "meta" / "argument_specs.yml"
     specs: dict[str, t.Any] = yaml.safe_load(path.read_text())["argument_specs"]
     return dict(specs["main"]["options"])
-
-
-def job_templates() -> list[dict[str, t.Any]]:
-    (block,) = re.findall(
-        r"^```yaml\n# job templates\n(.*?)^```$",
-        (CHECKOUT / "docs" / "awx.md").read_text(),
-        re.M | re.S,
-    )
-    return t.cast("list[dict[str, t.Any]]", yaml.safe_load(block))
-
-
-@pytest.mark.parametrize("template", job_templates(), ids=lambda template: str(template["name"]))
-def test_job_template_asks_for_variables_of_its_role(template: dict[str, t.Any]) -> None:
-    playbook = template["playbook"].removeprefix("virt.placement.")
-    known = options(f"placement_{playbook}")
-
-    assert playbook in PLAYBOOKS
-    for question in template["survey"]:
-        option = known[question["variable"]]
-        if "choices" in question:
-            known_choices = option.get("choices") or {"bool": ["true", "false"]}[option["type"]]
-            assert set(question["choices"]) <= set(known_choices)
-    required = {name for name, option in known.items() if option.get("required")}
-    assert required <= {question["variable"] for question in template["survey"]}
-
-
-@pytest.mark.parametrize("template", job_templates(), ids=lambda template: str(template["name"]))
-def test_survey_of_a_job_template_is_accepted(template: dict[str, t.Any]) -> None:
-    """AWX answers 400 to others (awx/api/views, JobTemplateSurveySpec._validate_spec_data)."""
-    for question in template["survey"]:
-        assert isinstance(question["question_name"], str)
-        assert isinstance(question["required"], bool)
-        default: t.Any = question.get("default", "")
-        assert isinstance(default, int if question["type"] == "integer" else str)
-        if question["type"] in ("multiselect", "multiplechoice"):
-            assert set(str(default).split("\n")) <= set(question["choices"])
-            assert question["type"] == "multiselect" or "\n" not in str(default)
 
 
 def test_archive_of_the_collection_is_in_the_build_context() -> None:
@@ -77,8 +42,10 @@ def test_archive_of_the_collection_is_in_the_build_context() -> None:
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
 def test_playbooks_and_role_variables_exist(guide: Path) -> None:
     text = guide.read_text()
-    variables = {name for path in PLAYBOOKS for name in options(f"placement_{path}")}
+    variables = {name for path in PLAYBOOKS & ROLES for name in options(f"placement_{path}")}
 
+    settings = set(re.findall(r"\bplacement_controller_\w+", text))
+    assert settings <= {f"placement_controller_{name}" for name in SETTINGS}
     assert set(re.findall(r"ansible-playbook virt\.placement\.(\w+)", text)) <= PLAYBOOKS
     named = re.findall(r"\bplacement_(?:apply|rollout|topology|verify|drill)_\w+", text)
     assert set(named) - {"placement_drill_result"} <= variables

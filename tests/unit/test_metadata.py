@@ -20,6 +20,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 #: folders that ship, with the kinds of files in them; and single files
 SHIPPED_FOLDERS: dict[str, set[str]] = {
     "docs": {".md", ".yml"},
+    "extensions/audit": {".yml"},
+    "extensions/patterns": {".json", ".md", ".yml"},
     "meta": {".txt", ".yml"},
     "playbooks": {".yml"},
     "plugins": {".j2", ".py"},

@@ -32,6 +32,33 @@ def variables_of(role: str) -> Object:
     return t.cast(Object, loaded)
 
 
+def value(role: str, name: str, **variables: t.Any) -> t.Any:
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.template import Templar
+
+    known = {**variables_of(role), **variables}
+    return Templar(loader=DataLoader(), variables=known).template(known[name])
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ({}, False),
+        ({"labels": {"zone": "a"}}, True),
+        ({"per_value": {"zone": {"a": ["w1"]}}}, True),
+        ({"selector": "a=b"}, True),
+    ],
+)
+def test_topology_without_nodes_and_labels_only_shows(options: Object, given: bool) -> None:
+    names = ("per_node", "per_value", "nodes", "labels", "remove", "exclusive")
+    empty: Object = {**{name: [] for name in names}, "selector": "", "follow": False}
+    options = {**empty, **options}
+    wanted = value(
+        "placement_topology", "__placement_topology_given", __placement_topology_options=options
+    )
+    assert wanted is given
+
+
 BEGINS_LIKE_DATA = re.compile(
     r"\s*(\{%.*?%\}\s*)*(\{\{-?\s*(['\"]?)[\[{]|[\[{](?![{%#])|True\b|False\b)", re.S
 )

@@ -1,0 +1,272 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the surveys of AWX from the argument_specs of the roles: python -m dev.surveys.
+
+They go to playbooks/vars/controller_surveys.yml, and to the patterns in extensions/patterns.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from dev.role_tables import ROLES, plain
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+Object = dict[str, t.Any]
+
+AT_LEAST_ONE = ("_max_nodes", "_max_unavailable", "_timeout")
+"""How variables end whose number is not 0, as in plugin_utils/role_variables."""
+SURVEYS_FILE = CHECKOUT / "playbooks" / "vars" / "controller_surveys.yml"
+PATTERNS = CHECKOUT / "extensions" / "patterns"
+HEADER = """---
+# Written by python -m dev.surveys from the argument_specs of the roles. controller.yml uses these surveys.
+"""
+
+
+class Question(t.NamedTuple):
+    """A variable that a survey asks for, and its title. `required` and `default` replace those of the role."""
+
+    variable: str
+    title: str
+    required: bool | None = None
+    default: str | None = None
+
+
+class Pattern(t.NamedTuple):
+    """A folder of extensions/patterns: a playbook with the survey of the same name."""
+
+    title: str
+    summary: str
+    description: str
+
+
+_RULES = (
+    Question("placement_apply_namespace", "Namespace of the rules"),
+    Question("placement_apply_rules", "Rules"),
+    Question("placement_apply_rule_set", "Rule set"),
+    Question("placement_apply_allow", "Methods to move"),
+)
+_NODES = (
+    Question("placement_maintenance_nodes", "Nodes"),
+    Question("placement_maintenance_topology", "Topology name and values"),
+)
+_CHANGE = "placement_maintenance_change_id"
+
+SURVEYS: dict[str, tuple[Question, ...]] = {
+    "topology": (
+        Question("placement_topology_per_value", "Nodes of each value of each topology name", True),
+    ),
+    "apply": _RULES,
+    "workflow": (
+        Question("placement_topology_per_value", "Nodes of each value of each topology name"),
+        *_RULES,
+        Question("placement_verify_namespaces", "Namespaces to verify"),
+    ),
+    "verify": (
+        Question("placement_verify_namespaces", "Namespaces to verify"),
+        Question("placement_verify_fail_on", "What fails the job"),
+    ),
+    "rules": (Question("placement_rules_namespaces", "Namespaces"),),
+    "rollout": (
+        Question("placement_rollout_namespaces", "Namespaces to roll out", True),
+        Question("placement_rollout_scope", "Which instances move"),
+        Question("placement_rollout_allow", "Methods to move"),
+        Question("placement_rollout_max_moves", "Most moves"),
+    ),
+    "drain": (
+        *_NODES,
+        Question("placement_maintenance_max_nodes", "Nodes in maintenance at a time"),
+        Question("placement_maintenance_reason", "Reason"),
+    ),
+    "maintenance": (
+        *_NODES,
+        Question("placement_maintenance_max_nodes", "Nodes in maintenance at a time"),
+        Question(_CHANGE, "Identifier of the change", True),
+    ),
+    "in_service": (
+        *_NODES,
+        Question("placement_maintenance_reboot_expected", "A reboot is expected"),
+        Question(_CHANGE, "Identifier of the change"),
+    ),
+    "drill": (
+        Question("placement_drill_domains_of", "What fails in turn"),
+        Question("placement_drill_event", "Failure or drain"),
+        Question("placement_drill_fail_on", "Forecasts that fail the job"),
+    ),
+}
+
+PATTERNS_OF: dict[str, Pattern] = {
+    "topology": Pattern(
+        "Label nodes with zones",
+        "Labels nodes with zones and other topology keys, and shows the topology",
+        "Labels nodes with their zone, region or any other key that placement rules refer to. A second run changes"
+        " nothing.",
+    ),
+    "apply": Pattern(
+        "Apply placement rules to VMs",
+        "Writes placement rules, moves the VMs that violate them and verifies the result",
+        "Forecasts the rules, writes them to the VMs of a namespace, live-migrates the VMs that violate them, and"
+        " verifies the namespace. It writes nothing if the forecast is impossible.",
+    ),
+    "verify": Pattern(
+        "Verify the placement of VMs",
+        "Shows where VMs run, and fails where a placement rule does not hold",
+        "Evaluates the placement rules of each VM and shows a table of zones, nodes and VMs. It changes nothing.",
+    ),
+    "drill": Pattern(
+        "Drill the failure of nodes and zones",
+        "Forecasts which single failure leaves VMs without a node",
+        "Forecasts the failure of each node and each zone in turn, and shows those with an impact. It changes nothing.",
+    ),
+    "maintenance": Pattern(
+        "Service nodes one by one",
+        "Empties nodes, runs your tasks on them and puts them back in service",
+        "Drains one node after the other by live migration, includes your tasks for it, waits until it is back, and"
+        " moves VMs back where their rules want them. placement_maintenance_tasks is an extra variable.",
+    ),
+}
+
+
+def survey(name: str) -> Object:
+    """A survey as the API of AWX takes it."""
+    return {"name": "", "description": "", "spec": [_asked(question) for question in SURVEYS[name]]}
+
+
+def surveys_file() -> str:
+    """The content of playbooks/vars/controller_surveys.yml."""
+    content = {"placement_controller_surveys": {name: survey(name) for name in SURVEYS}}
+    return HEADER + yaml.dump(content, Dumper=_Indented, sort_keys=False, width=100)
+
+
+def pattern_files() -> dict[Path, str]:
+    """The content of each meta/pattern.json."""
+    return {
+        PATTERNS / f"placement_{name}" / "meta" / "pattern.json": _pattern(name, pattern)
+        for name, pattern in PATTERNS_OF.items()
+    }
+
+
+def _pattern(name: str, pattern: Pattern) -> str:
+    asked = survey(name)
+    for question in asked["spec"]:
+        question.pop("min", None)  # not in the schema of patterns
+        if "default" in question:
+            question["default"] = str(question["default"])
+    template = {
+        "name": pattern.title,
+        "description": pattern.summary,
+        "playbook": f"{name}.yml",
+        "primary": True,
+        "ask_credential_on_launch": True,
+        "ask_inventory_on_launch": True,
+        "survey": {**asked, "name": pattern.title, "description": pattern.summary},
+    }
+    content = {
+        "schema_version": "1.0",
+        "name": f"placement_{name}",
+        "title": pattern.title,
+        "description": pattern.description,
+        "short_description": pattern.summary,
+        "tags": ["kubevirt", "openshift_virtualization", "placement"],
+        "aap_resources": {
+            "controller_project": {
+                "name": "Placement patterns",
+                "description": "The playbooks of the collection virt.placement",
+            },
+            "controller_job_templates": [template],
+        },
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _asked(question: Question) -> Object:
+    option = _options(question.variable)[question.variable]
+    kind = _kind(option)
+    lines = option["description"]
+    description = plain(" ".join([lines] if isinstance(lines, str) else lines))
+    if kind == "textarea":
+        example = "A list" if option["type"] == "list" else "A map"
+        description += f" {example}, as YAML or JSON."
+    required = option.get("required", False) if question.required is None else question.required
+    asked: Object = {
+        "question_name": question.title,
+        "question_description": description,
+        "variable": question.variable,
+        "required": required,
+        "type": kind,
+    }
+    if kind in ("multiplechoice", "multiselect"):
+        asked["choices"] = option.get("choices") or ["true", "false"]
+    if kind == "integer":
+        asked["min"] = 1 if question.variable.endswith(AT_LEAST_ONE) else 0
+    if default := _default(option, kind) if question.default is None else question.default:
+        asked["default"] = default
+    return asked
+
+
+def _options(variable: str) -> Object:
+    (file,) = (
+        path
+        for path in ROLES.glob("*/meta/argument_specs.yml")
+        if variable.startswith(f"{path.parts[-3]}_")
+    )
+    content: t.Any = yaml.safe_load(file.read_text())
+    return t.cast(Object, content["argument_specs"]["main"]["options"])
+
+
+def _kind(option: Object) -> str:
+    """The type of the question. A text area takes what a survey has no type for."""
+    several = option["type"] == "list"
+    if "choices" in option:
+        return "multiselect" if several else "multiplechoice"
+    return {"bool": "multiplechoice", "int": "integer", "str": "text", "path": "text"}.get(
+        option["type"], "textarea"
+    )
+
+
+def _default(option: Object, kind: str) -> t.Any:
+    """The default in the form, none where it is empty. AWX wants that of a multiselect as text, one choice a line."""
+    value = option.get("default")
+    if kind == "integer":
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if kind == "multiselect":
+        return "\n".join(value or [])
+    if kind == "textarea" and value:
+        return yaml.safe_dump(value, default_flow_style=True).strip()
+    return value or None
+
+
+class _Indented(yaml.SafeDumper):
+    """Writes lists and texts of several lines as yamllint wants them."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        return super().increase_indent(flow, False)
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else ">" if len(text) > 80 else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Indented.add_representer(str, _text)
+_Indented.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
+
+
+def main() -> int:
+    SURVEYS_FILE.parent.mkdir(exist_ok=True)
+    SURVEYS_FILE.write_text(surveys_file())
+    for file, text in pattern_files().items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: controller_faults
+short_description: Check the variables of the playbook controller_setup, and the controller
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - The playbook C(virt.placement.controller_setup) checks its variables and the controller through this lookup before
+    it writes. Other playbooks do not need it.
+options:
+  _terms:
+    description:
+      - V(settings) for the variables, V(controller) for the answer to the first request, V(names) for objects of the
+        same names, V(requested) for the names that the playbook asks the controller for.
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show what is wrong with the variables of controller_setup
+  ansible.builtin.debug:
+    msg: "{{ lookup('virt.placement.controller_faults', 'settings').faults }}"
+"""
+
+RETURN = r"""
+_raw:
+  description: One map.
+  type: list
+  elements: dict
+  contains:
+    faults:
+      description: Everything that is wrong, one sentence or two each.
+      type: list
+      elements: str
+    names:
+      description: For V(requested), the names to look for in each collection of the API.
+      type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
+    INTERNAL,
+    OBJECTS,
+    PREFIX,
+    SETTINGS,
+    controller_fault,
+    name_faults,
+    names_of,
+    setting_faults,
+)
+
+
+class LookupModule(LookupBase):
+    """The lookup plugin virt.placement.controller_faults."""
+
+    def run(
+        self, terms: list[str], variables: t.Mapping[str, t.Any] | None = None, **kwargs: t.Any
+    ) -> list[dict[str, t.Any]]:
+        self._names = variables or {}
+        (question,) = terms
+        if question == "settings":
+            # Lists of objects are made of the settings: they can be read when these are right.
+            settings = self._values(*(f"{PREFIX}{name}" for name in (*SETTINGS, *INTERNAL)))
+            faults = setting_faults(settings, self._names)
+            if not faults:
+                faults = setting_faults({**settings, **self._objects()}, self._names)
+            return [{"faults": faults}]
+        if question == "requested":
+            objects = self._objects()
+            names = {collection: names_of(objects, collection) for collection in OBJECTS}
+            return [{"faults": [], "names": {key: value for key, value in names.items() if value}}]
+        settings = self._values(
+            *(f"{PREFIX}{name}" for name in ("me", "same", "api", "organization"))
+        )
+        if question == "controller":
+            fault = controller_fault(settings[f"{PREFIX}me"], settings[f"{PREFIX}api"])
+            return [{"faults": [fault] if fault else []}]
+        if question == "names":
+            answers = settings[f"{PREFIX}same"]["results"]
+            return [{"faults": name_faults(answers, settings[f"{PREFIX}organization"])}]
+        raise AnsibleLookupError(f"controller_faults has no question {question}")
+
+    def _values(self, *names: str) -> dict[str, t.Any]:
+        return {
+            name: self._templar.template(self._names[name]) for name in names if name in self._names
+        }
+
+    def _objects(self) -> dict[str, t.Any]:
+        return self._values(*(f"controller_{name}" for names in OBJECTS.values() for name in names))

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: forecast_approval
+short_description: Compare a forecast with the one that was approved
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - The role P(virt.placement.placement_apply#role) publishes its forecast through this lookup, and compares it with
+    what an earlier job of the workflow published. Playbooks do not need it.
+options:
+  _terms:
+    description: V(published) for what the role publishes, V(faults) for the comparison.
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show the forecast as an approver sees it
+  ansible.builtin.debug:
+    msg: "{{ lookup('virt.placement.forecast_approval', 'published') }}"
+"""
+
+RETURN = r"""
+_raw:
+  description:
+    - For V(published), a map of host to rule set to forecast, with the forecasts of earlier jobs.
+    - For V(faults), a map with the key V(faults), a list of what is not covered by the approval.
+  type: list
+  elements: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.virt.placement.plugins.plugin_utils.approval import (
+    approval_faults,
+    rule_set_of,
+    summary_of,
+)
+
+
+class LookupModule(LookupBase):
+    """The lookup plugin virt.placement.forecast_approval."""
+
+    def run(
+        self, terms: list[str], variables: t.Mapping[str, t.Any] | None = None, **kwargs: t.Any
+    ) -> list[dict[str, t.Any]]:
+        self._known = variables or {}
+        (question,) = terms
+        host = str(self._value("inventory_hostname"))
+        options = self._value("__placement_apply_options")
+        earlier = self._value("placement_forecast")
+        summary = None
+        if options["forecast"]:
+            summary = summary_of(self._value("placement_apply_forecast_result"), options)
+        if question == "published":
+            published = dict(earlier) if isinstance(earlier, t.Mapping) else {}
+            forecasts = published.get(host)
+            forecasts = dict(forecasts) if isinstance(forecasts, t.Mapping) else {}
+            return [{**published, host: {**forecasts, rule_set_of(options): summary}}]
+        if question == "faults":
+            return [{"faults": approval_faults(earlier, summary, options, host)}]
+        raise AnsibleLookupError(f"forecast_approval has no question {question}")
+
+    def _value(self, name: str) -> t.Any:
+        return self._templar.template(self._known[name]) if name in self._known else None

@@ -1,0 +1,90 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A forecast that a person approves, and whether the next one is worse. Used by the lookup forecast_approval."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+Object = t.Mapping[str, t.Any]
+
+FORECASTS = ("guaranteed", "possible", "unknown", "impossible")
+"""The best first."""
+
+SHOWN = 100
+"""Moves and reasons in the summary, at most: a job of AWX keeps it, and shows it on a page."""
+
+DECIDED = ("rules", "state", "prune", "adopt", "topology_keys")
+"""Options of placement_apply that decide what is written."""
+
+
+def rule_set_of(options: Object) -> str:
+    """Which rules a forecast is about, as `namespace/rule set`."""
+    return f"{options['namespace']}/{options['rule_set']}"
+
+
+def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
+    """What an approver needs of a forecast. `result`: that of forecast_info, `options`: those of placement_apply."""
+    moves = _moves(result, options)
+    decided = json.dumps([options[name] for name in DECIDED], sort_keys=True)
+    return {
+        "forecast": result["forecast"],
+        "reasons": list(result["reasons"])[:SHOWN],
+        "pending": sorted({entry["reason"] for entry in result["pending"]})[:SHOWN],
+        "min_unschedulable": result["min_unschedulable"],
+        "moves": len(moves),
+        "moves_shown": [_words(move) for move in moves[:SHOWN]],
+        "rules": hashlib.sha256(decided.encode()).hexdigest(),
+    }
+
+
+def _moves(result: Object, options: Object) -> list[Object]:
+    """The moves that the role makes."""
+    if not options["rollout"]:
+        return []
+    moves = [move for move in result["moves"] if move["method"] in options["allow"]]
+    return moves[: options["max_moves"]] if options["max_moves"] else moves
+
+
+def _words(move: Object) -> str:
+    instance = "" if move["instance"] == move["name"] else f" ({move['instance']})"
+    return (
+        f"{move['method']} {move['kind']} {move['namespace']}/{move['name']}{instance}"
+        f" from {move['from_node']} to {move['to_node']}"
+    )
+
+
+def approval_faults(
+    approved: t.Any, summary: Object | None, options: Object, host: str
+) -> list[str]:
+    """Why the approval does not cover what the role is about to do. `approved`: of each host and rule set, what the job
+    before published. `summary`: of the forecast of now, None if there is none."""
+    about = rule_set_of(options)
+    if not isinstance(approved, t.Mapping):
+        return ["placement_forecast: must be what the forecast published, a map by host."]
+    forecasts: t.Any = approved.get(host)
+    if not isinstance(forecasts, t.Mapping) or about not in forecasts:
+        known = ", ".join(sorted(map(str, forecasts))) if forecasts else "none"
+        return [f"No forecast of {about} was approved for {host}. Forecasts of this host: {known}."]
+    if summary is None:
+        return [
+            "placement_apply_forecast is false: the approved forecast needs one to compare with."
+        ]
+    return list(_worse(forecasts[about], summary))
+
+
+def _worse(approved: Object, now: Object) -> t.Iterator[str]:
+    if approved["rules"] != now["rules"]:
+        yield "The rules are not those of the approved forecast."
+    if FORECASTS.index(now["forecast"]) > FORECASTS.index(approved["forecast"]):
+        reasons = "; ".join([*now["reasons"], *now["pending"]][:3])
+        yield f"The forecast is {now['forecast']} now, and {approved['forecast']} was approved. {reasons}".rstrip()
+    if now["moves"] > approved["moves"]:
+        yield f"{now['moves']} moves are needed now, and {approved['moves']} were approved."
+    if now["min_unschedulable"] > approved["min_unschedulable"]:
+        yield (
+            f"{now['min_unschedulable']} instances would have no node now, and {approved['min_unschedulable']} when"
+            " it was approved."
+        )

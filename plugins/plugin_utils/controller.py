@@ -1,0 +1,212 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with the variables of controller_setup, or with the controller? For the lookup controller_faults."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+from collections import Counter
+
+Values = t.Mapping[str, t.Any]
+
+PREFIX = "placement_controller_"
+SETTINGS = (
+    "organization",
+    "prefix",
+    "project_url",
+    "project_branch",
+    "project_credential",
+    "execution_environment",
+    "image",
+    "clusters",
+    "cluster_url",
+    "cluster_ca_cert",
+    "tokens",
+    "credentials",
+    "update_secrets",
+    "notification_url",
+    "maintenance_tasks",
+    "verify_rrule",
+    "drill_rrule",
+)
+"""What a user may set. Each is in playbooks/vars/controller.yml with its default."""
+
+RIGHTS = ("reader", "labeler", "mover", "maintainer")
+INTERNAL = ("host", "token", "api", "validate_certs", "surveys", "me", "same")
+"""Further variables of the play with the same prefix."""
+
+OBJECTS = {
+    "unified_job_templates": ("projects", "templates", "workflows"),
+    "inventories": ("inventories",),
+    "credentials": ("credentials",),
+    "notification_templates": ("notifications",),
+}
+"""The collections of the API in which awx.awx finds objects by name, with the variables that name them."""
+
+
+def setting_faults(values: Values, names: t.Iterable[str]) -> list[str]:
+    """Everything that is wrong with the settings, before the controller is asked. `names`: all variables."""
+    value = {name: values.get(f"{PREFIX}{name}") for name in (*SETTINGS, *INTERNAL)}
+    return [
+        *_unknown(names),
+        *_connection(value),
+        *_texts(value),
+        *_clusters(value["clusters"]),
+        *_tokens(value),
+        *_schedules(value),
+        *_twice(values),
+    ]
+
+
+def _unknown(names: t.Iterable[str]) -> t.Iterator[str]:
+    known = [*SETTINGS, *INTERNAL]
+    for name in sorted(names):
+        short = name.removeprefix(PREFIX)
+        if name.startswith(PREFIX) and short not in known:
+            near = difflib.get_close_matches(short, SETTINGS, n=1, cutoff=0.6)
+            advice = f"Did you mean {PREFIX}{near[0]}?" if near else "docs/awx.md has all of them."
+            yield f"{name}: unknown variable of controller_setup. {advice}"
+
+
+def _connection(value: Values) -> t.Iterator[str]:
+    host = value["host"]
+    if not host:
+        yield "CONTROLLER_HOST: not set. Set this environment variable to the URL of the controller."
+    elif not str(host).startswith(("https://", "http://")):
+        yield f"CONTROLLER_HOST: {host!r} is no URL. Write it with https://."
+    if not value["token"]:
+        yield (
+            "CONTROLLER_OAUTH_TOKEN: not set. Create a token with the scope Write on the page of your user (Tokens),"
+            " and set this environment variable to it."
+        )
+
+
+def _texts(value: Values) -> t.Iterator[str]:
+    prefix = value["prefix"]
+    if not isinstance(prefix, str) or not prefix.strip() or "," in prefix:
+        yield f"{PREFIX}prefix: must be a text without a comma, but is {prefix!r}."
+    if not value["organization"]:
+        yield f"{PREFIX}organization: must be the name of an organization, but is empty."
+    if not value["project_url"]:
+        yield f"{PREFIX}project_url: required. It is the Git URL of your project (docs/awx.md)."
+    if value["image"] and value["execution_environment"]:
+        yield f"{PREFIX}image and {PREFIX}execution_environment: give one of them."
+    tasks = value["maintenance_tasks"]
+    if tasks and not str(tasks).startswith("/"):
+        yield f"{PREFIX}maintenance_tasks: must be an absolute path in the execution environment, but is {tasks!r}."
+    if not isinstance(value["credentials"], list):
+        yield f"{PREFIX}credentials: must be a list of names, but is {value['credentials']!r}."
+
+
+def _clusters(clusters: t.Any) -> t.Iterator[str]:
+    name = f"{PREFIX}clusters"
+    if not isinstance(clusters, list) or not all(
+        isinstance(cluster, dict) and cluster.get("name") for cluster in clusters
+    ):
+        yield f"{name}: must be a list of maps with a name, such as [{{name: prod}}], but is {clusters!r}."
+        return
+    if not clusters:
+        yield f"{name}: required, such as [{{name: prod, variables: {{placement_cluster_uid: UID}}}}]."
+    for cluster in clusters:
+        for key in sorted(set(cluster) - {"name", "variables", "description", "enabled"}):
+            yield f"{name}: cluster {cluster['name']!r} has the unknown key {key!r}. Known keys: name, variables."
+    for twice in _repeated(cluster["name"] for cluster in clusters):
+        yield f"{name}: the name {twice!r} is there twice. One host is one cluster."
+
+
+def _tokens(value: Values) -> t.Iterator[str]:
+    tokens, name = value["tokens"], f"{PREFIX}tokens"
+    if not isinstance(tokens, dict):
+        yield f"{name}: must be a map with the keys {', '.join(RIGHTS)}."  # the value may be a token
+        return
+    if not tokens:
+        return
+    for key in sorted(set(tokens) - set(RIGHTS)):
+        yield f"{name}: unknown key {key!r}. Known keys: {', '.join(RIGHTS)}."
+    if missing := [right for right in RIGHTS if not tokens.get(right)]:
+        yield (
+            f"{name}: no token for {', '.join(missing)}. Give each of {', '.join(RIGHTS)} one; the same token may serve"
+            " several."
+        )
+    if isinstance(value["clusters"], list) and len(value["clusters"]) > 1:
+        yield (
+            f"{name}: tokens become credentials, and a job has one for all its hosts, but {PREFIX}clusters has"
+            f" {len(value['clusters'])} clusters. Leave {name} out and put the tokens into host_vars of the project."
+        )
+    if not value["cluster_url"]:
+        yield f"{PREFIX}cluster_url: required with {name}. It is the URL of the API server of the cluster."
+    if not str(value["cluster_ca_cert"] or "").lstrip().startswith("-----BEGIN"):
+        yield (
+            f"{PREFIX}cluster_ca_cert: required with {name}. It is the certificate authority of the cluster as text,"
+            " which begins with -----BEGIN CERTIFICATE-----."
+        )
+
+
+def _schedules(value: Values) -> t.Iterator[str]:
+    """As AWX has it: awx/main/utils, and `validate_rrule` of its serializers."""
+    for name in ("verify_rrule", "drill_rrule"):
+        rule = str(value[name] or "")
+        if missing := [word for word in ("DTSTART", "RRULE:", "INTERVAL=") if word not in rule]:
+            yield f"{PREFIX}{name}: {rule!r} has no {', '.join(missing)}, which AWX wants."
+
+
+def _twice(values: Values) -> t.Iterator[str]:
+    for collection, variables in OBJECTS.items():
+        for name in _repeated(names_of(values, collection)):
+            listed = " or ".join(f"controller_{variable}" for variable in variables)
+            yield f"{listed}: the name {name!r} is there twice. AWX objects are found by name: rename one."
+
+
+def names_of(values: Values, collection: str) -> list[str]:
+    """The names of the objects of a collection that the variables describe."""
+    return [
+        item["name"]
+        for variable in OBJECTS[collection]
+        for item in values.get(f"controller_{variable}") or []
+    ]
+
+
+def _repeated(names: t.Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def controller_fault(answer: Values, url: str) -> str:
+    """What is wrong with the answer of the module `uri` to the question for the user; empty if nothing is."""
+    status = answer.get("status")
+    if status == 401:
+        return (
+            f"The controller at {url} refuses CONTROLLER_OAUTH_TOKEN (401). It is wrong or has expired: create a"
+            " token with the scope Write."
+        )
+    if status == 404:
+        return (
+            f"There is no API of a controller at {url} (404). Check CONTROLLER_HOST. For Automation Platform 2.5 and"
+            " later, also set CONTROLLER_OPTIONAL_API_URLPATTERN_PREFIX=/api/controller/."
+        )
+    if status != 200:
+        return (
+            f"No controller answers at {url}: {answer.get('msg') or f'status {status}'}."
+            " Check CONTROLLER_HOST."
+        )
+    content = answer.get("json")
+    if not isinstance(content, dict) or len(content.get("results") or []) != 1:
+        return f"The server at {url} is no controller: it does not name the user of the token. Check CONTROLLER_HOST."
+    return ""
+
+
+def name_faults(answers: t.Iterable[Values], organization: str) -> list[str]:
+    """A fault for each name that awx.awx would not find exactly once. `answers`: results of a loop over OBJECTS."""
+    faults = []
+    for answer in answers:
+        collection = answer["item"]["key"]
+        found: dict[str, list[str]] = {}
+        for item in answer["json"]["results"]:
+            owner = (item.get("summary_fields") or {}).get("organization") or {}
+            place = f"the organization {owner['name']}" if owner.get("name") else "no organization"
+            found.setdefault(item["name"], []).append(place)
+        for name, places in found.items():
+            if places != [f"the organization {organization}"]:
+                where = " and ".join(f"once in {place}" for place in places)
+                faults.append(f"{collection}: {name!r} exists {where}.")
+    return faults

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is applied after an approval is not worse than what was approved."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils.approval import (
+    SHOWN,
+    approval_faults,
+    summary_of,
+)
+
+OPTIONS: dict[str, t.Any] = {
+    "namespace": "shop",
+    "rule_set": "default",
+    "rules": [{"name": "web", "workloads": ["web-1"], "keep_apart": "zone"}],
+    "state": "present",
+    "prune": False,
+    "adopt": False,
+    "topology_keys": {},
+    "rollout": True,
+    "allow": ["migrate"],
+    "max_moves": 0,
+}
+
+
+def result(moves: int = 1, **more: t.Any) -> dict[str, t.Any]:
+    """As forecast_info returns it, in part."""
+    move = {
+        "kind": "VirtualMachine",
+        "namespace": "shop",
+        "name": "web-1",
+        "instance": "web-1",
+        "method": "migrate",
+        "from_node": "w1",
+        "to_node": "w2",
+    }
+    found = {"forecast": "possible", "reasons": ["r"], "pending": [], "min_unschedulable": 0}
+    return {**found, "moves": [move] * moves, **more}
+
+
+def published(**more: t.Any) -> dict[str, t.Any]:
+    return {"prod": {"shop/default": summary_of(result(**more), OPTIONS)}}
+
+
+def faults(approved: t.Any, host: str = "prod", **more: t.Any) -> list[str]:
+    options = {**OPTIONS, **more.pop("options", {})}
+    return approval_faults(approved, summary_of(result(**more), options), options, host)
+
+
+def test_summary_has_the_answer_the_reasons_and_the_moves() -> None:
+    summary = summary_of(result(), OPTIONS)
+
+    assert summary["forecast"] == "possible"
+    assert summary["reasons"] == ["r"]
+    assert summary["moves"] == 1
+    assert summary["moves_shown"] == ["migrate VirtualMachine shop/web-1 from w1 to w2"]
+    assert len(summary_of(result(moves=500), OPTIONS)["moves_shown"]) == SHOWN
+
+
+def test_only_moves_that_the_role_makes_count() -> None:
+    def moves(**options: t.Any) -> int:
+        return t.cast(int, summary_of(result(moves=5), {**OPTIONS, **options})["moves"])
+
+    assert moves() == 5
+    assert moves(max_moves=2) == 2
+    assert moves(allow=["restart"]) == 0
+    assert moves(rollout=False) == 0
+
+
+@pytest.mark.parametrize(
+    "now", [{}, {"moves": 0}, {"forecast": "guaranteed"}, {"reasons": ["other"]}]
+)
+def test_the_same_or_a_better_forecast_is_covered(now: dict[str, t.Any]) -> None:
+    assert faults(published(), **now) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        ({"forecast": "unknown"}, "The forecast is unknown now, and possible was approved. r"),
+        ({"forecast": "impossible"}, "The forecast is impossible now, and possible was approved."),
+        ({"moves": 2}, "2 moves are needed now, and 1 were approved."),
+        ({"min_unschedulable": 1}, "1 instances would have no node now, and 0"),
+        ({"options": {"rules": []}}, "The rules are not those of the approved forecast."),
+        ({"options": {"prune": True}}, "The rules are not those of the approved forecast."),
+        ({"options": {"rule_set": "db"}}, "No forecast of shop/db was approved for prod."),
+        ({"host": "lab"}, "No forecast of shop/default was approved for lab."),
+    ],
+)
+def test_what_is_worse_than_approved_is_named(now: dict[str, t.Any], message: str) -> None:
+    (fault,) = faults(published(), **now)
+    assert message in fault
+
+
+def test_approval_without_a_forecast_of_now_is_refused() -> None:
+    (fault,) = approval_faults(published(), None, OPTIONS, "prod")
+    assert "placement_apply_forecast is false" in fault
+
+
+def test_text_in_place_of_what_was_published_is_named() -> None:
+    (fault,) = faults("yes")
+    assert fault.startswith("placement_forecast: ")

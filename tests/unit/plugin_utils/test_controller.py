@@ -1,0 +1,146 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What controller_setup refuses before it writes, one message for each fault."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
+    SETTINGS,
+    controller_fault,
+    name_faults,
+    setting_faults,
+)
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+URL = "https://awx.example.com/api/v2/"
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n"
+RIGHT: dict[str, t.Any] = {
+    "host": "https://awx.example.com",
+    "token": "t0ken",
+    "organization": "Default",
+    "prefix": "Placement",
+    "project_url": "https://git.example.com/team/placement.git",
+    "clusters": [{"name": "prod", "variables": {"placement_cluster_uid": "9c1f"}}],
+    "cluster_url": "https://api.example.com:6443",
+    "cluster_ca_cert": CERTIFICATE,
+    "tokens": dict.fromkeys(("reader", "labeler", "mover", "maintainer"), "s3cret"),
+    "credentials": [],
+    "verify_rrule": "DTSTART;TZID=UTC:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=1",
+    "drill_rrule": "DTSTART;TZID=UTC:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=1",
+}
+
+DEFAULTS = ("host", "token", "organization", "prefix", "credentials", "verify_rrule", "drill_rrule")
+
+
+def faults(**settings: t.Any) -> list[str]:
+    values = {f"placement_controller_{name}": x for name, x in {**RIGHT, **settings}.items()}
+    return setting_faults(values, values)
+
+
+def test_each_setting_has_its_default_in_the_variables_file() -> None:
+    content = yaml.safe_load((CHECKOUT / "playbooks" / "vars" / "controller.yml").read_text())
+    prefix = "placement_controller_"
+    assert [x.removeprefix(prefix) for x in content if x.startswith(prefix)] == list(SETTINGS)
+
+
+def test_right_settings_have_no_fault() -> None:
+    assert faults() == []
+    assert faults(tokens={}, clusters=[{"name": "prod"}, {"name": "lab"}]) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"token": ""}, "CONTROLLER_OAUTH_TOKEN: not set."),
+        ({"host": ""}, "CONTROLLER_HOST: not set."),
+        ({"host": "awx.example.com"}, "CONTROLLER_HOST: 'awx.example.com' is no URL."),
+        ({"project_url": ""}, "placement_controller_project_url: required."),
+        ({"prefix": "a,b"}, "placement_controller_prefix: must be a text without a comma"),
+        ({"clusters": []}, "placement_controller_clusters: required"),
+        ({"clusters": "prod"}, "placement_controller_clusters: must be a list of maps with a name"),
+        ({"clusters": [{"name": "a"}, {"name": "a"}], "tokens": {}}, "the name 'a' is there twice"),
+        ({"clusters": [{"name": "a", "vars": {}}]}, "has the unknown key 'vars'"),
+        ({"clusters": [{"name": "a"}, {"name": "b"}]}, "has 2 clusters"),
+        ({"tokens": {"reader": "s3cret"}}, "no token for labeler, mover, maintainer"),
+        ({"tokens": {**RIGHT["tokens"], "moover": "s3cret"}}, "unknown key 'moover'"),
+        ({"tokens": "s3cret"}, "placement_controller_tokens: must be a map with the keys"),
+        ({"cluster_ca_cert": "/etc/ca.crt"}, "placement_controller_cluster_ca_cert: required"),
+        ({"cluster_url": ""}, "placement_controller_cluster_url: required"),
+        ({"maintenance_tasks": "reboot.yml"}, "must be an absolute path"),
+        ({"verify_rrule": "RRULE:FREQ=DAILY"}, "has no DTSTART, INTERVAL="),
+        ({"image": "a", "execution_environment": "b"}, "give one of them"),
+        ({"projct_url": "x"}, "Did you mean placement_controller_project_url?"),
+    ],
+)
+def test_wrong_setting_is_named(settings: dict[str, t.Any], message: str) -> None:
+    (fault,) = faults(**settings)
+
+    assert message in fault
+    assert "s3cret" not in fault
+
+
+def test_settings_in_the_guide_are_right_and_complete() -> None:
+    guide = (CHECKOUT / "docs" / "awx.md").read_text()
+    (block,) = re.findall(r"^```yaml\n# settings.yml\n(.*?)^```$", guide, re.M | re.S)
+    given = yaml.safe_load(block)
+    assert "ansible.builtin.file" in given["placement_controller_cluster_ca_cert"]
+    given["placement_controller_cluster_ca_cert"] = CERTIFICATE
+    others = {f"placement_controller_{name}": RIGHT[name] for name in DEFAULTS}
+    assert setting_faults({**others, **given}, given) == []
+    assert [name for name in SETTINGS if f"| `placement_controller_{name}`" not in guide] == [
+        "drill_rrule"  # in one row with verify_rrule
+    ]
+
+
+def test_template_name_that_is_given_twice_is_named() -> None:
+    values = {f"placement_controller_{name}": x for name, x in RIGHT.items()}
+    values["controller_templates"] = [{"name": "a"}, {"name": "b"}]
+    values["controller_workflows"] = [{"name": "b"}]
+
+    (fault,) = setting_faults(values, values)
+
+    assert "the name 'b' is there twice" in fault
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"status": 401}, "refuses CONTROLLER_OAUTH_TOKEN (401)"),
+        ({"status": 404}, "CONTROLLER_OPTIONAL_API_URLPATTERN_PREFIX=/api/controller/"),
+        ({"status": -1, "msg": "Connection refused"}, f"answers at {URL}: Connection refused."),
+        ({"status": 200, "content": "<html>"}, "is no controller"),
+        ({"status": 200, "json": {"results": []}}, "is no controller"),
+        ({"status": 502, "msg": "Bad Gateway"}, "Bad Gateway"),
+    ],
+)
+def test_answer_of_a_wrong_controller_is_named(answer: dict[str, t.Any], message: str) -> None:
+    assert message in controller_fault(answer, URL)
+
+
+def test_user_of_the_token_is_the_right_answer() -> None:
+    assert controller_fault({"status": 200, "json": {"results": [{"id": 1}]}}, URL) == ""
+
+
+def found(*organizations: str | None) -> list[dict[str, t.Any]]:
+    items = [
+        {"name": "Placement - apply", "summary_fields": {"organization": {"name": x}} if x else {}}
+        for x in organizations
+    ]
+    return [{"item": {"key": "unified_job_templates"}, "json": {"results": items}}]
+
+
+def test_name_must_exist_once_in_the_organization_or_not_at_all() -> None:
+    assert name_faults(found(), "Default") == []
+    assert name_faults(found("Default"), "Default") == []
+    name = "unified_job_templates: 'Placement - apply' exists"
+    assert name_faults(found("Lab"), "Default") == [f"{name} once in the organization Lab."]
+    assert name_faults(found("Default", None), "Default") == [
+        f"{name} once in the organization Default and once in no organization."
+    ]
