@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from demos import board
 from demos.kubevirt import steps
 from demos.stage import PlayResult, Stage, variables
 from sandbox import Sandbox, node_faults
+from tests.unit.report.pages import parsed
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +94,17 @@ def test_apply_takes_a_survey_and_shows_each_move(stage: Stage) -> None:
     steps.expect(stage, "mssql2016", steps.FAST)
 
 
-def test_verify_publishes_its_summary(stage: Stage) -> None:
-    result = stage.play(
-        "verify", as_survey({"placement_verify_namespaces": [steps.NAMESPACE]}), identity="reader"
+def test_verify_publishes_its_summary(stage: Stage, tmp_path: Path) -> None:
+    survey = as_survey(
+        {
+            "placement_verify_namespaces": [steps.NAMESPACE],
+            "placement_verify_report": {"junit": f"{tmp_path}/verify.xml", "html": ""},
+        }
     )
+    result = stage.play("verify", survey, identity="reader")
 
     assert result.rc == 0, result.stdout
+    assert ' failures="0" ' in (tmp_path / "verify.xml").read_text()
     summary = artifact(result, "placement_summary")["localhost"]
     assert summary["instances"] == 3
     assert summary["violated"] == 0
@@ -104,6 +112,31 @@ def test_verify_publishes_its_summary(stage: Stage) -> None:
         "verify", {"placement_verify_namespaces": "shop, lab"}, identity="reader"
     )
     assert "Write it in brackets: [shop, lab]." in unreadable.stdout
+
+
+def test_report_takes_a_survey_and_has_each_vm_and_failure(stage: Stage, tmp_path: Path) -> None:
+    survey = as_survey(
+        {
+            "placement_report_html": f"{tmp_path}/page.html",
+            "placement_report_prometheus": f"{tmp_path}/placement.prom",
+            "placement_report_namespaces": [steps.NAMESPACE],
+            "placement_report_domains_of": ["zone", "node"],
+        }
+    )
+    result = stage.play("report", survey, identity="reader")
+
+    assert result.rc == 0, result.stdout
+    assert f"Report: {tmp_path}/page.html" in result.stdout
+    page = parsed((tmp_path / "page.html").read_text())
+    answer = page.all("p", "answer")[0].text
+    assert answer.startswith("All 3 VMs run where the required rules allow."), answer
+    vmis = stage.sandbox.api.list(stage.sandbox.api.path("VirtualMachineInstance", stage.namespace))
+    shown = {vm.text.split()[1] for vm in page.all("li", "vm")}
+    assert shown == {vmi["metadata"]["name"] for vmi in vmis}
+    assert "drill" in {heading.attributes.get("id") for heading in page.all("h2")}
+    metrics = (tmp_path / "placement.prom").read_text()
+    counts = re.findall(r'_instances\{cluster="[^"]+",namespace="shop",[^}]+\} (\d+)', metrics)
+    assert sum(map(int, counts)) == 3
 
 
 def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> None:
@@ -140,7 +173,7 @@ def _doubled(stage: Stage) -> str:
 
 
 def test_verify_fails_for_a_removed_constraint_and_for_a_node_that_is_not_ready(
-    stage: Stage,
+    stage: Stage, tmp_path: Path
 ) -> None:
     api = stage.sandbox.api
     replica_set = api.path("VirtualMachineInstanceReplicaSet", stage.namespace, "mssql2016")
@@ -153,7 +186,8 @@ def test_verify_fails_for_a_removed_constraint_and_for_a_node_that_is_not_ready(
     api.patch(replica_set, [{"op": "add", "path": terms, "value": affinity}], type="json")
     dead = board.nodes_of(stage.sandbox, stage.namespace, "mssql2016")[0]
     node_faults.node_down(api, dead)
-    down = stage.play("verify", verify, identity="reader")
+    report = as_survey({"placement_verify_report": {"html": f"{tmp_path}/down.html"}})
+    down = stage.play("verify", {**verify, **report}, identity="reader")
     node_faults.node_up(api, dead)
 
     assert removed.rc != 0
@@ -161,4 +195,6 @@ def test_verify_fails_for_a_removed_constraint_and_for_a_node_that_is_not_ready(
     assert "is constraint_removed: rule shop/database/" in removed.stdout.replace("\n", " ")
     assert down.rc != 0
     assert "Verification failed: 1 down." in down.stdout
+    page = parsed((tmp_path / "down.html").read_text())
+    assert "1 is down, since the node is not Ready" in page.all("p", "answer")[0].text
     assert f"on {dead} is down." in down.stdout
