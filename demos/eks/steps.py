@@ -51,16 +51,19 @@ def share_a_node(stage: Stage) -> None:
     create_on_one_node(stage)
 
 
+def scaler(stage: Stage) -> dict[str, str]:
+    """Who scales Deployments is the user, by kubernetes.core."""
+    return {"scaler_kubeconfig": str(stage.sandbox.kubeconfig("admin"))}
+
+
 def run(stage: Stage, playbook: str, **options: t.Any) -> PlayResult:
-    """A playbook of this folder as the mover; who may scale is another."""
-    wanted = {"scaler_kubeconfig": str(stage.sandbox.kubeconfig("admin")), **options}
-    return stage.play(str(FOLDER / playbook), wanted, identity="mover")
+    """A playbook of this folder as the mover."""
+    return stage.play(str(FOLDER / playbook), {**scaler(stage), **options}, identity="mover")
 
 
 def run_twice(stage: Stage, playbook: str, **options: t.Any) -> None:
     """The second run changes nothing."""
-    scaler = {"scaler_kubeconfig": str(stage.sandbox.kubeconfig("admin"))}
-    stage.play_twice(str(FOLDER / playbook), {**scaler, **options}, identity="mover")
+    stage.play_twice(str(FOLDER / playbook), {**scaler(stage), **options}, identity="mover")
 
 
 def refuse_a_rollout_that_nobody_asked_for(stage: Stage) -> None:

@@ -25,6 +25,7 @@ SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py"
 #: One runs docs/examples/create.yml, which creates the VMs of the examples. The other is about the first run of an
 #: administrator, which creates the Lease.
 ALLOWED_IN_SETUP = {
+    "demos/eks/steps.py": 1,
     "tests/integration/test_examples.py": 1,
     "tests/modules/test_rollout_trouble.py": 1,
 }

@@ -43,6 +43,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
 from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import Observer
 from ansible_collections.virt.placement.plugins.module_utils.rollout.reconcile import (
     Reconciler,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.reconciliation import (
     Reconciliation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
