@@ -12,7 +12,7 @@ import typing as t
 from demos import board
 from demos.effort import Effort
 from demos.harvester import maintenance_mode, webhook
-from demos.stage import Stage, Step, check, proves, variables
+from demos.stage import PlayResult, Stage, Step, check, proves, variables
 from sandbox import Sandbox, drain, objects
 from sandbox.definitions import Definition, define
 
@@ -222,6 +222,12 @@ def find_what_the_webhook_takes_back(stage: Stage) -> None:
     check(template(stage, POOL[0])["spec"]["affinity"] == before, "the affinity is as it was")
 
 
+def maintain(stage: Stage, host: str) -> PlayResult:
+    """The playbook maintenance for a host. Harvester is asked by its administrator, by kubernetes.core."""
+    wanted = {"host": host, "harvester_kubeconfig": str(stage.sandbox.kubeconfig("admin"))}
+    return stage.play(str(FOLDER / "maintenance.yml"), wanted, identity="maintainer-mover")
+
+
 @proves("AC-H6")
 def refuse_the_maintenance_of_a_pinned_vm(stage: Stage) -> None:
     """A VM that is pinned to its host: the maintenance is refused with its name, and no cordon is left behind."""
@@ -233,8 +239,7 @@ def refuse_the_maintenance_of_a_pinned_vm(stage: Stage) -> None:
         timeout=60,
     )
     mark = stage.sandbox.audit.mark()
-    wanted = {"host": "node1", "harvester_kubeconfig": str(stage.sandbox.kubeconfig("admin"))}
-    result = stage.play(str(FOLDER / "maintenance.yml"), wanted, identity="maintainer-mover")
+    result = maintain(stage, "node1")
     check(result.rc != 0, "the maintenance was not refused")
     check("pinned" in result.stdout, "the refusal does not name the VM")
     check(not stage.sandbox.audit.writes(since=mark), "something was written")
@@ -251,8 +256,7 @@ def use_the_maintenance_mode_behind_the_checks(stage: Stage) -> None:
     create_pool(stage, LABEL, {"podAntiAffinity": {PREFERRED: [SOFT]}})
     stage.until(lambda: nodes(stage), HOSTS, "one VM a host")
     uids = {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE)}
-    wanted = {"host": "node3", "harvester_kubeconfig": str(stage.sandbox.kubeconfig("admin"))}
-    result = stage.play(str(FOLDER / "maintenance.yml"), wanted, identity="maintainer-mover")
+    result = maintain(stage, "node3")
     check(result.rc == 0, f"the playbook maintenance ended with rc {result.rc}")
     stage.until(lambda: len(nodes(stage)), 3, "all VMs of the pool run")
     check("node3" not in nodes(stage), "no VM is left on node3")

@@ -26,6 +26,7 @@ SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py"
 #: administrator, which creates the Lease.
 ALLOWED_IN_SETUP = {
     "demos/eks/steps.py": 1,
+    "demos/harvester/steps.py": 1,
     "tests/integration/test_examples.py": 1,
     "tests/modules/test_rollout_trouble.py": 1,
 }
