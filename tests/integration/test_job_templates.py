@@ -197,4 +197,4 @@ def test_verify_fails_for_a_removed_constraint_and_for_a_node_that_is_not_ready(
     assert "Verification failed: 1 down." in down.stdout
     page = parsed((tmp_path / "down.html").read_text())
     assert "1 is down, since the node is not Ready" in page.all("p", "answer")[0].text
-    assert f"on {dead} is down." in down.stdout
+    assert f"on {dead}: node {dead} is not Ready" in down.stdout
