@@ -56,6 +56,11 @@ faults: prepare ## the full fault sweeps
 	@echo "faults: every write cut off at every point, against the sandbox"
 	@PLACEMENT_EVERY_WRITE=1 $(RUN) -m pytest tests/faults tests/unit/maintenance/test_kills.py
 
+.PHONY: sweeps
+sweeps: prepare ## the slow tests that `test` leaves out
+	@echo "sweeps: the tests with the mark sweep"
+	@$(RUN) -m pytest -m sweep tests/modules tests/integration
+
 .PHONY: forecasts
 forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50, VMS=67: 200 VMs)
 	@echo "forecasts: $(CLUSTERS) clusters and $(VMS) drains and fleets of VMs by chance, on a real scheduler"

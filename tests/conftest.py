@@ -84,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """The examples of hypothesis are those of PLACEMENT_SEED, too: as with its own option, which
     counts for nothing where hypothesis sees that it runs in CI, unless it is told otherwise."""
     config.addinivalue_line("markers", "long_fault: a sample of faults has few of these")
+    config.addinivalue_line("markers", "sweep: slow; `make sweeps` runs it, `make test` does not")
     config.addinivalue_line("markers", "tour: what `make releases` runs on each pair of releases")
     if os.environ.get("PLACEMENT_SEED") and getattr(config.option, "hypothesis_seed", "") is None:
         config.option.hypothesis_seed = os.environ["PLACEMENT_SEED"]

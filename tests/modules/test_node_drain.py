@@ -427,6 +427,7 @@ def uids_by_name(shop: Maintenance) -> dict[str, str]:
     return {name: vmi["metadata"]["uid"] for name, vmi in shop.instances().items()}
 
 
+@pytest.mark.sweep
 def test_drain_of_a_slow_node_succeeds(shop: Maintenance) -> None:
     """Migrations that take longer than a Lease and several steps last, a guest that uses most of its 60 s to shut
     down, and a volume that is detached when all have left."""
