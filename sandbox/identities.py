@@ -104,6 +104,7 @@ NODE_LABEL_KEYS: t.Final = (
     "drs.placement.virt/licensed-hosts",
     "example.com/fault",
     "example.com/rack",
+    "example.com/row",
     "node.cluster.x-k8s.io/esxi-host",
     "proxied",
     "rack",

@@ -466,7 +466,7 @@ def test_the_right_to_write_is_asked_for_before_the_first_write(
     assert (result["failed"], result["changed"]) == (True, False)
     assert error_messages(result) == [
         "rights: this identity may not patch nodes: grant this identity the ClusterRole"
-        " virt-placement-labeler (rbac/labeler.yml); this identity is reader"
+        " virt-placement-labeler (rbac/labeler.yml); this identity is virt-placement:reader"
     ]
     assert not article.audit.writes(since=start)
 

@@ -121,7 +121,7 @@ def test_every_right_that_is_missing_is_named_before_the_first_write(
     message = (
         "rights: this identity may not patch deployments.apps in namespace bad-input, nor patch"
         " virtualmachines.kubevirt.io in namespace bad-input: grant this identity the ClusterRole"
-        " virt-placement-mover (rbac/mover.yml); this identity is reader"
+        " virt-placement-mover (rbac/mover.yml); this identity is virt-placement:reader"
     )
     assert result["errors"] == [{"type": "permission", "message": message, "object": "rights"}]
     assert result["msg"] == message
