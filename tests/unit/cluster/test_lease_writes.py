@@ -23,6 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
 
 JOURNAL, RUN = "placement.virt/journal", "placement.virt/run"
+HOLDER, WHO = "placement.virt/holder", "mover on host ops, job 7"
 HELD = HeldLease("r1", 4)
 FREE = LeaseReading(transitions=3, resource_version="7")
 TAKEN = status(409, "AlreadyExists")
@@ -41,6 +42,12 @@ def there(holder: str, term: int, journal: str = "", **annotations: str) -> Repl
     )
 
 
+@pytest.fixture(autouse=True)
+def account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the holder is called costs a request of its own, see test_account."""
+    monkeypatch.setattr(lease, "holder_text", lambda _api: WHO)
+
+
 def patched(server: ScriptedServer, number: int = -1) -> dict[str, t.Any]:
     return {f"{x['op']} {x['path']}": x["value"] for x in server.seen[number].body}
 
@@ -54,7 +61,11 @@ def test_missing_lease_is_created_by_the_run_that_takes_it(
     assert sent.method == "POST"
     assert sent.path.partition("?")[0] == lease.PATH.rpartition("/")[0]
     assert sent.body["metadata"]["name"] == "virt-placement"
-    assert sent.body["metadata"]["annotations"] == {JOURNAL: "text", RUN: "r1.1"}
+    assert sent.body["metadata"]["annotations"] == {
+        JOURNAL: "text",
+        RUN: "r1.1",
+        HOLDER: WHO,
+    }
     spec = sent.body["spec"]
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("r1", 1)
     assert spec["leaseDurationSeconds"] == lease.DURATION
@@ -110,6 +121,7 @@ def test_free_lease_is_taken_as_it_was_read(server: ScriptedServer, api: ApiClie
     assert (sent["add /spec/holderIdentity"], sent["add /spec/leaseTransitions"]) == ("r1", 4)
     assert sent["add /metadata/annotations/placement.virt~1journal"] == "text"
     assert sent["add /metadata/annotations/placement.virt~1run"] == "r1.4"
+    assert sent["add /metadata/annotations/placement.virt~1holder"] == WHO
     assert "add /metadata/annotations" not in sent
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline, Outage
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainStep
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
@@ -42,7 +42,8 @@ class Step(DrainStep):
     """A step whose cluster is given by the test."""
 
     def __init__(self) -> None:
-        api = t.cast(t.Any, SimpleNamespace(deadline=Deadline(60)))
+        transport = SimpleNamespace(outage=Outage())
+        api = t.cast(t.Any, SimpleNamespace(deadline=Deadline(60), transport=transport))
         api.under = lambda _deadline: api
         state = DrainState(run="r1", transitions=1, nodes={"w1": "u1"}, cordoned=True)
         super().__init__(api, options(), state, lambda: True)
