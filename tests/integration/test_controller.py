@@ -136,6 +136,7 @@ def refused_in_one_message(status: int, output: str) -> str:
     return text
 
 
+@pytest.mark.sweep
 def test_second_run_changes_nothing(controller: Controller, tmp_path: Path) -> None:
     status, output = set_up(tmp_path, controller.url)
     assert status == 0, output

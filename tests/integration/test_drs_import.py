@@ -56,6 +56,7 @@ EXPORT = {
 OVERRIDES = {"overrides": {"VirtualMachine:vm-2": {"name": "WEB_2", "drs": {"enabled": False}}}}
 
 
+@pytest.mark.sweep
 def test_export_becomes_satisfied_rules_and_leaves_nothing(shop: Shop, tmp_path: Path) -> None:
     stage = Stage(shop.sandbox, shop.namespace, quiet=True)
     machines = [

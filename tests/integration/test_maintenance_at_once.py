@@ -37,6 +37,7 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Mainte
         yield shop
 
 
+@pytest.mark.sweep
 def test_five_maintenances_at_once_service_each_node_and_stop_no_vm(
     shop: Maintenance, tmp_path: Path
 ) -> None:

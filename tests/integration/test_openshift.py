@@ -19,6 +19,7 @@ def stage() -> t.Iterator[Stage]:
         yield stage
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("step", steps.STEPS, ids=named)
 def test_openshift(stage: Stage, step: Step) -> None:
     """Each step asserts by itself: nodes, the lab's JSON, live migrations in order, writes, the second run."""

@@ -19,6 +19,7 @@ def stage() -> t.Iterator[Stage]:
         yield stage
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("step", steps.STEPS, ids=named)
 def test_tkg(stage: Stage, step: Step) -> None:
     """Each step asserts by itself: replicas a host, labels, evictions, writes in the audit log, the second run."""
