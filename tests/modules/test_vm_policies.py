@@ -246,7 +246,7 @@ def test_vm_that_must_not_move_refuses_a_drain(shop: Maintenance) -> None:
     ("policy", "error"),
     [
         (["migrat"], "vm_policy: 'migrat' is not a policy; did you mean 'migrate'?"),
-        (["explode"], "known are migrate, restart, stop, evict, refuse"),
+        (["explode"], "known are migrate, restart, stop, stop_and_start, evict, refuse"),
         (["stop", "refuse"], "vm_policy: 'refuse' must be alone"),
         ([], "vm_policy: must name a policy"),
     ],
