@@ -66,7 +66,7 @@ class LeaseReading:
     resource_version: str = ""
     last_holder: str = ""
     holder_text: str = ""
-    """Account, host and job of the last holder. Empty if it did not write them."""
+    """Account, host and job of the holder. Empty if it did not write them."""
     annotated: bool = True
     """The Lease has annotations. A JSON patch can add one only then."""
 
@@ -186,7 +186,7 @@ def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldL
         _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
         *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
         _operation("add", _ANNOTATIONS / names.RUN, str(held)),
-        _operation("add", _ANNOTATIONS / names.HOLDER, holder_text(api)),
+        _operation("add", _ANNOTATIONS / names.HOLDER, f"{held} {holder_text(api)}"),
         *_renewal(journal),
     ]
     return _taken(api, lambda: api.patch(PATH, patch), held, journal)
@@ -203,7 +203,7 @@ def _create(api: ApiClient, held: HeldLease, journal: str) -> HeldLease | None:
             "namespace": names.LEASE_NAMESPACE,
             "annotations": {
                 names.RUN: str(held),
-                names.HOLDER: holder_text(api),
+                names.HOLDER: f"{held} {holder_text(api)}",
                 names.JOURNAL: journal,
             },
         },
@@ -347,15 +347,19 @@ def _operation(op: str, pointer: Pointer, value: JSON) -> dict[str, JSON]:
 
 def _reading(lease: t.Mapping[str, JSON]) -> LeaseReading:
     spec, metadata = lease.get("spec") or {}, lease["metadata"]
+    annotations = metadata.get("annotations") or {}
+    seen = HeldLease(spec.get("holderIdentity") or "", spec.get("leaseTransitions") or 0)
+    # A release that does not write this annotation leaves that of an earlier holder.
+    term, _space, text = annotations.get(names.HOLDER, "").partition(" ")
     return LeaseReading(
-        holder=spec.get("holderIdentity") or "",
-        transitions=spec.get("leaseTransitions") or 0,
+        holder=seen.run,
+        transitions=seen.transitions,
         renewed=spec.get("renewTime") or "",
-        journal=(metadata.get("annotations") or {}).get(names.JOURNAL, ""),
+        journal=annotations.get(names.JOURNAL, ""),
         resource_version=metadata["resourceVersion"],
-        last_holder=(metadata.get("annotations") or {}).get(names.RUN, ""),
-        holder_text=one_line((metadata.get("annotations") or {}).get(names.HOLDER, ""))[:300],
-        annotated=bool(metadata.get("annotations")),
+        last_holder=annotations.get(names.RUN, ""),
+        holder_text=one_line(text)[:300] if term == str(seen) else "",
+        annotated=bool(annotations),
     )
 
 

@@ -64,7 +64,7 @@ def test_missing_lease_is_created_by_the_run_that_takes_it(
     assert sent.body["metadata"]["annotations"] == {
         JOURNAL: "text",
         RUN: "r1.1",
-        HOLDER: WHO,
+        HOLDER: f"r1.1 {WHO}",
     }
     spec = sent.body["spec"]
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("r1", 1)
@@ -121,8 +121,16 @@ def test_free_lease_is_taken_as_it_was_read(server: ScriptedServer, api: ApiClie
     assert (sent["add /spec/holderIdentity"], sent["add /spec/leaseTransitions"]) == ("r1", 4)
     assert sent["add /metadata/annotations/placement.virt~1journal"] == "text"
     assert sent["add /metadata/annotations/placement.virt~1run"] == "r1.4"
-    assert sent["add /metadata/annotations/placement.virt~1holder"] == WHO
+    assert sent["add /metadata/annotations/placement.virt~1holder"] == f"r1.4 {WHO}"
     assert "add /metadata/annotations" not in sent
+
+
+@pytest.mark.parametrize(("term", "text"), [(4, f" ({WHO})"), (3, "")])
+def test_holder_is_described_by_its_own_annotation_alone(
+    server: ScriptedServer, api: ApiClient, term: int, text: str
+) -> None:
+    server.plays(there("r1", 4, **{HOLDER: f"r1.{term} {WHO}"}))
+    assert lease.read(api).holder_words == f"run r1{text}"
 
 
 def test_lease_without_annotations_gets_some(server: ScriptedServer, api: ApiClient) -> None:
