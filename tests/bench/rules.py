@@ -26,6 +26,7 @@ from unittest import mock
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.cluster import patching
 from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, objects
 
@@ -145,6 +146,7 @@ def _sent(task: list[dict[str, t.Any]], kubeconfig: pathlib.Path) -> Patches:
     options = {**task[0]["virt.placement.rules"], "kubeconfig": str(kubeconfig)}
     with (
         mock.patch.object(ApiClient, "patch", keep),
+        mock.patch.object(patching, "still_differs", lambda *_answer: False),
         patch_module_args(options),
         contextlib.redirect_stdout(io.StringIO()) as output,
         contextlib.suppress(SystemExit),

@@ -139,7 +139,7 @@ def assert_vms_are_grouped(stage: Stage) -> None:
     grouped = play(stage, "group_vms.yml", identity="reader")
     assert grouped.changed == 0
     assert stage.sandbox.audit.writes(since=mark) == []
-    named = re.findall(r"(shop-[\w-]+) is satisfied on (kni-worker\d?)", grouped.stdout)
+    named = re.findall(r"(shop-[\w-]+) is \w+ on (kni-worker\d?)", grouped.stdout)
     zones = {
         name: stage.sandbox.api.get(f"/api/v1/nodes/{vmi['status']['nodeName']}")["metadata"][
             "labels"
