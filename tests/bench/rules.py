@@ -146,7 +146,7 @@ def _sent(task: list[dict[str, t.Any]], kubeconfig: pathlib.Path) -> Patches:
     options = {**task[0]["virt.placement.rules"], "kubeconfig": str(kubeconfig)}
     with (
         mock.patch.object(ApiClient, "patch", keep),
-        mock.patch.object(patching, "still_differs", lambda *_answer: False),
+        mock.patch.object(patching, "still_differs", return_value=False),
         patch_module_args(options),
         contextlib.redirect_stdout(io.StringIO()) as output,
         contextlib.suppress(SystemExit),

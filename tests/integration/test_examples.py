@@ -41,6 +41,8 @@ DISRUPTIVE = ("node_maintenance", "rollout")
 """Modules whose first example runs in check mode here."""
 FIRST = ("node_labels", "rules")
 """Modules whose first example others build on."""
+ELSEWHERE = {"capi_hosts_info"}
+"""Reads a management cluster of Cluster API; the demo tkg has one."""
 
 
 @pytest.fixture
@@ -95,7 +97,7 @@ def test_each_job_works_and_its_second_run_writes_nothing(stage: Stage) -> None:
 
 def test_first_example_of_each_module_runs_unchanged(stage: Stage, tmp_path: pathlib.Path) -> None:
     modules = {path.stem: path for path in (CHECKOUT / "plugins" / "modules").glob("*.py")}
-    for name in (*FIRST, *sorted(set(modules) - set(FIRST))):
+    for name in (*FIRST, *sorted(set(modules) - set(FIRST) - ELSEWHERE)):
         tasks = examples(modules[name])[: 2 if name == "report" else 1]
         assert f"virt.placement.{name}" in tasks[-1]
         interpreter = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
