@@ -69,10 +69,10 @@ def draw(sandbox: Sandbox, namespace: str, columns: t.Mapping[str, str]) -> str:
         name = node["metadata"]["name"]
         cordon = " (cordoned)" if node["spec"].get("unschedulable") else ""
         runs = "  ".join(by_node.pop(name, []))
-        rows.append(
-            (label(node, place), name + cordon, *(label(node, key) for _, key in others), runs)
-        )
-    rows += [("", node, *("" for _ in others), "  ".join(names)) for node, names in by_node.items()]
+        values = (label(node, key) for _heading, key in others)
+        rows.append((label(node, place), name + cordon, *values, runs))
+    empty = [""] * len(others)
+    rows += [("", node, *empty, "  ".join(names)) for node, names in by_node.items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

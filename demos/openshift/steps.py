@@ -69,7 +69,7 @@ def migrations(stage: Stage, since: t.Any) -> list[str]:
 
 def start_all_on_one_worker(stage: Stage) -> None:
     """The worst start: all three VMs are on the worker that will not be in zone east."""
-    stage.sandbox.api.apply(list(yaml.safe_load_all((FOLDER / "cluster.yml").read_text())))
+    stage.sandbox.api.apply(yaml.safe_load((FOLDER / "cluster.yml").read_text())["items"])
     manifest = yaml.safe_load((FOLDER / "vm.yml").read_text())
     drain.cordon(stage.sandbox, EAST)
     for name in VMS:

@@ -36,9 +36,9 @@ def account(api: ApiClient) -> str:
         return ""
 
 
-def holder_text(api: ApiClient, environment: t.Mapping[str, str] = os.environ) -> str:
+def holder_text(api: ApiClient, environment: t.Mapping[str, str] | None = None) -> str:
     """`system:serviceaccount:ops:maintenance on host ee-7f, job 4711`."""
-    job = environment.get(JOB, "")
+    job = (os.environ if environment is None else environment).get(JOB, "")
     parts = [f"{account(api) or 'an unknown account'} on host {os.uname().nodename}"]
     if job.isalnum():
         parts.append(f"job {job}")

@@ -182,7 +182,7 @@ def test_tried_writes_are_dry_runs_with_their_answers(
 ) -> None:
     server.plays(_node("a"), status(403, "Forbidden", "no"))
     assert try_writes(api, [_write()])[Ref("Node", "", "w1")] is not None
-    (refused,) = try_writes(api, [_write()]).values()
+    refused = try_writes(api, [_write()])[Ref("Node", "", "w1")]
     assert isinstance(refused, errors.Forbidden)
     assert all("dryRun=All" in request.path for request in server.seen)
 

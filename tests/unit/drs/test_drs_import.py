@@ -390,9 +390,12 @@ def test_file_that_is_no_whole_export_is_refused(
         assert message.startswith(str(path)) and part in message
 
 
-def test_file_in_utf_16_is_read(run_module: RunModule, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_file_as_powershell_writes_it_is_read(
+    run_module: RunModule, tmp_path: Path, encoding: str
+) -> None:
     path = tmp_path / "drs.json"
-    path.write_text(json.dumps(content(rule("größe", "apart", "a", "b"))), encoding="utf-16")
+    path.write_text(json.dumps(content(rule("größe", "apart", "a", "b"))), encoding=encoding)
     result = run_module(drs_import.main, {"files": [str(path)]})
 
     assert rules_of(result)["default"][0]["name"] == "gr-e"
