@@ -5,11 +5,7 @@
 
 from __future__ import annotations
 
-
-class ModuleDocFragment:
-    # A module adds support (and details) for each of check_mode, diff_mode and idempotent,
-    # or extends attributes.info as well.
-    DOCUMENTATION = r"""
+_DESCRIPTIONS = r"""
 options: {}
 attributes:
   check_mode:
@@ -18,6 +14,13 @@ attributes:
     description: Returns in diff mode what changed, or in check mode what would change, as before and after.
   idempotent:
     description: A second run with the same options writes nothing, unless the objects were changed in between.
+"""
+
+
+class ModuleDocFragment:
+    # A module adds support (and details) for each of check_mode, diff_mode and idempotent,
+    # or extends attributes.info as well.
+    DOCUMENTATION = f"""{_DESCRIPTIONS}\
   action_group:
     description:
       - Use C(group/virt.placement.all) in C(module_defaults) to set defaults for all modules of this collection.
@@ -44,13 +47,4 @@ attributes:
 """
 
     # For modules that reach no cluster; together with INFO.
-    OFFLINE = r"""
-options: {}
-attributes:
-  check_mode:
-    description: Predicts in check mode what a real run changes, and changes nothing.
-  diff_mode:
-    description: Returns in diff mode what changed, or in check mode what would change, as before and after.
-  idempotent:
-    description: A second run with the same options writes nothing, unless the objects were changed in between.
-"""
+    OFFLINE = _DESCRIPTIONS

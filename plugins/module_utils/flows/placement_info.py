@@ -147,6 +147,13 @@ def _has_problem(instance: InstanceVerdict) -> bool:
 
 
 def satisfied_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
+    return {
+        **_in_short(verdict),
+        "rules": sorted({rule.rule for rule in verdict.rules if rule.rule}),
+    }
+
+
+def _in_short(verdict: InstanceVerdict) -> dict[str, JSON]:
     owner = verdict.workload or verdict.instance
     return {
         "kind": owner.kind,
@@ -155,7 +162,6 @@ def satisfied_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
         "instance": verdict.instance.name,
         "uid": verdict.uid,
         "node": verdict.node,
-        "rules": sorted({rule.rule for rule in verdict.rules if rule.rule}),
     }
 
 
@@ -206,16 +212,7 @@ def kept_by_label(verdicts: Verdicts, snapshot: Snapshot) -> Kept:
 
 
 def kept_as_json(verdict: InstanceVerdict, why: str) -> dict[str, JSON]:
-    owner = verdict.workload or verdict.instance
-    return {
-        "kind": owner.kind,
-        "namespace": owner.namespace,
-        "name": owner.name,
-        "instance": verdict.instance.name,
-        "uid": verdict.uid,
-        "node": verdict.node,
-        "reason": why,
-    }
+    return {**_in_short(verdict), "reason": why}
 
 
 def column_keys(names: t.Sequence[str], topology: Topology) -> dict[str, str]:
