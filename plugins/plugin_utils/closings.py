@@ -37,21 +37,11 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         playbook=name.replace("_", " ").capitalize(),
         outcome=outcome,
         seconds=seconds,
-        moves=_moves(record),
+        moves=tuple(record.moves),
         failed=(short,) if failed else (),
         errors=tuple(failed),
         **{**parts, "skipped": (*parts["skipped"], *_skipped(record))},
     )
-
-
-def _moves(record: JobRecord) -> tuple[t.Mapping[str, t.Any], ...]:
-    moves = [
-        move
-        for note in record.notes
-        if note["module"] in ("rollout", "node_maintenance")
-        for move in note.get("moves") or ()
-    ]
-    return tuple(moves)
 
 
 def _skipped(record: JobRecord) -> t.Iterator[str]:
@@ -71,7 +61,7 @@ def _skipped(record: JobRecord) -> t.Iterator[str]:
 
 
 def _last(record: JobRecord, module: str) -> Parts:
-    notes = [note for note in record.notes if note["module"] == module]
+    notes = record.of(module)
     return notes[-1] if notes else {}
 
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed, lines_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    Job,
+    JobFailed,
+    lines_of,
+    published,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.job_verify import verify_placement
 from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import (
@@ -40,7 +45,6 @@ def check(job: Job) -> Result:
         "states": states,
         "ended": list(plan.done),
         "done": list(plan.done),
-        "moves": [],
         "begun": options["state"] == "in_service" if plan.groups else _window_is_open(job),
         "missing": lines_of(found) if found.get("failed") else [],
     }
@@ -196,7 +200,6 @@ def drain(job: Job) -> Result:
         earlier = known["groups"][: known["groups"].index(group)]
         asked["assume_in_service"] = [name for names in earlier for name in names]
     drained = job.run("node_maintenance", asked, may_fail=True)
-    known["moves"] += drained.get("moves") or []
     if drained.get("failed"):
         if not job.check_mode:
             raise JobFailed(lines_of(drained))
@@ -275,7 +278,7 @@ def finish(job: Job) -> Result:
     if returns_home(job) and known["begun"] and not job.check_mode:
         _return_home(job, away)
     moved = _unique(
-        {name: move[name] for name in ("kind", "namespace", "name")} for move in known["moves"]
+        {name: move[name] for name in ("kind", "namespace", "name")} for move in job.record.moves
     )
     if options["verify"] and moved and not job.check_mode:
         verify_placement(
@@ -291,7 +294,7 @@ def finish(job: Job) -> Result:
 
 
 def _return_home(job: Job, away: list[Result]) -> None:
-    options, known = job.record.asked, job.record.maintenance
+    options = job.record.asked
     with_rules = _namespaces_with_rules(job)
     everywhere = options["return_home"] == "namespaces"
     namespaces = with_rules if everywhere else list(dict.fromkeys(x["namespace"] for x in away))
@@ -300,7 +303,7 @@ def _return_home(job: Job, away: list[Result]) -> None:
         asked |= {name: options[name] for name in ("run_timeout", "move_timeout")}
         if not everywhere:
             asked["only"] = away
-        known["moves"] += job.run("rollout", asked)["moves"]
+        job.run("rollout", asked)
     # A line for each. They have nothing to do with this maintenance.
     if not everywhere and with_rules:
         job.run("rollout", _returning(job, with_rules), check=True)
@@ -318,4 +321,4 @@ def _published(job: Job, **returned: t.Any) -> Result:
     """Statistics are published at once, so that a job that ends early has those of what was done."""
     states = job.record.maintenance["states"]
     data = {"placement_maintenance": {job.host: states}} if states else {}
-    return {**returned, "ansible_stats": {"data": data, "aggregate": True, "per_host": False}}
+    return {**returned, **published(data)}

@@ -74,6 +74,16 @@ class JobRecord:
     def of(self, module: str) -> list[Result]:
         return [note for note in self.notes if note["module"] == module]
 
+    @property
+    def moves(self) -> list[Result]:
+        """Those that were made or, in check mode, would be, in their order."""
+        return [
+            move
+            for note in self.notes
+            if note["module"] in ("rollout", "node_maintenance")
+            for move in note.get("moves") or ()
+        ]
+
     def save(self) -> None:
         path = _path(self.host)
         new = path.with_suffix(".new")

@@ -14,7 +14,12 @@ from ansible_collections.virt.placement.plugins.plugin_utils import (
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
-from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
+from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    NOTHING,
+    Job,
+    JobFailed,
+    published,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import rule_lines
 
@@ -65,7 +70,7 @@ def show(job: Job) -> Result:
     if errors := [str(line) for line in job.arguments.get("failures") or ()]:
         raise JobFailed(errors)
     if data := job.arguments.get("publish"):
-        return {"ansible_stats": {"data": data, "aggregate": True, "per_host": False}}
+        return published(data)
     return {}
 
 
@@ -97,7 +102,7 @@ def close(job: Job) -> Result:
             data["placement_rules"] = {job.host: note["rules"]}
         if note["module"] == "drill_info" and "domains" in note:
             data["placement_drill"] = {job.host: note["domains"]}
-    return {"ansible_stats": {"data": data, "aggregate": True, "per_host": False}}
+    return published(data)
 
 
 STAGES: dict[str, t.Callable[[Job], Result]] = {
