@@ -23,7 +23,7 @@ from ..scheduler.labels import matches
 from ..view.view import ClusterView
 from .compile import Compiled
 from .members import Resolved, Selection, targets_of
-from .term_slots import TermLocation
+from .term_slots import WEIGHTED_POD_TERMS, TermLocation
 
 SELECTOR_MISSES_MEMBERS = "selector_misses_members"
 SELECTOR_MATCHES_OTHERS = "selector_matches_others"
@@ -308,7 +308,7 @@ def similar_term(
 
 
 def _selected_text(location: TermLocation, term: JSON) -> str:
-    weighted = location in (TermLocation.PREFERRED_AFFINITY, TermLocation.PREFERRED_ANTI_AFFINITY)
+    weighted = location in WEIGHTED_POD_TERMS
     selector = (term["podAffinityTerm"] if weighted else term).get("labelSelector")
     return "the same pods" if selector is not None else "no pods, since it has no labelSelector"
 

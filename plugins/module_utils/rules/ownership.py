@@ -52,15 +52,9 @@ from ..model.kinds import RULES, UNDO
 from ..model.objects import Labels, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .term_slots import FIELDS, IN_NODE_TERM, TermLocation
+from .term_slots import FIELDS, IN_NODE_TERM, POD_TERMS, WEIGHTED_POD_TERMS, TermLocation
 
 NodeTerm = dict[str, JSON]
-
-_POD_TERMS = (TermLocation.AFFINITY, TermLocation.ANTI_AFFINITY)
-_WEIGHTED_POD_TERMS = (
-    TermLocation.PREFERRED_AFFINITY,
-    TermLocation.PREFERRED_ANTI_AFFINITY,
-)
 
 _SETS = ("values", "namespaces", "matchLabelKeys", "mismatchLabelKeys")
 _CONJUNCTIONS = ("matchExpressions", "matchFields")
@@ -122,10 +116,10 @@ def _of(location: TermLocation, text: str) -> Fingerprint:
 def _stripped(location: TermLocation, value: JSON) -> JSON:
     """A pod term as OpenShift's console writes it: it knows matchExpressions, topologyKey and the weight (openshift/
     kubevirt-plugin, src/utils/components/AffinityModal). Another term as it is."""
-    if location in _WEIGHTED_POD_TERMS:
+    if location in WEIGHTED_POD_TERMS:
         term = value.get("podAffinityTerm")
         return {**value, "podAffinityTerm": _stripped(TermLocation.AFFINITY, term)}
-    if location not in _POD_TERMS or not isinstance(value, dict):
+    if location not in POD_TERMS or not isinstance(value, dict):
         return value
     selector = value.get("labelSelector")
     term = {"topologyKey": value.get("topologyKey")}

@@ -23,10 +23,8 @@ from ..model.snapshot import Workload
 from ..scheduler.labels import matches
 from ..view.view import ClusterView
 from .ownership import canonical_text
-from .term_slots import REVISION_KEYS, CompiledTerm, TermLocation
+from .term_slots import POD_TERMS, REVISION_KEYS, WEIGHTED_POD_TERMS, CompiledTerm, TermLocation
 
-_POD_TERMS = (TermLocation.AFFINITY, TermLocation.ANTI_AFFINITY)
-_WEIGHTED = (TermLocation.PREFERRED_AFFINITY, TermLocation.PREFERRED_ANTI_AFFINITY)
 _UNIONS = (TermLocation.ANTI_AFFINITY, TermLocation.PREFERRED_ANTI_AFFINITY)
 """Several anti-affinity terms exclude what any of them selects; of affinity terms each one binds."""
 
@@ -110,9 +108,9 @@ class _ComparedTerm(t.NamedTuple):
 def _term(location: TermLocation, value: JSON, namespace: str) -> _ComparedTerm | None:
     """None for a term of another kind, or one that is damaged."""
     term = value
-    if location in _WEIGHTED:
+    if location in WEIGHTED_POD_TERMS:
         term = value.get("podAffinityTerm")
-    elif location not in _POD_TERMS and location is not TermLocation.SPREAD:
+    elif location not in POD_TERMS and location is not TermLocation.SPREAD:
         return None
     if not isinstance(term, dict):
         return None

@@ -84,6 +84,13 @@ class TermLocation(TextEnum):
     LABEL = "label"
 
 
+POD_TERMS = (TermLocation.AFFINITY, TermLocation.ANTI_AFFINITY)
+"""Where a required term about pods can be."""
+
+WEIGHTED_POD_TERMS = (TermLocation.PREFERRED_AFFINITY, TermLocation.PREFERRED_ANTI_AFFINITY)
+"""Where a preferred one can be: the term is in its podAffinityTerm."""
+
+
 SPEC = Pointer(("spec",))
 NODE_REQUIRED = SPEC / "affinity" / "nodeAffinity" / REQUIRED
 NODE_TERMS = NODE_REQUIRED / "nodeSelectorTerms"
