@@ -9,6 +9,7 @@ vmware_drs_group_info.py). The VMs and hosts of the groups of a rule are in the 
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
@@ -67,7 +68,15 @@ def _with_rules(
             affine = given.text("rule_affine_host_group_name")
             anti_affine = given.text("rule_anti_affine_host_group_name")
             group = given.text("rule_vm_group_name")
-            rules.append(_vm_host(rule, group, affine, anti_affine))
+            rules.append(
+                replace(
+                    rule,
+                    kind=DrsRuleKind.VM_HOST,
+                    vm_group=group,
+                    affine_host_group=affine,
+                    anti_affine_host_group=anti_affine,
+                )
+            )
             vm_groups[group] = vms
             for host_group, hosts in (
                 (affine, "rule_affine_hosts"),
@@ -76,34 +85,12 @@ def _with_rules(
                 if host_group:
                     host_groups[host_group] = given.texts(hosts)
         elif kind == "vm_vm_rule":
-            rules.append(_vm_vm(rule, vms, affinity=given.flag("rule_affinity")))
+            together = given.flag("rule_affinity")
+            of_vms = DrsRuleKind.AFFINITY if together else DrsRuleKind.ANTI_AFFINITY
+            rules.append(replace(rule, kind=of_vms, vms=vms))
         else:
             given.fault(f"rule_type must be vm_vm_rule or vm_host_rule, not {kind!r}")
     return DrsCluster(cluster, tuple(rules), vm_groups, host_groups)
-
-
-def _vm_host(rule: DrsRule, group: str, affine: str, anti_affine: str) -> DrsRule:
-    return DrsRule(
-        where=rule.where,
-        name=rule.name,
-        kind=DrsRuleKind.VM_HOST,
-        enabled=rule.enabled,
-        mandatory=rule.mandatory,
-        vm_group=group,
-        affine_host_group=affine,
-        anti_affine_host_group=anti_affine,
-    )
-
-
-def _vm_vm(rule: DrsRule, vms: tuple[SourceVm, ...], *, affinity: bool) -> DrsRule:
-    return DrsRule(
-        where=rule.where,
-        name=rule.name,
-        kind=DrsRuleKind.AFFINITY if affinity else DrsRuleKind.ANTI_AFFINITY,
-        enabled=rule.enabled,
-        mandatory=rule.mandatory,
-        vms=vms,
-    )
 
 
 def _with_groups(
