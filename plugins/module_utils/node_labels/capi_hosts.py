@@ -119,50 +119,12 @@ def _usable(machines: t.Sequence[HostedNode], findings: list[Finding]) -> t.Iter
     count = Counter(machine.node for machine in machines if machine.node)
     doubled: dict[str, list[Ref]] = defaultdict(list)
     for machine in machines:
-        if not machine.node:
-            findings.append(
-                _finding(
-                    "machine_without_node",
-                    "warning",
-                    f"{machine.ref} has no node yet: status.nodeRef is empty.",
-                    "Run again when it has joined the cluster, or look at its conditions.",
-                    machine.ref,
-                )
-            )
-        elif count[machine.node] > 1:
+        if count[machine.node] > 1:
             doubled[machine.node].append(machine.ref)
-        elif not machine.value:
-            findings.append(
-                _finding(
-                    "host_unknown",
-                    "error",
-                    f"The host of {machine.ref} (node {machine.node}) is unknown: {machine.missing}.",
-                    "Its node is left out. See the conditions of the object, and run again.",
-                    machine.ref,
-                )
-            )
-        elif not is_label_value(machine.value):
-            findings.append(
-                _finding(
-                    "host_not_label_value",
-                    "error",
-                    f"The host {machine.host or machine.label!r} of {machine.ref} (node {machine.node}) is not a valid"
-                    f" label value, and neither is {machine.value!r} which is made of it.",
-                    "Its node is left out. Rename the host, or label the node by hand.",
-                    machine.ref,
-                )
-            )
+        elif (fault := _fault(machine)) is not None:
+            findings.append(fault)
         else:
-            if machine.label and machine.host and machine.label != host_label(machine.host):
-                findings.append(
-                    _finding(
-                        "host_label_outdated",
-                        "warning",
-                        f"{machine.ref} has the label {machine.label}, and its VM is on {host_label(machine.host)}.",
-                        "The label was taken. Run again after the controllers have reconciled the Machine.",
-                        machine.ref,
-                    )
-                )
+            findings += _outdated(machine)
             yield machine
     for node, refs in doubled.items():
         findings.append(
@@ -173,6 +135,47 @@ def _usable(machines: t.Sequence[HostedNode], findings: list[Finding]) -> t.Iter
                 "It is left out. Delete the Machine that is not the node's own.",
                 tuple(refs),
             )
+        )
+
+
+def _fault(machine: HostedNode) -> Finding | None:
+    """Why a machine has no node, or no host that can be a label."""
+    if not machine.node:
+        return _finding(
+            "machine_without_node",
+            "warning",
+            f"{machine.ref} has no node yet: status.nodeRef is empty.",
+            "Run again when it has joined the cluster, or look at its conditions.",
+            machine.ref,
+        )
+    if not machine.value:
+        return _finding(
+            "host_unknown",
+            "error",
+            f"The host of {machine.ref} (node {machine.node}) is unknown: {machine.missing}.",
+            "Its node is left out. See the conditions of the object, and run again.",
+            machine.ref,
+        )
+    if not is_label_value(machine.value):
+        return _finding(
+            "host_not_label_value",
+            "error",
+            f"The host {machine.host or machine.label!r} of {machine.ref} (node {machine.node}) is not a valid"
+            f" label value, and neither is {machine.value!r} which is made of it.",
+            "Its node is left out. Rename the host, or label the node by hand.",
+            machine.ref,
+        )
+    return None
+
+
+def _outdated(machine: HostedNode) -> t.Iterator[Finding]:
+    if machine.label and machine.host and machine.label != host_label(machine.host):
+        yield _finding(
+            "host_label_outdated",
+            "warning",
+            f"{machine.ref} has the label {machine.label}, and its VM is on {host_label(machine.host)}.",
+            "The label was taken. Run again after the controllers have reconciled the Machine.",
+            machine.ref,
         )
 
 
