@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
-_DESCRIPTIONS = r"""
+
+class ModuleDocFragment:
+    # A module adds support (and details) for each of check_mode, diff_mode and idempotent,
+    # or extends attributes.info as well.
+    DOCUMENTATION = r"""
 options: {}
 attributes:
   check_mode:
@@ -16,11 +20,10 @@ attributes:
     description: A second run with the same options writes nothing, unless the objects were changed in between.
 """
 
-
-class ModuleDocFragment:
-    # A module adds support (and details) for each of check_mode, diff_mode and idempotent,
-    # or extends attributes.info as well.
-    DOCUMENTATION = f"""{_DESCRIPTIONS}\
+    # For modules that reach a cluster; together with the fragment above.
+    CLUSTER = r"""
+options: {}
+attributes:
   action_group:
     description:
       - Use C(group/virt.placement.all) in C(module_defaults) to set defaults for all modules of this collection.
@@ -31,7 +34,7 @@ class ModuleDocFragment:
       - virt.placement.auth
 """
 
-    # For modules that only read; together with the fragment above.
+    # For modules that only read; together with the first fragment.
     INFO = r"""
 options: {}
 attributes:
@@ -45,6 +48,3 @@ attributes:
     support: full
     details: The module reads only.
 """
-
-    # For modules that reach no cluster; together with INFO.
-    OFFLINE = _DESCRIPTIONS

@@ -122,7 +122,7 @@ options:
     elements: str
     default: []
 extends_documentation_fragment:
-  - virt.placement.attributes.offline
+  - virt.placement.attributes
   - virt.placement.attributes.info
 requirements:
   - python >= 3.10

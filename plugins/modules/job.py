@@ -56,6 +56,7 @@ options:
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
+  - virt.placement.attributes.cluster
   - virt.placement.placement
 attributes:
   check_mode:

@@ -100,6 +100,7 @@ options:
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
+  - virt.placement.attributes.cluster
   - virt.placement.attributes.info
   - virt.placement.assume_node_labels
   - virt.placement.placement

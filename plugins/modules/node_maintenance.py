@@ -165,6 +165,7 @@ extends_documentation_fragment:
   - virt.placement.placement
   - virt.placement.window
   - virt.placement.attributes
+  - virt.placement.attributes.cluster
 attributes:
   check_mode:
     support: full

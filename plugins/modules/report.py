@@ -65,7 +65,7 @@ options:
     description: Absolute path of the metrics for the textfile collector of node_exporter. It must end in C(.prom).
     type: str
 extends_documentation_fragment:
-  - virt.placement.attributes.offline
+  - virt.placement.attributes
 attributes:
   check_mode:
     support: full

@@ -178,6 +178,7 @@ extends_documentation_fragment:
   - virt.placement.workloads
   - virt.placement.window
   - virt.placement.attributes
+  - virt.placement.attributes.cluster
 attributes:
   check_mode:
     support: full
