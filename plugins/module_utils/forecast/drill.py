@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from ..kubevirt.instances import bound_launcher, ends_if_fenced, replaced_once_gone, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
+from ..model.quantity import cpu_text, memory_text
 from ..model.rendering import columns, listed, plural, table_text
 from ..model.snapshot import Instance, Snapshot, Unreadable, unreadable_texts
 from ..model.topology import HOSTNAME, Topology
@@ -374,7 +375,7 @@ def _n_plus_1(report: DrillReport) -> t.Iterator[str]:
         cpu, memory = least.room
         yield (
             f"N+1: yes, any one of {total} may fail; least room is left without node {least.domain}:"
-            f" {memory / 2**30:.1f} GiB memory, {cpu / 1000:.1f} CPU"
+            f" {memory_text(memory)}, {cpu_text(cpu)}"
         )
         return
     worst = impact[0]

@@ -16,6 +16,7 @@ from ..compliance.declared import DeclaredReader
 from ..compliance.pending import FILTER_TEXTS, filter_text, no_node_text, reason_text
 from ..compliance.terms import Term, TermKind, pod_term, spread_term
 from ..model.objects import Pod, PodTerm, Ref, SpreadConstraint
+from ..model.quantity import cpu_text, memory_text
 from ..model.rendering import listed, plural
 from ..model.snapshot import Instance
 from ..model.topology import Topology
@@ -186,9 +187,7 @@ def _lacks(index: Index, nodes: NodeSet, pod: Pod) -> str:
     if not short:
         return ""
     memory, cpu, name = min(short)
-    amounts = [f"{memory / 2**30:.1f} GiB memory"] * bool(memory) + [
-        f"{cpu / 1000:.1f} CPU"
-    ] * bool(cpu)
+    amounts = [memory_text(memory)] * bool(memory) + [cpu_text(cpu)] * bool(cpu)
     return f"lacks {' and '.join(amounts)} on node {name}, where it lacks the least"
 
 

@@ -131,3 +131,13 @@ def _add(total: dict[str, int], requests: t.Mapping[str, JSON]) -> None:
 def _raise_to(total: dict[str, int], floor: t.Mapping[str, int]) -> None:
     for name, amount in floor.items():
         total[name] = max(total.get(name, 0), amount)
+
+
+def memory_text(amount: int) -> str:
+    """Bytes for a reader: `12.0 GiB memory`."""
+    return f"{amount / 2**30:.1f} GiB memory"
+
+
+def cpu_text(amount: int) -> str:
+    """Millicores for a reader: `1.5 CPU`."""
+    return f"{amount / 1000:.1f} CPU"
