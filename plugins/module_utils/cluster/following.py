@@ -20,6 +20,7 @@ from dataclasses import replace
 from ..api.client import METADATA, ApiClient
 from ..api.errors import ApiError, Forbidden, NotFound, UnservedVersion
 from ..api.lists import Event, list_all, watch
+from ..api.parallel import read_together
 from ..api.transport import Deadline, uptime
 from ..model.json_pointer import JSON
 from ..model.snapshot import Platform, Snapshot, Unreadable
@@ -30,7 +31,6 @@ from .reading import (
     ListResult,
     ReadScope,
     list_queries,
-    read_together,
     snapshot_of,
 )
 from .served_versions import ServedVersions

@@ -1,21 +1,26 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read claims, and the classes and free volumes that the claims without a volume need.
+"""Read claims and their volumes, and the classes and free volumes that claims without a volume need.
 
-Nothing else is read: most pods that need a node take the place of a pod that runs, whose claims are bound. A right
-that is missing is no failure here: the state of the claim says what is not known.
+Little else is read: most pods that need a node take the place of a pod that runs, whose claims are bound. A right
+that is missing is no failure here: the state of a claim says what is not known, or the snapshot what is missing.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import typing as t
+from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_converted
+from ..api.parallel import read_together
+from ..kubevirt.instances import claim_name
 from ..model.json_pointer import JSON
 from ..model.objects import ClaimTemplate
+from ..model.snapshot import Snapshot, Workload
 from ..model.storage import (
     BoundVolume,
     Claim,
@@ -31,17 +36,82 @@ from ..model.storage import (
     free_volume_from_manifest,
 )
 from ..scheduler.claims import claim_state
-from .reading import SINGLE_READS, field_selector_of, read_together
+from .identity import unreadable
+
+VOLUMES = "/api/v1/persistentvolumes"
+VOLUME_FIELDS = ("claim_terms", "access_modes", "drivers")
+"""The fields of a Snapshot that its volumes give it."""
 
 _CLAIMS = "/api/v1/{}persistentvolumeclaims"
-_VOLUMES = "/api/v1/persistentvolumes"
 _CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+
+_SINGLE_READS = 20
+"""The most claims, or volumes, that are read one by one: for more, whole lists are read."""
 
 _FEW_NAMESPACES = 5
 """The most namespaces whose claims are listed one by one: for more, those of all are listed."""
 
 _Value = t.TypeVar("_Value")
+
+
+class _Volumes(t.NamedTuple):
+    """Volumes by name, None for those that do not exist, and why others could not be read."""
+
+    read: dict[str, BoundVolume | None]
+    refused: tuple[Forbidden, ...] = ()
+
+
+def claims_in(snapshot: Snapshot, namespaces: t.Collection[str]) -> set[ClaimKey]:
+    """The claims that pods and workloads of some namespaces mount."""
+    return {
+        (pod.namespace, claim)
+        for pod in snapshot.pods
+        if pod.namespace in namespaces
+        for claim in pod.claims
+    } | claims_of(x for x in snapshot.workloads if x.ref.namespace in namespaces)
+
+
+def claims_of(workloads: t.Iterable[Workload]) -> set[ClaimKey]:
+    """The claims that the templates of workloads mount."""
+    return {
+        (workload.ref.namespace, name)
+        for workload in workloads
+        for volume in (workload.template.get("spec") or {}).get("volumes") or ()
+        if (name := claim_name(volume))
+    }
+
+
+def with_claim_terms(
+    api: ApiClient, snapshot: Snapshot, claims: t.Collection[ClaimKey]
+) -> Snapshot:
+    """The snapshot with what is known of the volumes that are bound to `claims`: VOLUME_FIELDS."""
+    if not claims:
+        return snapshot
+    known = _claims(api, sorted(claims)) if len(claims) <= _SINGLE_READS else {}
+    if len(known) == len(claims):
+        names = {claim.volume for claim in known.values() if claim is not None and claim.volume}
+        volumes = _volumes(api, names)
+    else:  # volumes name their claims, too
+        volumes = _all_volumes(api)
+    bound = [x for x in volumes.read.values() if x is not None and x.claim is not None]
+    gaps = dict.fromkeys((*snapshot.unreadable, *map(unreadable, volumes.refused)))
+    return replace(snapshot, **fields_of_volumes(bound), unreadable=tuple(gaps))
+
+
+def volume_of_a_claim(manifest: dict[str, JSON]) -> BoundVolume | None:
+    """None for a volume that is not bound."""
+    volume = bound_volume_from_manifest(manifest)
+    return volume if volume.claim is not None else None
+
+
+def fields_of_volumes(volumes: t.Collection[BoundVolume]) -> dict[str, t.Any]:
+    """VOLUME_FIELDS of a Snapshot, from volumes that are bound to a claim."""
+    return {
+        "claim_terms": {volume.claim: volume.terms for volume in volumes if volume.terms},
+        "access_modes": {volume.claim: volume.access_modes for volume in volumes},
+        "drivers": {volume.claim: volume.driver for volume in volumes if volume.driver},
+    }
 
 
 def claim_states(
@@ -55,14 +125,15 @@ def claim_states(
         listed_classes, listed_volumes = read_together(
             [
                 functools.partial(_list, api, _CLASSES, class_from_manifest),
-                functools.partial(_list, api, _VOLUMES, free_volume_from_manifest),
+                functools.partial(_list, api, VOLUMES, free_volume_from_manifest),
             ]
         )
         if listed_classes is not None:
             classes = {storage_class.name: storage_class for storage_class in listed_classes}
         if listed_volumes is not None:
             volumes = tuple(listed_volumes)
-    storage = Storage(_bound_volumes(api, claims.values()), classes, volumes)
+    names = {claim.volume for claim in claims.values() if claim is not None and claim.bound}
+    storage = Storage(_volumes(api, names).read, classes, volumes)
     return {key: claim_state(key, claims[key], needed[key], storage) for key in claims}
 
 
@@ -78,21 +149,26 @@ def attach_limits(api: ApiClient, drivers: t.Collection[str]) -> dict[str, dict[
     }
 
 
-def _bound_volumes(
-    api: ApiClient, claims: t.Iterable[Claim | None]
-) -> dict[str, BoundVolume | None]:
-    """The volumes of bound claims; None for those that do not exist."""
-    names = sorted({claim.volume for claim in claims if claim is not None and claim.bound})
-    if len(names) > SINGLE_READS:
-        listed = _list(api, _VOLUMES, _named_volume)
-        existing = dict(listed or ())
-        return {} if listed is None else {name: existing.get(name) for name in names}
+def _volumes(api: ApiClient, names: t.Collection[str]) -> _Volumes:
+    """The volumes with these names."""
+    if len(names) > _SINGLE_READS:
+        every, refused = _all_volumes(api)
+        return _Volumes({} if refused else {name: every.get(name) for name in names}, refused)
+    names = sorted(names)
     answers = read_together([functools.partial(_volume, api, name) for name in names])
-    return {
+    read = {
         name: answer
         for name, answer in zip(names, answers, strict=True)
         if not isinstance(answer, Forbidden)
     }
+    return _Volumes(read, tuple(x for x in answers if isinstance(x, Forbidden)))
+
+
+def _all_volumes(api: ApiClient) -> _Volumes:
+    try:
+        return _Volumes(dict(list_converted(api, VOLUMES, _named_volume).items))
+    except Forbidden as error:
+        return _Volumes({}, (error,))
 
 
 def _named_volume(manifest: dict[str, JSON]) -> tuple[str, BoundVolume]:
@@ -100,9 +176,11 @@ def _named_volume(manifest: dict[str, JSON]) -> tuple[str, BoundVolume]:
 
 
 def _volume(api: ApiClient, name: str) -> BoundVolume | Forbidden | None:
-    params = {"fieldSelector": field_selector_of(name)}
+    """By a list, for which the right `list` is enough. None where it does not exist."""
+    escaped = re.sub(r"([\\,=])", r"\\\1", name)  # apimachinery, pkg/fields: EscapeValue
+    params = {"fieldSelector": f"metadata.name={escaped}"}
     try:
-        listed = list_converted(api, _VOLUMES, bound_volume_from_manifest, params=params).items
+        listed = list_converted(api, VOLUMES, bound_volume_from_manifest, params=params).items
     except Forbidden as error:
         return error
     return next(iter(listed), None)
@@ -116,7 +194,7 @@ def _lacks_volume(claim: Claim | None, template: ClaimTemplate | None) -> bool:
 
 def _claims(api: ApiClient, needed: t.Collection[ClaimKey]) -> dict[ClaimKey, Claim | None]:
     """The claims that could be read; None for those that do not exist."""
-    if len(needed) <= SINGLE_READS:
+    if len(needed) <= _SINGLE_READS:
         answers = read_together([functools.partial(_claim, api, key) for key in needed])
         return {
             key: answer

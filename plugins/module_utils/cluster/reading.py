@@ -9,19 +9,17 @@ a version that the server serves (`served_versions`); a kind that it serves in n
 from __future__ import annotations
 
 import functools
-import re
 import typing as t
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound, UnservedVersion
 from ..api.lists import Listing, list_converted
-from ..kubevirt.instances import claim_name, launcher_pods
+from ..api.parallel import read_together
+from ..kubevirt.instances import launcher_pods
 from ..model import kinds
 from ..model.budget import BUDGETS
 from ..model.budget_manifests import budget_from_manifest
-from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, VMIS
 from ..model.manifests import (
@@ -34,22 +32,26 @@ from ..model.manifests import (
     vmi_from_manifest,
     workload_from_manifest,
 )
-from ..model.objects import NodeTerm, Ref
+from ..model.objects import Ref
 from ..model.placement_manifests import placement_from_spec
-from ..model.snapshot import Platform, Snapshot, Unreadable, Workload, quota_from_manifest
-from ..model.storage import ClaimKey, bound_volume_from_manifest
+from ..model.snapshot import Platform, Snapshot, Unreadable, quota_from_manifest
 from .foreign_owners import without_foreign_owners
 from .identity import platform_and_gaps, unreadable
+from .read_storage import (
+    VOLUME_FIELDS,
+    VOLUMES,
+    claims_in,
+    fields_of_volumes,
+    volume_of_a_claim,
+    with_claim_terms,
+)
 from .served_versions import ServedVersions
-
-_THREADS = 3
 
 _INSTANCES = f"/apis/{KUBEVIRT_V1}/{{}}{VMIS}"
 _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{{}}{MIGRATIONS}"
 _REPLICA_SETS = "/apis/apps/v1/{}replicasets"
 _METADATA_ONLY = "replicasets"
 """The list of which only metadata is read: only the owners of its objects are needed."""
-_VOLUMES = "/api/v1/persistentvolumes"
 _QUOTAS = "/api/v1/{}resourcequotas"
 _BUDGETS = f"/apis/policy/v1/{{}}{BUDGETS}"
 
@@ -157,7 +159,7 @@ _FIELDS = {
     "pods": ("pods",),
     "pod metadata": ("pods",),
     "migrations": ("migrations",),
-    "volumes": ("claim_terms", "access_modes", "drivers"),
+    "volumes": VOLUME_FIELDS,
     "quotas": ("quotas",),
     "budgets": ("budgets",),
 }
@@ -190,70 +192,10 @@ def _with_dependent_lists(api: ApiClient, scope: ReadScope, snapshot: Snapshot) 
     if scope.volumes == "claimed":
         namespaces = scope.namespaces
         if namespaces is not None and reaches_across(snapshot, namespaces):
-            return _with_lists(api, snapshot, [ListQuery("volumes", _VOLUMES)])
+            return _with_lists(api, snapshot, [ListQuery("volumes", VOLUMES)])
         if namespaces is not None:
             return with_claim_terms(api, snapshot, claims_in(snapshot, namespaces))
     return snapshot
-
-
-SINGLE_READS = 20
-"""The most claims, or volumes, that are read one by one: for more, whole lists are read."""
-
-
-def field_selector_of(name: str) -> str:
-    """The field selector of one object (apimachinery, pkg/fields: EscapeValue)."""
-    return "metadata.name=" + re.sub(r"([\\,=])", r"\\\1", name)
-
-
-def claims_in(snapshot: Snapshot, namespaces: t.Collection[str]) -> set[ClaimKey]:
-    """The claims that pods and workloads of some namespaces mount."""
-    return {
-        (pod.namespace, claim)
-        for pod in snapshot.pods
-        if pod.namespace in namespaces
-        for claim in pod.claims
-    } | claims_of(x for x in snapshot.workloads if x.ref.namespace in namespaces)
-
-
-def claims_of(workloads: t.Iterable[Workload]) -> set[ClaimKey]:
-    """The claims that the templates of workloads mount."""
-    return {
-        (workload.ref.namespace, name)
-        for workload in workloads
-        for volume in (workload.template.get("spec") or {}).get("volumes") or ()
-        if (name := claim_name(volume))
-    }
-
-
-def with_claim_terms(
-    api: ApiClient, snapshot: Snapshot, claims: t.Collection[ClaimKey]
-) -> Snapshot:
-    """The snapshot with the node terms of the volumes that are bound to `claims`."""
-    if not claims:
-        return snapshot
-    queries = [ListQuery("volumes", _VOLUMES)]
-    if len(claims) <= SINGLE_READS:
-        reads = [functools.partial(_bound_volume, api, claim) for claim in sorted(claims)]
-        names = read_together(reads)
-        if None not in names:
-            queries = [
-                ListQuery("volumes", _VOLUMES, field_selector=field_selector_of(name))
-                for name in sorted(set(filter(None, names)))
-            ]
-    return _with_lists(api, snapshot, queries)
-
-
-def _bound_volume(api: ApiClient, claim: ClaimKey) -> str | None:
-    """The name of the volume that a claim is bound to; empty if there is none, None if the claim cannot be
-    read."""
-    namespace, name = claim
-    try:
-        answer = api.get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
-    except NotFound:
-        return ""
-    except Forbidden:
-        return None
-    return str(answer["spec"].get("volumeName") or "")
 
 
 def reaches_across(snapshot: Snapshot, namespaces: t.Collection[str]) -> bool:
@@ -279,19 +221,6 @@ def reaches_across(snapshot: Snapshot, namespaces: t.Collection[str]) -> bool:
     )
 
 
-def read_together(reads: t.Sequence[t.Callable[[], t.Any]]) -> list[t.Any]:
-    """The results of functions that read, with _THREADS of them at a time. Raises the error of the first
-    that fails."""
-    with collector_paused(), ThreadPoolExecutor(_THREADS, "read") as pool:
-        futures: list[Future[t.Any]] = [pool.submit(read) for read in reads]
-        done, unfinished = wait(futures, return_when=FIRST_EXCEPTION)
-        for future in unfinished:  # after one failure the other lists would probably fail too
-            future.cancel()
-        for future in done:  # the error, before a canceled one is asked
-            future.result()
-        return [future.result() for future in futures]
-
-
 def list_queries(scope: ReadScope) -> list[ListQuery]:
     """The lists of the scope that depend on no other list. Long lists come first."""
     queries = []
@@ -313,7 +242,7 @@ def list_queries(scope: ReadScope) -> list[ListQuery]:
     if scope.migrations == "all":
         paths["migrations"] = _in_namespaces(_MIGRATIONS, None)
     if scope.volumes == "all" or (scope.volumes and scope.namespaces is None):
-        paths["volumes"] = [_VOLUMES]
+        paths["volumes"] = [VOLUMES]
     if scope.quotas:
         paths["quotas"] = _in_namespaces(_QUOTAS, scope.namespaces)
     if scope.budgets:
@@ -370,9 +299,7 @@ def snapshot_of(
         vmis=values("instances"),
         migrations=values("migrations"),
         controllers=dict(values(_METADATA_ONLY)),
-        claim_terms={claim: terms for claim, terms, *_rest in values("volumes") if terms},
-        access_modes={claim: modes for claim, _terms, modes, _driver in values("volumes")},
-        drivers={claim: driver for claim, *_rest, driver in values("volumes") if driver},
+        **fields_of_volumes(values("volumes")),
         quotas=values("quotas"),
         budgets=values("budgets"),
         platform=platform,
@@ -389,19 +316,6 @@ def _controller(replica_set: t.Mapping[str, JSON]) -> tuple[str, Ref] | None:
     return metadata["uid"], Ref(owner.kind, metadata["namespace"], owner.name)
 
 
-def _bound(
-    volume: t.Mapping[str, JSON],
-) -> tuple[ClaimKey, tuple[NodeTerm, ...], tuple[str, ...], str] | None:
-    """The claim that a volume is bound to, its node terms (none where any node can reach it), its access modes and its
-    CSI driver; None for a volume that is not bound."""
-    spec = volume["spec"]
-    claim = spec.get("claimRef") or {}
-    if not (claim and (volume.get("status") or {}).get("phase") == "Bound"):
-        return None
-    bound, modes = bound_volume_from_manifest(volume), tuple(spec.get("accessModes") or ())
-    return (claim["namespace"], claim["name"]), bound.terms, modes, bound.driver
-
-
 _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     "nodes": node_from_manifest,
     "pods": pod_from_manifest,
@@ -411,7 +325,7 @@ _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     "instances": vmi_from_manifest,
     "migrations": migration_from_manifest,
     _METADATA_ONLY: _controller,
-    "volumes": _bound,
+    "volumes": volume_of_a_claim,
     "quotas": quota_from_manifest,
     "budgets": budget_from_manifest,
 }

@@ -9,13 +9,14 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
-from ..cluster.read_new_pods import fields_of_change
+from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import ReadScope, read_snapshot
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change, relevant_gaps
 from ..forecast.eviction import NodeEvent
 from ..forecast.forecast import forecast
+from ..forecast.new_pods import needs_of_change
 from ..forecast.result import Forecast, is_worse
 from ..forecast.scaling import Scale
 from ..forecast.stuck import newly_stuck
@@ -234,7 +235,8 @@ def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, Changed
     change = question.change()
     if relevant_gaps(change.after):  # no answer is claimed then
         return question, change
-    fields = fields_of_change(api, change, drills=bool(question.request.domains_of))
+    needs = needs_of_change(change, drills=bool(question.request.domains_of))
+    fields = new_pod_fields(api, needs)
     if not fields:
         return question, change
     question = replace(question, before=replace(question.before, **fields))

@@ -10,18 +10,12 @@ from functools import partial
 
 from ..api.client import METADATA, ApiClient
 from ..api.errors import Forbidden, NotFound, ServerFault
+from ..api.parallel import read_together
 from ..cluster.access import require_write_rights
 from ..cluster.identity import unreadable
 from ..cluster.patching import Replaced, apply
-from ..cluster.reading import (
-    ReadScope,
-    claims_of,
-    reaches_across,
-    read_more,
-    read_snapshot,
-    read_together,
-    with_claim_terms,
-)
+from ..cluster.read_storage import claims_of, with_claim_terms
+from ..cluster.reading import ReadScope, reaches_across, read_more, read_snapshot
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error

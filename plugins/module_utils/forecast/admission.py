@@ -22,26 +22,12 @@ from ..model.snapshot import Snapshot, Workload
 from ..scheduler.labels import matches
 from .change import ChangedCluster
 from .conclusion import NO_CERTAINTY, Doubt, Evidence
+from .new_pods import first_pods, new_pods
 from .result import Forecast, UnschedulableInstance
 from .simulation import PendingPod
 
 _WITH_TEMPLATES = (DEPLOYMENT.name, STATEFUL_SET.name)
 """Kinds whose pods are made from their templates as these are."""
-
-
-def new_pods(change: ChangedCluster) -> list[PendingPod]:
-    """The pods that the answer is about and that do not exist yet."""
-    existing = {pod.uid for pod in change.before.pods}
-    return [x for x in change.pending if x.required and x.pod.uid not in existing]
-
-
-def first_pods(change: ChangedCluster) -> list[PendingPod]:
-    """Those of workloads of which no pod has a node: nothing shows what the next one looks like."""
-    new = [x for x in new_pods(change) if x.reason == "start" and x.replaces is None]
-    if not new:
-        return []
-    running = {x.workload for x in instances(change.before) if x.node_name}
-    return [x for x in new if x.workload not in running]
 
 
 class LimitRanges:

@@ -17,8 +17,9 @@ from ..api.errors import ApiError
 from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
-from ..cluster.read_new_pods import fields_of_change
+from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
+from ..forecast.new_pods import needs_of_change
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import POOL
@@ -162,7 +163,7 @@ class DrainStep(RolloutStep):
     def _with_new_pods(self, view: DrainView) -> DrainView:
         """The view with what a forecast reads beside about the pods that the drain moves. Read once a step."""
         if self._new_pods is None:
-            self._new_pods = fields_of_change(self.api, drain_change(view))
+            self._new_pods = new_pod_fields(self.api, needs_of_change(drain_change(view)))
         return replace(view, snapshot=replace(view.snapshot, **self._new_pods))
 
     def namespaces(self, _records: t.Iterable[MoveRecord]) -> tuple[str, ...]:

@@ -72,10 +72,13 @@ class FreeVolume:
 
 @dataclass(frozen=True, slots=True)
 class BoundVolume:
-    """`terms` are empty where each node reaches it; `driver` where it counts for no CSI driver."""
+    """A PersistentVolume. `terms` are empty where each node reaches it; `driver` where it counts for no CSI driver.
+    `claim` is None where it is not bound (yet)."""
 
     terms: tuple[NodeTerm, ...] = ()
     driver: str = ""
+    claim: ClaimKey | None = None
+    access_modes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +173,14 @@ def free_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> FreeVolume | No
 
 
 def bound_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> BoundVolume:
-    spec = manifest["spec"]
-    if plugin := plugin_of(spec):
-        return BoundVolume(volume_terms(manifest, plugin), plugin.driver)
-    return BoundVolume(volume_terms(manifest), (spec.get("csi") or {}).get("driver") or "")
+    spec, phase = manifest["spec"], (manifest.get("status") or {}).get("phase")
+    claim, plugin = spec.get("claimRef") or {}, plugin_of(spec)
+    return BoundVolume(
+        volume_terms(manifest, plugin),
+        plugin.driver if plugin is not None else (spec.get("csi") or {}).get("driver") or "",
+        (claim["namespace"], claim["name"]) if claim and phase == "Bound" else None,
+        tuple(spec.get("accessModes") or ()),
+    )
 
 
 def attach_limits_from_manifest(

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api import parallel
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     ApiError,
     ApiRequest,
@@ -16,18 +17,19 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     NotFound,
     ServerFault,
 )
-from ansible_collections.virt.placement.plugins.module_utils.cluster import reading
 from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import (
     _kubevirt_fields,
     _release,
     newer_than_tested,
     too_old,
 )
+from ansible_collections.virt.placement.plugins.module_utils.cluster.read_storage import (
+    volume_of_a_claim,
+)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
     NODES_ONLY,
     ListQuery,
     ListResult,
-    _bound,
     _controller,
     snapshot_of,
 )
@@ -51,6 +53,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Vmi,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.storage import BoundVolume
 
 JSON = t.Any
 
@@ -172,17 +175,17 @@ def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True, **s
 def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
     terms = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
     claim, modes = ("shop", "data"), ("ReadWriteOnce",)
-    assert _bound(_volume()) == (claim, terms, modes, "")
+    assert volume_of_a_claim(_volume()) == BoundVolume(terms, "", claim, modes)
     of_driver = _volume(affinity=False, csi={"driver": "csi", "volumeHandle": "x"})
-    assert _bound(of_driver) == (claim, (), modes, "csi")
+    assert volume_of_a_claim(of_driver) == BoundVolume((), "csi", claim, modes)
     in_tree = _volume(affinity=False, vsphereVolume={"volumePath": "[ds] kubevols/x.vmdk"})
-    assert _bound(in_tree) == (claim, (), modes, "csi.vsphere.vmware.com")
+    assert volume_of_a_claim(in_tree) == BoundVolume((), "csi.vsphere.vmware.com", claim, modes)
     for other in (_volume("Released"), _volume(claim=False)):
-        assert _bound(other) is None
+        assert volume_of_a_claim(other) is None
 
 
 def test_snapshot_has_node_terms_only_of_volumes_that_some_nodes_cannot_reach() -> None:
-    volumes = [_bound(_volume()), _bound(_volume(affinity=False))]
+    volumes = [volume_of_a_claim(_volume()), volume_of_a_claim(_volume(affinity=False))]
     results = [
         ListResult(ListQuery("volumes", "/"), items=tuple(volumes[number:])) for number in (0, 1)
     ]
@@ -377,6 +380,6 @@ def test_error_of_a_list_is_raised_and_not_that_another_was_canceled(
             self.submitted += 1
             return future
 
-    monkeypatch.setattr(reading, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", Pool)
     with pytest.raises(RuntimeError, match="the list failed"):
-        reading.read_together([lambda: None, lambda: None])
+        parallel.read_together([lambda: None, lambda: None])

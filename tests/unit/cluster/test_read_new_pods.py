@@ -11,11 +11,14 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, NotFound
 from ansible_collections.virt.placement.plugins.module_utils.cluster.read_new_pods import (
-    fields_of_change,
     new_pod_fields,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.new_pods import (
+    needs_of_change,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import PodMutator
+from ansible_collections.virt.placement.plugins.module_utils.model.new_pods import NewPodNeeds
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     ClaimTemplate,
     NodeTerm,
@@ -54,8 +57,7 @@ def bound_claim(name: str, zone: str, **spec: JSON) -> tuple[JSON, JSON]:
 
 
 def read(server: Server, claims: JSON = None, **options: JSON) -> dict[str, t.Any]:
-    options = {"namespaces": (), "mutators": False, "drivers": {}, "moved": (), **options}
-    return new_pod_fields(t.cast(ApiClient, server), claims or {}, **options)
+    return new_pod_fields(t.cast(ApiClient, server), NewPodNeeds(claims or {}, **options))
 
 
 def lists(server: Server) -> list[str]:
@@ -68,8 +70,9 @@ def test_drills_read_the_limit_ranges_of_all_pods_that_run() -> None:
     server = Server({"/api/v1/namespaces/shop/limitranges": []})
     change = what_if(made.snapshot())
     api = t.cast(ApiClient, server)
-    assert fields_of_change(api, change) == {}
-    assert fields_of_change(api, change, drills=True) == {"limit_ranges": ()}
+    assert new_pod_fields(api, needs_of_change(change)) == {}
+    needs = needs_of_change(change, drills=True)
+    assert new_pod_fields(api, needs) == {"limit_ranges": ()}
 
 
 def test_policies_are_read_in_the_version_that_is_served_if_any() -> None:
