@@ -59,14 +59,14 @@ faults: prepare ## the full fault sweeps
 .PHONY: sweeps
 sweeps: prepare ## the slow tests that `test` leaves out
 	@echo "sweeps: the tests with the mark sweep"
-	@$(RUN) -m pytest -m sweep tests/modules tests/integration
+	@$(RUN) -m pytest -m sweep tests/modules tests/forecasts tests/integration
 
 .PHONY: forecasts
 forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50, VMS=67: 200 VMs)
 	@echo "forecasts: $(CLUSTERS) clusters and $(VMS) drains and fleets of VMs by chance, on a real scheduler"
 	@PLACEMENT_RANDOM_CLUSTERS="$(CLUSTERS)" PLACEMENT_RANDOM_VMS="$(VMS)" $(RUN) -m pytest \
-		tests/integration/test_forecast_against_scheduler.py tests/integration/test_forecast_of_vms.py \
-		tests/integration/test_claims_against_scheduler.py tests/integration/test_budgets_against_scheduler.py
+		tests/forecasts/test_forecast_against_scheduler.py tests/forecasts/test_forecast_of_vms.py \
+		tests/forecasts/test_claims_against_scheduler.py tests/forecasts/test_budgets_against_scheduler.py
 
 .PHONY: conformance
 conformance: prepare-python ## the engine against recorded scheduler verdicts (CASES=dir)

@@ -31,7 +31,7 @@ what was changed. `make forecasts` looks for new ones, and `make faults` tries e
 RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
-BESIDE = ("integration", "modules", "molecule", "faults")
+BESIDE = ("integration", "modules", "forecasts", "molecule", "faults")
 """Steps that mostly wait for what their control planes do, the longest first: two run at a time."""
 
 RETRIED = 3
@@ -78,6 +78,7 @@ def steps() -> list[Step]:
         _pytest("conformance", "the engine against recorded verdicts", "tests/conformance"),
         _pytest("sandbox", "the control plane that the next steps use", "tests/sandbox"),
         _pytest("modules", "each module in process, on a real API", "tests/modules"),
+        _pytest("forecasts", "forecast, then seen on a real control plane", "tests/forecasts"),
         _pytest("integration", "playbooks and roles, on a real API", "tests/integration"),
         Step(
             "molecule", "scenarios: converge, again, drift, again", [PYTHON, "-m", "dev.molecule"]

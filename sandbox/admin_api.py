@@ -150,6 +150,25 @@ class AdminApi:
                 pool.map(lambda entry: self.create(self.collection_of(entry), entry), objects)
             )
 
+    def define(self, definition: Object) -> None:
+        """Create a CustomResourceDefinition, and wait until its first version is served.
+
+        The condition Established comes a little before that, and then "storage is (re)initializing" (429).
+        """
+        self.create(self.path("CustomResourceDefinition"), definition)
+        spec = definition["spec"]
+        collection = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+
+        def served() -> bool:
+            try:
+                return self.find(collection) is not None
+            except ApiFailure as error:
+                if error.status == 429:
+                    return False
+                raise
+
+        self._until(served, bool, collection, timeout=30)
+
     def wait(
         self, predicate: t.Callable[[Object], object], path: str, timeout: float = 30
     ) -> Object:

@@ -286,7 +286,7 @@ def test_field_21_drain_by_live_migration_needs_no_budget(shop: Maintenance) -> 
     assert not [x for x in result["findings"] if x["name"].startswith("pdb_")]
 
 
-CRD = {
+CRD: Object = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": "instancemanagers.longhorn.io"},
@@ -314,24 +314,10 @@ CRD = {
 @pytest.fixture
 def engine(shop: Maintenance) -> t.Iterator[Maintenance]:
     """A storage engine that has a pod on w2, owned by an object of its own, and a budget without an owner."""
-    crd = shop.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
-    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd['metadata']['name']}"
-    shop.api.wait(
-        lambda made: any(
-            x["type"] == "Established" and x["status"] == "True"
-            for x in made.get("status", {}).get("conditions") or ()
-        ),
-        path,
-    )
+    shop.api.define(CRD)
     managers = f"/apis/longhorn.io/v1beta2/namespaces/{shop.namespace}/instancemanagers"
     kind = {"apiVersion": "longhorn.io/v1beta2", "kind": "InstanceManager"}
-    manager: Object = {}
-    for _try in range(50):
-        try:
-            manager = shop.api.create(managers, {**kind, "metadata": {"name": "engine-0a"}})
-            break
-        except ApiFailure:
-            time.sleep(0.2)
+    manager = shop.api.create(managers, {**kind, "metadata": {"name": "engine-0a"}})
     labels = {"example.com/part": "engine"}
     owner = {**kind, "name": "engine-0a", "uid": manager["metadata"]["uid"], "controller": True}
     pod: Object = {
@@ -353,7 +339,7 @@ def engine(shop: Maintenance) -> t.Iterator[Maintenance]:
     shop.wait_ready(1)
     add_budget(shop, "engine-0a", labels, minAvailable=1)
     yield shop
-    shop.api.delete(path)
+    shop.api.delete(shop.api.path("CustomResourceDefinition", name=CRD["metadata"]["name"]))
 
 
 def test_field_44_drain_waits_until_the_operator_deletes_its_budget(engine: Maintenance) -> None:

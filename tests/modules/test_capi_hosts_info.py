@@ -20,7 +20,6 @@ KINDS = {
     "VSphereVM": ("infrastructure.cluster.x-k8s.io", "vspherevms"),
     "VSphereCluster": ("infrastructure.cluster.x-k8s.io", "vsphereclusters"),
 }
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def definition(kind: str) -> JSON:
@@ -57,25 +56,17 @@ def ask(small: Sandbox, run_module: RunModule) -> t.Iterator[t.Callable[..., JSO
 
     small.api.create(small.api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
     yield run
-    for kind, (group, plural) in KINDS.items():
-        small.api.delete(f"{DEFINITIONS}/{plural}.{group}")
-        small.api.wait_gone(f"{DEFINITIONS}/{plural}.{group}")
-        assert kind
+    for group, plural in KINDS.values():
+        path = small.api.path("CustomResourceDefinition", name=f"{plural}.{group}")
+        small.api.delete(path)
+        small.api.wait_gone(path)
     small.api.delete(small.api.path("Namespace", name=NAMESPACE))
 
 
 def test_management_cluster_is_read_with_its_own_rights(small: Sandbox, ask: t.Any) -> None:
     missing = ask()
-    for kind, (group, plural) in KINDS.items():
-        small.api.create(DEFINITIONS, definition(kind))
-        path = f"{DEFINITIONS}/{plural}.{group}"
-        small.api.wait(
-            lambda x: any(
-                y["type"] == "Established" and y["status"] == "True"
-                for y in x["status"]["conditions"]
-            ),
-            path,
-        )
+    for kind in KINDS:
+        small.api.define(definition(kind))
     for name, host in (("a", "esx-1"), ("b", "esx-1"), ("c", "fe80::1%vmk0")):
         labels = {
             "cluster.x-k8s.io/control-plane": "",

@@ -19,7 +19,7 @@ from sandbox.identities import IDENTITIES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ADMIN_IDENTITIES = {name for name, identity in IDENTITIES.items() if identity.groups}
-SUITES = ("tests/modules", "tests/integration", "tests/faults", "demos")
+SUITES = ("tests/modules", "tests/forecasts", "tests/integration", "tests/faults", "demos")
 SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py")
 
 #: One runs docs/examples/create.yml, which creates the VMs of the examples. The other is about the first run of an

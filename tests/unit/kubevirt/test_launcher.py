@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What virt-controller puts into a launcher pod. tests/integration/test_next_pods.py compares more with the
+"""What virt-controller puts into a launcher pod. tests/forecasts/test_next_pods.py compares more with the
 real one."""
 
 from __future__ import annotations

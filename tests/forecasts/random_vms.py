@@ -284,20 +284,13 @@ def create_network(stage: Stage) -> None:
         "metadata": {"name": f"{names['plural']}.{_CNI}"},
         "spec": {"group": _CNI, "names": names, "scope": "Namespaced", "versions": [version]},
     }
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     name = definition["metadata"]["name"]
-    if stage.api.find(f"{path}/{name}") is None:
-        stage.api.create(path, definition)
-        stage.api.wait(_is_established, f"{path}/{name}")
+    if stage.api.find(stage.api.path("CustomResourceDefinition", name=name)) is None:
+        stage.api.define(definition)
     metadata = {"name": NETWORK, "annotations": {"k8s.v1.cni.cncf.io/resourceName": BRIDGE}}
     network = {"apiVersion": f"{_CNI}/v1", "kind": names["kind"], "metadata": metadata}
     networks = f"/apis/{_CNI}/v1/namespaces/{stage.namespace}/{names['plural']}"
     stage.api.create(networks, {**network, "spec": {"config": "{}"}})
-
-
-def _is_established(definition: JSON) -> bool:
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any(x["type"] == "Established" and x["status"] == "True" for x in conditions)
 
 
 def on_network(spec: JSON) -> None:
