@@ -176,11 +176,13 @@ def _of_replica(workload: Workload, vmi: Vmi, apply_pending_changes: bool) -> Mo
     return _options(obstacle, () if refusal else (Method.RECREATE,), refusal)
 
 
-def _options(obstacle: str, again: tuple[Method, ...], refusal: str) -> MoveOptions:
-    """A migration unless it has an obstacle, and what makes a new VMI unless that is refused."""
+def _options(
+    obstacle: str, again: tuple[Method, ...], refusal: str, *, temporary: bool = False
+) -> MoveOptions:
+    """A migration unless it has an obstacle, and what makes a new VMI unless that is refused, perhaps for a while."""
     if not obstacle:
         return MoveOptions((Method.MIGRATE, *again), refusal=refusal)
-    return MoveOptions(again, obstacle if again else f"{obstacle}; {refusal}")
+    return MoveOptions(again, obstacle if again else f"{obstacle}; {refusal}", temporary=temporary)
 
 
 def _replica_obstacle(workload: Workload, vmi: Vmi) -> str:
@@ -214,22 +216,34 @@ def _of_vm(
 ) -> MoveOptions:
     if vmi.phase != "Running":
         return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", temporary=True)
-    restart, refusal = _restart(workload, vmi, apply_pending_changes)
-    return _options(_obstacle(workload, vmi, platform), restart, refusal)
+    restart, refusal, temporary = _restart(workload, vmi, apply_pending_changes)
+    return _options(_obstacle(workload, vmi, platform), restart, refusal, temporary=temporary)
+
+
+def restart_refusal(workload: Workload) -> tuple[str, bool]:
+    """Why virt-api refuses to restart a VM, and whether that ends by itself (KubeVirt 1.8, rest/lifecycle.go)."""
+    if why := strategy_refusal(workload, "restarted"):
+        return why, False
+    if workload.condition("VolumesChange"):
+        why = "KubeVirt refuses a restart while volumes are being changed (condition VolumesChange)"
+        return why, True
+    return "", False
+
+
+def strategy_refusal(workload: Workload, done: str) -> str:
+    """Why a VM with its run strategy is not `done`: restarted, or started again after a stop; empty where it is."""
+    strategy = run_strategy(workload)
+    return "" if strategy in RESTARTABLE else f"a VM with run strategy {strategy} is not {done}"
 
 
 def _restart(
     workload: Workload, vmi: Vmi, apply_pending_changes: bool
-) -> tuple[tuple[Method, ...], str]:
-    strategy = run_strategy(workload)
-    if strategy not in RESTARTABLE:
-        return (), f"a VM with run strategy {strategy} is not restarted"
-    if workload.condition("VolumesChange"):
-        return (), "KubeVirt refuses a restart while volumes are being changed"
-    refusal = ""
-    if not apply_pending_changes:
+) -> tuple[tuple[Method, ...], str, bool]:
+    """The restart, or why there is none, and whether that ends by itself."""
+    refusal, temporary = restart_refusal(workload)
+    if not refusal and not apply_pending_changes:
         refusal = applies_more("a restart", staged_changes(workload, vmi), PERMISSION)
-    return () if refusal else (Method.RESTART,), refusal
+    return () if refusal else (Method.RESTART,), refusal, temporary
 
 
 def _obstacle(workload: Workload, vmi: Vmi, platform: Platform) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..forecast.eviction import EXTERNAL
 from ..kubevirt.disruption import DISRUPTIVE
 from ..kubevirt.instances import vmi_workload
-from ..kubevirt.moving import RESTARTABLE, run_strategy, why_not_migratable
+from ..kubevirt.moving import restart_refusal, strategy_refusal, why_not_migratable
 from ..model.input import nearest
 from ..model.kinds import PREFIX, REPLICA_SET, VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -64,8 +64,9 @@ def why_invalid(policies: t.Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VmWay:
-    """How a VM leaves by `policy`; with `method` None why it does not leave, whether that ends by itself, and the
-    name of the finding. `passed_over` are the policies that are preferred and not possible, with the reasons."""
+    """How a VM leaves by `policy`; with `method` None why it does not leave, whether that ends by itself and is waited
+    for, and the name of the finding. `passed_over` are the policies that are preferred and not possible, with the
+    reasons."""
 
     policy: str
     method: Method | None
@@ -108,14 +109,16 @@ class VmWays:
         findings: list[str] = []
         possible: list[VmWay] = []
         for policy in policies:
-            method, why, finding = self._by(policy, vmi)
-            if method is None:
-                refused.append((policy, why))
-                findings.append(finding)
+            way = self._by(policy, vmi)
+            if way.temporary:
+                return way
+            if way.method is None:
+                refused.append((policy, way.why))
+                findings.append(way.finding)
                 continue
-            way = VmWay(policy, method, passed_over=tuple(refused))
+            way = replace(way, passed_over=tuple(refused))
             why = self.passed_over.get(vmi.uid, {}).get(policy, "")
-            why = why or self._why_budgets_refuse(vmi, method)
+            why = why or self._why_budgets_refuse(vmi, way.method)
             if not why:
                 return way
             refused.append((policy, why))
@@ -133,10 +136,10 @@ class VmWays:
             return False
         passed = self.passed_over.get(vmi.uid, {})
         later = (x for x in policies[policies.index(policy) + 1 :] if x not in passed)
-        methods = (self._by(x, vmi)[0] for x in later)
+        methods = (self._by(x, vmi).method for x in later)
         return any(x is not None and not self._why_budgets_refuse(vmi, x) for x in methods)
 
-    def _why_budgets_refuse(self, vmi: Vmi, method: Method) -> str:
+    def _why_budgets_refuse(self, vmi: Vmi, method: Method | None) -> str:
         """KubeVirt ends no VM that is handed over: it refuses the eviction."""
         ends = method in DISRUPTIVE and method is not Method.EVICT
         return self.why_never_ended(vmi) if ends else ""
@@ -173,32 +176,39 @@ class VmWays:
         workload = vmi_workload(vmi, workloads)
         return why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
 
-    def _by(self, policy: str, vmi: Vmi) -> tuple[Method | None, str, str]:
-        """The method of a policy; or why it is not possible, and the name of the finding."""
+    def _by(self, policy: str, vmi: Vmi) -> VmWay:
+        """How the VM leaves by this policy, whatever its others say."""
         if policy == "migrate":
             obstacle = why_not_migratable(vmi)
-            return (None, obstacle, NOT_MIGRATABLE) if obstacle else (Method.MIGRATE, "", "")
+            if obstacle:
+                return VmWay(policy, None, obstacle, finding=NOT_MIGRATABLE)
+            return VmWay(policy, Method.MIGRATE)
         if policy == "evict":
             platform = self.view.snapshot.platform
             strategy = vmi.eviction_strategy or platform.eviction_strategy or "None"
             if strategy != EXTERNAL:
                 why = f"its eviction strategy is {strategy}, and vm_policy evict is for {EXTERNAL}"
-                return None, why, NOT_EVICTABLE
-            return Method.EVICT, "", ""
+                return VmWay(policy, None, why, finding=NOT_EVICTABLE)
+            return VmWay(policy, Method.EVICT)
         workload = self._workload(vmi)
         kind = workload.ref.kind if workload is not None else ""
         if policy == "restart" and kind == REPLICA_SET.name:
             why = self.pending_changes(vmi)
-            return (None, why, PENDING_CHANGES) if why else (Method.RECREATE, "", "")
+            if why:
+                return VmWay(policy, None, why, finding=PENDING_CHANGES)
+            return VmWay(policy, Method.RECREATE)
         if kind != VIRTUAL_MACHINE.name or workload is None:
             why = f"no VirtualMachine owns it, which its vm_policy '{policy}' needs"
-            return None, why, NOT_RESTARTABLE
+            return VmWay(policy, None, why, finding=NOT_RESTARTABLE)
         if policy == "stop":
-            return Method.STOP, "", ""
-        strategy, starts = run_strategy(workload), policy == STOP_AND_START
-        if strategy not in RESTARTABLE:
-            why = f"a VM with run strategy {strategy} is not {'started again' if starts else 'restarted'}"
-            return None, why, NOT_RESTARTABLE
+            return VmWay(policy, Method.STOP)
+        starts = policy == STOP_AND_START
+        if starts:
+            why, temporary = strategy_refusal(workload, "started again"), False
+        else:
+            why, temporary = restart_refusal(workload)
+        if why:
+            return VmWay(policy, None, why, temporary, NOT_RESTARTABLE)
         if why := self.pending_changes(vmi):
-            return None, why, PENDING_CHANGES
-        return Method.STOP if starts else Method.RESTART, "", ""
+            return VmWay(policy, None, why, finding=PENDING_CHANGES)
+        return VmWay(policy, Method.STOP if starts else Method.RESTART)

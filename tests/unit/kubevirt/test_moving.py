@@ -117,6 +117,13 @@ def test_a_restart_that_others_staged_does_not_hinder_a_migration_with_current_t
     assert effect(workload, running({"affinity": AFFINITY})).methods[0] is Method.MIGRATE
 
 
+def test_restart_is_waited_for_while_volumes_are_being_changed() -> None:
+    stuck = running(live_migratable=False)
+    found = effect(machine(conditions=("VolumesChange",)), stuck)
+    assert (found.methods, found.temporary) == ((), True)
+    assert "KubeVirt refuses a restart while volumes are being changed" in found.reason
+
+
 def test_vm_that_cannot_migrate_needs_a_restart() -> None:
     stuck = running(live_migratable=False, live_migratable_reason="DisksNotLiveMigratable")
     found = effect(machine(), stuck)

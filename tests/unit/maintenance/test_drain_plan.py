@@ -167,6 +167,26 @@ def test_move_says_why_not_by_a_better_policy() -> None:
     )
 
 
+@pytest.mark.parametrize("policy", ["restart", "migrate restart", "restart stop"])
+def test_vm_whose_volumes_are_being_changed_is_waited_for(policy: str) -> None:
+    """virt-api refuses a restart meanwhile, with 409."""
+    vmi, workload = vm(**STUCK)
+    condition = {"type": "VolumesChange", "status": "True"}
+    changing = replace(
+        workload, manifest={**workload.manifest, "status": {"conditions": [condition]}}
+    )
+    result = plan(snapshot(vms=[(vmi, changing)]), policy)
+    assert not result.moves
+    assert [(x.reason, x.temporary) for x in result.skipped] == [
+        (
+            "KubeVirt refuses a restart while volumes are being changed (condition VolumesChange)",
+            True,
+        )
+    ]
+    (stopped,) = plan(snapshot(vms=[(vmi, changing)]), "stop_and_start").moves
+    assert str(stopped.method) == "stop"
+
+
 def test_policy_that_is_passed_over_is_not_used_and_the_last_one_is_again() -> None:
     one = {"u-db": {"migrate": "no node"}}
     (move,) = plan(snapshot(vms=[vm()]), "migrate restart", passed_over=one).moves
