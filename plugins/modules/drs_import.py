@@ -117,7 +117,7 @@ options:
     elements: str
     default: []
   enable_rules:
-    description: Names of rules that are disabled in vCenter, and are carried over all the same.
+    description: Names of rules that are disabled in vCenter, and are carried over as enabled rules. The others rest.
     type: list
     elements: str
     default: []
@@ -225,7 +225,7 @@ drs_cluster:
   sample: Production
 namespaces:
   description:
-    - The rules by namespace, for O(virt.placement.rules#module:rules). Disabled rules are not among them.
+    - The rules by namespace, for O(virt.placement.rules#module:rules). Disabled rules are among them, at rest.
     - A rule whose VMs are in several namespaces is several rules.
   returned: success
   type: list
@@ -260,6 +260,9 @@ namespaces:
           type: raw
         preferred:
           description: True for the kinds should and should not. Otherwise it is missing.
+          type: bool
+        enabled:
+          description: False for rules that are disabled in vCenter. Otherwise it is missing.
           type: bool
   sample:
     - namespace: shop
@@ -327,7 +330,8 @@ report:
                 - V(leader), the VM that others follow.
                 - V(namespaces), the VMs are in several namespaces.
                 - V(missing_vms), VMs are not on the cluster yet.
-                - V(enabled), a disabled rule is carried over.
+                - V(rests), a disabled rule has C(enabled=false).
+                - V(enabled), a disabled rule is carried over as an enabled rule.
               type: str
             taken:
               description: What was decided.
@@ -347,7 +351,7 @@ report:
       elements: dict
       contains: *part
     no_counterpart:
-      description: What is not carried over, disabled rules among them.
+      description: What is not carried over.
       type: list
       elements: dict
       contains: *part
@@ -374,8 +378,7 @@ table:
       rule  database licenses  shop/database-licenses: run_on
     CARRIED OVER WITH A DECISION: 0
     NO COUNTERPART: 1
-      rule  old pair  It is disabled in vCenter, so it is not in the rules.
-                      To carry it over as an enabled rule, name it in enable_rules.
+      rule  lone rule  It has 1 VM, so that DRS does nothing for it.
 counts:
   description: Numbers of rules of the DRS cluster.
   returned: success

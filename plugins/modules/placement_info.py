@@ -463,6 +463,25 @@ do_not_move:
     reason:
       description: Which object has the label.
       type: str
+resting_rules:
+  description: Rules with C(enabled=false) of the selected workloads. No verdict is about them.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    rule:
+      description: The rule, as namespace, rule set and name.
+      type: str
+    type:
+      description: Its rule type, as RV(virt.placement.rules_info#module:rules[].type).
+      type: str
+    workloads:
+      description: How many workloads know the rule.
+      type: int
+  sample:
+    - rule: shop/default/web-one-per-zone
+      type: keep_apart
+      workloads: 3
 findings:
   description:
     - What is wrong, or may be, with the constraints themselves. C(docs/findings.md) explains each finding and its fix.

@@ -175,6 +175,13 @@ options:
           - Weighs preferred rules against each other, from V(1) to V(100). V(100) where it is not given. Only with
             C(preferred), and not for C(spread).
         type: int
+      enabled:
+        description:
+          - With V(false) the rule rests. Its workloads have none of its terms and labels, but still know the rule, and
+            M(virt.placement.rules_info) lists it. With V(true) they get the same terms again.
+          - A rule that rests is checked for valid options and for workloads that exist, and has no other findings.
+        type: bool
+        default: true
       allow_findings:
         description: Names of findings that are accepted for this rule, those of severity C(error) included.
         type: list
@@ -605,6 +612,7 @@ RULE_OPTIONS = {
     "label": {"type": "dict"},
     "preferred": {"type": "bool", "default": False},
     "weight": {"type": "int"},
+    "enabled": {"type": "bool", "default": True},
     "allow_findings": {"type": "list", "elements": "str"},
 }
 """Ansible does not check them, because `rules` may be text: `rules/parse` reports all errors at once."""

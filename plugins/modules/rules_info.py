@@ -85,7 +85,10 @@ rules:
         - Empty where something else removed all terms of the rule.
       type: str
     preferred:
-      description: Whether the rule is preferred.
+      description: Whether the rule is preferred. V(false) for a rule that rests.
+      type: bool
+    resting:
+      description: Whether workloads have the rule with C(enabled=false), so that they have none of its terms.
       type: bool
     terms:
       description: The terms of the rule on its workloads, in words.
@@ -94,6 +97,7 @@ rules:
     enforced:
       description:
         - Whether all workloads still have the terms of the rule, and all their running instances enforce it.
+          V(false) for a rule that rests.
         - V(false) where nodes, pods or VMIs of the namespace could not be read, see RV(permission_gaps).
       type: bool
     violated:
@@ -118,6 +122,9 @@ rules:
         complete:
           description: Whether the workload still has the terms of the rule. False if something else removed them.
           type: bool
+        resting:
+          description: Whether the rule rests on the workload.
+          type: bool
         instances:
           description: Running instances of the workload.
           type: int
@@ -133,6 +140,7 @@ rules:
       name: db-one-per-zone
       type: keep_apart
       preferred: false
+      resting: false
       terms: [pod anti-affinity over zone to vmi.kubevirt.io/id In (db1)]
       enforced: false
       violated: true
@@ -141,6 +149,7 @@ rules:
           namespace: shop
           name: db1
           complete: true
+          resting: false
           instances: 1
           enforced: 0
           violated: 1

@@ -145,7 +145,7 @@ def _verify(record: JobRecord) -> Parts:
         asked += f", {plural(len(options['workloads']), 'workload')}"
     return {
         "asked": (asked,),
-        "done": (*_verdicts(record), *_reports(record)),
+        "done": (*_verdicts(record), *_resting(record), *_reports(record)),
         "next_steps": tuple(_after_verification(record, "rollout")),
     }
 
@@ -181,6 +181,12 @@ def _verdicts(record: JobRecord) -> t.Iterator[str]:
         yield f"{plural(summary['instances'], 'instance')}: {', '.join(counts) or 'none with a rule'}"
 
 
+def _resting(record: JobRecord) -> t.Iterator[str]:
+    rules = [x["rule"] for x in _last(record, "placement_info").get("resting_rules") or ()]
+    if rules:
+        yield f"not enabled, so not verified: {plural(len(rules), 'rule')}: {listed(rules, 8)}"
+
+
 def _after_verification(record: JobRecord, playbook: str) -> t.Iterator[str]:
     summary = _last(record, "placement_info").get("summary") or {}
     if summary.get("violated"):
@@ -206,7 +212,7 @@ def _apply(record: JobRecord) -> Parts:
     done += rules_written(_last(record, "rules"), check_mode=record.check_mode)
     return {
         "asked": (asked,),
-        "done": (*done, *_verdicts(record)),
+        "done": (*done, *_verdicts(record), *_resting(record)),
         "next_steps": tuple(_after_apply(record)),
     }
 

@@ -27,8 +27,12 @@ def rule_lines(rules: t.Sequence[Rule]) -> list[str]:
 
 
 def state_of(rule: Rule) -> str:
-    """The worst of what is known of the rule: removed, violated, not enforced, enforced."""
+    """The worst of what is known of the rule: removed, violated, not enforced, enforced. A rule that rests has no
+    other state."""
     workloads = rule["workloads"]
+    resting = sum(workload["resting"] for workload in workloads)
+    if resting:
+        return "rests" if resting == len(workloads) else f"rests on {resting} of {len(workloads)}"
     instances = sum(workload["instances"] for workload in workloads)
     violated = sum(workload["violated"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)

@@ -73,6 +73,7 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
             "namespace": task.namespace,
             "name": "db1",
             "complete": True,
+            "resting": False,
             "instances": 1,
             "enforced": 0,
             "violated": 0,
@@ -83,6 +84,17 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
         *("1", "1", "0", "0"),
     ]
     assert (result["permission_gaps"], result["cluster"]["uid"] is None) == ([], False)
+
+    enforced = task.get("VirtualMachine", "db1")["spec"]["template"]
+    rests = {"name": "fast", "workloads": ["db1"], "avoid": {"zone": "zone9"}, "enabled": False}
+    assert task(rests, check=True)["changed"]
+    assert (task(rests)["changed"], task(rests)["changed"]) == (True, False)
+    assert "affinity" not in task.get("VirtualMachine", "db1")["spec"]["template"]["spec"]
+    (fast, _even) = list_rules(namespaces=[task.namespace])["rules"]
+    assert (fast["resting"], fast["type"], fast["terms"]) == (True, "avoid", [])
+    assert (fast["enforced"], fast["violated"]) == (False, False)
+    task({**rests, "enabled": True})
+    assert task.get("VirtualMachine", "db1")["spec"]["template"] == enforced
 
     task.create(objects.virtual_machine("db3", run_strategy="Halted"))
     task({"name": "later", "workloads": ["db3"], "run_on": {"zone": "zone2"}}, rule_set="halted")

@@ -264,7 +264,8 @@ class Declared:
     """What a workload declares. `placement` is the template's, without the values of matchLabelKeys.
     `owners` has the rules of each term, `foreign` the node requirements that no rule owns. `copied_from`:
     the uid of the object from which the annotation with the rules was copied. `damaged`: why that
-    annotation could not be read; empty if it could."""
+    annotation could not be read; empty if it could. `resting`: the rules that are not enabled, with their types; they
+    are not among `rules`."""
 
     workload: Ref
     placement: Placement
@@ -275,6 +276,7 @@ class Declared:
     foreign: ForeignNodeTerms = field(default_factory=ForeignNodeTerms)
     copied_from: str = ""
     damaged: str = ""
+    resting: t.Mapping[str, str] = field(default_factory=dict)
 
     @property
     def terms(self) -> frozenset[Term]:
@@ -361,9 +363,11 @@ def _with_rules(
             str(rule), fingerprints, terms.get(str(rule), ()), nodes.get(str(rule)), template
         )
         for rule, fingerprints in ownership.rules.items()
+        if rule not in ownership.resting
     )
     foreign = replace(foreign, pairs=(*foreign.pairs, *added))
-    return replace(plain, rules=rules, owners=owners, foreign=foreign)
+    resting = {str(rule): kind for rule, kind in sorted(ownership.resting.items())}
+    return replace(plain, rules=rules, owners=owners, foreign=foreign, resting=resting)
 
 
 def _present(

@@ -17,7 +17,7 @@ from ..model.input import nearest
 from ..model.kinds import DO_NOT_MOVE
 from ..model.rendering import listed, plural
 from .export import DrsCluster, DrsOverride, DrsRule, DrsRuleKind, SourceVm
-from .followers import FollowedRule, follow, kept_together
+from .followers import FollowedRule, follow, follow_at_rest, kept_together
 from .host_groups import FreeNames, HostGroups
 from .options import ImportOptions
 from .report import ImportDecision, ImportedPart
@@ -29,6 +29,11 @@ _REQUIRED = ImportDecision(
     "required",
     "It is required, since DRS enforces each VM-VM rule.",
     "Write preferred: true into the rule if it is a wish only.",
+)
+_RESTS = ImportDecision(
+    "rests",
+    "It is disabled in vCenter, so it rests here: enabled: false.",
+    "To carry it over as an enabled rule, name it in enable_rules.",
 )
 _STAYS = "true"
 
@@ -78,9 +83,15 @@ class _Import:
                 parts[rule.where] = _left_out(rule, reason, advice)
             else:
                 rules.append(rule)
-        affinity = [rule for rule in rules if rule.kind is DrsRuleKind.AFFINITY]
-        self._check_contradictions(affinity, rules)
-        followed = follow(affinity, self._members, self._options.leaders, self._faults)
+        active = [rule for rule in rules if self._is_enabled(rule)]
+        affinity = [rule for rule in active if rule.kind is DrsRuleKind.AFFINITY]
+        self._check_contradictions(affinity, active)
+        leaders = self._options.leaders
+        followed = follow(affinity, self._members, leaders, self._faults)
+        enabled = tuple(followed.values())
+        for rule in rules:
+            if rule.kind is DrsRuleKind.AFFINITY and rule.where not in followed:
+                followed[rule.where] = follow_at_rest(rule, self._members, enabled, leaders)
         for rule in rules:
             parts[rule.where] = self._import_rule(rule, followed.get(rule.where))
         self._result.parts += [parts[rule.where] for rule in self._cluster.rules]
@@ -119,12 +130,10 @@ class _Import:
                 "VMs have no start order that depends on other VMs.",
                 "Let the application wait for what it needs.",
             )
-        if not rule.enabled and rule.name not in self._options.enable_rules:
-            return (
-                "It is disabled in vCenter, so it is not in the rules.",
-                "To carry it over as an enabled rule, name it in enable_rules.",
-            )
         return "", ""
+
+    def _is_enabled(self, rule: DrsRule) -> bool:
+        return rule.enabled or rule.name in self._options.enable_rules
 
     def _read_members(self, rule: DrsRule) -> tuple[str, str]:
         """Look up the VMs of a rule. Returns why it has no effect, and what to do; both empty where it has one."""
@@ -218,7 +227,9 @@ class _Import:
                     "Import again when they are.",
                 )
             )
-        if not rule.enabled:
+        if not self._is_enabled(rule):
+            decisions.append(_RESTS)
+        elif not rule.enabled:
             decisions.append(
                 ImportDecision(
                     "enabled",
@@ -231,6 +242,10 @@ class _Import:
         else:
             if not rule.mandatory:
                 decisions.append(_REQUIRED)
+            if followed is not None and not followed.followers:
+                return _left_out(
+                    rule, "It is disabled, and enabled rules keep its VMs together already.", ""
+                )
             if followed is not None:
                 rules = self._followers(rule, followed)
                 decisions.append(
@@ -254,6 +269,8 @@ class _Import:
                 )
             )
         for namespace, made in rules:
+            if not self._is_enabled(rule):
+                made["enabled"] = False
             self._result.rules[namespace].append(made)
         became = ", ".join(
             f"{namespace}/{made['name']}: {_type(made)}" for namespace, made in rules
@@ -383,5 +400,12 @@ def _left_out(rule: DrsRule, reason: str, advice: str) -> ImportedPart:
 
 def _type(rule: RuleMap) -> str:
     """The rule type, as the module rules names it."""
-    kind = next(key for key in rule if key not in ("name", "workloads", "preferred"))
-    return f"{kind} (preferred)" if rule.get("preferred") else kind
+    kind = next(key for key in rule if key not in _NO_TYPES)
+    words = [
+        *(["preferred"] if rule.get("preferred") else []),
+        *([] if rule.get("enabled", True) else ["rests"]),
+    ]
+    return f"{kind} ({'; '.join(words)})" if words else kind
+
+
+_NO_TYPES = ("name", "workloads", "preferred", "enabled")

@@ -50,6 +50,22 @@ def follow(
     return followed
 
 
+def follow_at_rest(
+    rule: DrsRule,
+    members: Members,
+    followed: t.Iterable[FollowedRule],
+    leaders: t.Sequence[str],
+) -> FollowedRule:
+    """What a disabled rule becomes: its VMs follow the leader that one of them has by enabled rules already. It must
+    not change what those become. No followers: enabled rules keep its VMs together anyway."""
+    leader_of = {vm.key: x.leader for x in followed for vm in (x.leader, *x.followers)}
+    vms = members[rule.where]
+    leader = next((leader_of[vm.key] for vm in vms if vm.key in leader_of), None)
+    if leader is None:
+        leader = _leader([rule], members, leaders, [])
+    return FollowedRule(leader, tuple(vm for vm in vms if leader_of.get(vm.key, vm) != leader))
+
+
 def kept_together(rules: t.Sequence[DrsRule], members: Members) -> dict[str, int]:
     """By the key of a VM: the number of its group of VMs that affinity rules keep on one host."""
     group_of: dict[str, int] = {}

@@ -21,7 +21,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Node
 from ..model.rendering import as_json, columns, listed, one_line, plural, table_text
-from ..model.snapshot import Snapshot, unreadable_texts
+from ..model.snapshot import Snapshot, Workload, unreadable_texts
 from ..model.topology import Topology, UndeclaredKey
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from ..planning.movable_instances import why_kept
@@ -45,14 +45,16 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     scope = ReadScope(namespaces=question.read, migrations="", volumes="claimed")
     snapshot = read_snapshot(api, scope)
     selected = look_up(question, snapshot)
+    reader = DeclaredReader(snapshot)
     options: dict[str, t.Any] = {
-        "reader": DeclaredReader(snapshot),
+        "reader": reader,
         "topology": topology,
         "workloads": selected.workloads,
         "namespaces": selected.namespaces,
     }
     verdicts = judge(snapshot, details=details == "all", count_moves=moves_needed, **options)
     kept = kept_by_label(verdicts, snapshot)
+    resting = resting_rules(filter(lambda x: selected.covers(x.ref), snapshot.workloads), reader)
     findings = lint(snapshot, **options)
     warn_once(module.warn, findings)
     warn_unreadable(module.warn, verdicts.unreadable)
@@ -75,9 +77,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "pending": as_json(verdicts.pending) if shown else [],
         "risks": as_json(verdicts.risks) if shown else [],
         "do_not_move": [kept_as_json(instance, why) for instance, why in kept],
+        "resting_rules": resting,
         "findings": [finding.as_json() for finding in findings],
         "permission_gaps": as_json(verdicts.unreadable),
-        "table": table(verdicts, snapshot.nodes, shown_keys, kept),
+        "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting),
     }
 
 
@@ -215,6 +218,17 @@ def kept_as_json(verdict: InstanceVerdict, why: str) -> dict[str, JSON]:
     return {**_in_short(verdict), "reason": why}
 
 
+def resting_rules(workloads: t.Iterable[Workload], reader: DeclaredReader) -> list[dict[str, JSON]]:
+    """The rules that are not enabled, with their types and the number of their workloads. No verdict is about them."""
+    found = Counter(
+        entry for workload in workloads for entry in reader.declared(workload).resting.items()
+    )
+    return [
+        {"rule": one_line(rule), "type": one_line(kind), "workloads": count}
+        for (rule, kind), count in sorted(found.items())
+    ]
+
+
 def column_keys(names: t.Sequence[str], topology: Topology) -> dict[str, str]:
     """The label key of each column, by its heading. Raises InvalidInput for a name that is not declared."""
     keys: dict[str, str] = {}
@@ -230,7 +244,11 @@ def column_keys(names: t.Sequence[str], topology: Topology) -> dict[str, str]:
 
 
 def table(
-    verdicts: Verdicts, nodes: t.Sequence[Node], shown: t.Mapping[str, str], kept: Kept = ()
+    verdicts: Verdicts,
+    nodes: t.Sequence[Node],
+    shown: t.Mapping[str, str],
+    kept: Kept = (),
+    resting: t.Sequence[t.Mapping[str, JSON]] = (),
 ) -> str:
     """The domains of each node, the node and its instances, then a line for each problem. `shown`: heading to label
     key."""
@@ -248,7 +266,7 @@ def table(
             rows.append((*domains, f"{node.name}{_state(node)}", runs))
     if by_node.get(""):
         rows.append((*("-" for _key in keys), "(no node)", _runs(by_node[""])))
-    lines = [*_maintenance(nodes), *_kept(kept), *_problems(verdicts)]
+    lines = [*_maintenance(nodes), *_kept(kept), *_resting(resting), *_problems(verdicts)]
     return table_text([*columns(rows), *lines])
 
 
@@ -296,6 +314,12 @@ def _kept(kept: Kept) -> t.Iterator[str]:
     for verdict, why in kept:
         where = f" on {verdict.node}" if verdict.node else ""
         yield f"do not move: {verdict.instance}{where}: {why}"
+
+
+def _resting(rules: t.Iterable[t.Mapping[str, JSON]]) -> t.Iterator[str]:
+    for rule in rules:
+        workloads = plural(rule["workloads"], "workload")
+        yield f"rests: {rule['rule']} ({rule['type']}, {workloads}): not enabled, so not verified"
 
 
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:

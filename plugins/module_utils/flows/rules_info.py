@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
@@ -42,9 +42,11 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     for instance in verdicts.instances:
         for verdict in instance.rules:
             evaluated[instance.workload, verdict.rule].append(verdict)
+    running = Counter(instance.workload for instance in verdicts.instances)
     reader = DeclaredReader()
     workloads_of: dict[RuleId, list[dict[str, JSON]]] = defaultdict(list)
     terms_of: dict[RuleId, list[RuleTerms]] = defaultdict(list)
+    types_at_rest: dict[RuleId, str] = {}
     for workload in sorted(snapshot.workloads, key=lambda workload: workload.ref):
         if not selected.covers(workload.ref):
             continue
@@ -58,9 +60,26 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
                     workload.ref, evaluated[workload.ref, rule.rule], complete=not rule.removed
                 )
             )
+        for name, kind in declared.resting.items():
+            rule_id = RuleId.parse(name)
+            types_at_rest[rule_id] = kind
+            workloads_of[rule_id].append(
+                {
+                    **_workload(workload.ref, (), complete=True),
+                    "resting": True,
+                    "instances": running[workload.ref],
+                }
+            )
     warn_unreadable(module.warn, verdicts.unreadable)
     rules = [
-        _rule(rule, terms_of[rule], workloads, topology, known=_are_instances_known(rule, snapshot))
+        _rule(
+            rule,
+            terms_of[rule],
+            workloads,
+            topology,
+            known=_are_instances_known(rule, snapshot),
+            at_rest=types_at_rest.get(rule, ""),
+        )
         for rule, workloads in sorted(workloads_of.items())
     ]
     return {
@@ -85,6 +104,7 @@ def _workload(
         "namespace": workload.namespace,
         "name": workload.name,
         "complete": complete,
+        "resting": False,
         "instances": len(verdicts),
         "enforced": sum(verdict.enforced for verdict in verdicts),
         "violated": sum(verdict.placed is Verdict.VIOLATED for verdict in verdicts),
@@ -98,8 +118,10 @@ def _rule(
     topology: Topology,
     *,
     known: bool,
+    at_rest: str,
 ) -> dict[str, JSON]:
-    types = {part.rule_type for part in terms} - {""}
+    """`at_rest`: the rule type, where workloads have the rule at rest; they have no terms that show it."""
+    types = {part.rule_type for part in terms} - {""} or {at_rest} - {""}
     instances = sum(workload["instances"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)
     return {
@@ -109,7 +131,11 @@ def _rule(
         "type": types.pop() if len(types) == 1 else "terms" if types else "",
         "preferred": any(part.preferred for part in terms),
         "terms": list(dict.fromkeys(text for part in terms for text in part.described(topology))),
-        "enforced": known and enforced == instances and all(x["complete"] for x in workloads),
+        "resting": bool(at_rest),
+        "enforced": known
+        and not at_rest
+        and enforced == instances
+        and all(x["complete"] for x in workloads),
         "violated": any(workload["violated"] for workload in workloads),
         "workloads": workloads,
     }
@@ -124,6 +150,7 @@ def _table(rules: t.Sequence[t.Mapping[str, JSON]]) -> str:
             for count in ("instances", "enforced", "violated")
         )
         number = str(len(rule["workloads"]))
-        named = (rule["namespace"], rule["rule_set"], rule["name"], rule["type"] or "-")
+        kind = f"{rule['type'] or '-'}{' (rests)' if rule['resting'] else ''}"
+        named = (rule["namespace"], rule["rule_set"], rule["name"], kind)
         rows.append((*named, number, *counted))
     return table_text(columns(rows))

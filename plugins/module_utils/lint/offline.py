@@ -139,7 +139,10 @@ def _without_manifests(rules: t.Sequence[Rule], lint_input: LintInput) -> list[F
     findings = all_findings(
         replace(lint_input, subjects=stand_ins, all_subjects=stand_ins, pods=None)
     )
-    return [*findings, *(finding for rule in rules for finding in single_workload(rule))]
+    return [
+        *findings,
+        *(finding for rule in rules if rule.enabled for finding in single_workload(rule)),
+    ]
 
 
 def _without(findings: t.Iterable[Finding], reported: t.Iterable[Finding]) -> t.Iterator[Finding]:

@@ -210,7 +210,7 @@ def _others(
     """Workloads, VMIs and pods that the selector of a group selects and the rule does not name."""
     view = ClusterView(snapshot)
     selectors = GroupSelectorBuilder(view, read_ownership)
-    for rule in rules:
+    for rule in rules:  # one that rests has no selections
         compiled = compile_rule(resolve(rule, view, []), selectors)
         for selection in compiled.selections:
             members = {workload.ref for workload in selection.members}

@@ -100,6 +100,15 @@ class RawTerms:
 
 RuleType: t.TypeAlias = RunOn | Avoid | KeepApart | KeepTogether | Spread | RawTerms
 
+TYPE_NAMES: t.Mapping[type[RuleType], str] = {
+    RunOn: "run_on",
+    Avoid: "avoid",
+    KeepApart: "keep_apart",
+    KeepTogether: "keep_together",
+    Spread: "spread",
+    RawTerms: "terms",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -116,6 +125,13 @@ class Rule:
     allow_findings: frozenset[str] = field(default_factory=frozenset)
     everywhere: bool = False
     """No workloads are named: an absent rule is then removed from every workload that has it."""
+    enabled: bool = True
+    """False: the rule rests. Its workloads know it, and have none of its terms."""
+
+    @property
+    def type_name(self) -> str:
+        """The option of its rule type, `label` for a label alone."""
+        return "label" if self.rule_type is None else TYPE_NAMES[type(self.rule_type)]
 
     @property
     def where(self) -> str:

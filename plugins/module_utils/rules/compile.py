@@ -48,7 +48,10 @@ class Compiled:
 
 
 def compile_rule(resolved: Resolved, selectors: GroupSelectorBuilder) -> Compiled:
-    """The terms of one rule, for every workload that gets a term or a label."""
+    """The terms of one rule, for every workload that gets a term or a label. A rule that rests has none."""
+    if not resolved.rule.enabled:
+        members = resolved.members.workloads
+        return Compiled(resolved.rule, members, {workload.ref: () for workload in members})
     compiler = _Compiler(resolved, selectors)
     terms = {workload.ref: compiler.terms_for(workload) for workload in resolved.members.workloads}
     for selection in compiler.selections.values():

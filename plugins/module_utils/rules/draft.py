@@ -30,7 +30,7 @@ class RequestedRules:
     `listed` has the terms of each rule that is to be carried, None for a rule that is to go.
     With `prune`, (namespace, set), every rule of that set that is not listed goes too. With `adopt` terms that are
     equal to those of the rules become theirs, with `adopt_similar` similar terms are replaced by them. `pods` tell
-    what terms select; without them no term is similar.
+    what terms select; without them no term is similar. `resting` has the type of each listed rule that rests.
     """
 
     listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
@@ -38,6 +38,7 @@ class RequestedRules:
     adopt: bool = False
     adopt_similar: bool = False
     pods: SelectablePods | None = None
+    resting: t.Mapping[RuleId, str] = field(default_factory=dict)
 
     @property
     def carries(self) -> bool:
@@ -63,7 +64,7 @@ class OwnershipChange:
     terms that no rule owns any more, `wanted_by` the listed rules by the locations of their terms. A term of
     `ours` that is in the template is owned; other requested terms are added, even beside a term with the
     same meaning. `stripped` are terms of rules that a console wrote again with less in them, `similar` terms of
-    others that mean the same as those of rules."""
+    others that mean the same as those of rules. `resting`: the types of the rules that rest afterwards."""
 
     rules: t.Mapping[RuleId, tuple[Fingerprint, ...]]
     values: t.Mapping[Fingerprint, JSON]
@@ -72,6 +73,7 @@ class OwnershipChange:
     wanted_by: t.Mapping[TermLocation, t.Sequence[RuleId]]
     stripped: tuple[SimilarTerm, ...] = ()
     similar: tuple[SimilarTerm, ...] = ()
+    resting: t.Mapping[RuleId, str] = field(default_factory=dict)
 
     def of(self, locations: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
         """The wanted terms of some locations, in the order of their rules."""
@@ -125,6 +127,10 @@ def ownership_change(
         wanted_by=wanted_by,
         stripped=stripped,
         similar=tuple(_similar(ownership, wanted, values, stripped, template, namespace)),
+        resting={
+            **{rule: kind for rule, kind in ownership.resting.items() if wanted.keeps(rule)},
+            **wanted.resting,
+        },
     )
 
 

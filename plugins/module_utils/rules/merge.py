@@ -243,7 +243,7 @@ def _ownership_after(
         return Ownership(workload.uid)
     if not draft.touched and dict(change.rules) == dict(before.rules):
         created = set(before.created)
-    return Ownership(workload.uid, change.rules, frozenset(created))
+    return Ownership(workload.uid, change.rules, frozenset(created), change.resting)
 
 
 def _undo_record_after(workload: Workload, owned: Ownership, draft: TemplateDraft) -> str | None:
@@ -263,7 +263,7 @@ def _undo_record_after(workload: Workload, owned: Ownership, draft: TemplateDraf
 
 
 def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple[RuleId, ...]:
-    """Rules that stay and have other terms now, or had lost one."""
+    """Rules that stay and have other terms now, or had lost one, and those that begin or end to rest."""
     both = set(before.rules) & set(after.rules)
     return tuple(
         sorted(
@@ -271,6 +271,7 @@ def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple
             for rule in both
             if before.uid != after.uid
             or rule in draft.replacing
+            or before.resting.get(rule) != after.resting.get(rule)
             or set(before.rules[rule]) != set(after.rules[rule])
             or draft.touched & set(after.rules[rule])
         )

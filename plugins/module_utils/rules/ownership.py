@@ -11,10 +11,12 @@ same term.
     {"version": 1,
      "uid": "<uid of the object>",
      "rules": {"<namespace>/<set>/<name>": ["<location>:<meaning>.<form>[.<bare>]", ...], ...},
-     "created": ["/spec/affinity", ...]}
+     "created": ["/spec/affinity", ...],
+     "resting": {"<namespace>/<set>/<name>": "<rule type>", ...}}
 
 `rules` has each rule of the object with the fingerprints of its terms; a rule without a term of its
-own has an empty list. `<bare>` is the meaning that a term of pods has left once a console has written it again without
+own has an empty list. `resting` has the types of those that are not enabled, and is left out where all
+are. `<bare>` is the meaning that a term of pods has left once a console has written it again without
 the fields that it does not know. `created` are the maps and lists that the rules added, as pointers into the
 template: they are removed with the last term in them. In
 `/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
@@ -197,6 +199,8 @@ class Ownership:
     uid: str
     rules: t.Mapping[RuleId, tuple[Fingerprint, ...]] = field(default_factory=dict)
     created: frozenset[str] = frozenset()
+    resting: t.Mapping[RuleId, str] = field(default_factory=dict)
+    """The rules of `rules` that are not enabled, with their types: they have no terms."""
 
     def text(self) -> str:
         """The annotation's value: the same text for the same content."""
@@ -209,6 +213,8 @@ class Ownership:
             },
             "created": sorted(self.created),
         }
+        if self.resting:
+            content["resting"] = {str(rule): kind for rule, kind in sorted(self.resting.items())}
         return json.dumps(content, separators=(",", ":"))
 
     def fingerprints(self) -> frozenset[Fingerprint]:
@@ -265,7 +271,11 @@ def read_ownership(workload: Workload) -> Ownership:
             RuleId.parse(rule): tuple(sorted(map(Fingerprint.parse, fingerprints)))
             for rule, fingerprints in content["rules"].items()
         }
-        return Ownership(str(content["uid"]), rules, frozenset(map(str, content["created"])))
+        resting = {
+            RuleId.parse(rule): str(kind) for rule, kind in content.get("resting", {}).items()
+        }
+        created = frozenset(map(str, content["created"]))
+        return Ownership(str(content["uid"]), rules, created, resting)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UnreadableAnnotation(_damaged(workload, RULES, repr(error))) from error
 

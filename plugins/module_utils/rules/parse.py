@@ -196,7 +196,16 @@ def _targets(
     return [virtual_machines, *others]
 
 
-OPTIONS = ("name", "workloads", *RULE_TYPES, "label", "preferred", "weight", "allow_findings")
+OPTIONS = (
+    "name",
+    "workloads",
+    *RULE_TYPES,
+    "label",
+    "preferred",
+    "weight",
+    "enabled",
+    "allow_findings",
+)
 
 
 @dataclass(frozen=True)
@@ -247,6 +256,7 @@ def _rule(
     workloads = _workloads(reader.at("workloads"), item, context, absent)
     label = _label(reader.at("label"), given["label"], absent) if "label" in given else None
     preferred, weight = _preference(reader, item, rule_type)
+    enabled = reader.at("enabled").boolean(given.get("enabled", True))
     allowed = _allowed(reader.at("allow_findings"), given.get("allow_findings", []))
     return Rule(
         id=RuleId(context.namespace, rule_set, name or ""),
@@ -258,6 +268,7 @@ def _rule(
         weight=weight,
         allow_findings=allowed,
         everywhere="workloads" not in given,
+        enabled=enabled is not False,
     )
 
 

@@ -91,6 +91,7 @@ def requested_rules(
     """The requested rules of each workload that the request is about, changed or not."""
     prune = (request.namespace, request.rule_set) if request.prune else None
     where = {rule.id: rule.where for rule in reversed(request.rules)}
+    resting = {rule.id: rule.type_name for rule in request.rules if not rule.enabled}
     requested: dict[Ref, RequestedRules] = {}
     for ref, workload in sorted(view.workloads.items()):
         if ref.kind not in RULE_KINDS:
@@ -110,7 +111,11 @@ def requested_rules(
                 continue
         if listed or pruned:
             requested[ref] = RequestedRules(
-                listed, prune, request.adopt, request.adopt and request.adopt_similar
+                listed,
+                prune,
+                request.adopt,
+                request.adopt and request.adopt_similar,
+                resting={rule: resting[rule] for rule in members if rule in resting},
             )
     added = {ref: dict(labels_of_terms(x)) for ref, x in requested.items()}
     pods = SelectablePods(view, added)
@@ -383,7 +388,8 @@ def _compile(
     resolved = [resolve(rule, view, faults) for rule in request.rules]
     compiled = [compile_rule(x, selectors) for x in resolved]
     for members, terms in zip(resolved, compiled, strict=True):
-        findings += of_rule(members, terms, view)
+        if members.rule.enabled:
+            findings += of_rule(members, terms, view)
     return compiled
 
 

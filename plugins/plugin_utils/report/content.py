@@ -131,6 +131,8 @@ class Content:
     """Migrations whose target pod has no node, with the reason."""
     gaps: tuple[str, ...]
     """What could not be read."""
+    resting: tuple[str, ...]
+    """Rules that are not enabled, with their types."""
     fewest_moves: int | None
     """So many moves are needed at least; None where that is not known, or no moves help."""
     drill: DrillContent | None = None
@@ -202,6 +204,11 @@ def read_content(
             + f": {gap.text('reason')}"
             for gap in result.maps("permission_gaps")
         ),
+        resting=tuple(
+            f"{rule.text('rule')} ({rule.text('type')})" for rule in result.maps("resting_rules")
+        )
+        if result.has("resting_rules")
+        else (),
         fewest_moves=_fewest_moves(summary),
         drill=read_drills,
         moves=moves,

@@ -114,10 +114,12 @@ def _rules(content: Content) -> list[str]:
                 *by_zone,
             )
         )
-    if not rows:
+    resting = [f"* rests, not verified: {code(rule)}" for rule in content.resting[:ROWS]]
+    if not rows and not resting:
         return []
     named = [f"zone {code(zone)}" if zone else "no zone" for zone in zones]
-    return ["## Rules", "", *_table(("rule", "state", "moves needed", *named), rows, "rules")]
+    table = _table(("rule", "state", "moves needed", *named), rows, "rules")
+    return ["## Rules", "", *table, *([""] if rows and resting else []), *resting]
 
 
 def _drill(content: Content) -> list[str]:

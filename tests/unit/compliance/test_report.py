@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from unittest import mock
 
@@ -17,7 +18,11 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
     encode,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE, VMIS
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import (
+    MAINTENANCE,
+    RULES,
+    VMIS,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
@@ -150,6 +155,27 @@ def test_satisfied_instances_and_nodes_are_listed_where_they_are_asked_for(
 
     assert (len(result["instances"]), len(result["nodes"])) == (instances, nodes)
     assert result["satisfied_instances"] == []
+
+
+def test_rules_that_rest_are_listed_and_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster("ab")
+    refs = three(cluster, ["n1", "n1", "n1"])
+    for ref in refs:
+        annotations = cluster.workloads[ref]["metadata"]["annotations"]
+        rules = json.loads(annotations[RULES])
+        rules["rules"]["shop/default/later"] = []
+        rules["resting"] = {"shop/default/later": "run_on"}
+        annotations[RULES] = json.dumps(rules)
+
+    result = run_placement_info(monkeypatch, cluster, "problems")
+
+    assert result["resting_rules"] == [
+        {"rule": "shop/default/later", "type": "run_on", "workloads": 3}
+    ]
+    line = "rests: shop/default/later (run_on, 3 workloads): not enabled, so not verified"
+    assert line in result["table"].splitlines()
+    judged = {rule["rule"] for each in result["instances"] for rule in each["rules"]}
+    assert judged == {RULE}
 
 
 def test_table_names_nodes_in_maintenance_with_their_reason() -> None:

@@ -79,8 +79,11 @@ def test_each_rule_is_in_exactly_one_column_and_the_result_is_valid(cluster: Drs
     assert [part.where for part in parts] == [rule.where for rule in cluster.rules]
     assert {part.column for part in parts} <= set(COLUMNS)
     for part, rule in zip(parts, cluster.rules, strict=True):
-        if not rule.enabled or rule.kind in (None, DrsRuleKind.DEPENDENCY):
+        if rule.kind in (None, DrsRuleKind.DEPENDENCY):
             assert part.column == "no_counterpart"
+        if not rule.enabled:  # it is in the rules and rests, or there is nothing to carry over
+            assert part.column != "carried_over"
+            assert all("rests" in text for text in part.became.split(", ") if ": " in text)
     if faults:  # a cycle of affinity, or a contradiction: nothing is returned
         return
     carried = [part for part in parts if not part.reason]

@@ -47,6 +47,12 @@ RULES = [
     },
     {"name": "mail-apart", "workloads": ["mail-1", "mail-2"], "keep_apart": "node"},
     {
+        "name": "old-pair",
+        "workloads": ["batch", "legacy-vm-old"],
+        "keep_apart": "node",
+        "enabled": False,
+    },
+    {
         "name": "sap-together",
         "workloads": ["sap-app"],
         "keep_together": {"topology_key": "node", "with": "sap-hana"},
@@ -74,8 +80,20 @@ RULES = [
         "avoid": {"drs.placement.virt/site-B": "true"},
         "preferred": True,
     },
+    {
+        "name": "batch-on-B",
+        "workloads": ["batch", "build"],
+        "run_on": {"drs.placement.virt/site-B": "true"},
+        "enabled": False,
+    },
     {"name": "batch-build-apart", "workloads": ["batch", "build"], "keep_apart": "node"},
     {"name": "batch-build-apart-2", "workloads": ["batch", "build"], "keep_apart": "node"},
+    {
+        "name": "build-with-batch",
+        "workloads": ["build"],
+        "keep_together": {"topology_key": "node", "with": "batch"},
+        "enabled": False,
+    },
     {
         "name": "legacy-on-A-not-gpu",
         "workloads": ["legacy-vm-old"],
@@ -88,6 +106,13 @@ RULES = [
     },
     {"name": "cache-apart-from-mail-1", "workloads": ["cache", "mail-1"], "keep_apart": "node"},
     {"name": "cache-apart-from-mail-2", "workloads": ["cache", "mail-2"], "keep_apart": "node"},
+    {
+        "name": "lone-on-licensed",
+        "workloads": ["sap-hana", "sap-app"],
+        "run_on": {"drs.placement.virt/licensed": "true"},
+        "preferred": True,
+        "enabled": False,
+    },
     {"name": "web-1-from-batch", "workloads": ["web-1", "batch"], "keep_apart": "node"},
 ]
 NODE_LABELS = {
@@ -176,13 +201,9 @@ def test_report_has_what_is_left_out_and_why(run_module: RunModule) -> None:
 
     reasons = {part["name"]: part["reason"] for part in report["no_counterpart"]}
     assert reasons == {
-        "old pair": "It is disabled in vCenter, so it is not in the rules.",
         "lone rule": "It has 1 VM, so that DRS does nothing for it.",
         "empty rule": "It has 0 VMs, so that DRS does nothing for it.",
-        "batch on B": "It is disabled in vCenter, so it is not in the rules.",
         "nobody on A": "Its VM group 'nobody' is empty or does not exist.",
-        "build with batch?": "It is disabled in vCenter, so it is not in the rules.",
-        "lone on licensed": "It is disabled in vCenter, so it is not in the rules.",
         "db before app": "VMs have no start order that depends on other VMs.",
         "spare hosts": "No rule that is carried over names it.",
         "lone": "Automation partiallyAutomated has no counterpart: VMs move only when a playbook moves them.",
@@ -209,6 +230,9 @@ def test_report_has_what_is_left_out_and_why(run_module: RunModule) -> None:
     assert decided["web apart"] == ["required"]
     assert decided["app with db"] == ["required", "leader"]
     assert decided["cache with app"] == ["leader"]
+    assert decided["old pair"] == ["rests", "required"]
+    assert decided["batch on B"] == decided["lone on licensed"] == ["rests"]
+    assert decided["build with batch?"] == ["rests", "required", "leader"]
 
 
 def test_overrides_become_labels_that_keep_vms_on_their_node(run_module: RunModule) -> None:
@@ -233,8 +257,8 @@ def test_table_has_each_part_and_its_decisions(run_module: RunModule) -> None:
     table = imported(run_module, *GOVC)["table"]
 
     assert table.startswith("CARRIED OVER: 12\n")
-    assert "\nCARRIED OVER WITH A DECISION: 10\n" in table
-    assert "\nNO COUNTERPART: 11\n" in table
+    assert "\nCARRIED OVER WITH A DECISION: 14\n" in table
+    assert "\nNO COUNTERPART: 7\n" in table
     assert "On the node of app: cache. app itself has no constraint by it" in table
 
 
@@ -245,6 +269,35 @@ def test_disabled_rule_is_carried_over_where_it_is_named(run_module: RunModule) 
     assert made["batch-on-B"]["run_on"] == {"drs.placement.virt/site-B": "true"}
     (part,) = [x for x in result["report"]["decisions"] if x["name"] == "batch on B"]
     assert codes(part) == ["enabled"]
+    assert "enabled" not in made["batch-on-B"]
+
+
+def test_disabled_rules_change_nothing_that_enabled_ones_become(run_module: RunModule) -> None:
+    """vCenter disables a rule that conflicts with another one: it is no error, and chooses no leader."""
+    enabled = [rule("one", "together", "a", "b"), rule("other", "together", "c", "d")]
+    disabled = [
+        rule("joins both", "together", "b", "c", rule_enabled=False),
+        rule("conflicts", "apart", "a", "b", rule_enabled=False),
+        rule("again", "together", "b", "a", rule_enabled=False),
+    ]
+    alone = of_content(run_module, *enabled)
+    result = of_content(run_module, *enabled, *disabled)
+
+    assert rules_of(result)["shop"][:2] == rules_of(alone)["shop"]
+    assert rules_of(result)["shop"][2:] == [
+        {
+            "name": "joins-both",
+            "workloads": ["c"],
+            "keep_together": {"topology_key": "node", "with": "a"},
+            "enabled": False,
+        },
+        {"name": "conflicts", "workloads": ["a", "b"], "keep_apart": "node", "enabled": False},
+    ]
+    (again,) = [part for part in result["report"]["no_counterpart"] if part["kind"] == "rule"]
+    assert (again["name"], again["reason"]) == (
+        "again",
+        "It is disabled, and enabled rules keep its VMs together already.",
+    )
 
 
 def test_vms_are_found_by_what_forklift_left_on_them(run_module: RunModule) -> None:

@@ -12,7 +12,8 @@ from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import r
 
 
 def workload(name: str, **values: t.Any) -> dict[str, t.Any]:
-    return {"name": name, "complete": True, "instances": 1, "enforced": 1, "violated": 0, **values}
+    counts = {"instances": 1, "enforced": 1, "violated": 0}
+    return {"name": name, "complete": True, "resting": False, **counts, **values}
 
 
 def rule(*workloads: dict[str, t.Any], **values: t.Any) -> dict[str, t.Any]:
@@ -37,6 +38,8 @@ def rule(*workloads: dict[str, t.Any], **values: t.Any) -> dict[str, t.Any]:
         (rule(workload("db", enforced=0), workload("web"), enforced=False), "enforced by 1 of 2"),
         (rule(workload("db", complete=False), enforced=False), "terms removed"),
         (rule(workload("db", instances=0, enforced=0)), "nothing runs"),
+        (rule(workload("db", resting=True, enforced=0), enforced=False), "rests"),
+        (rule(workload("db", resting=True), workload("web"), enforced=False), "rests on 1 of 2"),
         (
             rule(workload("db", instances=0, enforced=0), enforced=False),
             "unknown: not everything could be read",

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rule that is not enabled: its workloads know it and have none of its terms."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
+    DeclaredReader,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import UNDO
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
+
+from .builders import NAMESPACE, applied, plan, request, snapshot, vm, workload
+
+Object = dict[str, t.Any]
+RULES: dict[str, Object] = {
+    "run_on": {"run_on": {"zone": "a"}},
+    "avoid": {"avoid": {"zone": "a"}, "preferred": True},
+    "keep_apart": {"keep_apart": "node"},
+    "keep_together": {"keep_together": {"topology_key": "node", "with": "lead"}},
+    "spread": {"spread": "zone", "label": {"tier": "db"}},
+    "terms": {"terms": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}},
+    "label": {"label": {"tier": "db"}},
+}
+RULE_ID = RuleId(NAMESPACE, "default", "r")
+
+
+def written(workloads: t.Sequence[Workload], *rules: Object) -> list[Workload]:
+    """The workloads once the rules are written to them."""
+    changes = {change.ref: change for change in plan(snapshot(*workloads), *rules).workloads}
+    after = []
+    for carrier in workloads:
+        write = changes[carrier.ref].merged.write if carrier.ref in changes else None
+        manifest = dict(carrier.manifest)
+        after.append(workload(applied(manifest, write)) if write is not None else carrier)
+    return after
+
+
+def specs(workloads: t.Iterable[Workload]) -> list[t.Any]:
+    return [each.template for each in workloads]
+
+
+@pytest.mark.parametrize("rule_type", RULES)
+def test_rule_that_rests_has_no_terms_and_gets_the_same_ones_again(rule_type: str) -> None:
+    enabled = {"name": "r", "workloads": ["db1", "db2"], **RULES[rule_type]}
+    before = [vm("db1"), vm("db2"), vm("lead")]
+    active = written(before, enabled)
+    assert specs(active) != specs(before)
+
+    resting = written(active, {**enabled, "enabled": False})
+
+    assert specs(resting) == specs(before)
+    for carrier in resting[:2]:
+        assert read_ownership(carrier).rules == {RULE_ID: ()}
+        declared = DeclaredReader().declared(carrier)
+        assert (declared.rules, declared.resting) == ((), {str(RULE_ID): rule_type})
+    assert plan(snapshot(*resting), {**enabled, "enabled": False}).writes == ()
+    again = written(resting, enabled)
+    assert specs(again) == specs(active)
+    assert [read_ownership(each) for each in again] == [read_ownership(each) for each in active]
+
+
+def test_rule_is_written_at_rest_without_a_change_of_the_template() -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}, "enabled": False}
+    (change,) = plan(snapshot(vm("db1")), rule).workloads
+
+    assert change.as_json((), refused=False)["added"] == ["r"]
+    assert change.takes_effect == "now"
+    (after,) = written([vm("db1")], rule)
+    assert after.template == vm("db1").template
+    assert UNDO not in after.annotations
+    assert (
+        written([after], {"name": "other", "workloads": ["db1"], "avoid": {"zone": "b"}})[0]
+        .annotations["placement.virt/rules"]
+        .count("resting")
+    )
+
+
+def test_change_between_rest_and_work_is_an_update_and_names_the_rule() -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    active = written([vm("db1")], rule)
+
+    (change,) = plan(snapshot(*active), {**rule, "enabled": False}).workloads
+
+    assert change.as_json((), refused=False)["updated"] == ["r"]
+    resting = written(active, {**rule, "enabled": False})
+    (changed_type,) = plan(
+        snapshot(*resting),
+        {"name": "r", "workloads": ["db1"], "keep_apart": "node"} | {"enabled": False},
+    ).workloads
+    assert changed_type.as_json((), refused=False)["updated"] == ["r"]
+
+
+def test_rule_that_rests_has_no_findings_and_is_removed_as_any_other() -> None:
+    """Two VMs that require each other on one node are an error of an enabled rule."""
+    rule = {"name": "r", "workloads": ["db1", "db2"], "keep_together": "node"}
+    vms = [vm("db1"), vm("db2")]
+    assert plan(snapshot(*vms), rule).refused
+
+    resting = written(vms, {**rule, "enabled": False})
+
+    assert plan(snapshot(*vms), {**rule, "enabled": False}).findings == ()
+    gone = plan(snapshot(*resting), {"name": "r"}, state="absent")
+    assert [change.merged.removed for change in gone.workloads] == [(RULE_ID,), (RULE_ID,)]
+    assert len(plan(snapshot(*resting), prune=True).writes) == 2
+
+
+def test_another_rule_with_the_same_term_keeps_it() -> None:
+    rules: list[Object] = [
+        {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}},
+        {"name": "same", "workloads": ["db1"], "run_on": {"zone": "a"}},
+    ]
+    active = written([vm("db1")], *rules)
+
+    resting = written(active, {**rules[0], "enabled": False})
+
+    assert specs(resting) == specs(active)
+
+
+def test_enabled_is_a_boolean_or_its_text() -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    assert not request({**rule, "enabled": "no"}).rules[0].enabled
+    assert request(rule).rules[0].enabled
