@@ -157,7 +157,9 @@ class AdminApi:
         """
         self.create(self.path("CustomResourceDefinition"), definition)
         spec = definition["spec"]
-        collection = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+        collection = (
+            f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+        )
 
         def served() -> bool:
             try:

@@ -27,7 +27,6 @@ from ..model.objects import Node, Ref
 from ..model.plan import Plan, skipped_as_json
 from ..model.write import Write
 from ..rollout import report
-from ..rollout.handover import new_run
 from ..rollout.journal import NOTE_LIMIT
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler
@@ -35,6 +34,7 @@ from ..rollout.reconciliation import Reconciliation
 from ..rollout.send import record_node_event
 from ..rollout.state import StepResult
 from ..rollout.step import RolloutStep
+from ..rollout.takeover import new_run
 from ..rollout.view import View
 from ..rollout.watch import Listening
 from . import returns, start_again

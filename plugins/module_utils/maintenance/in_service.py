@@ -26,8 +26,8 @@ from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, RUN, VMIS
 from ..model.objects import Node
 from ..model.write import Write
-from ..rollout import handover
 from ..rollout import journal as journals
+from ..rollout import takeover
 from ..rollout.migrate import NOT_CANCELED, phase_of
 from ..rollout.recreate import SUBRESOURCES
 from ..rollout.send import record_node_event, timestamp
@@ -365,7 +365,7 @@ class InServiceStep:
         """Take moves away from these nodes out of the journal of a run that did not end. Returns why that
         has to wait."""
         reading = lease.read(self.api)
-        journal = handover.read_journal(reading)
+        journal = takeover.read_journal(reading)
         about = [x for x in journal.records if x.source in nodes] if journal is not None else []
         if journal is None or not about:
             return ""

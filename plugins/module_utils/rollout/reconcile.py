@@ -48,7 +48,7 @@ from .view import View
 class Reconciler:
     """Reconciles one step's share of a run. `clock` is the run's clock now, in seconds. `retry_at` says, by
     the uid of an instance, when on that clock a blocked request may be sent again. `not_outdated` are uids
-    of instances that a process of an earlier run may still end (`handover.outdate_pending_deletes`)."""
+    of instances that a process of an earlier run may still end (`takeover.outdate_pending_deletes`)."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@
 | recreate, VMI | a delete with uid and resourceVersion as preconditions |
 | recreate, pod | an Eviction with the same preconditions, which respects disruption budgets |
 | evict, pod | the same Eviction; the successor is not waited for |
-| evict, VMI | `hand_over` |
+| evict, VMI | `evict`: by the controller of its eviction strategy |
 | restart, VMI of a VirtualMachine | KubeVirt's subresource `restart` |
 | stop, VMI of a VirtualMachine | KubeVirt's subresource `stop` |
 
@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from ..model.kinds import VMI, instance_path
 from ..model.plan import WITHOUT_SUCCESSOR, Method
-from . import hand_over
+from . import evict
 from .move import (
     ApiCall,
     ApiReply,
@@ -49,7 +49,7 @@ def advance(
 ) -> Transition:
     """End the instance; once that was sent, wait until its successor serves."""
     if record.method is Method.EVICT and record.instance.kind == VMI:
-        return hand_over.advance(record, seen)
+        return evict.advance(record, seen)
     instance = seen.instance
     if record.phase is Phase.INTENDED and instance is not None and not terminating(instance):
         if now - record.begun >= settings.move_timeout and record.method not in WITHOUT_SUCCESSOR:

@@ -250,7 +250,7 @@ def rights_of_run(
 
 def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
     """`get` is for the read right before the move (and of what a restart would apply), `patch` for the
-    takeover (`handover.outdate_pending_deletes`), `delete` of a migration to cancel it."""
+    takeover (`takeover.outdate_pending_deletes`), `delete` of a migration to cancel it."""
     where = instance.namespace
     is_vmi = instance.kind == VMI
     group, plural = (_KUBEVIRT, VMIS) if is_vmi else ("", "pods")

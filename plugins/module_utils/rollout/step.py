@@ -28,8 +28,8 @@ from ..model.kinds import UNDO, WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
-from . import handover, report
 from . import journal as journals
+from . import report, takeover
 from .gates import until_stopped
 from .journal import RunJournal
 from .move import MoveRecord
@@ -151,7 +151,7 @@ class RolloutStep:
 
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add to a check mode result what `finish` would do."""
-        cleared = [str(write.target) for write in handover.remove_undo_records(view.candidates)]
+        cleared = [str(write.target) for write in takeover.remove_undo_records(view.candidates)]
         if not self.options.require_rights:
             self.report.lines += report.undo_records_removed(cleared, check=True)
         result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
@@ -165,7 +165,7 @@ class RolloutStep:
             return self._leave(held, reason) if held is not None else self.failed(reason)
         if held is not None:
             ours = lease.read(self.api)
-            journal = self.journal = handover.journal_of(ours, held)
+            journal = self.journal = takeover.journal_of(ours, held)
             keeper = LeaseKeeper(self.api, held, self.began - lease.DURATION, ours.journal)
             with keeper.renewed_in_background():
                 self._outdate_pending_deletes(held, journal)
@@ -173,7 +173,7 @@ class RolloutStep:
         if self.elapsed >= self.options.run_timeout:
             return self.failed(f"{self._timed_out}: {self.state.waiting}")
         reading = lease.read_if_allowed(self.api)
-        unfinished = handover.read_journal(reading) if reading is not None else None
+        unfinished = takeover.read_journal(reading) if reading is not None else None
         records = unfinished.records if unfinished is not None else ()
         view = self.read_cluster(records)
         plan = view.plan(self.options)
@@ -183,15 +183,15 @@ class RolloutStep:
         self.refuse(view, plan)
         self._require_rights(reading, records, view, plan)
         reading = reading or lease.read(self.api)
-        taken = handover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
+        taken = takeover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
         if isinstance(taken, str):
             self.state.waits(taken, self.report)
-            self.api.deadline.pause(handover.READ_AGAIN)
+            self.api.deadline.pause(takeover.READ_AGAIN)
             return self.result(finished=False)
         keeper, journal = taken
         self.journal = journal
         self.report.lines += [] if reading.exists else [f"created {lease.NAME}"]
-        self.report.lines += handover.takeover_lines(unfinished, journal)
+        self.report.lines += takeover.takeover_lines(unfinished, journal)
         with keeper.renewed_in_background():
             self._outdate_pending_deletes(keeper.held, journal)
             if journal.done:  # by the run that is continued
@@ -280,7 +280,7 @@ class RolloutStep:
     def _leave(self, held: HeldLease, reason: str) -> StepResult:
         """Fail and release the Lease. The next run continues the moves in flight."""
         journal = self.reconciler.journal if self.reconciler is not None else self.journal
-        return self.failed(reason + handover.leave(self.api, held, journal, self.task))
+        return self.failed(reason + takeover.leave(self.api, held, journal, self.task))
 
     def read_cluster(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> View:
         """The cluster as it is now; with `fresh` all lists are read again instead of followed by watches.
@@ -309,7 +309,7 @@ class RolloutStep:
     def _outdate_pending_deletes(self, held: HeldLease, journal: RunJournal) -> None:
         """Once a run, before any other request of it."""
         if not self.state.outdated:
-            refused = handover.outdate_pending_deletes(self.api, held, journal)
+            refused = takeover.outdate_pending_deletes(self.api, held, journal)
             self.state.outdated = True
             self.state.not_outdated = [record.uid for record, _message in refused]
             self.report.lines += [report.may_still_end(*pair) for pair in refused]
@@ -402,8 +402,8 @@ class RolloutStep:
 
     def finish(self, view: View, plan: Plan) -> StepResult:
         """Remove the undo records of workloads whose rules are enforced now, and report skipped instances."""
-        writes = handover.remove_undo_records(view.candidates)
-        applied = apply(self.api, writes, recompute=handover.recompute_removal)
+        writes = takeover.remove_undo_records(view.candidates)
+        applied = apply(self.api, writes, recompute=takeover.recompute_removal)
         cleared = [str(write.target) for write in applied.done]
         self._removals = report.undo_records_removed(cleared, check=False)
         self.report.lines += self._removals
@@ -433,7 +433,7 @@ class RolloutStep:
         journal = reconciler.journal
         plan = view.plan(self.options, journal)
         undone = self.undone(journal.records, plan, waiting)
-        kept = handover.release(self.api, reconciler.keeper.held, journals.write(journal))
+        kept = takeover.release(self.api, reconciler.keeper.held, journals.write(journal))
         result = self.failed(f"{self._timed_out}. {undone}{kept}", plan)
         result.skipped += [report.move_in_flight(record) for record in journal.records]
         return result

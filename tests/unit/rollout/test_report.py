@@ -42,10 +42,6 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout import report as progress
 from ansible_collections.virt.placement.plugins.module_utils.rollout import report as results
-from ansible_collections.virt.placement.plugins.module_utils.rollout.handover import (
-    recompute_removal,
-    remove_undo_records,
-)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
     MoveRecord,
     MoveResult,
@@ -55,6 +51,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.options imp
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
     RolloutState,
     StepResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.takeover import (
+    recompute_removal,
+    remove_undo_records,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.watch import output_is_read
 from tests.unit.planning.movable import movable

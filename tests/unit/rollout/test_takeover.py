@@ -14,8 +14,8 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import A
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import HeldLease
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
-from ansible_collections.virt.placement.plugins.module_utils.rollout import handover
 from ansible_collections.virt.placement.plugins.module_utils.rollout import send as sending
+from ansible_collections.virt.placement.plugins.module_utils.rollout import takeover
 from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
     after_end,
     why_defer,
@@ -40,10 +40,10 @@ DONE = frozenset({"d"})
 def test_a_run_that_left_nothing_in_flight_is_over() -> None:
     asked = parameters()
     unfinished = RunJournal("r1", asked.request, done=DONE, failed=2)
-    journal = handover.continue_or_start(unfinished, asked)
+    journal = takeover.continue_or_start(unfinished, asked)
     assert journal.run != "r1"
     assert (journal.request, journal.done, journal.failed) == (asked.request, frozenset(), 0)
-    assert handover.takeover_lines(unfinished, journal) == []
+    assert takeover.takeover_lines(unfinished, journal) == []
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -51,21 +51,21 @@ def test_moves_in_flight_continue_under_their_run(same: bool) -> None:
     asked = parameters()
     request = asked.request if same else "another"
     unfinished = RunJournal("r1", request, records=(RECORD,), done=DONE, failed=2)
-    journal = handover.continue_or_start(unfinished, asked)
+    journal = takeover.continue_or_start(unfinished, asked)
     assert (journal.run, journal.records) == ("r1", (RECORD,))
     assert (journal.done, journal.failed) == (frozenset(), 0)
     word = "continuing run r1" if same else "taking over the moves in flight of run r1"
-    assert handover.takeover_lines(unfinished, replace(journal, request=request if same else "x"))[
+    assert takeover.takeover_lines(unfinished, replace(journal, request=request if same else "x"))[
         0
     ].startswith(word)
 
 
 def test_run_with_scope_all_continues_where_it_stopped() -> None:
     asked = parameters(scope="all")
-    again = handover.continue_or_start(RunJournal("r1", asked.request, done=DONE), asked)
+    again = takeover.continue_or_start(RunJournal("r1", asked.request, done=DONE), asked)
     assert (again.run, again.done) == ("r1", DONE)
     assert (
-        handover.continue_or_start(RunJournal("r1", "another", done=DONE), asked).done
+        takeover.continue_or_start(RunJournal("r1", "another", done=DONE), asked).done
         == frozenset()
     )
 
@@ -145,10 +145,10 @@ def test_takeover_in_the_middle_of_a_soak() -> None:
     """The soak after a move that is still in flight counts; that of moves that ended does not."""
     asked = parameters(soak=30)
     ended = RunJournal("r1", "other", 50.0, domain="a", settled_at=45.0, barrier=80.0, moved=1)
-    assert not why_defer(asked, handover.continue_or_start(ended, asked), "b", 50.0, NOON)
+    assert not why_defer(asked, takeover.continue_or_start(ended, asked), "b", 50.0, NOON)
 
     flying = replace(ended, records=(RECORD,))
-    taken = handover.continue_or_start(flying, asked)
+    taken = takeover.continue_or_start(flying, asked)
     assert taken.clock == 50.0
     assert not why_defer(asked, taken, "a", 50.0, NOON)
     assert (
@@ -162,7 +162,7 @@ def test_takeover_in_the_middle_of_a_soak() -> None:
 def test_takeover_counts_its_own_canary() -> None:
     asked = parameters(canary=1, soak=30)
     unfinished = RunJournal("r1", "other", records=(RECORD,), moved=5, barrier=80.0)
-    taken = handover.continue_or_start(unfinished, asked)
+    taken = takeover.continue_or_start(unfinished, asked)
     assert (taken.started, taken.ended, taken.barrier) == (1, 0, 0.0)
     assert why_defer(asked, taken, "a", 70.0, NOON).reason == "the canary has not ended yet"
     settled = after_end(asked, taken.end(RECORD, 60.0, outcome=Outcome.MOVED), 60.0)
@@ -189,7 +189,7 @@ def test_takeover_continues_if_an_annotation_is_refused(
     full = replace(RECORD, method=Method.RECREATE)
     other = replace(full, uid="u2")
     server.plays(reply, answer({}))
-    refused = handover.outdate_pending_deletes(
+    refused = takeover.outdate_pending_deletes(
         api, HeldLease("r1", 4), RunJournal("r1", "x", records=(full, other))
     )
     assert refused == [(full, message)]
@@ -203,7 +203,7 @@ def test_takeover_ends_where_no_annotation_is_possible(
     journal = RunJournal("r1", "x", records=(replace(RECORD, method=Method.RECREATE),))
     server.plays(status(code, ""))
     with pytest.raises(ApiError):
-        handover.outdate_pending_deletes(api, HeldLease("r1", 4), journal)
+        takeover.outdate_pending_deletes(api, HeldLease("r1", 4), journal)
 
 
 def test_takeover_annotates_instances_that_previous_run_may_end(
@@ -214,7 +214,7 @@ def test_takeover_annotates_instances_that_previous_run_may_end(
     migrating = replace(RECORD, uid="u3")
     journal = RunJournal("r1", "x", records=(intended, begun, migrating))
     server.plays(status(409, "Conflict"))
-    handover.outdate_pending_deletes(api, HeldLease("r1", 4), journal)
+    takeover.outdate_pending_deletes(api, HeldLease("r1", 4), journal)
     (sent,) = server.seen
     assert sent.method == "PATCH"
     assert sent.path.startswith("/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstances/db")
