@@ -15,7 +15,8 @@ description:
     satisfied, or block live migration. Input is manifests, rules of M(virt.placement.rules), or both.
   - Needs no cluster, so that a pipeline can check every commit.
   - If the input has Node or Namespace manifests, these count as the complete list. With them, keys and values that no
-    node has are found too.
+    node has are found too. A warning names Node manifests that were found in a folder.
+  - Pods count as those that run on the cluster if they were read from it, with C(uid) and C(nodeName).
   - With PersistentVolumeClaim manifests, rolling updates are checked against their access modes, and against the
     nodes of PersistentVolume manifests.
   - With O(online) the input is checked as if it were on a cluster. Its nodes, namespaces, pods and workloads are read.
@@ -27,7 +28,8 @@ options:
       - Files of YAML or JSON on the host that runs the module, each with one or more documents.
       - They are read as kubectl reads them, so that C(y) is true and of equal keys the last one counts.
         Definitions of custom resources are not parsed.
-      - In a folder all files that end with C(.yml), C(.yaml) or C(.json) are read, with all subfolders except C(.git).
+      - In a folder all files that end with C(.yml), C(.yaml) or C(.json) are read, with all subfolders except C(.git),
+        C(node_modules), and C(vendor) of a Go module. Name such a folder by itself to read it.
       - A folder may hold more than manifests. Templates that are not rendered, patches of kustomize, documents without
         C(apiVersion) or C(kind), and what is not YAML are passed over. One warning has their numbers by reason, and
         RV(passed_over) names them. A file that is named by itself must be a manifest.
@@ -313,6 +315,7 @@ passed_over:
         - V(patch) is a patch of kustomize, or an object without what the API server wants of each.
         - V(no_kind) has no C(apiVersion) or C(kind). V(list) and V(text) are no objects. V(not_yaml) is not valid.
         - V(unreadable), V(link) (to outside of the folder) and V(too_large) are files that were not read.
+        - V(vendored) is a folder with code of others.
         - V(other_kind) are objects with placement fields of kinds that are not checked, one entry for each kind.
         - V(no_placement) are objects without placement fields.
       type: str

@@ -25,7 +25,7 @@ from ..lint.offline_rules import checked_without_manifests
 from ..lint.path_patterns import InvalidPattern, PathPattern
 from ..lint.run import without_findings_of_rules
 from ..model.findings import InputError, InvalidInput
-from ..model.rendering import as_json, one_line
+from ..model.rendering import as_json, listed, one_line, plural
 from ..model.snapshot import Platform, Snapshot
 from ..rules.parse import Parsed, read_rules
 from ..view.label_input import assumed_node_labels, with_node_labels
@@ -100,6 +100,8 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
         module.warn("nothing was checked: the input has no rule, workload, VMI or pod")
     if not_checked := summary(read.passed_over):
         module.warn(one_line(not_checked))
+    if read.nodes:
+        module.warn(one_line(_counted_nodes(read.nodes)))
     if alone := checked_without_manifests(rules, manifests):
         module.warn(one_line("; ".join(alone)))
     warn_once(module.warn, findings)
@@ -120,6 +122,13 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
         "passed_over": reasons_as_json(read.passed_over),
         "permission_gaps": as_json(gaps),
     }
+
+
+def _counted_nodes(places: t.Sequence[str]) -> str:
+    """What Node manifests in a folder mean: few repositories have one for each node."""
+    count, them = ("count", "them") if len(places) != 1 else ("counts", "it")
+    manifests = f"{plural(len(places), 'Node manifest')} ({listed(places, 1)})"
+    return f"{manifests} {count} as all nodes of the cluster: exclude {them} if there are others"
 
 
 def _server(platform: Platform | None, cluster: Snapshot | None) -> Platform | None:

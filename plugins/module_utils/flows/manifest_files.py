@@ -24,6 +24,10 @@ MOST_BYTES = 32 * 2**20
 _NEVER = (".git",)
 """Folders that hold no file of a repository."""
 
+_VENDORED = {"node_modules": "", "vendor": "modules.txt"}
+"""Folders with code of others, and a file that shows it: samples there say nothing about the user's cluster (Go modules
+reference, "Vendoring": vendor/modules.txt)."""
+
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 """kustomize api/konfig, RecognizedKustomizationFileNames."""
 
@@ -99,11 +103,13 @@ def _of_file(file: Path) -> list[Document]:
 
 @dataclass
 class _Walk:
-    """The files of a folder. Patterns that exclude something are added to `used`."""
+    """The files of a folder. Patterns that exclude something are added to `used`, folders of vendored code to
+    `vendored`."""
 
     folder: Path
     exclude: t.Sequence[PathPattern]
     used: set[PathPattern]
+    vendored: list[Path] = field(default_factory=list)
 
     def files(self) -> t.Iterator[Path]:
         """In the order of their names. A link to a folder is not followed, and counts as a file."""
@@ -114,6 +120,9 @@ class _Walk:
                 for name in folders
                 if name not in _NEVER and not self._excludes(inside / name, is_folder=True)
             )
+            vendored = [name for name in folders if _is_vendored(Path(here) / name)]
+            self.vendored += (Path(here) / name for name in vendored)
+            folders[:] = [name for name in folders if name not in vendored]
             links = [name for name in folders if (Path(here) / name).is_symlink()]
             for name in sorted((*names, *links)):
                 if name in links or not self._excludes(inside / name, is_folder=False):
@@ -123,6 +132,11 @@ class _Walk:
         matching = [x for x in self.exclude if x.matches(path.as_posix(), is_folder=is_folder)]
         self.used.update(matching)
         return bool(matching)
+
+
+def _is_vendored(folder: Path) -> bool:
+    proof = _VENDORED.get(folder.name)
+    return proof is not None and (folder / proof).exists() and not folder.is_symlink()
 
 
 def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Document]:
@@ -143,6 +157,9 @@ def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Docu
             documents.append(Document(str(file), path=str(file), reason="link"))
         else:
             documents += _of_file(file)
+    documents += (
+        Document(str(found), path=str(found), reason="vendored") for found in walk.vendored
+    )
     if empty:
         excluded = " that is not excluded" if walk.exclude else ""
         suffixes = ", ".join(SUFFIXES)

@@ -77,6 +77,9 @@ REASONS: t.Mapping[str, Reason] = {
     "link": Reason(
         "link to outside of the folder", "links to outside of the folder", "name the file itself"
     ),
+    "vendored": Reason(
+        "folder of vendored code", "folders of vendored code", "name the folder itself"
+    ),
     "too_large": Reason("file that is too large", "files that are too large", "split it"),
     "other_kind": Reason("object of another kind", "objects of other kinds"),
     "no_placement": Reason("object without placement fields", "objects without placement fields"),

@@ -43,12 +43,14 @@ from .unfilled import lint_parts, unfilled_value, with_plain_labels
 @dataclass(frozen=True)
 class ReadManifests:
     """The manifests that lint checks or needs, what was passed over, and what is wrong with the form of the
-    rest: `faults` of what was named by itself, `findings` about objects in folders."""
+    rest: `faults` of what was named by itself, `findings` about objects in folders. `nodes`: where Nodes were
+    found in folders."""
 
     manifests: tuple[t.Mapping[str, JSON], ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
     faults: tuple[InputError, ...] = ()
     findings: tuple[Finding, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 def read_manifests(documents: t.Iterable[Document], namespace: str = "default") -> ReadManifests:
@@ -71,7 +73,11 @@ def read_manifests(documents: t.Iterable[Document], namespace: str = "default") 
             else:
                 reader.faults += no_objects
     return ReadManifests(
-        tuple(reader.kept), tuple(reader.passed_over), tuple(reader.faults), tuple(reader.findings)
+        tuple(reader.kept),
+        tuple(reader.passed_over),
+        tuple(reader.faults),
+        tuple(reader.findings),
+        tuple(reader.nodes),
     )
 
 
@@ -82,6 +88,7 @@ class _ManifestReader:
     passed_over: list[PassedOver] = field(default_factory=list)
     faults: list[InputError] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
 
     def read(self, document: Document, where: str, item: dict[str, JSON]) -> None:
         """Keeps an object, or notes why it is not kept."""
@@ -109,6 +116,8 @@ class _ManifestReader:
             )
         elif sound:
             self.kept.append(item)
+            if item["kind"] == "Node" and document.in_folder:
+                self.nodes.append(where)
         elif document.in_folder:
             self.findings += (self._finding(item, fault) for fault in faults)
         else:
@@ -146,7 +155,10 @@ def _reason_in_folder(item: t.Mapping[str, JSON]) -> tuple[str, str]:
         return "", ""
     if item["kind"] == "Rollout" and template_of(item) is None:
         return "no_placement", ""
-    return ("patch", "its template is not complete") if is_incomplete(item) else ("", "")
+    pointer = template_pointer(item)
+    if is_incomplete(item) and not (pointer and any(_parts_elsewhere(item, pointer))):
+        return "patch", "its template is not complete"
+    return "", ""
 
 
 def in_namespace(
@@ -230,6 +242,8 @@ def _check_workload(
 def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Pointer) -> None:
     """The template at `place`, and that no placement field is at a level above or below it."""
     inside = ".".join((*place.parts, "spec"))
+    for path, key, advice in _parts_elsewhere(item, place):
+        notes.at(".".join(path)).error(f"unknown field {key!r}: {advice}")
     here: JSON = item
     for number, part in enumerate(place.parts):
         if number:
@@ -249,6 +263,25 @@ def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Point
     for number, container in enumerate(containers if isinstance(containers, list) else ()):
         where = notes.at("containers").item(number)
         _refuse_fields(where, container, f"it belongs into {inside}: move it out of containers")
+
+
+def _parts_elsewhere(
+    item: t.Mapping[str, JSON], place: Pointer
+) -> t.Iterator[tuple[tuple[str, ...], str, str]]:
+    """The parts of a template that are at a wrong level: where, which, and what to do. No ObjectMeta has a `spec`, and
+    only the spec of a template has `containers` or `domain`."""
+    inside = ".".join((*place.parts, "spec"))
+    here: JSON = item
+    for depth in range(len(place.parts) + 1):
+        if not isinstance(here, dict):
+            return
+        path = place.parts[:depth]
+        if isinstance(here.get("metadata"), dict) and "spec" in here["metadata"]:
+            yield (*path, "metadata"), "spec", "it belongs beside metadata: move it one level out"
+        for key in ("containers", "domain"):
+            if key in here:
+                yield path, key, f"it belongs into {inside}: indent it"
+        here = here.get(place.parts[depth]) if depth < len(place.parts) else None
 
 
 def _refuse_fields(notes: InputReader, outer: JSON, advice: str) -> None:

@@ -182,7 +182,7 @@ def _lint_input(
     by_kind: dict[str, list[Manifest]] = {}
     for manifest in _latest(manifests):
         by_kind.setdefault(str(manifest.get("kind")), []).append(named(manifest))
-    running = [pod for pod in by_kind.get("Pod", ()) if (pod.get("spec") or {}).get("nodeName")]
+    running = [pod for pod in by_kind.get("Pod", ()) if _is_read_from_cluster(pod)]
     read = Snapshot(
         nodes=tuple(map(node_from_manifest, by_kind.get("Node", ()))),
         namespaces=tuple(map(namespace_from_manifest, by_kind.get("Namespace", ()))),
@@ -210,6 +210,11 @@ def _lint_input(
         platform=platform,
     )
     return lint_input if cluster is None else _on(cluster, lint_input)
+
+
+def _is_read_from_cluster(pod: Manifest) -> bool:
+    """Whether a Pod is one that runs, and no manifest that names its node."""
+    return bool((pod.get("spec") or {}).get("nodeName") and pod["metadata"].get("uid"))
 
 
 def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:

@@ -289,6 +289,132 @@ def test_field_beside_the_spec_of_a_pod_says_where_it_belongs(tmp_path: Path) ->
     assert finding["why"].endswith("unknown field 'nodeSelector': it belongs into spec: indent it.")
 
 
+VM_WITH_SPEC_IN_METADATA = """apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: desk}
+spec:
+  runStrategy: Always
+  template:
+    metadata:
+      labels: {app: desk}
+      spec:
+        tolerations: [{key: example.com/gpu, operator: Exists}]
+    domain:
+      devices: {}
+"""
+
+
+def test_object_with_its_spec_at_a_wrong_level_is_no_patch(tmp_path: Path) -> None:
+    file = write(tmp_path, {"desk.yaml": VM_WITH_SPEC_IN_METADATA}) / "desk.yaml"
+    result, _warnings = lint(tmp_path)
+
+    message = (
+        "desk.yaml (VirtualMachine desk), spec.template.metadata: unknown field 'spec': it belongs"
+        " beside metadata: move it one level out"
+    )
+    beside = "spec.template: unknown field 'domain': it belongs into spec.template.spec: indent it"
+    found = [(f["name"], f["why"].partition("/desk")[0] and f["why"]) for f in result["findings"]]
+    assert [name for name, _why in found] == ["invalid_manifest", "invalid_manifest"]
+    assert found[0][1].endswith(f"{message}.") and found[1][1].endswith(f"{beside}.")
+    assert not result["ok"] and "patch" not in by_reason(result)
+    first, second = errors(file)
+    assert first.endswith(message) and second.endswith(beside)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "metadata: {name: x, spec: {nodeName: a}}\nspec: {containers: []}",
+            "metadata: unknown field 'spec': it belongs beside metadata: move it one level out",
+        ),
+        (
+            "metadata: {name: x}\ncontainers: []\nspec: {nodeSelector: {a/b: c}}",
+            "unknown field 'containers': it belongs into spec: indent it",
+        ),
+    ],
+)
+def test_pod_with_its_spec_at_a_wrong_level(tmp_path: Path, text: str, message: str) -> None:
+    result, _warnings = lint(write(tmp_path, {"pod.yaml": f"apiVersion: v1\nkind: Pod\n{text}\n"}))
+
+    (finding,) = result["findings"]
+    assert message in finding["why"], finding["why"]
+
+
+VENDORED_POD = """apiVersion: v1
+kind: Pod
+metadata: {name: nginx, uid: "1"}
+spec: {nodeName: gke-1, containers: []}
+status: {phase: Running}
+"""
+
+
+def test_vendored_folders_say_nothing_about_the_cluster(tmp_path: Path) -> None:
+    files = {
+        "deploy/web.yaml": _web("role.example.com/fast"),
+        "vendor/modules.txt": "",
+        "vendor/k8s.io/managedfields/node.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: gke-1}\n",
+        "vendor/k8s.io/managedfields/pod.yaml": VENDORED_POD,
+        "ui/node_modules/a/pod.yaml": VENDORED_POD,
+        "charts/vendor/pod.yaml": VENDORED_POD,
+    }
+    result, warnings = lint(write(tmp_path, files))
+
+    vendored = [str(tmp_path / name) for name in ("ui/node_modules", "vendor")]
+    assert sorted(by_reason(result)["vendored"]) == vendored
+    assert (result["counts"]["nodes"], result["counts"]["objects"]) == (0, 2)
+    assert not any("no_node_has_key" in warning for warning in warnings), "no Node manifest counts"
+    assert any("2 folders of vendored code" in warning for warning in warnings)
+    result, _warnings = lint(tmp_path / "vendor")
+    assert result["counts"]["nodes"] == 1, "a folder that is named by itself is read"
+
+
+def _web(key: str) -> str:
+    return _deployment_text(
+        f"      nodeSelector: {{{key}: 'yes'}}\n"
+        "      affinity:\n"
+        "        podAffinity:\n"
+        f"          {REQUIRED}:\n"
+        "            - topologyKey: kubernetes.io/hostname\n"
+        "              labelSelector: {matchLabels: {app: cache}}\n"
+    )
+
+
+def _deployment_text(placement: str) -> str:
+    return (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n"
+        "  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n"
+        f"    spec:\n{placement}      containers: []\n"
+    )
+
+
+def test_manifest_of_a_pod_with_a_node_name_is_no_running_pod(tmp_path: Path) -> None:
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {nodeName: w1, containers: []}\n"
+    )
+    result, _warnings = lint(write(tmp_path, {"web.yaml": _web("example.com/a"), "pod.yaml": pod}))
+
+    found = {f["name"] for f in result["findings"]}
+    assert "selector_matches_nothing" not in found, "the pods of the cluster are not known"
+
+
+def test_nodes_of_a_folder_are_named(tmp_path: Path) -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: w1}\n"
+    folder = write(tmp_path, {"web.yaml": _web("example.com/a"), "nodes/w1.yaml": node})
+    result, warnings = lint(folder)
+
+    assert "no_node_has_key" in {f["name"] for f in result["findings"]}
+    (line,) = [warning for warning in warnings if "Node manifest" in warning]
+    assert line == (
+        f"1 Node manifest ({folder / 'nodes/w1.yaml'}) counts as all nodes of the cluster: exclude it if there are"
+        " others"
+    )
+    _result, warnings = lint(folder, exclude=["nodes/"])
+    assert not any("Node manifest" in warning for warning in warnings)
+    _result, warnings = lint(folder / "web.yaml", folder / "nodes/w1.yaml")
+    assert not any("Node manifest" in warning for warning in warnings), "named by themselves"
+
+
 def test_field_18_kinds_with_a_template_are_linted_and_others_counted(tmp_path: Path) -> None:
     names = (
         "apps/cron.yaml",
