@@ -45,6 +45,13 @@ class Release:
     configuration: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     node_labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    def has_kubevirt(self, minor: str) -> bool:
+        """Whether its KubeVirt is of this minor release, such as `1.7`, or a newer one."""
+        seen, asked = (
+            tuple(int(part) for part in text.split(".")[:2]) for text in (self.kubevirt, minor)
+        )
+        return seen >= asked
+
 
 DEFAULT: t.Final = Release(
     "1.36+1.8", kubernetes="1.36.2", kubevirt="1.8.4", products=("HyperConverged operator 1.18",)

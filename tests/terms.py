@@ -14,8 +14,7 @@ VMI_ID, VM_NAME = "vmi.kubevirt.io/id", "vm.kubevirt.io/name"
 
 def name_label(sandbox: Sandbox) -> str:
     """The label of a launcher pod that has the name of a VM without a hostname: VMI_ID from KubeVirt 1.7 on."""
-    minor = int(sandbox.versions.kubevirt.split(".")[1])
-    return VMI_ID if minor >= 7 else VM_NAME
+    return VMI_ID if sandbox.versions.has_kubevirt("1.7") else VM_NAME
 
 
 def apart_over_zone(names: t.Sequence[str], label: str = VMI_ID) -> Object:

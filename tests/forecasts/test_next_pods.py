@@ -63,7 +63,7 @@ def migrate(stage: Stage, name: str = "db") -> str:
     stage.create(objects.migration(name, name=f"{name}-{before}"))
 
     def decided(pods: list[JSON]) -> bool:
-        pods = [pod for pod in pods if pod["metadata"]["labels"]["vmi.kubevirt.io/id"] == name]
+        pods = [pod for pod in pods if pod["metadata"]["labels"]["vm.kubevirt.io/name"] == name]
         alive = [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
         targets = [pod for pod in alive if pod["spec"].get("nodeName") != before]
         conditions = [c for pod in targets for c in pod["status"].get("conditions") or ()]
@@ -279,10 +279,20 @@ DOMAINS: dict[str, JSON] = {
 }
 
 
+def platform_of(stage: Stage) -> Platform:
+    sandbox = stage.sandbox
+    return Platform(
+        kubevirt=f"v{sandbox.versions.kubevirt}", configuration=sandbox.cluster.configuration
+    )
+
+
+@pytest.mark.tour
 @pytest.mark.parametrize("name", DOMAINS)
 def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
     stage: Stage, name: str
 ) -> None:
+    if name == "I/O threads" and not stage.sandbox.versions.has_kubevirt("1.5"):
+        pytest.skip("KubeVirt 1.4 has no pool of I/O threads")
     vm = objects.virtual_machine("db", run_strategy="Halted", placement={"tolerations": None})
     domain = vm["spec"]["template"]["spec"]["domain"]
     added = DOMAINS[name]
@@ -296,8 +306,7 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
     stage.create(vm)
     path = stage.path("VirtualMachine", "db")
     workload = workload_from_manifest("VirtualMachine", stage.api.get(path))
-    configuration = stage.sandbox.cluster.configuration
-    platform = Platform(kubevirt="v1.8.4", configuration=configuration)
+    platform = platform_of(stage)
 
     planned = launcher_pod(planned_vmi(workload, "db"), platform, workload.template)
 
@@ -340,6 +349,7 @@ def test_vm_that_a_drain_restarts_has_its_present_template(
         assert stage.placed(1) == [""]
 
 
+@pytest.mark.tour
 def test_target_of_a_migration_asks_for_the_cpus_that_were_added_since(stage: Stage) -> None:
     vm = objects.virtual_machine("db")
     domain = vm["spec"]["template"]["spec"]["domain"]
@@ -353,7 +363,7 @@ def test_target_of_a_migration_asks_for_the_cpus_that_were_added_since(stage: St
     stage.api.patch(path, {"spec": {"template": {"spec": {"domain": change}}}})
     path = stage.path("VirtualMachineInstance", "db")
     vmi = vmi_from_manifest(stage.api.wait(lambda found: vmi_from_manifest(found).resized, path))
-    platform = Platform(kubevirt="v1.8.4", configuration=stage.sandbox.cluster.configuration)
+    platform = platform_of(stage)
 
     target, why = changed_by_migration(running, vmi, platform)
 

@@ -4,7 +4,8 @@
 
 It follows KubeVirt 1.8.4: pkg/defaults/defaults.go (what virt-api fills in), pkg/virt-controller/services
 (nodeselectorrenderer.go, renderresources.go, template.go, serialconsolelog.go), pkg/container-disk, and
-pkg/hypervisor/kvm/hypervisorbackend.go (GetMemoryOverhead). Amounts are in billionths of their unit.
+pkg/hypervisor/kvm/hypervisorbackend.go (GetMemoryOverhead). What older releases do otherwise, from 1.4 on,
+is in the same files of their tags, the overhead in renderresources.go. Amounts are in billionths of their unit.
 """
 
 from __future__ import annotations
@@ -46,17 +47,21 @@ _GUEST_OVERHEAD = 25 + 100 + 25 + 40 + 30 + 8
 """MiB for virt-launcher-monitor, virt-launcher, virtlogd, virtqemud, QEMU, and its I/O thread."""
 
 
+def _before(platform: Platform, *minor: int) -> bool:
+    """Whether KubeVirt is older than a release. An unknown version is taken for a new one."""
+    return (0, 0) < release(platform.kubevirt) < minor
+
+
 def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
     """The node labels that the launcher pod of a VMI with this spec asks for."""
     cpu, selector = _cpu(spec), {SCHEDULABLE: "true", "kubernetes.io/arch": _arch(spec, platform)}
     selector |= {**cluster_node_selector(platform), **(spec.get("nodeSelector") or {})}
     asked = []
     if cpu.get("dedicatedCpuPlacement"):
-        new = release(platform.kubevirt) >= (1, 8)
-        asked.append(CPU_MANAGER if new else CPU_MANAGER_BEFORE_1_8)
+        asked.append(CPU_MANAGER_BEFORE_1_8 if _before(platform, 1, 8) else CPU_MANAGER)
     if (model := _model(spec, platform)) not in _HOST_MODELS:
         asked.append(CPU_MODEL + model)
-    if release(platform.kubevirt) >= MACHINE_TYPE_SINCE:
+    if not _before(platform, *MACHINE_TYPE_SINCE):
         asked.append(MACHINE_TYPE + _machine_type(spec, platform))
     asked += [CPU_FEATURE + name for name in cpu_features(spec, "require")]
     if cpu.get("realtime") is not None:
@@ -89,6 +94,7 @@ def launcher_containers(
         "ephemeral-storage": "50M",
     }
     disks = [disk for volume in spec.get("volumes") or () if "containerDisk" in volume]
+    containers = [_container(x) for x in disks]
     initial = [
         _container({"cpu": "10m", "memory": "40M" if guaranteed else "1M"}) for _x in disks[:1]
     ]
@@ -97,13 +103,16 @@ def launcher_containers(
             "cpu": "15m" if guaranteed else "5m",
             "memory": "60M" if guaranteed else "35M",
         }
-        initial.insert(0, {**_container(console), "restartPolicy": "Always"})
+        if _before(platform, 1, 6):
+            containers.append(_container(console))
+        else:
+            initial.insert(0, {**_container(console), "restartPolicy": "Always"})
     requests = compute_requests(spec, platform, annotations)
     for device in network_devices:
         requests[device] = requests.get(device, 0) + _NANO
     compute = {name: f"{amount}n" for name, amount in requests.items()}
     return {
-        "containers": [_container(compute), *map(_container, disks)],
+        "containers": [_container(compute), *containers],
         "initContainers": initial,
     }
 
@@ -146,22 +155,29 @@ def compute_requests(
 
 def memory_overhead(spec: Object, platform: Platform) -> int:
     """The memory that a launcher pod needs beside its guest (GetMemoryOverhead). It depends on the
-    requested memory, not on the guest's where only that is given."""
+    requested memory. Where only the guest's is given, virt-api makes it the request before 1.7
+    (setDefaultResourceRequests), and since then virt-controller does, after it has the overhead."""
     devices, interfaces = _devices_of(spec), _interfaces(spec)
-    kilobytes = -(-_resources(spec, "requests").get("memory", 0) // (1000 * _NANO))
+    requested = _resources(spec, "requests").get("memory", 0)
+    if _before(platform, 1, 7):
+        requested = _requested_memory(spec, platform)
+    kilobytes = -(-requested // (1000 * _NANO))
     overhead = kilobytes * 1000 // 512 * _NANO + _GUEST_OVERHEAD * _MIB
+    overhead -= 10 * _MIB * _before(platform, 1, 5)  # virtlogd 20, virtqemud 35
     overhead += 8 * _MIB * max(1, _vcpus(spec, platform))
     probes = [(spec.get(name) or {}).get("exec") for name in ("livenessProbe", "readinessProbe")]
     probed = sum(probe is not None for probe in probes)
+    whole_cpus = _is_dedicated(spec) or _wants_guaranteed(spec)
+    since_1_6 = not _before(platform, 1, 6)
     mebibytes = (
-        (32, devices.get("autoattachGraphicsDevice") is not False),
+        (32 if since_1_6 else 16, devices.get("autoattachGraphicsDevice") is not False),
         (128, _arch(spec, platform) == "arm64"),
         (1024, bool(_host_devices(spec)) or any("sriov" in x for x in interfaces)),
         (1, any("downwardMetrics" in volume for volume in spec.get("volumes") or ())),
         (100 + 10 * probed, probed > 0),
         (256, bool(_encryption(spec, platform) & {"sev", "sev-es", "sev-snp"})),
         (53, devices.get("tpm") is not None and devices["tpm"].get("enabled") is not False),
-        (100, _is_dedicated(spec) or _wants_guaranteed(spec)),
+        (100, whole_cpus and since_1_6),
     )
     overhead += sum(amount * _MIB for amount, counts in mebibytes if counts)
     reserved = (_memory(spec).get("reservedOverhead") or {}).get("addedOverhead")
@@ -169,6 +185,7 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     if ratio := platform.configuration.get("additionalGuestMemoryOverheadRatio"):
         overhead += int(-(-overhead // (1000 * _NANO)) * (float(ratio) - 1)) * 1000 * _NANO
     passt = any("passtBinding" in interface for interface in interfaces)
+    overhead += 100 * _MIB * (whole_cpus and not since_1_6)  # not multiplied then
     return overhead + 250 * _MIB * passt
 
 
@@ -198,6 +215,8 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
         for feature in _cpu(spec).get("features") or ()
     )
     reasons = {
+        "the release of KubeVirt is not known": platform.kubevirt is not None
+        and release(platform.kubevirt) == (0, 0),
         "its network binding may ask for memory": any(
             "binding" in interface for interface in _interfaces(spec)
         ),
@@ -238,6 +257,8 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
 def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]) -> int:
     domain = spec.get("domain") or {}
     pool = (domain.get("ioThreads") or {}).get("supplementalPoolThreadCount") or 0
+    if _before(platform, 1, 6):
+        pool = 0
     total = _vcpus(spec, platform) + pool
     if _is_dedicated(spec):
         return (total + _emulator_cpus(spec, total, annotations)) * _NANO

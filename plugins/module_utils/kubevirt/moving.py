@@ -90,7 +90,8 @@ def outbound_nodes(node_name: str, state: t.Mapping[str, JSON]) -> frozenset[str
     """The nodes of which a migration takes one of the outbound migrations until its object has ended.
     `node_name` and `state` are `status.nodeName` and `status.migrationState` of its VMI. After the
     handover these are both nodes, and a source that is left from an earlier migration counts, too
-    (watch/migration/migration.go, outboundMigrationsOnNode).
+    (watch/migration/migration.go, outboundMigrationsOnNode). KubeVirt before 1.6 counts the first alone: there,
+    a move may wait for the end of a migration that KubeVirt does not count any more.
     """
     return frozenset(filter(None, (node_name, str(state.get("sourceNode") or ""))))
 

@@ -23,6 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 
 JSON = t.Any
 KUBEVIRT = Platform(kubevirt="v1.8.4")
+MACHINE = "machine-type.node.kubevirt.io/q35"
 MIB = 1024**2 * 10**9
 GIB = 1024 * MIB
 BASE = 228 + 8 + 32
@@ -52,6 +53,35 @@ def test_overhead_has_a_page_table_for_requested_memory_only() -> None:
 )
 def test_overhead_of_devices(domain: JSON, mebibytes: int) -> None:
     assert memory_overhead(spec(**domain), KUBEVIRT) == (BASE + mebibytes) * MIB
+
+
+@pytest.mark.parametrize(
+    ("version", "domain", "mebibytes"),
+    [
+        ("v1.8.4", {}, BASE),
+        ("v1.7.0", {}, BASE),
+        ("v1.6.0", {}, BASE + 2),
+        ("v1.5.0", {}, BASE + 2 - 16),
+        ("v1.4.0", {}, BASE + 2 - 26),
+        ("v1.6.0", {"resources": {"requests": {"memory": "2Gi"}}}, BASE + 4),
+        ("v1.4.0", {"cpu": {"dedicatedCpuPlacement": True}}, BASE + 2 - 26 + 100),
+        ("", {}, BASE),
+    ],
+)
+def test_overhead_of_each_release(version: str, domain: JSON, mebibytes: int) -> None:
+    """As the real virt-controllers 1.4.0 and 1.6.0 have it, and the sources of the others."""
+    guest = spec(**{"memory": {"guest": "1Gi"}, **domain})
+    assert memory_overhead(guest, Platform(kubevirt=version)) == mebibytes * MIB
+
+
+def test_overhead_of_whole_cpus_is_not_multiplied_before_1_6() -> None:
+    ratio = {"additionalGuestMemoryOverheadRatio": "2.0"}
+    dedicated = spec(cpu={"dedicatedCpuPlacement": True})
+    old, new = (
+        memory_overhead(dedicated, Platform(kubevirt=version, configuration=ratio))
+        for version in ("v1.5.0", "v1.6.0")
+    )
+    assert round((new - old) / MIB) == 2 * 16 + 100
 
 
 def test_overhead_of_probes_grows_with_their_number() -> None:
@@ -154,12 +184,33 @@ def test_default_model_of_the_cluster_is_a_node_label() -> None:
     assert (key, operator) == ("node-labeller.kubevirt.io/obsolete-host-model", "DoesNotExist")
 
 
-@pytest.mark.parametrize("version", ["v1.7.0", "v1.8.4"])
-def test_dedicated_cpus_need_the_label_of_the_release(version: str) -> None:
-    dedicated = spec(cpu={"dedicatedCpuPlacement": True})
-    selector = launcher_node_selector(dedicated, Platform(kubevirt=version))
-    prefix = "kubevirt.io/" if version == "v1.8.4" else ""
-    assert selector[f"{prefix}cpumanager"] == "true"
+@pytest.mark.parametrize(
+    ("version", "labels"),
+    [
+        ("v1.4.0", {"cpumanager"}),
+        ("v1.7.0", {"cpumanager", MACHINE}),
+        ("v1.8.4", {"kubevirt.io/cpumanager", MACHINE}),
+        ("", {"kubevirt.io/cpumanager", MACHINE}),
+    ],
+)
+def test_vm_needs_the_node_labels_of_the_release(version: str, labels: set[str]) -> None:
+    domain = {"cpu": {"dedicatedCpuPlacement": True, "realtime": {}}, "launchSecurity": {"sev": {}}}
+    selector = launcher_node_selector(spec(**domain), Platform(kubevirt=version))
+    always = {"kubevirt.io/schedulable", "kubernetes.io/arch", "kubevirt.io/realtime"}
+    assert set(selector) == {*always, "kubevirt.io/sev", *labels}
+
+
+@pytest.mark.parametrize(("version", "beside"), [("v1.5.0", 2), ("v1.6.0", 1)])
+def test_console_is_logged_by_a_plain_container_before_1_6(version: str, beside: int) -> None:
+    made = launcher_containers(spec(), Platform(kubevirt=version))
+    assert (len(made["containers"]), len(made["initContainers"])) == (beside, 2 - beside)
+
+
+@pytest.mark.parametrize(("version", "cpus"), [("v1.5.0", 1), ("v1.6.0", 4)])
+def test_threads_of_the_pool_have_cpus_from_1_6(version: str, cpus: int) -> None:
+    pool = {"ioThreads": {"supplementalPoolThreadCount": 3}, "cpu": {"dedicatedCpuPlacement": True}}
+    requests = compute_requests(spec(**pool), Platform(kubevirt=version))
+    assert requests["cpu"] == cpus * 10**9
 
 
 @pytest.mark.parametrize(
@@ -182,6 +233,12 @@ def test_dedicated_cpus_need_the_label_of_the_release(version: str) -> None:
 )
 def test_requests_that_are_not_modeled_are_named(more: JSON, reason: str) -> None:
     assert why_not_modeled({**spec(), **more}, {}, KUBEVIRT) == reason
+
+
+def test_pod_of_an_unknown_release_is_not_modeled() -> None:
+    unknown = "the release of KubeVirt is not known"
+    assert why_not_modeled(spec(), {}, Platform(kubevirt="")) == unknown
+    assert why_not_modeled(spec(), {}, Platform(kubevirt="devel")) == unknown
 
 
 EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
