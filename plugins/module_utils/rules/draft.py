@@ -86,6 +86,11 @@ class OwnershipChange:
     def is_ours(self, fingerprint: Fingerprint) -> bool:
         return any(own.has_same_effect(fingerprint) for own in self.ours)
 
+    def rules_with(self, fingerprint: Fingerprint) -> list[RuleId]:
+        """The listed rules that have this term."""
+        listed = self.wanted_by.get(fingerprint.location, ())
+        return [rule for rule in listed if fingerprint in self.rules.get(rule, ())]
+
 
 def ownership_change(
     ownership: Ownership,
@@ -243,3 +248,17 @@ def placement_parts(workload: Workload) -> dict[str, JSON]:
     if template.get("metadata") is not None:
         parts["metadata"] = template["metadata"]
     return t.cast(dict[str, JSON], json.loads(json.dumps(parts)))
+
+
+def remove_entry(entries: list[JSON], fingerprint: Fingerprint) -> bool:
+    """Remove the last entry that is written as `fingerprint` has it, or else the last with the same effect.
+
+    The last: a term of ours was appended to what stood there.
+    """
+    present = [Fingerprint.of(fingerprint.location, entry) for entry in entries]
+    same = [i for i, x in enumerate(present) if x == fingerprint]
+    alike = [i for i, x in enumerate(present) if x.has_same_effect(fingerprint)]
+    for index in (same or alike)[-1:]:
+        del entries[index]
+        return True
+    return False
