@@ -26,7 +26,6 @@ from .launcher import (
     launcher_requests,
     memory_overhead,
 )
-from .moving import staged_changes
 from .next_pod import (
     Template,
     claim_of,
@@ -35,6 +34,7 @@ from .next_pod import (
     why_estimated,
     with_missing_machine_type,
 )
+from .pending_changes import staged_changes
 
 _OF_POD = ("domain", "networks", "volumes")
 """Fields of a template's spec that a launcher pod is made from, beside placement."""

@@ -26,7 +26,7 @@ from ..api.errors import (
     Throttled,
 )
 from ..cluster.access import Right
-from ..kubevirt.moving import applies_more, changes_since_start
+from ..kubevirt.pending_changes import applies_more, changes_since_start
 from ..model import kinds as names
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow

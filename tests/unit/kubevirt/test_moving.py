@@ -13,12 +13,14 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import (
     MoveOptions,
     can_migrate,
-    changes_since_start,
     move_options,
     propagating,
     run_strategy,
-    staged_changes,
     takes_effect,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pending_changes import (
+    changes_since_start,
+    staged_changes,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
