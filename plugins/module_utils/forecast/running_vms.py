@@ -4,8 +4,7 @@
 
 The planner finds the moves (ChangedVms). `declared_terms` has what may become of the rules meanwhile.
 
-`static_proofs` rules out every arrangement: there the running VMs are placed, too, as if they had no
-node yet.
+`static_proofs` rules out every arrangement.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from ..compliance.violations import violations
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan
 from ..model.rendering import listed
-from ..model.rule import RuleId
 from ..model.topology import Topology
 from ..planning.dependencies import Dependencies
 from ..planning.missed_preferences import MissedPreference, missed_preferences
@@ -38,11 +36,10 @@ from ..scheduler.preferences import preferences
 from ..view.view import ClusterView
 from .bounds import reachable_nodes
 from .conclusion import NO_CERTAINTY, NO_PROOF, Doubt, Evidence, ForecastResult, conclude
-from .explain import ProofWords
-from .infeasibility import ProofResult, examine
 from .result import NAMED, Deadlock, NotMigratableInstance, remediation
 from .search import LIMIT
-from .simulation import ROLLOUT, PendingPod, PlacementSimulation, selected_by_terms
+from .simulation import PendingPod, PlacementSimulation, selected_by_terms
+from .static_proofs import StaticProofs, at_last, rules_of, static_proofs, without_node
 
 EVERY_METHOD = frozenset(Method)
 
@@ -63,17 +60,6 @@ HEALED_BESIDES = (
     "moves were found that satisfy all rules, but not whether they still do when the other instances"
     " have nodes"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StaticProofs:
-    """`texts` are none where nothing was proven, `codes` are those of the proofs. Of the pending pods (`never`
-    has their numbers) at least `least` stay without a node, among them all of `never`."""
-
-    codes: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
-    least: int = 0
-    never: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +131,7 @@ class ChangedVms:
         refs = tuple(left.instance for left in self.plan.skipped)
         vms = {vm.uid: vm for vm in self.candidates}
         reasons = [
-            f"{left.instance}: {left.reason}{_rules_of(vms[left.uid])}"
-            for left in self.plan.skipped
+            f"{left.instance}: {left.reason}{rules_of(vms[left.uid])}" for left in self.plan.skipped
         ]
         evidence = self._by_any_sequence(pending)
         result = ChangedVmsResult(evidence)
@@ -210,7 +195,7 @@ class ChangedVms:
             return False
         moved = {move.uid for move in self.plan.moves}
         moving = [other for other in self.candidates if other.uid in moved and other.uid != vm.uid]
-        others = [*map(_without_node, moving), *map(_at_last, pending)]
+        others = [*map(without_node, moving), *map(at_last, pending)]
         every = [PendingPod(target, vm.pod, "migrate", vmi=vm.instance.vmi), *others]
         ends = [other.pod for other in moving]
         ended_uids = {pod.uid for pod in ends}
@@ -391,79 +376,3 @@ def _violates(index: Index, key: str) -> bool:
     """Whether a placed pod violates a rule by its own terms."""
     node = index.table.nodes[index.placed_info(key).node]
     return bool(violations(index.pod(key), None, node, index.failures_in_place(key)))
-
-
-def static_proofs(
-    view: ClusterView,
-    vms: t.Sequence[MovableInstance],
-    pending: t.Sequence[PendingPod],
-    topology: Topology,
-) -> StaticProofs:
-    """The proofs against any placement of `vms` and `pending` together. What leaves meanwhile closes no
-    node, and is counted as long as that helps some pod."""
-    every = [*map(_without_node, vms), *map(_at_last, pending)]
-    simulation = _static_simulation(view, vms, pending, every)
-    reachable = reachable_nodes(simulation)
-    with simulation.index.without(*(pod.source for pod in every)):
-        for number, vm in enumerate(vms):
-            if _may_stay(view, simulation.index, vm):
-                reachable[number] |= 1 << simulation.table.numbers[vm.node]
-    all_proofs = examine(simulation, reachable).proofs
-    proofs = tuple(proof for proof in all_proofs if proof.kind != "resources")
-    first = len(vms)
-    of_pending = ProofResult(tuple(x for x in proofs if min(x.pods) >= first), {})
-    waiting = PendingReasons(simulation.index, topology)
-
-    def why_no_node(number: int) -> str:
-        rules = _rules_of(vms[number]) if number < first else ""
-        return f"{waiting.reason(every[number].pod)}{rules}"
-
-    words = ProofWords(topology, every, why_no_node)
-    never = frozenset(number - first for number in of_pending.never)
-    codes = tuple(dict.fromkeys(proof.kind for proof in proofs))
-    texts = tuple(words.text(proof) for proof in proofs)
-    return StaticProofs(codes, texts, of_pending.least, never)
-
-
-def _rules_of(vm: MovableInstance) -> str:
-    """The end of a sentence that says why a VM has no node: any of its rules may be the cause."""
-    rules = vm.declared.rules if vm.declared is not None else ()
-    names = [RuleId.parse(rule.rule).in_namespace for rule in rules]
-    return f" (its rules: {', '.join(names)})" if len(names) > 1 else ""
-
-
-def _static_simulation(
-    view: ClusterView,
-    vms: t.Sequence[MovableInstance],
-    pending: t.Sequence[PendingPod],
-    every: t.Sequence[PendingPod],
-) -> PlacementSimulation:
-    """VMs that may move end where they run, and so do the old pods of a rollout. Only the pending pods
-    ever see them there: the VMs themselves are evaluated in the end."""
-    rollout = [x.replaces for x in pending if x.reason in ROLLOUT and x.replaces is not None]
-    ends = [*(vm.pod for vm in vms), *rollout]
-    ended_uids = {pod.uid for pod in ends if pod.uid}
-    pods = (pod for pod in view.snapshot.pods if pod.uid not in ended_uids)
-    ending = [pod for pod in view.snapshot.terminating_pods if pod.uid not in ended_uids]
-    ended = [*ending, *ends] if pending else ending
-    return PlacementSimulation(view.index_with(pods), every, ended=ended)
-
-
-def _without_node(vm: MovableInstance) -> PendingPod:
-    return PendingPod(vm.next_pod(Method.RECREATE), vmi=vm.instance.vmi)
-
-
-def _at_last(pending: PendingPod) -> PendingPod:
-    """A pod of a rollout may open nodes to others, but it is another question whether it has one."""
-    if pending.reason not in ROLLOUT:
-        return pending
-    return replace(pending, reason="start", required=False)
-
-
-def _may_stay(view: ClusterView, index: Index, vm: MovableInstance) -> bool:
-    """Whether nothing but others of its kind keeps a running VM off its own node: a cordon or too little
-    room moves no VM."""
-    failures = index.failures(vm.next_pod(Method.RECREATE), vm.node)
-    node = view.nodes[vm.node]
-    violated = violations(vm.declared_pod, vm.declared, node, failures)
-    return {reason.kind for status in violated for reason in status.reasons} <= {"skew", "affinity"}
