@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -24,9 +24,12 @@ from ..lint.offline import (
 from ..lint.offline_rules import checked_without_manifests
 from ..lint.path_patterns import InvalidPattern, PathPattern
 from ..lint.run import without_findings_of_rules
-from ..model.findings import InputError, InvalidInput
+from ..model.findings import Finding, InputError, InvalidInput
+from ..model.json_pointer import JSON
 from ..model.rendering import as_json, listed, one_line, plural
+from ..model.rule import Rule
 from ..model.snapshot import Platform, Snapshot
+from ..model.topology import Topology
 from ..rules.parse import Parsed, read_rules
 from ..view.label_input import assumed_node_labels, with_node_labels
 from .manifest_files import documents_in, documents_of
@@ -48,80 +51,120 @@ def run_online(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
 
 def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.Any]:
     """The result; `cluster` None: no server is asked. Raises InvalidInput with every fault."""
-    params = module.params
-    faults: list[InputError] = []
-    assumed = assumed_node_labels(params["assume_node_labels"], topology_of(params), faults)
-    if assumed and cluster is None:
-        faults.append(
-            InputError("assume_node_labels", "needs online; offline, list Node manifests")
-        )
-    read = _manifests_option(params, faults, module.warn)
-    parsed = _rules_option(params, faults)
-    platform = _platform_option(params, faults)
-    manifests, rules = in_namespace(read.manifests, params["namespace"]), parsed.rules
-    excluded = frozenset(params["exclude_namespaces"])
-    if rules and params["namespace"] in excluded:
-        faults.append(
-            InputError(
-                "exclude_namespaces", f"{params['namespace']!r} is the namespace of the rules"
-            )
-        )
-    if cluster is not None:
-        cluster = with_node_labels(cluster, assumed, faults)
-        faults += not_served((*rules, *parsed.broken), manifests, cluster)
-    if faults:
-        raise InvalidInput(faults)
-    context: dict[str, t.Any] = {
-        "topology": topology_of(params),
-        "platform": platform,
-        "cluster": cluster,
-    }
-    findings = [
-        finding
-        for finding in without_findings_of_rules(
-            (
-                *lint_manifests(manifests, **context),
-                *lint_rules(rules, manifests=manifests, **context),
-                *lint_nodes(manifests, topology=context["topology"]),
-                *read.findings,
-            )
-        )
-        if finding.rule
-        or not finding.objects
-        or any(ref.namespace not in excluded for ref in finding.objects)
-    ]
-    kinds = Counter(
-        str(manifest["kind"])
-        for manifest in manifests
-        if manifest["metadata"].get("namespace") not in excluded
-    )
+    request = _request(module.params, cluster, module.warn)
+    findings, kinds = request.findings(), request.kinds()
     objects = sum(kinds.values()) - sum(kinds[kind] for kind in CONTEXT_KINDS)
-    if not (objects or rules or read.findings):
-        module.warn("nothing was checked: the input has no rule, workload, VMI or pod")
-    if not_checked := summary(read.passed_over):
-        module.warn(one_line(not_checked))
-    if read.nodes:
-        module.warn(one_line(_counted_nodes(read.nodes)))
-    if alone := checked_without_manifests(rules, manifests):
-        module.warn(one_line("; ".join(alone)))
+    request.warn_of_input(module.warn, objects)
     warn_once(module.warn, findings)
     severities = Counter(finding.severity for finding in findings)
-    gaps = cluster.unreadable if cluster is not None else ()
+    gaps = request.cluster.unreadable if request.cluster is not None else ()
     warn_unreadable(module.warn, gaps)
+    passed_over = request.read.passed_over
     return {
         "ok": not severities["error"] and not gaps,
         "findings": [finding.as_json() for finding in findings],
         "counts": {
             "objects": objects,
-            "rules": len(rules),
-            "nodes": kinds["Node"] or len(cluster.nodes if cluster is not None else ()),
-            "passed_over": len(read.passed_over),
+            "rules": len(request.rules),
+            "nodes": kinds["Node"] or len(request.cluster.nodes if request.cluster else ()),
+            "passed_over": len(passed_over),
             **{name: severities[name] for name in ("error", "warning", "info")},
         },
-        "rendered": render(rules, manifests=manifests, platform=_server(platform, cluster)),
-        "passed_over": reasons_as_json(read.passed_over),
+        "rendered": render(
+            request.rules, manifests=request.manifests, platform=request.server_of_rules()
+        ),
+        "passed_over": reasons_as_json(passed_over),
         "permission_gaps": as_json(gaps),
     }
+
+
+@dataclass(frozen=True)
+class _LintRequest:
+    """What is linted, and for which server. `read` is the input as it was read, `manifests` are its manifests, each
+    with a namespace. There are no findings about the namespaces in `excluded`."""
+
+    read: ReadManifests
+    manifests: list[t.Mapping[str, JSON]]
+    rules: tuple[Rule, ...]
+    excluded: frozenset[str]
+    topology: Topology
+    platform: Platform | None
+    cluster: Snapshot | None
+
+    def findings(self) -> list[Finding]:
+        context: dict[str, t.Any] = {
+            "topology": self.topology,
+            "platform": self.platform,
+            "cluster": self.cluster,
+        }
+        findings = without_findings_of_rules(
+            (
+                *lint_manifests(self.manifests, **context),
+                *lint_rules(self.rules, manifests=self.manifests, **context),
+                *lint_nodes(self.manifests, topology=self.topology),
+                *self.read.findings,
+            )
+        )
+        return [
+            finding
+            for finding in findings
+            if finding.rule
+            or not finding.objects
+            or any(ref.namespace not in self.excluded for ref in finding.objects)
+        ]
+
+    def kinds(self) -> Counter[str]:
+        """How many manifests of each kind are checked."""
+        return Counter(
+            str(manifest["kind"])
+            for manifest in self.manifests
+            if manifest["metadata"].get("namespace") not in self.excluded
+        )
+
+    def warn_of_input(self, warn: t.Callable[[str], None], objects: int) -> None:
+        """Warnings about what was not checked, and about nodes that count as all. `objects` were checked."""
+        if not (objects or self.rules or self.read.findings):
+            warn("nothing was checked: the input has no rule, workload, VMI or pod")
+        if not_checked := summary(self.read.passed_over):
+            warn(one_line(not_checked))
+        if self.read.nodes:
+            warn(one_line(_counted_nodes(self.read.nodes)))
+        if alone := checked_without_manifests(self.rules, self.manifests):
+            warn(one_line("; ".join(alone)))
+
+    def server_of_rules(self) -> Platform | None:
+        """The server that rules are rendered for. Without the option KubeVirt is not taken for too old."""
+        if self.platform is None:
+            return self.cluster.platform if self.cluster is not None else None
+        return replace(self.platform, kubevirt=self.platform.kubevirt or "")
+
+
+def _request(
+    params: Params, cluster: Snapshot | None, warn: t.Callable[[str], None]
+) -> _LintRequest:
+    """Raises InvalidInput with every fault of the options, and of what the cluster does not serve."""
+    faults: list[InputError] = []
+    topology = topology_of(params)
+    assumed = assumed_node_labels(params["assume_node_labels"], topology, faults)
+    if assumed and cluster is None:
+        faults.append(
+            InputError("assume_node_labels", "needs online; offline, list Node manifests")
+        )
+    read = _manifests_option(params, faults, warn)
+    parsed = _rules_option(params, faults)
+    platform = _platform_option(params, faults)
+    manifests, namespace = in_namespace(read.manifests, params["namespace"]), params["namespace"]
+    excluded = frozenset(params["exclude_namespaces"])
+    if parsed.rules and namespace in excluded:
+        faults.append(
+            InputError("exclude_namespaces", f"{namespace!r} is the namespace of the rules")
+        )
+    if cluster is not None:
+        cluster = with_node_labels(cluster, assumed, faults)
+        faults += not_served((*parsed.rules, *parsed.broken), manifests, cluster)
+    if faults:
+        raise InvalidInput(faults)
+    return _LintRequest(read, manifests, parsed.rules, excluded, topology, platform, cluster)
 
 
 def _counted_nodes(places: t.Sequence[str]) -> str:
@@ -129,13 +172,6 @@ def _counted_nodes(places: t.Sequence[str]) -> str:
     count, them = ("count", "them") if len(places) != 1 else ("counts", "it")
     manifests = f"{plural(len(places), 'Node manifest')} ({listed(places, 1)})"
     return f"{manifests} {count} as all nodes of the cluster: exclude {them} if there are others"
-
-
-def _server(platform: Platform | None, cluster: Snapshot | None) -> Platform | None:
-    """The server that rules are rendered for. Without the option KubeVirt is not taken for too old."""
-    if platform is None:
-        return cluster.platform if cluster is not None else None
-    return replace(platform, kubevirt=platform.kubevirt or "")
 
 
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:[.+-].*)?")
