@@ -9,12 +9,13 @@ import json
 import typing as t
 from datetime import datetime, timezone
 
-from .content import Content, read_content
+from .content import Content
 from .files import ReportFile, Unwritable, write_file
 from .junit import junit_xml
 from .markdown import markdown_text
 from .metrics import prometheus_text
 from .page import html_page
+from .read_content import read_content
 from .results import DamagedResult
 from .words import sentence
 

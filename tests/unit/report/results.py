@@ -23,8 +23,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.topology impo
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.plugin_utils.report.content import (
     Content,
-    read_content,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
 from tests.unit.compliance.cluster import HOST, ZONE, apart
 from tests.unit.planning.scenes import Cluster, cluster, machine
 

@@ -10,8 +10,8 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.plugin_utils.report import page as rendering
-from ansible_collections.virt.placement.plugins.plugin_utils.report.content import read_content
 from ansible_collections.virt.placement.plugins.plugin_utils.report.page import html_page
+from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
 
 from .pages import Element, parsed, rows_of
 from .results import (

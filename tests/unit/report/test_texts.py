@@ -13,7 +13,6 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.plugin_utils.report.content import (
     Content,
-    read_content,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.report.junit import junit_xml
 from ansible_collections.virt.placement.plugins.plugin_utils.report.markdown import (
@@ -21,6 +20,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.report.markdown imp
     markdown_text,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.report.metrics import prometheus_text
+from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
 
 from .results import RULE, TIME, move, rollout_of, shop_content, shop_drill, shop_placement
 from .test_page import ENUMERATED, HOSTILE, with_texts
