@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from ..model.findings import Finding, InputError
 from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import KINDS, VMI
+from ..model.kinds import KINDS, STATEFUL_SET, VMI
 from ..model.manifests import (
     controller_of,
     namespace_from_manifest,
@@ -22,6 +22,7 @@ from ..model.manifests import (
 )
 from ..model.objects import Ref
 from ..model.storage import CLAIM, VOLUME, claim_from_manifest, volume_terms
+from ..model.topology import HOSTNAME
 from ..rules.field_places import misplaced
 from ..rules.raw_terms import PLACEMENT, read_fields, read_selector
 from ..rules.term_slots import FIELDS
@@ -36,7 +37,7 @@ from .documents import (
 )
 from .object_lists import opened
 from .offline import CLUSTER_KINDS, CONTEXT_KINDS, named
-from .template_places import group_of, template_of, template_pointer
+from .template_places import group_of, has_vms, template_of, template_pointer
 from .unfilled import lint_parts, unfilled_value, with_plain_labels
 
 
@@ -232,11 +233,30 @@ def _check_workload(
         notes.at("spec.replicas").error(f"must be 0 or more, not {replicas}")
     if isinstance(spec.get("selector"), dict):
         read_selector(notes.at("spec.selector"), spec["selector"])
+    if item["kind"] == STATEFUL_SET.name:
+        _check_replicas(notes.at("spec"), spec)
     strategy = _map(notes.at("spec.strategy"), spec.get("strategy"))
     where = notes.at("spec.strategy.rollingUpdate")
     for name, value in _map(where, strategy.get("rollingUpdate")).items():
         if value is not None and not _SHARE.fullmatch(str(value)):
             where.at(name).error(f"must be a number or a percentage, not {shown(value)}")
+
+
+def _check_replicas(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
+    """What the claims of a StatefulSet's replicas are named by."""
+    start = _map(notes.at("ordinals"), spec.get("ordinals")).get("start")
+    if start is not None and (not isinstance(start, int) or isinstance(start, bool)):
+        notes.at("ordinals.start").error(f"must be a whole number, not {shown(start)}")
+    where, templates = notes.at("volumeClaimTemplates"), spec.get("volumeClaimTemplates")
+    if templates is not None and not isinstance(templates, list):
+        where.error(f"must be a list, not {shown(templates)}")
+        return
+    for number, template in enumerate(templates or ()):
+        here = where.item(number)
+        name = _map(here.at("metadata"), _map(here, template).get("metadata")).get("name")
+        if not isinstance(name, str):
+            here.at("metadata.name").error(f"must be a name, not {shown(name)}")
+        _map(here.at("spec"), _map(here, template).get("spec"))
 
 
 def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Pointer) -> None:
@@ -255,6 +275,8 @@ def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Point
     _refuse_fields(notes, here, f"it belongs into {inside}: indent it")
     notes = notes.at("spec")
     spec = _map(notes, here.get("spec"))
+    if has_vms(item) and "nodeName" in spec:
+        notes.error(f"unknown field 'nodeName': for a VM use nodeSelector with {HOSTNAME}")
     _check_spec(notes, spec)
     _refuse_fields(
         notes.at("domain"), spec.get("domain"), f"it belongs into {inside}: move it one level out"

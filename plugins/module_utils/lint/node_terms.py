@@ -11,8 +11,11 @@ from dataclasses import replace
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind, requirement
 from ..kubevirt.instances import claim_name
+from ..kubevirt.ordinals import claims_of_replica, wanted_ordinals
 from ..model.findings import Finding, rules_text
+from ..model.kinds import STATEFUL_SET
 from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
+from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.topology import HOSTNAME
 from ..scheduler.labels import is_readable, parse_integer
@@ -107,29 +110,87 @@ def _without_nodes(lint_input: LintInput, subject: LintedWorkload) -> list[str]:
 
 def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
     """Node terms against the nodes that reach the bound volumes: each has nodes, both have none."""
-    if lint_input.nodes is None or not lint_input.claim_terms or subject.spec is None:
+    if not lint_input.claim_terms or subject.spec is None:
         return
     for name in map(claim_name, subject.spec.get("volumes") or ()):
         terms = lint_input.claim_terms.get((subject.ref.namespace, name))
-        if not terms:
+        if not terms or not _leaves_out(lint_input, subject, terms):
             continue
-        nodes = nodes_of_placement(subject.declared.placement, lint_input.table)
+        where = " or ".join(map(wording.node_term, terms))
+        finding = _never(
+            subject,
+            None,
+            f"the volume of its claim {name} is bound to nodes with {where}, and its node terms"
+            " leave these out",
+            "Allow these nodes, or move the volume first.",
+        )
+        yield _of_rule(lint_input, subject, finding, terms)
+    yield from _volumes_of_replicas(lint_input, subject)
+
+
+def _volumes_of_replicas(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
+    """The same for the claims that each replica of a StatefulSet has for itself, of whatever template they were
+    made."""
+    if subject.workload is None or subject.ref.kind != STATEFUL_SET.name:
+        return
+    left_out: dict[tuple[NodeTerm, ...], dict[str, list[str]]] = defaultdict(dict)
+    for number in wanted_ordinals(subject.workload):
+        for template in claims_of_replica(subject.workload, number):
+            terms = lint_input.claim_terms.get((subject.ref.namespace, template.claim))
+            if terms and _leaves_out(lint_input, subject, terms):
+                pod = f"{subject.ref.name}-{number}"
+                left_out[terms].setdefault(pod, []).append(template.claim)
+    for terms, claims_by_pod in left_out.items():
+        claims = [claim for claims in claims_by_pod.values() for claim in claims]
+        several, their = len(claims) > 1, "their" if len(claims_by_pod) > 1 else "its"
+        volumes = f"the volumes of {their} claims" if several else "the volume of its claim"
+        where = " or ".join(map(wording.node_term, terms))
+        finding = subject.finding(
+            None,
+            "unsatisfiable",
+            "error",
+            f"{_joined(list(claims_by_pod))} can never run: {volumes} {_joined(claims)} {'are' if several else 'is'}"
+            f" bound to nodes with {where}, and the node terms of the template leave these out.",
+            f"Allow these nodes, or move the volume{'s' * several} first.",
+        )
+        yield _of_rule(lint_input, subject, finding, terms)
+
+
+def _joined(names: t.Sequence[str]) -> str:
+    return " and ".join(names) if len(names) == 2 else listed(names)
+
+
+def _leaves_out(
+    lint_input: LintInput, subject: LintedWorkload, terms: t.Sequence[NodeTerm]
+) -> bool:
+    """Whether node terms and a volume's `terms` have nodes each and none in common. Without nodes: whether no label
+    of a node can satisfy both."""
+    placement = subject.declared.placement
+    if lint_input.nodes is not None:
+        nodes = nodes_of_placement(placement, lint_input.table)
         reached = nodes_of_terms(terms, lint_input.table, with_fields=False)
-        if nodes and reached and not nodes & reached:
-            where = " or ".join(map(wording.node_term, terms))
-            finding = _never(
-                subject,
-                None,
-                f"the volume of its claim {name} is bound to nodes with {where}, and its node terms"
-                " leave these out",
-                "Allow these nodes, or move the volume first.",
-            )
-            against = (  # the rules that by themselves leave these nodes out
-                rule.rpartition("/")[2]
-                for rule, parts in subject.node_rules()
-                if not nodes_of_term(NodeTerm(parts), lint_input.table) & reached
-            )
-            yield replace(finding, rule=next(against, finding.rule))
+        return bool(nodes and reached and not nodes & reached)
+    pairs = tuple(Requirement(key, "In", (value,)) for key, value in placement.node_selector)
+    asked = [(*pairs, *term.expressions) for term in placement.node_terms or (NodeTerm(),)]
+    asked = [parts for parts in asked if not _contradiction(parts)]
+    return bool(asked) and all(
+        contradiction((*parts, *term.expressions)) for parts in asked for term in terms
+    )
+
+
+def _of_rule(
+    lint_input: LintInput, subject: LintedWorkload, finding: Finding, terms: t.Sequence[NodeTerm]
+) -> Finding:
+    """The finding as one of the first rule that by itself leaves the nodes of a volume out."""
+    if lint_input.nodes is None:
+        return finding
+    reached = nodes_of_terms(terms, lint_input.table, with_fields=False)
+    against = (
+        rule.rpartition("/")[2]
+        for rule, parts in subject.node_rules()
+        if not nodes_of_term(NodeTerm(parts), lint_input.table) & reached
+    )
+    return replace(finding, rule=next(against, finding.rule))
 
 
 def _of_known_keys(lint_input: LintInput, placement: Placement) -> Placement:

@@ -38,6 +38,7 @@ from .workloads import (
     count_findings,
     migration_findings,
     new_member_findings,
+    node_name_findings,
     rollout_findings,
     too_many_terms,
     workload_findings,
@@ -98,6 +99,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     label_findings,
     volume_findings,
     workload_findings,
+    node_name_findings,
     new_member_findings,
     count_findings,
 )

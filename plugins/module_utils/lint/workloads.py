@@ -11,7 +11,7 @@ from ..compliance.terms import Term, TermKind
 from ..kubevirt.live_update import SPREAD_FIELD
 from ..kubevirt.moving import lagging_fields
 from ..model.findings import Finding
-from ..model.kinds import POD_TEMPLATE_HASH
+from ..model.kinds import DAEMON_SET, POD_TEMPLATE_HASH
 from ..model.objects import Placement, PodTerm, Ref, Requirement
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
@@ -235,6 +235,36 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 f"It carries rules and is managed by {manager}, which may revert them.",
                 "Commit the terms to the source of the object, and let the rules adopt them.",
             )
+
+
+def node_name_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    """Templates and manifests of pods that name a node. The kubelet of that node takes such a pod, and kube-scheduler
+    never sees it (kubernetes pkg/scheduler/eventhandlers.go, assignedPod). A pod that was read from a cluster has the
+    node that the scheduler chose."""
+    nodes = None if lint_input.nodes is None else {node.name for node in lint_input.nodes}
+    for subject in lint_input.subjects:
+        name = (subject.spec or {}).get("nodeName")
+        if not name or subject.is_vm or subject.ref.kind == DAEMON_SET.name:
+            continue
+        alone = subject.ref.kind == "Pod"
+        if alone and subject.source is not None and subject.source[0]["metadata"].get("uid"):
+            continue
+        what, pods, them = ("It", "it", "it") if alone else ("Its template", "its pods", "them")
+        why = (
+            f"{what} names node {name} (nodeName), so kube-scheduler does not place {pods}, and checks none of the"
+            " constraints."
+        )
+        if nodes is not None and name not in nodes:
+            why += f" There is no such node, so {pods} cannot run, and the garbage collector deletes {them}."
+        elif not alone:
+            why += f" They start there also while {name} is cordoned, and have no other node when it is drained."
+        yield subject.finding(
+            None,
+            "names_node",
+            "error" if nodes is not None and name not in nodes else "warning",
+            why,
+            f"Remove nodeName. To keep {pods} on that node, use nodeSelector with {HOSTNAME}.",
+        )
 
 
 _OF_GROUPS = (

@@ -129,6 +129,7 @@ OF_TERMS = (
     "invalid_placement",
     "max_skew_misread",
     "mutual_affinity",
+    "names_node",
     "negative_namespace_selector",
     "no_node_has_key",
     "no_node_has_value",

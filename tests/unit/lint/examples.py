@@ -254,6 +254,7 @@ EXAMPLES: dict[str, Example] = {
         machine(anti_affinity(*(apart(tier=f"app-{number}") for number in range(33)))),
         machine(anti_affinity(apart(tier="app-1"))),
     ),
+    "names_node": Example(web({"nodeName": "n1"}), web({"nodeSelector": {HOST: "n1"}})),
     "volume_blocks_rollout": Example(
         with_claim(web(MOUNTED, replicas=1)),
         with_claim(web(MOUNTED, replicas=1, strategy={"type": "Recreate"})),

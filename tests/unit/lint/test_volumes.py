@@ -19,7 +19,15 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     NodeTerm,
     Requirement,
 )
-from tests.unit.compliance.cluster import HOST, Cluster, Object, anti_affinity, apart
+from tests.unit.compliance.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    Object,
+    anti_affinity,
+    apart,
+    node_affinity,
+)
 from tests.unit.lint.online_offline import deployment, manifests, online
 
 KEY = ("shop", "data")
@@ -146,3 +154,98 @@ def test_claims_and_volumes_in_files_are_read_and_checked() -> None:
     assert read.passed_over == ()
     namespaces = [x["metadata"].get("namespace") for x in in_namespace(read.manifests, "shop")]
     assert namespaces == ["shop", None]
+
+
+def stateful_set(node_terms: Object, replicas: int = 3, **more: t.Any) -> Object:
+    labels = {"matchLabels": {"app": "db"}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db", "namespace": "shop"},
+        "spec": {
+            "replicas": replicas,
+            "selector": labels,
+            "template": {
+                "metadata": {"labels": labels["matchLabels"]},
+                "spec": {"containers": [], **node_terms},
+            },
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}],
+            **more,
+        },
+    }
+
+
+def volume_in(zone: str, claim_name: str) -> Object:
+    within = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"pv-{claim_name}"},
+        "spec": {
+            "claimRef": {"namespace": "shop", "name": claim_name},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [within]}},
+        },
+    }
+
+
+VOLUMES_OF_DB = [volume_in(zone, f"data-db-{n}") for n, zone in enumerate("aba")]
+
+
+@pytest.mark.parametrize("with_nodes", [False, True])
+@pytest.mark.parametrize(
+    "node_terms",
+    [
+        {"nodeSelector": {ZONE: "b"}},
+        node_affinity(
+            {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b", "c"]}]}
+        ),
+        node_affinity({"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": ["a"]}]}),
+    ],
+)
+def test_replicas_whose_volumes_their_template_leaves_out(
+    node_terms: Object, with_nodes: bool
+) -> None:
+    nodes = manifests(Cluster("abc"), nodes=True) if with_nodes else []
+    (finding,) = lint_manifests([stateful_set(node_terms), *VOLUMES_OF_DB, *nodes])
+
+    assert (finding.name, finding.severity) == ("unsatisfiable", "error")
+    assert finding.why == (
+        f"db-0 and db-2 can never run: the volumes of their claims data-db-0 and data-db-2 are bound to nodes with"
+        f" {ZONE} In (a), and the node terms of the template leave these out."
+    )
+    assert finding.advice == "Allow these nodes, or move the volumes first."
+
+
+def test_replicas_whose_volumes_the_template_allows() -> None:
+    allowed = {"nodeSelector": {ZONE: "a"}}
+    assert lint_manifests([stateful_set(allowed, 1), *VOLUMES_OF_DB]) == ()
+    assert lint_manifests([stateful_set({}), *VOLUMES_OF_DB]) == ()
+    only_b = stateful_set({"nodeSelector": {ZONE: "b"}}, 1, ordinals={"start": 1})
+    assert lint_manifests([only_b, *VOLUMES_OF_DB]) == ()
+
+
+def test_volume_of_a_shared_claim_is_checked_without_nodes() -> None:
+    cluster = web(spec={"nodeSelector": {ZONE: "b"}}, strategy={"type": "Recreate"})
+    (finding,) = lint_manifests([*manifests(cluster), claim(), volume_in("a", "data")])
+
+    assert finding.why == (
+        f"None of its pods can ever run: the volume of its claim data is bound to nodes with {ZONE} In (a), and its"
+        " node terms leave these out."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"volumeClaimTemplates": [{"spec": {}}]},
+            "volumeClaimTemplates[0].metadata.name: must be a name",
+        ),
+        ({"volumeClaimTemplates": [None]}, "volumeClaimTemplates[0].metadata.name: must be a name"),
+        ({"volumeClaimTemplates": {}}, "volumeClaimTemplates: must be a list"),
+        ({"ordinals": {"start": "x"}}, "ordinals.start: must be a whole number"),
+    ],
+)
+def test_stateful_set_of_a_wrong_form_is_refused(more: Object, message: str) -> None:
+    read = read_manifests([Document("a", stateful_set({}, **more))])
+    assert message in str(read.faults[0])

@@ -4,8 +4,13 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.lint.documents import Document
+from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import read_manifests
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import (
@@ -17,7 +22,7 @@ from tests.unit.compliance.cluster import (
     expression,
     spread,
 )
-from tests.unit.lint.online_offline import offline, online
+from tests.unit.lint.online_offline import deployment, manifests, offline, online
 
 IN_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
 
@@ -98,3 +103,46 @@ def test_taints_policy_on_an_old_server() -> None:
     for found in (online(cluster, platform=platform), offline(cluster, platform=platform)):
         assert "nodeTaintsPolicy" in found["unsupported_by_server"].why
         assert found["unsupported_by_server"].objects == (ref,)
+
+
+def pod_on(node: str, **metadata: str) -> dict[str, t.Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe", **metadata},
+        "spec": {"nodeName": node, "containers": []},
+    }
+
+
+def test_manifest_of_a_pod_that_names_its_node() -> None:
+    (finding,) = lint_manifests([pod_on("n1")])
+
+    assert (finding.name, finding.severity) == ("names_node", "warning")
+    assert finding.why == (
+        "It names node n1 (nodeName), so kube-scheduler does not place it, and checks none of the constraints."
+    )
+    assert lint_manifests([pod_on("n1", uid="1")]) == (), "the scheduler chose its node"
+
+
+def test_template_that_names_a_node_which_does_not_exist() -> None:
+    cluster = Cluster("abc")
+    deployment(cluster, "web", {"nodeName": "gone"})
+    (finding,) = lint_manifests(manifests(cluster, nodes=True))
+
+    assert (finding.name, finding.severity) == ("names_node", "error")
+    assert finding.why.endswith(
+        "There is no such node, so its pods cannot run, and the garbage collector deletes them."
+    )
+
+
+def test_vm_has_no_node_name() -> None:
+    vm = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"name": "vm"},
+        "spec": {"template": {"spec": {"domain": {}, "nodeName": "n1"}}},
+    }
+    (fault,) = read_manifests([Document("a", vm)]).faults
+    assert "spec.template.spec: unknown field 'nodeName': for a VM use nodeSelector with" in str(
+        fault
+    )
