@@ -116,7 +116,7 @@ def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Findi
         terms = lint_input.claim_terms.get((subject.ref.namespace, name))
         if not terms or not _leaves_out(lint_input, subject, terms):
             continue
-        where = " or ".join(map(wording.node_term, terms))
+        where = _nodes_of_volume(terms)
         finding = _never(
             subject,
             None,
@@ -144,7 +144,7 @@ def _volumes_of_replicas(lint_input: LintInput, subject: LintedWorkload) -> t.It
         claims = [claim for claims in claims_by_pod.values() for claim in claims]
         several, their = len(claims) > 1, "their" if len(claims_by_pod) > 1 else "its"
         volumes = f"the volumes of {their} claims" if several else "the volume of its claim"
-        where = " or ".join(map(wording.node_term, terms))
+        where = _nodes_of_volume(terms)
         finding = subject.finding(
             None,
             "unsatisfiable",
@@ -154,6 +154,18 @@ def _volumes_of_replicas(lint_input: LintInput, subject: LintedWorkload) -> t.It
             f"Allow these nodes, or move the volume{'s' * several} first.",
         )
         yield _of_rule(lint_input, subject, finding, terms)
+
+
+def _nodes_of_volume(terms: t.Sequence[NodeTerm]) -> str:
+    """Which nodes reach a volume, for people: without what its labels ask of nodes that have no zone."""
+    asked: list[tuple[Requirement, ...]] = []
+    for term in terms:
+        parts = tuple(dict.fromkeys(x for x in term.expressions if x.operator != "DoesNotExist"))
+        if parts and not contradiction(term.expressions):
+            asked.append(parts)
+    shortest = [x for x in asked if not any(set(other) < set(x) for other in asked)]
+    texts = (" and ".join(map(wording.requirement_text, parts)) for parts in shortest)
+    return " or ".join(dict.fromkeys(texts)) or " or ".join(map(wording.node_term, terms))
 
 
 def _joined(names: t.Sequence[str]) -> str:

@@ -224,6 +224,21 @@ def test_replicas_whose_volumes_the_template_allows() -> None:
     assert lint_manifests([only_b, *VOLUMES_OF_DB]) == ()
 
 
+@pytest.mark.parametrize("affinity", [True, False])
+def test_volume_with_zone_labels_is_named_by_its_zone(affinity: bool) -> None:
+    volume = volume_in("a", "data-db-0")
+    zone, region = ZONE, "topology.kubernetes.io/region"
+    volume["metadata"]["labels"] = {zone: "a", region: "eu"}
+    if not affinity:
+        del volume["spec"]["nodeAffinity"]
+    (finding,) = lint_manifests([stateful_set({"nodeSelector": {ZONE: "b"}}, 1), volume])
+
+    assert (
+        f"is bound to nodes with {zone} In (a) and {region} In (eu), and the node terms"
+        in finding.why
+    ), finding.why
+
+
 def test_volume_of_a_shared_claim_is_checked_without_nodes() -> None:
     cluster = web(spec={"nodeSelector": {ZONE: "b"}}, strategy={"type": "Recreate"})
     (finding,) = lint_manifests([*manifests(cluster), claim(), volume_in("a", "data")])
