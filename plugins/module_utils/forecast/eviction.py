@@ -23,6 +23,12 @@ from ..kubevirt.changed_pods import (
     changed_by_restart,
 )
 from ..kubevirt.disruption import Budgets, Delegation
+from ..kubevirt.eviction_strategy import (
+    EXTERNAL,
+    LIVE_MIGRATE_IF_POSSIBLE,
+    NONE,
+    eviction_strategy,
+)
 from ..kubevirt.instances import hotplugged_claims, replaced_once_gone
 from ..kubevirt.labels import SCHEDULABLE, unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
@@ -276,8 +282,8 @@ class Evictions:
         if event == "drain" and pod.node_name in self._not_ready:
             reason = node_not_ready_text(pod.node_name)
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
-        strategy = vmi.eviction_strategy or self._platform.eviction_strategy
-        migrates = event == "drain" and strategy not in ENDING_STRATEGIES
+        strategy = eviction_strategy(vmi, self._platform)
+        migrates = event == "drain" and strategy != NONE
         if migrates and strategy == EXTERNAL:
             reason = f"its eviction strategy is {EXTERNAL}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason, certain=False)
@@ -289,7 +295,7 @@ class Evictions:
             certain = vmi.live_migratable is True and not reason
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
         marked = vmi.live_migratable is not False and has_unmigratable_name(vmi)
-        if migrates and (strategy != "LiveMigrateIfPossible" or marked):
+        if migrates and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
             reason = f"its eviction strategy is {strategy}, and {obstacle}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
         gone_reason = why_not_again(vmi, workload)
@@ -320,14 +326,6 @@ def blocked_evidence(
 
 
 ESTIMATED = "has a next pod that is an estimate"
-
-ENDING_STRATEGIES = ("None", "")
-"""Eviction strategies under which a drain ends a VMI, whether or not it could migrate."""
-
-
-EXTERNAL = "External"
-"""Eviction strategy under which KubeVirt refuses the eviction and only sets evacuationNodeName: another
-controller has to move the VMI (KubeVirt, webhooks pod-eviction-admitter and api/core/v1/types.go)."""
 
 
 def why_not_again(vmi: Vmi, workload: Workload | None) -> str:

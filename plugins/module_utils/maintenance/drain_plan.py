@@ -13,8 +13,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..forecast.eviction import EXTERNAL
 from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets, Delegation
+from ..kubevirt.eviction_strategy import EXTERNAL, LIVE_MIGRATE, NONE
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..kubevirt.moving import run_strategy, why_not_recreated
 from ..model.kinds import (
@@ -344,15 +344,15 @@ class DrainView:
             if vmi.uid in concerned:
                 way = self.way_of_vm(vmi)
                 if way.method is Method.MIGRATE or way.temporary:
-                    vmi = replace(vmi, eviction_strategy="LiveMigrate")
+                    vmi = replace(vmi, eviction_strategy=LIVE_MIGRATE)
                 elif way.method is None:
                     vmi = replace(vmi, terminating=True)
                 elif way.method is Method.EVICT:
                     vmi = replace(vmi, eviction_strategy=EXTERNAL)
                 elif way.method is Method.STOP:
-                    vmi = replace(vmi, eviction_strategy="None", owner=None)
+                    vmi = replace(vmi, eviction_strategy=NONE, owner=None)
                 else:
-                    vmi = replace(vmi, eviction_strategy="None")
+                    vmi = replace(vmi, eviction_strategy=NONE)
                     if vmi.owner is not None:
                         restarted.add(self.ways.owner(vmi))
             vmis.append(vmi)

@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
 from ..forecast.result import NAMED, Forecast
+from ..kubevirt.eviction_strategy import eviction_strategy
 from ..kubevirt.instances import instances
 from ..model.findings import Finding
 from ..model.objects import Ref
@@ -214,7 +215,7 @@ class _Checks:
                 continue
             where = f"{vmi.ref} on node {decision.pod.node_name}"
             way = self.with_nothing_allowed.way_of_vm(vmi)
-            strategy = vmi.eviction_strategy or self.snapshot.platform.eviction_strategy
+            strategy = eviction_strategy(vmi, self.snapshot.platform)
             if way.method is Method.MIGRATE and vmi.live_migratable is None:
                 yield drain_finding(
                     NOT_MIGRATABLE,

@@ -11,8 +11,8 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ..forecast.eviction import EXTERNAL
 from ..kubevirt.disruption import DISRUPTIVE
+from ..kubevirt.eviction_strategy import EXTERNAL, eviction_strategy
 from ..kubevirt.instances import vmi_workload
 from ..kubevirt.moving import restart_refusal, strategy_refusal, why_not_migratable
 from ..model.input import nearest
@@ -184,8 +184,7 @@ class VmWays:
                 return VmWay(policy, None, obstacle, finding=NOT_MIGRATABLE)
             return VmWay(policy, Method.MIGRATE)
         if policy == "evict":
-            platform = self.view.snapshot.platform
-            strategy = vmi.eviction_strategy or platform.eviction_strategy or "None"
+            strategy = eviction_strategy(vmi, self.view.snapshot.platform)
             if strategy != EXTERNAL:
                 why = f"its eviction strategy is {strategy}, and vm_policy evict is for {EXTERNAL}"
                 return VmWay(policy, None, why, finding=NOT_EVICTABLE)
