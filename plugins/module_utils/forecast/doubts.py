@@ -20,7 +20,7 @@ from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable
 from ..rules.change import rolls_itself
-from .admission import admission_doubts
+from .admission import LimitRanges, admission_doubts
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, Doubt
@@ -63,13 +63,15 @@ def of_admission(pending: PendingPod, _snapshot: Snapshot) -> t.Iterator[Doubt]:
 POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = (of_claims, of_pod_spec, of_admission)
 
 
-def doubts_of_pods(pending: t.Iterable[PendingPod], snapshot: Snapshot) -> tuple[Doubt, ...]:
-    """The doubts about the pods that the answer is about."""
+def doubts_of_pods(
+    pending: t.Iterable[PendingPod], snapshot: Snapshot, limit_ranges: LimitRanges
+) -> tuple[Doubt, ...]:
+    """The doubts about the pods that the answer is about. `limit_ranges` are those of the snapshot."""
     required = [pod for pod in pending if pod.required]
     doubts = (
         doubt for pod in required for function in POD_DOUBTS for doubt in function(pod, snapshot)
     )
-    return tuple(dict.fromkeys(doubts))
+    return tuple(dict.fromkeys((*doubts, *limit_ranges.doubts(required))))
 
 
 def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> tuple[Doubt, ...]:

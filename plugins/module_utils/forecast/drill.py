@@ -240,8 +240,7 @@ class _Drills:
         refused = (*by_quotas, *((number, why, True) for number, why in by_ranges))
         proofs, external = blocked_evidence(loss.blocked)
         of_pods = (
-            *doubts_of_pods(loss.pending, self.snapshot),
-            *self.limit_ranges.doubts(loss.pending),
+            *doubts_of_pods(loss.pending, self.snapshot, self.limit_ranges),
             *of_schedulers(loss.pending),
         )
         of_evictions = (doubt for evicted in loss.doubtful for doubt in of_evicted(evicted))

@@ -50,7 +50,7 @@ from .result import (
     UnschedulableInstance,
     remediation,
 )
-from .running_vms import ChangedVms
+from .running_vms import ChangedVms, ChangedVmsResult
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation, Reason
 from .unplaced import Unplaced
 
@@ -144,36 +144,22 @@ class _Forecaster:
         if of_running_vms.proven is not None:
             least, never = of_running_vms.proven.least, of_running_vms.proven.never
             decision, reasons = replace(decision, least=least, never=never), []
-        blocked = self.change.blocked
-        proofs, external = blocked_evidence(blocked)
+        proofs, external = blocked_evidence(self.change.blocked)
         if external:
             if decision.answer is ForecastResult.IMPOSSIBLE:
                 reasons = [f"unless other VMs move: {text}" for text in reasons]
             decision = replace(decision, least=0, never=frozenset())
+        running = of_running_vms.evidence
         evidence = [
             decision.doubted(*external).evidence,
-            replace(of_running_vms.evidence, doubts=(*of_running_vms.evidence.doubts, *external)),
+            replace(running, doubts=(*running.doubts, *external)),
             *proofs,
         ]
         if any(x.always != "nothing_to_place" for x in evidence):
             evidence = [x for x in evidence if x.always != "nothing_to_place" or x.doubts]
         answer = conclude(*evidence).answer
-        if (
-            of_running_vms.answer is not ForecastResult.POSSIBLE
-            or answer is ForecastResult.POSSIBLE
-        ):
-            reasons += of_running_vms.why
-        if affine and answer is ForecastResult.POSSIBLE:
-            reasons += [f"not guaranteed: {doubt.text}" for doubt in affine]
-        elif decision.is_search_incomplete and not of_rules and of_running_vms.proven is None:
-            reasons.append(f"not guaranteed: {NOT_ALL_TRIED}")
-        elif answer is decision.answer is ForecastResult.POSSIBLE and not of_rules:
-            reasons.append(self._why_only_possible(decision))
-        reasons += [
-            f"{x.instance.ref} stays on {x.instance.node_name}"
-            f"{'' if x.certain else UNTIL_MOVED}: {x.reason}"
-            for x in blocked
-        ]
+        reasons += self._why_no_better(answer, decision, of_running_vms, affine, of_rules)
+        reasons += self._why_they_stay()
         unplaced, unplaced_on_node = self._unplaced(simulation, decision)
         not_migratable = list(self.changed.not_migratable(self.pending))
         if external:
@@ -196,12 +182,37 @@ class _Forecaster:
             min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
         )
 
+    def _why_no_better(
+        self,
+        answer: ForecastResult,
+        decision: Decision,
+        of_running_vms: ChangedVmsResult,
+        affine: tuple[Doubt, ...],
+        of_rules: str,
+    ) -> t.Iterator[str]:
+        """Why the answer is no better, beside what the search proved. `of_rules` are the reasons of the rules, which
+        come before."""
+        possible = answer is ForecastResult.POSSIBLE
+        if possible or of_running_vms.answer is not ForecastResult.POSSIBLE:
+            yield from of_running_vms.why
+        if affine and possible:
+            yield from (f"not guaranteed: {doubt.text}" for doubt in affine)
+        elif decision.is_search_incomplete and not of_rules and of_running_vms.proven is None:
+            yield f"not guaranteed: {NOT_ALL_TRIED}"
+        elif possible and decision.answer is answer and not of_rules:
+            yield self._why_only_possible(decision)
+
+    def _why_they_stay(self) -> t.Iterator[str]:
+        for evicted in self.change.blocked:
+            until = "" if evicted.certain else UNTIL_MOVED
+            ref, node = evicted.instance.ref, evicted.instance.node_name
+            yield f"{ref} stays on {node}{until}: {evicted.reason}"
+
     def doubts(self) -> tuple[Doubt, ...]:
         """The doubts about the pods that need a node, and about those of planned moves."""
         pods = [*self.pending, *self._pods_of_moves()]
         return (
-            *doubts_of_pods(pods, self.change.after),
-            *LimitRanges(self.change.after).doubts(pods),
+            *doubts_of_pods(pods, self.change.after, LimitRanges(self.change.after)),
             *of_schedulers(self.pending),
             *self._doubts_of_moves(),
         )
