@@ -6,24 +6,19 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass, field, replace
-from functools import partial
 
-from ..api.client import METADATA, ApiClient
-from ..api.errors import Forbidden, NotFound, ServerFault
-from ..api.parallel import read_together
+from ..api.client import ApiClient
+from ..api.errors import NotFound
 from ..cluster.access import require_write_rights
-from ..cluster.identity import unreadable
+from ..cluster.expanded_templates import with_expanded_templates
 from ..cluster.patching import Replaced, apply
 from ..cluster.read_storage import claims_of, with_claim_terms
 from ..cluster.reading import ReadScope, reaches_across, read_more, read_snapshot
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
-from ..kubevirt.labels import needs_expansion
-from ..kubevirt.launcher import NETWORK_DEVICE, multus_networks
 from ..kubevirt.moving import RECREATION, RESTART
 from ..lint.run import lint_of_writes
-from ..model import kinds
 from ..model.findings import (
     FINDING_NAMES,
     FORECAST_RESULT,
@@ -40,7 +35,7 @@ from ..model.kinds import FORECAST_KINDS
 from ..model.objects import Ref
 from ..model.rendering import listed, one_line
 from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
-from ..model.snapshot import Snapshot, Unreadable
+from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
 from ..rules.changed_back import changed_back
@@ -271,94 +266,10 @@ def plan_with_instance_types(
     """The plan, and the snapshot with the expanded templates of the halted members that have an
     instance type: which VMs these are, only the plan knows."""
     plan = plan_rules(snapshot, request, extra_findings=extra_findings)
-    expanded = _with_expanded_templates(api, snapshot, plan.members)
+    expanded = with_expanded_templates(api, snapshot, plan.members)
     if expanded is snapshot:
         return snapshot, plan
     return expanded, plan_rules(expanded, request, extra_findings=extra_findings)
-
-
-def _with_expanded_templates(
-    api: ApiClient, snapshot: Snapshot, workloads: t.Collection[Ref]
-) -> Snapshot:
-    """The snapshot with the templates of the halted VMs among `workloads` as virt-api expands them, where
-    they have an instance type or a preference, and with the devices of their Multus networks. A running VM's
-    VMI and pod show that. What cannot be expanded becomes an entry of `unreadable`."""
-    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in snapshot.vmis}
-    halted = {
-        workload.ref: workload
-        for workload in snapshot.workloads
-        if workload.ref in workloads
-        and workload.ref.kind == kinds.VIRTUAL_MACHINE.name
-        and (workload.ref.namespace, workload.ref.name) not in running
-    }
-    unread = [
-        ref for ref, vm in halted.items() if needs_expansion(vm) and ref not in snapshot.expanded
-    ]
-    answers = dict(
-        zip(unread, read_together([partial(_expanded, api, x) for x in unread]), strict=True)
-    )
-    expanded = {
-        **snapshot.expanded,
-        **{ref: answer for ref, answer in answers.items() if isinstance(answer, dict)},
-    }
-    networks = {
-        ref: names
-        for ref, vm in halted.items()
-        if ref not in snapshot.network_devices
-        and (names := multus_networks(expanded.get(ref, vm.template), ref.namespace))
-    }
-    named = {name for names in networks.values() for name in names}
-    found = read_together([partial(_device, api, *name) for name in named])
-    devices = dict(zip(named, found, strict=True))
-    if not unread and not networks:
-        return snapshot
-    gaps = dict.fromkeys(answer for answer in answers.values() if isinstance(answer, Unreadable))
-    read = {
-        ref: tuple(device for name in names if (device := devices[name]))
-        for ref, names in networks.items()
-        if all(devices[name] is not None for name in names)
-    }
-    return replace(
-        snapshot,
-        expanded=expanded,
-        network_devices={**snapshot.network_devices, **read},
-        unreadable=(*snapshot.unreadable, *gaps),
-    )
-
-
-_NETWORK = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions/{}"
-
-
-def _device(api: ApiClient, namespace: str, name: str) -> str | None:
-    """The resource that a pod on this network requests; empty for none, None where it is not known."""
-    try:
-        metadata = api.get(_NETWORK.format(namespace, name), accept=METADATA)["metadata"]
-    except (Forbidden, NotFound):
-        return None
-    return str((metadata.get("annotations") or {}).get(NETWORK_DEVICE) or "")
-
-
-_EXPANDED = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/{}/expand-spec"
-
-
-def _expanded(api: ApiClient, vm: Ref) -> dict[str, JSON] | Unreadable | None:
-    """The template of a VM with its instance type and preference; None where it is gone."""
-    resource = f"instance type and preference of {vm.name}"
-    try:
-        answer = api.get(_EXPANDED.format(vm.namespace, vm.name))
-    except NotFound as error:
-        if error.is_status:
-            return None
-        reason = "the server does not serve the subresource expand-spec of VMs"
-        return Unreadable(resource, vm.namespace, "get", reason)
-    except Forbidden as error:
-        return unreadable(error)
-    except ServerFault as error:
-        if not error.is_status:
-            raise
-        return Unreadable(resource, vm.namespace, "get", error.message)
-    template: dict[str, JSON] = answer["spec"]["template"]
-    return template
 
 
 def _forecast_refusal(params: t.Mapping[str, t.Any], faults: list[InputError]) -> str:

@@ -17,6 +17,9 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     NotFound,
     ServerFault,
 )
+from ansible_collections.virt.placement.plugins.module_utils.cluster.expanded_templates import (
+    with_expanded_templates,
+)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import (
     _kubevirt_fields,
     _release,
@@ -32,9 +35,6 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.reading imp
     ListResult,
     _controller,
     snapshot_of,
-)
-from ansible_collections.virt.placement.plugins.module_utils.flows.rules import (
-    _with_expanded_templates,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     migration_from_manifest,
@@ -266,7 +266,7 @@ def _expanded(answer: JSON, **spec: JSON) -> tuple[Snapshot, list[str]]:
     workload = workload_from_manifest("VirtualMachine", vm)
     api = Answering(answer)
     snapshot = Snapshot(workloads=(workload,))
-    return _with_expanded_templates(t.cast(t.Any, api), snapshot, {workload.ref}), api.paths
+    return with_expanded_templates(t.cast(t.Any, api), snapshot, {workload.ref}), api.paths
 
 
 TYPED = {"instancetype": {"name": "typed"}}
