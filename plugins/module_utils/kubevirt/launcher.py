@@ -64,10 +64,12 @@ def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
     if not _before(platform, *MACHINE_TYPE_SINCE):
         asked.append(MACHINE_TYPE + _machine_type(spec, platform))
     asked += [CPU_FEATURE + name for name in cpu_features(spec, "require")]
+    special = [f"kubevirt.io/{name}" for name in _encryption(spec, platform)]
     if cpu.get("realtime") is not None:
-        asked.append("kubevirt.io/realtime")
-    asked += [f"kubevirt.io/{name}" for name in _encryption(spec, platform)]
-    return {**selector, **dict.fromkeys(asked, "true")}
+        special.append("kubevirt.io/realtime")
+    # Before 1.5 virt-api adds these (mutators/vmi-mutator.go, addNodeSelector).
+    value = "" if _before(platform, 1, 5) else "true"
+    return {**selector, **dict.fromkeys(asked, "true"), **dict.fromkeys(special, value)}
 
 
 def launcher_node_expressions(spec: Object, platform: Platform) -> list[tuple[str, str]]:

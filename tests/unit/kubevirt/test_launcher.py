@@ -198,6 +198,9 @@ def test_vm_needs_the_node_labels_of_the_release(version: str, labels: set[str])
     selector = launcher_node_selector(spec(**domain), Platform(kubevirt=version))
     always = {"kubevirt.io/schedulable", "kubernetes.io/arch", "kubevirt.io/realtime"}
     assert set(selector) == {*always, "kubevirt.io/sev", *labels}
+    empty = {key for key, value in selector.items() if not value}
+    special = {"kubevirt.io/realtime", "kubevirt.io/sev"}
+    assert empty == (special if version == "v1.4.0" else set())
 
 
 @pytest.mark.parametrize(("version", "beside"), [("v1.5.0", 2), ("v1.6.0", 1)])
