@@ -74,8 +74,8 @@ def _network_devices(
 ) -> dict[Ref, tuple[str, ...]]:
     """The devices of the networks (namespace and name) of each VM; without VMs of which one is not known."""
     named = {name for names in networks.values() for name in names}
-    found = read_together([partial(_device, api, *name) for name in named])
-    devices = dict(zip(named, found, strict=True))
+    resources = read_together([partial(_device, api, *name) for name in named])
+    devices = dict(zip(named, resources, strict=True))
     return {
         ref: tuple(device for name in names if (device := devices[name]))
         for ref, names in networks.items()

@@ -88,11 +88,11 @@ def with_claim_terms(
     """The snapshot with what is known of the volumes that are bound to `claims`: VOLUME_FIELDS."""
     if not claims:
         return snapshot
-    known = _claims(api, sorted(claims)) if len(claims) <= _SINGLE_READS else {}
-    if len(known) == len(claims):
-        names = {claim.volume for claim in known.values() if claim is not None and claim.volume}
+    by_key = _claims(api, sorted(claims)) if len(claims) <= _SINGLE_READS else {}
+    if len(by_key) == len(claims):
+        names = {claim.volume for claim in by_key.values() if claim is not None and claim.volume}
         volumes = _volumes(api, names)
-    else:  # volumes name their claims, too
+    else:  # too many, or one may not be read: volumes name their claims, too
         volumes = _all_volumes(api)
     bound = [x for x in volumes.read.values() if x is not None and x.claim is not None]
     gaps = dict.fromkeys((*snapshot.unreadable, *map(unreadable, volumes.refused)))

@@ -108,8 +108,8 @@ def of_pod_spec(pending: PendingPod, _snapshot: Snapshot) -> t.Iterator[Doubt]:
         if field == "resourceClaims":
             yield Doubt("device_claims", f"{pending.name} uses devices by resourceClaims")
         elif field == NODE_NAME:
-            whose = pending.workload or pending.name
-            text = f"the template of {whose} names a node (nodeName), which no scheduler checks"
+            owner = pending.workload or pending.name
+            text = f"the template of {owner} names a node (nodeName), which no scheduler checks"
             yield Doubt("named_node", text, NO_CERTAINTY)
         else:
             yield Doubt(

@@ -57,7 +57,9 @@ def changes_since_start(
     for name in sorted({*specs[0], *specs[1]} - set(PLACEMENT_FIELDS)):
         changed += _changes((specs[0].get(name), specs[1].get(name), vmi.spec.get(name)), name)
     for kind, running in (("labels", vmi.labels), ("annotations", vmi.annotations)):
-        old, new = (_mapping(_mapping(each.get("metadata")).get(kind)) for each in (before, now))
+        old, new = (
+            _mapping(_mapping(template.get("metadata")).get(kind)) for template in (before, now)
+        )
         changed += [
             f"{kind[:-1]} {key}"
             for key in sorted({*old, *new})

@@ -4,6 +4,8 @@
 
 The caller repeats it until `finished`. All that a step must know of earlier ones is in the journal on
 the Lease, so the next step, of this run or of another one, continues after a step that was killed.
+
+The file is long, since a step is one class of which drains and returns to service override the parts.
 """
 
 from __future__ import annotations

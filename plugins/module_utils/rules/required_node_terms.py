@@ -190,10 +190,10 @@ def _remove_from_term(
         return True
     if is_empty(term):
         return False
-    gone = {x for x in inside if remove_entry(term.get(IN_NODE_TERM[x.location]) or [], x)}
-    if not gone:
+    removed = {x for x in inside if remove_entry(term.get(IN_NODE_TERM[x.location]) or [], x)}
+    if not removed:
         return False
-    draft.touched |= gone
+    draft.touched |= removed
     left = [own for own in change.ours if own not in inside]
     for key in IN_NODE_TERM.values():
         pointer = _list_pointer(term, key, left)

@@ -49,10 +49,10 @@ def _bound(name: str, volume: str, storage: Storage) -> ClaimState:
     """The state of a claim that is bound to a volume."""
     if volume not in storage.bound:
         return ClaimState(doubt=f"volume {volume} of claim {name} could not be read")
-    found = storage.bound[volume]
-    if found is None:
+    bound_volume = storage.bound[volume]
+    if bound_volume is None:
         return ClaimState(refusal=f"{NO_BOUND_VOLUME} ({name}: {volume})")
-    return ClaimState(found.terms or None, driver=found.driver)
+    return ClaimState(bound_volume.terms or None, driver=bound_volume.driver)
 
 
 def _unbound(
