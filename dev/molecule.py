@@ -1,11 +1,15 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run all Molecule scenarios: python -m dev.molecule [arguments of molecule test]."""
+"""Run all Molecule scenarios: python -m dev.molecule [arguments of molecule test].
+
+Without arguments, also that of the example for users (dev/own_role.py).
+"""
 
 from __future__ import annotations
 
 import sys
 
+from dev import own_role
 from dev.commands import CHECKOUT, Command, end_with_us, print_now, run
 
 MOLECULE = [sys.executable, "-m", "molecule"]
@@ -22,7 +26,8 @@ def main(arguments: list[str]) -> int:
         print(destroyed.output, file=sys.stderr)
         return destroyed.status
     test = [*MOLECULE, "test", *(arguments or ["--all"])]
-    return run(Command("molecule test", test), print_now).status
+    status = run(Command("molecule test", test), print_now).status
+    return status if arguments else max(status, own_role.main([]))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from sandbox import identities
+from sandbox import identities, installation
 from sandbox.used_rights import DIRECTORY, Right, Use, read
 
 _MARKER = "placement.virt"
@@ -88,7 +88,7 @@ REFUSED: t.Mapping[tuple[str, Right], str] = {
 def granted() -> dict[str, set[Right]]:
     """The rights of each shipped role."""
     rights: dict[str, set[Right]] = {}
-    for file in sorted(identities.ROLES.glob("*.yml")):
+    for file in sorted(installation.RBAC.glob("*.yml")):
         for item in identities.shipped(file.name):
             for rule in item.get("rules", ()):
                 rights.setdefault(file.stem, set()).update(

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``python -m sandbox up|down|status|reboot``: a control plane to play with."""
+"""A control plane to play with, and to test roles with: up, down, status, reboot."""
 
 from __future__ import annotations
 
@@ -11,9 +11,25 @@ import sys
 import time
 from pathlib import Path
 
-from . import Sandbox, binaries, cluster_file, layout, processes, releases, used_rights
+from . import (
+    Sandbox,
+    binaries,
+    cluster_file,
+    installation,
+    layout,
+    processes,
+    releases,
+    used_rights,
+)
 from .binaries import BinariesError
+from .installation import COMMAND, DOWN
 from .processes import ProcessError
+
+DEFAULT = "article"
+
+
+class UsageError(ValueError):
+    """The command cannot do what was asked; the message says what to do."""
 
 
 def main() -> int:
@@ -23,7 +39,9 @@ def main() -> int:
     except (
         BinariesError,
         ProcessError,
+        UsageError,
         cluster_file.ClusterFileError,
+        layout.NoSandbox,
         releases.UnknownRelease,
         FileExistsError,
     ) as error:
@@ -32,46 +50,81 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument(
+        "--version", action="version", version=f"{COMMAND} {installation.version()}"
+    )
     verbs = parser.add_subparsers(required=True)
     for name, action, text in (
         ("up", _up, "start a sandbox that goes on after this command"),
-        ("down", _down, "end it and remove its directory"),
+        ("down", _down, "end sandboxes and remove their directories"),
         ("status", _status, "say what runs"),
         ("reboot", _reboot, "reboot a node: it is down, and back with a new bootID"),
     ):
         verb = verbs.add_parser(name, help=text, description=text)
         verb.set_defaults(action=action)
-        verb.add_argument(
+        which = verb.add_argument_group("which sandbox")
+        which.add_argument("--dir", type=Path, help="its directory")
+        which.add_argument(
             "--cluster",
-            default="article",
-            help=f"one of {', '.join(cluster_file.known())}, or a file (default: %(default)s)",
+            help=f"one of {', '.join(cluster_file.known())}, or a file"
+            + (f" (default: {DEFAULT})" if action is _up else ""),
         )
-        verb.add_argument(
-            "--dir", type=Path, help="its directory (default: one for each checkout and cluster)"
+        which.add_argument(
+            "--nodes", type=int, metavar="N", help="or a cluster of N nodes, w1 to wN"
         )
+        which.add_argument("--zones", type=int, metavar="M", help="in M zones, zone1 to zoneM")
         if action is _reboot:
             verb.add_argument("node")
     return parser
 
 
-def _directory(arguments: argparse.Namespace) -> Path:
-    return arguments.dir or layout.directory_of_checkout(cluster_file.load(arguments.cluster).name)
+def _cluster(arguments: argparse.Namespace) -> str | None:
+    """The cluster that the options name, if they do."""
+    named: str | None = arguments.cluster
+    if arguments.nodes is None and arguments.zones is None:
+        return named
+    if named is not None:
+        raise UsageError("--cluster names a cluster with its nodes: leave out --nodes and --zones")
+    if arguments.nodes is None:
+        raise UsageError("--zones needs --nodes: the number of nodes")
+    return cluster_file.numbered(arguments.nodes, arguments.zones or 0)
+
+
+def _directory_of(cluster: str) -> Path:
+    return layout.directory_of_owner(cluster_file.load(cluster).name)
+
+
+def _directories(arguments: argparse.Namespace) -> list[Path]:
+    """Those that the options name; without any, all that `up` started here."""
+    if arguments.dir:
+        return [arguments.dir]
+    cluster = _cluster(arguments)
+    if cluster is None:
+        return layout.directories_of_owner() or [_directory_of(DEFAULT)]
+    return [_directory_of(cluster)]
 
 
 def _up(arguments: argparse.Namespace) -> None:
-    started, directory = time.monotonic(), _directory(arguments)
-    releases.chosen()
+    started, cluster = time.monotonic(), _cluster(arguments) or DEFAULT
+    directory = arguments.dir or _directory_of(cluster)
+    release = releases.chosen()
     if processes.running(directory):
         running = Sandbox.attach(directory)
+        wanted = cluster_file.load(cluster).name
+        if running.cluster.name != wanted:
+            raise UsageError(
+                f"{directory}: the cluster {running.cluster.name} runs here, not {wanted}; end it first: "
+                f"{COMMAND} down --dir {directory}"
+            )
         print(
-            f"{directory}: {running.versions.name} runs already; to start anew, end it first: "
-            "make sandbox-down",
+            f"{directory}: {running.versions.name} runs already; to start anew, end it first: {DOWN}",
             file=sys.stderr,
         )
         _print_exports(running)
         return
-    sandbox = Sandbox.start(arguments.cluster, directory, detached=True)
+    binaries.build(lambda line: print(line, file=sys.stderr, flush=True), release)
+    sandbox = Sandbox.start(cluster, directory, detached=True)
     sandbox.release()
     print(
         f"the sandbox ({sandbox.versions.name}) is up after {time.monotonic() - started:.1f} s: "
@@ -89,35 +142,43 @@ def _print_exports(sandbox: Sandbox) -> None:
 
 
 def _down(arguments: argparse.Namespace) -> None:
-    directory = _directory(arguments)
-    if layout.holds_sandbox(directory):
-        used_rights.record(layout.Layout.read(directory).audit_log)
-    ended = processes.end_recorded(directory)
-    if layout.holds_sandbox(directory):
-        shutil.rmtree(directory)
+    for directory in _directories(arguments):
+        if layout.holds_sandbox(directory):
+            used_rights.record(layout.Layout.read(directory).audit_log)
+        ended = processes.end_recorded(directory)
+        if layout.holds_sandbox(directory):
+            shutil.rmtree(directory)
+        print(
+            f"{directory}: ended {', '.join(ended) or 'nothing, nothing was running'}",
+            file=sys.stderr,
+        )
     with contextlib.suppress(OSError):  # not there, or others are in it
         layout.root().rmdir()
-    print(
-        f"{directory}: ended {', '.join(ended) or 'nothing, nothing was running'}", file=sys.stderr
-    )
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    directory = _directory(arguments)
-    names = processes.running(directory)
-    for name, code in processes.ended(directory).items():
-        print(f"{name} ended by itself with exit code {code}")
-    if not names:
-        print(f"{directory}: nothing runs")
-        return 1
-    sandbox = Sandbox.attach(directory)
-    print(f"{directory}: {', '.join(names)}")
-    _print_exports(sandbox)
-    return 0
+    idle = 0
+    for directory in _directories(arguments):
+        names = processes.running(directory)
+        for name, code in processes.ended(directory).items():
+            print(f"{name} ended by itself with exit code {code}")
+        if not names:
+            print(f"{directory}: nothing runs")
+            idle = 1
+            continue
+        sandbox = Sandbox.attach(directory)
+        print(f"{directory}: {', '.join(names)}")
+        _print_exports(sandbox)
+    return idle
 
 
 def _reboot(arguments: argparse.Namespace) -> None:
-    sandbox = Sandbox.attach(_directory(arguments))
+    directories = _directories(arguments)
+    if len(directories) > 1:
+        raise UsageError(
+            f"several sandboxes are here, name one with --dir: {', '.join(map(str, directories))}"
+        )
+    sandbox = Sandbox.attach(directories[0])
     sandbox.node_down(arguments.node)
     sandbox.node_up(arguments.node, new_boot=True)
 

@@ -29,10 +29,12 @@ import typing as t
 from pathlib import Path
 
 if t.TYPE_CHECKING:
-    from sandbox import releases
+    from sandbox import installation, releases
     from sandbox.releases import Release
 else:  # by its bare name where this file is run as a program
-    releases = importlib.import_module(f"{__package__}.releases" if __package__ else "releases")
+    _BESIDE = f"{__package__}." if __package__ else ""
+    installation = importlib.import_module(f"{_BESIDE}installation")
+    releases = importlib.import_module(f"{_BESIDE}releases")
 
 GO_MODULES = Path(__file__).resolve().parent / "go"
 MINIMUM_GO = (1, 26)
@@ -137,9 +139,10 @@ def directory(release: Release | None = None) -> Path:
     found = target(release)
     if not found.is_dir():
         name = "" if release in (None, releases.DEFAULT) else f" {release.name}"
+        first = f"run `python3 dev/prepare.py` (or `python3 sandbox/binaries.py build{name}`) first"
         raise BinariesError(
             f"the sandbox's programs{name and f' of RELEASE{name}'} are not built: {found} is missing; "
-            f"run `python3 dev/prepare.py` (or `python3 sandbox/binaries.py build{name}`) first"
+            + (first if installation.CHECKOUT else f"`{installation.COMMAND} up` builds them")
         )
     return found
 

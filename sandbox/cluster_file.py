@@ -22,6 +22,7 @@ A file in ``sandbox/clusters/`` (or anywhere) holds::
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 import uuid
 from pathlib import Path
@@ -32,6 +33,7 @@ from .releases import DEFAULT, Release
 
 FOLDER = Path(__file__).resolve().parent / "clusters"
 ZONE = "topology.kubernetes.io/zone"
+_NUMBERED = re.compile(r"(\d+)-nodes-(\d+)-zones")
 Object = dict[str, t.Any]
 
 
@@ -68,7 +70,10 @@ def known() -> list[str]:
 
 
 def load(cluster: str | Path, release: Release = DEFAULT) -> Cluster:
-    """The cluster of this name (of the project's folder), or of this file, as it is on these releases."""
+    """The cluster of this name (of the project's folder, or made by `numbered`), or of this file, as it is on these
+    releases."""
+    if numbers := _NUMBERED.fullmatch(str(cluster)):
+        return parse(str(cluster), _content(*map(int, numbers.groups())), release)
     path = Path(cluster) if str(cluster).endswith((".yml", ".yaml")) else FOLDER / f"{cluster}.yml"
     try:
         content = yaml.safe_load(path.read_text())
@@ -77,6 +82,23 @@ def load(cluster: str | Path, release: Release = DEFAULT) -> Cluster:
             f"no cluster {cluster}: {path} is missing; known are {', '.join(known())}"
         ) from None
     return parse(path.stem, content, release)
+
+
+def numbered(nodes: int, zones: int) -> str:
+    """The name of a cluster of so many nodes, evenly in so many zones (0: without zone labels)."""
+    if nodes < 1 or not 0 <= zones <= nodes:
+        raise ClusterFileError(
+            f"a cluster of {nodes} nodes in {zones} zones: needs at least 1 node, and at most as many zones as nodes"
+        )
+    return f"{nodes}-nodes-{zones}-zones"
+
+
+def _content(nodes: int, zones: int) -> Object:
+    names = [f"zone{number}" for number in range(1, zones + 1)]
+    return {
+        "configuration": {"evictionStrategy": "LiveMigrate"},
+        "nodes": [{"prefix": "w", "count": nodes, "zones": names}],
+    }
 
 
 def parse(name: str, content: Object, release: Release = DEFAULT) -> Cluster:

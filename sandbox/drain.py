@@ -7,10 +7,10 @@ from __future__ import annotations
 import time
 import typing as t
 
-from sandbox.admin_api import ApiFailure
+from .admin_api import ApiFailure
 
 if t.TYPE_CHECKING:
-    from sandbox import Sandbox
+    from . import Sandbox
 
 
 def cordon(sandbox: Sandbox, node: str) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
+from .installation import RBAC
 from .layout import Layout
 
-ROLES = Path(__file__).resolve().parent.parent / "rbac"
 _KUBEVIRT = "system:serviceaccount:kubevirt"
 _EVERYTHING = "system:masters"
 
@@ -122,14 +122,14 @@ WORKLOAD_LABEL_KEYS: t.Final = (
 
 def shipped(file: str) -> list[dict[str, t.Any]]:
     """The objects of a file in rbac/."""
-    documents = yaml.safe_load_all((ROLES / file).read_text())
+    documents = yaml.safe_load_all((RBAC / file).read_text())
     return [item for content in documents for item in content.get("items", [content])]
 
 
 def access_objects() -> list[dict[str, t.Any]]:
     """What a user applies, with the policies for a topology of its own; and the bindings that give the
     roles to the identities."""
-    objects = [item for file in sorted(ROLES.glob("*.yml")) for item in shipped(file.name)]
+    objects = [item for file in sorted(RBAC.glob("*.yml")) for item in shipped(file.name)]
     for item in objects:
         if item["kind"] == "ValidatingAdmissionPolicy":
             allow_keys(item, "nodeLabelKeys", NODE_LABEL_KEYS)

@@ -18,11 +18,11 @@ import requests
 from .admin_api import AdminApi, ApiFailure
 from .cluster_file import Cluster
 from .control_plane import ControlPlane
+from .installation import PACKAGE
 from .layout import HOST
 from .objects import virtual_machine
 
 NAMESPACE = "kubevirt"
-_CHECKOUT = Path(__file__).resolve().parent.parent
 
 Object = dict[str, t.Any]
 
@@ -146,10 +146,10 @@ class KubeVirt:
             "virt-handler",
             "-u",
             "-m",
-            "sandbox.virt_handler",
+            f"{__package__}.virt_handler",
             self._layout.directory,
             program=Path(sys.executable),
-            environment={"PYTHONPATH": str(_CHECKOUT)},
+            environment={"PYTHONPATH": str(PACKAGE.parent)},
         )
 
     def _route_to_virt_api(self) -> None:

@@ -15,11 +15,10 @@ import socket
 import tempfile
 from pathlib import Path
 
-from . import releases
+from . import installation, releases
 from .releases import Release
 
 HOST = "127.0.0.1"
-CHECKOUT = Path(__file__).resolve().parent.parent
 _STATE_FILE = "sandbox.json"
 _PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kwok", "virt-api", "virt-controller")
 # below the ports that the kernel hands out, so that no passing connection sits on one
@@ -104,11 +103,21 @@ def root() -> Path:
     return Path(tempfile.gettempdir()) / f"virt-placement-sandbox-{getpass.getuser()}"
 
 
-def directory_of_checkout(cluster: str, checkout: Path = CHECKOUT) -> Path:
-    """The directory of a sandbox that one command starts and another ends: two checkouts have two,
-    so that neither ends the other's."""
-    digest = hashlib.sha256(os.fsencode(checkout)).hexdigest()[:8]
-    return root() / f"{cluster}-{digest}"
+def directory_of_owner(cluster: str, owner: Path | None = None) -> Path:
+    """The directory of a sandbox that one command starts and another ends. Two checkouts have two, so that neither
+    ends the other's; likewise two working directories where the package is installed."""
+    return root() / f"{cluster}-{_digest(owner)}"
+
+
+def directories_of_owner(owner: Path | None = None) -> list[Path]:
+    """The directories of all such sandboxes, running or not."""
+    found = root().glob(f"*-{_digest(owner)}")
+    return sorted(directory for directory in found if holds_sandbox(directory))
+
+
+def _digest(owner: Path | None) -> str:
+    path = os.fsencode(owner or installation.owner())
+    return hashlib.sha256(path).hexdigest()[:8]
 
 
 def own_directory(cluster: str) -> Path:

@@ -9,8 +9,8 @@ import pathlib
 import signal
 import sys
 
-from sandbox.layout import Layout
-from sandbox.virt_handler.loop import VirtHandler
+from ..layout import Layout
+from .loop import VirtHandler
 
 
 def main() -> None:

@@ -13,9 +13,9 @@ import typing as t
 
 import requests
 
-from sandbox.virt_handler.api import Api, ConflictError, Object, Reflector
-from sandbox.virt_handler.faults import parse_faults
-from sandbox.virt_handler.step import Action, AnnotatePod, DeletePod, EndPod, PatchVmi, WakeAt, step
+from .api import Api, ConflictError, Object, Reflector
+from .faults import parse_faults
+from .step import Action, AnnotatePod, DeletePod, EndPod, PatchVmi, WakeAt, step
 
 NAMESPACE = "kubevirt"
 DEFAULTS = "sandbox-virt-handler"

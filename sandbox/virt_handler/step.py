@@ -13,7 +13,7 @@ import dataclasses
 import datetime
 import typing as t
 
-from sandbox.virt_handler.faults import MIGRATION_FAILS, SHUTDOWN_SECONDS, Faults
+from .faults import MIGRATION_FAILS, SHUTDOWN_SECONDS, Faults
 
 Object = t.Mapping[str, t.Any]
 

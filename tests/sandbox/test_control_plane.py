@@ -56,10 +56,10 @@ def test_two_run_side_by_side_and_leave_nothing() -> None:
 
 
 def test_two_checkouts_have_two_directories(tmp_path: Path) -> None:
-    ours = layout.directory_of_checkout("plain")
-    assert ours == layout.directory_of_checkout("plain")
-    assert ours != layout.directory_of_checkout("plain", tmp_path)
-    assert ours != layout.directory_of_checkout("small")
+    ours = layout.directory_of_owner("plain")
+    assert ours == layout.directory_of_owner("plain")
+    assert ours != layout.directory_of_owner("plain", tmp_path)
+    assert ours != layout.directory_of_owner("small")
 
 
 def test_everything_ends_with_a_killed_owner() -> None:

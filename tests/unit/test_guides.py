@@ -64,3 +64,13 @@ def test_findings_in_troubleshooting_exist() -> None:
 
     assert headings
     assert set(headings) <= FINDING_NAMES
+
+
+def test_guide_of_molecule_has_the_variables_of_its_playbooks() -> None:
+    played = "".join(
+        (CHECKOUT / "playbooks" / f"sandbox_{name}.yml").read_text() for name in ("up", "down")
+    )
+    asked = set(re.findall(r"\b(placement_sandbox_\w+) \| default\(", played))
+    text = (CHECKOUT / "docs" / "molecule.md").read_text()
+    assert set(re.findall(r"^\| `(placement_sandbox_\w+)` \|", text, re.M)) == asked
+    assert set(re.findall(r"\bplacement_sandbox_\w+", text)) == asked
