@@ -12,7 +12,7 @@ options:
   namespace:
     description:
       - Namespace of the rules and of the workloads in O(scale).
-      - Required with O(rules) and O(prune).
+      - Required with O(rules), O(prune) and O(state=reverted).
     type: str
   rule_set:
     description: The rule set of O(rules), as in M(virt.placement.rules).
@@ -28,8 +28,10 @@ options:
     description:
       - With V(present) the rules would be written.
       - With V(absent) they would be removed.
+      - With V(reverted) the last change of the rule set would be undone. O(rules), O(prune) and O(adopt) do not go with
+        it.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, reverted]
     default: present
   prune:
     description: Every rule of the rule set in this namespace that is not in O(rules) would be removed.

@@ -191,8 +191,14 @@ options:
       - With V(present) the rules are written.
       - With V(absent) they are removed by name, from each workload of the namespace, or only from those that
         C(workloads) of a rule names. Names that no workload has change nothing.
+      - With V(reverted) the placement fields and labels of the workloads become what they were before the last change
+        of the rule set, with the rules that it removed and without those that it added. A task that was run again with
+        the same rules is the same change. O(rules), O(prune) and O(adopt) do not go with it.
+      - A workload that others have changed since is left as it is, and named by the finding C(not_reverted). If there
+        is no other workload, the task fails. It also fails if no workload has a record of the rule set.
+      - A second task with V(reverted) changes nothing. There is no undo of the undo. Write the rules again.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, reverted]
     default: present
   prune:
     description: Remove each rule of the rule set in this namespace that is not in O(rules).
@@ -208,7 +214,7 @@ options:
         (required or preferred; affinity, anti-affinity or spread) over the same topology key and about the same
         namespaces. Its selector is missing, or it selects exactly the pods that the rule's term selects.
         C(matchLabelKeys), C(mismatchLabelKeys), C(nodeTaintsPolicy) and the weight may differ. Removing the rule does
-        not bring the term back; the undo record on the workload has it until a rollout has ended.
+        not bring the term back. O(state=reverted) does, until the next change of rules on the workload.
       - Without V(similar), the finding C(similar_term) names such a term.
       - A term of a rule that a console wrote again without C(mismatchLabelKeys) needs no option. It is replaced.
     type: str
@@ -276,7 +282,7 @@ notes:
   - Numbers and booleans in O(rules) may be text. Text that YAML reads as another type has to be quoted.
   - Rules for a C(StatefulSet), C(VirtualMachinePool), C(DaemonSet) or C(Pod) are refused.
   - The workload's annotations C(placement.virt/rules) and C(placement.virt/undo) record which rule owns which term
-    and what was enforced before the change.
+    and what was enforced before the last change. O(state=reverted) restores from it.
   - docs/findings.md in the collection lists all findings about rules. C(duplicate_spread), C(label_conflict),
     C(node_selector_conflict) and C(node_terms_conflict) cannot be allowed, because such a term cannot be written.
 seealso:
@@ -367,6 +373,11 @@ EXAMPLES = r"""
     rules:
       - name: db-one-per-zone
 
+- name: Undo the last change of the rule set
+  virt.placement.rules:
+    namespace: shop
+    state: reverted
+
 - name: Show what the rules of a survey would change
   virt.placement.rules:
     namespace: shop
@@ -432,6 +443,45 @@ workloads:
       updated: []
       removed: []
       takes_effect: migration
+reverted:
+  description:
+    - Workloads that are as they were before the last change, restored by this task or by an earlier one. In check mode,
+      also those that would be restored.
+    - M(virt.placement.rollout) takes them as O(virt.placement.rollout#module:workloads).
+  returned: with O(state=reverted)
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+  sample:
+    - {kind: VirtualMachine, namespace: shop, name: web-a}
+not_reverted:
+  description: Workloads that the last change has written, and that are left as they are.
+  returned: with O(state=reverted)
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    reason:
+      description: Why it is left.
+      type: str
+  sample: []
 findings:
   description: What is wrong with the rules and their workloads, or may be.
   returned: always, unless the input is refused

@@ -31,8 +31,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.topology impo
 from ansible_collections.virt.placement.plugins.module_utils.node_labels.request import (
     parse_label_request,
 )
-from ansible_collections.virt.placement.plugins.modules import node_labels
-from sandbox import Sandbox
+from ansible_collections.virt.placement.plugins.modules import node_labels, rules
+from sandbox import Sandbox, objects
 from sandbox import fault_proxy as faults
 from sandbox.fault_actions import Action
 from sandbox.fault_proxy import ANY, WRITE, Rule
@@ -176,14 +176,51 @@ def test_a_task_that_is_killed_is_finished_by_the_next(
     assert sorted(written) == _names(plain), f"{done} were done, each node is written once"
 
 
-def _play(sandbox: Sandbox, folder: pathlib.Path, kubeconfig: pathlib.Path) -> int:
-    options = _params(sandbox, kubeconfig)
+def test_an_undo_that_is_killed_is_finished_by_the_next(
+    plain: Sandbox, run_module: RunModule, tmp_path: pathlib.Path
+) -> None:
+    path = plain.api.path("Deployment", "default")
+    names = ["undo-a", "undo-b", "undo-c"]
+
+    def specs() -> list[t.Any]:
+        found = (plain.api.get(f"{path}/{name}") for name in names)
+        return [each["spec"]["template"] for each in found]
+
+    for name in names:
+        plain.api.create(path, objects.deployment(name, "default", replicas=0))
+    before = specs()
+    workloads = [{"kind": "Deployment", "names": names}]
+    listed = [{"name": "r", "workloads": workloads, "avoid": {"zone": "zone1"}}]
+    options: dict[str, t.Any] = {"namespace": "default", "timeout": 30}
+    known = {**options, "kubeconfig": str(plain.kubeconfig("mover"))}
+    assert run_module(rules.main, {**known, "rules": listed})["changed"]
+    undo = {**options, "state": "reverted"}
+    fault = [Rule(WRITE, "/deployments/", faults.sigkill(after=True), nth=2)]
+
+    with plain.fault_proxy(fault) as proxy:
+        asked = {**undo, "kubeconfig": str(proxy.kubeconfig("mover"))}
+        assert _play(plain, tmp_path, proxy.kubeconfig("mover"), rules=asked) != 0
+    done = run_module(rules.main, {**known, **undo})
+
+    assert not done.get("failed"), done.get("msg")
+    assert done["counts"]["workloads"] == 3
+    assert specs() == before
+    start = plain.audit.mark()
+    assert not run_module(rules.main, {**known, **undo})["changed"]
+    assert not plain.audit.writes(since=start)
+    for name in names:
+        plain.api.delete(f"{path}/{name}")
+
+
+def _play(sandbox: Sandbox, folder: pathlib.Path, kubeconfig: pathlib.Path, **task: t.Any) -> int:
+    """Run node_labels in a playbook, or the module that `task` names."""
+    tasks = task or {"node_labels": _params(sandbox, kubeconfig)}
     play = {
         "hosts": "localhost",
         "connection": "local",
         "gather_facts": False,
         "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-        "tasks": [{"virt.placement.node_labels": options}],
+        "tasks": [{f"virt.placement.{name}": options} for name, options in tasks.items()],
     }
     file = folder / "play.yml"
     file.write_text(yaml.safe_dump([play]))

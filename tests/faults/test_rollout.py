@@ -5,21 +5,17 @@ nothing is moved twice. The audit log, which no proxy stands before, is the witn
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import re
 import typing as t
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL, UNDO
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as rollout
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as trouble
 from sandbox import Sandbox, objects
-from sandbox.fault_actions import Action, Exchange
 from sandbox.fault_proxy import WRITE, Rule, down, gone, lost_answer, reset, sigkill, status
 from tests.job import Job
 from tests.shop import ZONE, Object, Shop, forget_runs
@@ -232,53 +228,6 @@ def test_a_lease_that_can_never_be_taken_is_named(shop: Shop) -> None:
     assert "could not be taken" in result["msg"]
     assert shop.disruptions(mark) == []
     assert not result["changed"]
-
-
-@dataclasses.dataclass(frozen=True)
-class AfterClearing(Action):
-    """Refuse two requests, which is one and its repetition, once a workload's journal is gone."""
-
-    name: t.ClassVar[str] = "after clearing"
-    shop: Shop
-    made: list[str] = dataclasses.field(default_factory=list)
-
-    def cleared(self) -> list[str]:
-        found = self.shop.api.list(self.shop.path("VirtualMachine"))
-        there = [machine["metadata"] for machine in found]
-        return [each["name"] for each in there if UNDO not in (each.get("annotations") or {})]
-
-    async def run(self, exchange: Exchange) -> web.StreamResponse:
-        cleared = await asyncio.to_thread(self.cleared)
-        if cleared and len(self.made) < 2:
-            self.made.append(exchange.request.path)
-            return await status(500).run(exchange)
-        return await exchange.relay()
-
-
-def test_removed_undo_records_are_reported_though_the_lease_cannot_be_released_at_once(
-    shop: Shop,
-) -> None:
-    """The journals are cleared, then the API server fails when the Lease is given back: the next
-    step has nothing left to clear, and each end is reported once, by lines and by Events."""
-    for name in pair_on_one_node(shop):
-        annotations = {"metadata": {"annotations": {UNDO: "what was effective"}}}
-        shop.api.patch(shop.path("VirtualMachine", name), annotations)
-    fault = AfterClearing(shop)
-    with shop.sandbox.fault_proxy([Rule("PATCH", "/leases/", fault)]) as proxy:
-        result = shop.roll(seconds=60, kubeconfig=str(proxy.kubeconfig("mover")))
-
-    assert fault.made, "the Lease was refused after the clearing"
-    assert not result.get("failed"), result.get("msg")
-    cleared = {f"VirtualMachine {shop.namespace}/{name}" for name in fault.cleared()}
-    assert cleared
-    (removal,) = [line for line in result["progress"] if "placement.virt/undo" in line]
-    assert all(name in removal for name in cleared)
-    assert any("waiting for the API server" in line for line in result["progress"])
-    assert len(result["moves"]) == 1
-    assert sum("migrated" in line for line in result["progress"]) == 1
-    events = shop.api.list(f"/api/v1/namespaces/{shop.namespace}/events")
-    assert sum(event["reason"] == "PlacementMoved" for event in events) == 1
-    assert result["changed"] is True
 
 
 def test_a_run_that_lost_its_lease_disrupts_nothing_more(shop: Shop) -> None:

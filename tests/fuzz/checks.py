@@ -84,7 +84,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 @functools.cache
 def base() -> Objects:
     """The cluster with the rules of both namespaces, as KubeVirt has copied them to VMIs and pods. The
-    workloads of the tenant still have undo records."""
+    workloads have undo records."""
     server = Server(cluster.objects())
     for namespace in (OTHERS, TENANT):
         options = {"namespace": namespace, "rules": cluster.RULES, "workload_rollout": "allow"}

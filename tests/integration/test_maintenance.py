@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import UNDO
 from demos.stage import Stage
 from sandbox import Sandbox, drain, objects
 from tests.maintenance import MARK
@@ -142,7 +141,7 @@ def closed_window() -> dict[str, str]:
 
 
 def test_nothing_is_done_outside_of_the_window(stage: Stage, tmp_path: Path) -> None:
-    """No work, no gate, and no move: a return home would remove undo records, too."""
+    """No work, no gate, and no move."""
     work = tmp_path / "work.yml"
     work.write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "the node runs VMs"}}]))
     wanted = {
@@ -306,24 +305,6 @@ def test_gate_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path
     patched = [x.name for x in stage.sandbox.audit.writes(since=mark) if x.resource == "nodes"]
     assert set(patched) == {"w2"}
     assert in_service(stage, "w2") and in_service(stage, "w4")
-
-
-def test_missing_right_to_return_home_is_named_before_a_node_is_cordoned(stage: Stage) -> None:
-    """The rollout at the end removes undo records, which is a write to the VM."""
-    vm = stage.sandbox.api.path("VirtualMachine", NAMESPACE, "a1")
-    stage.sandbox.api.patch(vm, {"metadata": {"annotations": {UNDO: "what was effective"}}})
-    mark = stage.sandbox.audit.mark()
-    try:
-        selected = {"placement_maintenance_nodes": ["w1"]}
-        result = stage.play("maintenance", selected, identity="maintainer")
-    finally:
-        stage.sandbox.api.patch(vm, {"metadata": {"annotations": {UNDO: None}}})
-
-    assert result.rc != 0
-    assert "this identity may not patch virtualmachines.kubevirt.io" in result.stdout
-    assert "virt-placement-mover" in result.stdout
-    assert stage.sandbox.audit.writes("maintainer", since=mark) == []
-    assert in_service(stage, "w1")
 
 
 def test_moved_vm_that_violates_a_rule_fails_the_job_at_its_end(

@@ -642,39 +642,42 @@ def test_unknown_workloads_and_namespaces_are_named(shop: Shop) -> None:
 
 
 @pytest.mark.tour
-def test_rollout_removes_the_undo_record_of_an_enforced_rule(shop: Shop, run_module: t.Any) -> None:
-    """rules keeps the terms that were last effective; a roll-out that ends well clears them."""
+def test_undo_after_a_rollout_restores_templates_and_verdicts(
+    shop: Shop, run_module: t.Any
+) -> None:
+    """A rollout leaves the undo record: what violates the rules of before can be moved back."""
     names = three_in_one_zone(shop)
-    rule = {
-        "name": "apart",
-        "workloads": [{"names": names}],
-        "keep_apart": {"topology_key": "zone"},
-    }
-    written = run_module(
-        rules.main,
-        {
-            "kubeconfig": str(shop.sandbox.kubeconfig("mover")),
-            "namespace": shop.namespace,
-            "rules": [rule],
-        },
-    )
-    assert written["changed"], written
-    assert all("placement.virt/undo" in shop.annotations(name) for name in names)
 
-    result = shop.roll()
+    def written(**options: t.Any) -> t.Any:
+        params = {"kubeconfig": str(shop.sandbox.kubeconfig("mover")), "namespace": shop.namespace}
+        result = run_module(rules.main, {**params, **options})
+        assert not result.get("failed"), result.get("msg")
+        return result
 
-    assert not result.get("failed"), result.get("msg")
+    def templates() -> dict[str, t.Any]:
+        return {
+            name: shop.api.get(shop.path("VirtualMachine", name))["spec"]["template"]
+            for name in names
+        }
+
+    before = templates()
+    apart = [{"name": "apart", "workloads": [{"names": names}], "keep_apart": "zone"}]
+    for max_moves in (1, 0):  # a partial rollout, then a whole one
+        written(rules=apart)
+        rolled = shop.roll(max_moves=max_moves)
+        assert not rolled.get("failed"), rolled.get("msg")
+        assert len(rolled["moves"]) == 1
+        assert all("placement.virt/undo" in shop.annotations(name) for name in names)
+
+        undone = written(state="reverted")
+
+        assert undone["counts"]["changed"] == 3
+        assert templates() == before
+        assert not any("placement.virt/rules" in shop.annotations(name) for name in names)
     assert shop.zones() == ["zone1", "zone2", "zone3"]
-    stayed = set(names) - {move["name"] for move in result["moves"]}
-    assert {name for name in names if "placement.virt/undo" in shop.annotations(name)} == stayed
-    assert any(
-        line.startswith("removed the record of former constraints ") for line in result["progress"]
-    )
-    rest = shop.roll(scope="not_enforced")
-    assert {move["name"] for move in rest["moves"]} == stayed
-    assert not any("placement.virt/undo" in shop.annotations(name) for name in names)
     mark = shop.sandbox.audit.mark()
-    assert shop.roll(scope="not_enforced")["changed"] is False
+    assert written(state="reverted")["changed"] is False
+    assert shop.roll()["moves"] == [], "nothing violates the rules of before"
     assert shop.sandbox.audit.writes(since=mark) == []
 
 

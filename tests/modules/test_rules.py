@@ -249,17 +249,54 @@ def test_rules_come_as_text_with_numbers_and_booleans_as_text(web: RulesTask) ->
     assert [wish["weight"] for wish in wishes] == [10]
 
 
-def test_undo_record_keeps_the_enforced_constraints_until_it_is_removed(web: RulesTask) -> None:
+def test_undo_restores_what_was_enforced_before_the_last_change(web: RulesTask) -> None:
+    """Byte for byte, with the labels of what the rules labelled, and a second time without a write."""
+    nothing = web(state="reverted")
+    assert nothing["failed"]
+    assert "no workload in namespace" in nothing["msg"]
+    assert "no rule set has one" in nothing["msg"]
     web(FAST)
-    first = web.ours(VM, "web-a")["placement.virt/undo"]
-    assert (first["placement"], first["rules"]) == ({}, None)
-    web(FAST, APART)
-    assert web.ours(VM, "web-a")["placement.virt/undo"] == first
-    web.patch(VM, "web-a", [{"op": "remove", "path": "/metadata/annotations/placement.virt~1undo"}])
-    web({**FAST, "run_on": {"zone": "zone3"}}, APART)
-    second = web.ours(VM, "web-a")["placement.virt/undo"]
-    assert set(second["placement"]["affinity"]) == {"nodeAffinity", "podAntiAffinity"}
-    assert f"{web.namespace}/default/fast" in json.loads(second["rules"])["rules"]
+    before = {name: web.placement(VM, name) for name in WEB}
+    web(FAST, {**APART, "label": {"tier": "web"}})
+    assert web.placement(VM, "web-a") != before["web-a"]
+    web(FAST, {**APART, "label": {"tier": "web"}})
+    start = web.sandbox.audit.mark()
+
+    planned = web(state="reverted", check=True, diff=True)
+    assert not web.sandbox.audit.writes(since=start)
+    done = web(state="reverted", diff=True)
+
+    assert (done["workloads"], done["diff"]) == (planned["workloads"], planned["diff"])
+    assert [entry["removed"] for entry in done["workloads"]] == [[APART["name"]]] * 3
+    assert done["counts"] == {"workloads": 3, "changed": 3, "unchanged": 0, "failed": 0}
+    assert {name: web.placement(VM, name) for name in WEB} == before
+    rules = web.ours(VM, "web-a")["placement.virt/rules"]["rules"]
+    assert list(rules) == [f"{web.namespace}/default/fast"]
+    start = web.sandbox.audit.mark()
+    again = web(state="reverted")
+    names = [{"kind": VM, "namespace": web.namespace, "name": name} for name in WEB]
+    assert again["reverted"] == done["reverted"] == planned["reverted"] == names
+    assert (again["changed"], again["counts"]["unchanged"]) == (False, 3)
+    assert not web.sandbox.audit.writes(since=start)
+
+
+def test_undo_names_what_others_changed_and_refuses_what_does_not_go_with_it(
+    web: RulesTask,
+) -> None:
+    web(APART)
+    web.patch(VM, "web-b", [{"op": "remove", "path": "/spec/template/spec/affinity"}])
+    start = web.sandbox.audit.mark()
+    refused = web(APART, state="reverted", prune=True)
+    assert "rules: does not go with state reverted" in refused["msg"]
+    assert "prune: does not go with state reverted" in refused["msg"]
+    assert not web.sandbox.audit.writes(since=start)
+
+    done = web(state="reverted")
+
+    assert [(x["name"], x["objects"]) for x in done["findings"]] == [
+        ("not_reverted", [f"{VM} {web.namespace}/web-b"])
+    ]
+    assert {entry["name"] for entry in done["workloads"]} == {"web-a", "web-c"}
 
 
 def test_a_copy_with_its_annotation_is_refused_until_it_is_allowed(web: RulesTask) -> None:

@@ -159,10 +159,10 @@ def test_rule_is_enforced_by_live_migrations_alone(trio: Trio, kind: str) -> Non
     assert trio.verdicts() == {"satisfied"}
     assert trio.identities() == identities
 
-    # The next roll-out sees every instance run by the new terms, and forgets the old ones.
+    # The next rollout sees every instance run by the new terms, and the undo record stays until the next change.
     settled = trio.shop.roll(allow=["migrate"])
     assert (settled["moves"], settled["skipped_instances"]) == ([], [])
-    assert not any("placement.virt/undo" in trio.shop.annotations(name) for name in trio.names)
+    assert all("placement.virt/undo" in trio.shop.annotations(name) for name in trio.names)
     start = trio.sandbox.audit.mark()
     assert not trio.declare()["changed"]
     assert not trio.shop.roll(allow=["migrate"])["changed"]

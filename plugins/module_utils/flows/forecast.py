@@ -165,12 +165,14 @@ def _rules_option(
     except InvalidInput as error:
         faults += error.errors
         return None
-    if not listed and not params["prune"]:
+    if not listed and not params["prune"] and params["state"] != "reverted":
         if params["namespace"] == "":
             faults.append(InputError("namespace", "must not be empty: omit it"))
         return None
     if params["namespace"] is None:
-        faults.append(InputError("namespace", "is required with rules and with prune"))
+        faults.append(
+            InputError("namespace", "is required with rules, with prune and with state reverted")
+        )
         return None
     return rules_request(params, topology, workload_rollout="allow")
 

@@ -38,10 +38,11 @@ from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
-from ..rules.changed_back import changed_back
+from ..rules.changed_back import changed_back, changed_back_by_revert
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
+from ..rules.revert import NOT_REVERTED, REVERTED, plan_revert
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
 from .rule_writes import changed_back_again, held_writes, refused_labels, refused_writes
 
@@ -77,6 +78,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "findings": [finding.as_json() for finding in (*plan.findings, *outcome.changed_back)],
         "counts": outcome.counts(),
     }
+    if params["state"] == REVERTED:
+        result |= {"reverted": outcome.reverted(), "not_reverted": outcome.not_reverted()}
     warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
     if params["fail_on_forecast"] and (params["forecast"] or {}).get("permission_gaps"):
         reasons = "; ".join(map(str, params["forecast"]["reasons"]))
@@ -169,6 +172,23 @@ class Written:
             if refused or change.ref in made or change.ref in self._failed()
         ]
 
+    def reverted(self) -> list[dict[str, JSON]]:
+        """The workloads that are as they were before the last change, now or since an earlier run."""
+        left = self.plan.members - self._failed()
+        return [
+            {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+            for ref in sorted(left if not (self.plan.refused or self.refusal) else ())
+        ]
+
+    def not_reverted(self) -> list[dict[str, JSON]]:
+        """The workloads that an undo leaves as they are, with the reason."""
+        left = [finding for finding in self.plan.findings if finding.name == NOT_REVERTED]
+        return [
+            {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name, "reason": finding.why}
+            for finding in left
+            for ref in finding.objects
+        ]
+
     def counts(self) -> dict[str, int]:
         """How many workloads are changed, unchanged and failed."""
         changed = {self._workload(write.target) for write in self.done}
@@ -225,6 +245,8 @@ def write_rules(
         for ref, answer in applied.changed_back.items():
             if ref in plan.requested:
                 back += changed_back(ref, answer, plan.requested[ref])
+            elif ref.kind in kinds.RULE_KINDS:
+                back.append(changed_back_by_revert(ref))
         errors |= {
             failed.write.target: task_error(failed.error, failed.write.target)
             for failed in applied.failed
@@ -247,6 +269,8 @@ def _planned(
     api: ApiClient, snapshot: Snapshot, request: RulesRequest, extra_findings: ExtraFindings | None
 ) -> tuple[Snapshot, RulesPlan]:
     """As `plan_with_instance_types`. Volumes are read if rules name nodes that these may not reach."""
+    if request.state == REVERTED:
+        return snapshot, plan_revert(snapshot, request)
     expanded, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
     if not any(isinstance(rule.rule_type, (RunOn, Avoid, RawTerms)) for rule in request.rules):
         return snapshot, plan
@@ -265,6 +289,9 @@ def plan_with_instance_types(
 ) -> tuple[Snapshot, RulesPlan]:
     """The plan, and the snapshot with the expanded templates of the halted members that have an
     instance type: which VMs these are, only the plan knows."""
+    if request.state == REVERTED:
+        plan = plan_revert(snapshot, request)
+        return _with_expanded_templates(api, snapshot, plan.members), plan
     plan = plan_rules(snapshot, request, extra_findings=extra_findings)
     expanded = with_expanded_templates(api, snapshot, plan.members)
     if expanded is snapshot:

@@ -72,7 +72,11 @@ def what_if_options() -> dict[str, Spec]:
         "namespace": {"type": "str"},
         "rule_set": {"type": "str", "default": "default"},
         "rules": {"type": "raw", "default": []},
-        "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+        "state": {
+            "type": "str",
+            "default": "present",
+            "choices": ["present", "absent", "reverted"],
+        },
         "prune": {"type": "bool", "default": False},
         "adopt": ADOPT_OPTION,
         "scale": {"type": "list", "elements": "dict", "options": scaled},

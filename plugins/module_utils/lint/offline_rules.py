@@ -31,9 +31,9 @@ from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
     read_ownership,
-    read_undo_record,
 )
 from ..rules.plan import RulesRequest, is_named, plan_rules
+from ..rules.undo import read_undo_record
 from ..scheduler.labels import matches
 from ..view.view import ClusterView
 from .lint_input import LintedWorkload, LintInput, linted_workload

@@ -21,8 +21,8 @@ from ..model.topology import HOSTNAME
 from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
-    read_undo_record,
 )
+from ..rules.undo import read_undo_record
 from ..scheduler.labels import NAME_FIELD
 from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
 

@@ -176,6 +176,7 @@ ONLY_ON_A_CLUSTER = (
     "check_skipped",
     "no_matching_workloads",
     "not_recreated",
+    "not_reverted",
     "selector_misses_members",
     "starts_workload_rollout",
     "unknown_rule",

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from ..kubevirt.moving import pinned_text
 from ..model.json_pointer import JSON
-from ..model.kinds import UNDO
 from ..model.objects import Labels, Ref
 from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
 from ..model.rendering import listed, plural
@@ -186,17 +185,6 @@ def plan_changed(before: int, now: int, causes: t.Sequence[str]) -> str:
     total = plural(now, "move")
     change = f" from {before} to {total}" if now != before else f", still {total}"
     return f"plan changed{change}: {'; '.join(causes) or 'the cluster has changed'}"
-
-
-def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str]:
-    """One line for all workloads whose undo record was removed, since what is declared is enforced."""
-    if not workloads:
-        return []
-    removed = "would remove" if check else "removed"
-    names = listed(workloads, _NAMED)
-    return [
-        f"{removed} the record of former constraints ({UNDO}) from {names}: the rules are enforced"
-    ]
 
 
 def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:

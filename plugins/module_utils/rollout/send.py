@@ -36,7 +36,6 @@ from ..model.kinds import (
     KUBEVIRT_V1,
     MIGRATIONS,
     RUN,
-    UNDO,
     VMI,
     VMIS,
     instance_path,
@@ -214,16 +213,12 @@ Disruption = tuple[Method, Ref]
 """A way to move, and the instance that moves."""
 
 
-def needed_rights(disruptions: t.Iterable[Disruption], cleared: t.Iterable[Ref]) -> set[Right]:
-    """The rights of a run that makes these moves and removes the undo records of `cleared`."""
+def needed_rights(disruptions: t.Iterable[Disruption]) -> set[Right]:
+    """The rights of a run that makes these moves."""
     where, name = names.LEASE_NAMESPACE, names.LEASE
     rights = {Right(verb, _LEASES, "leases", "", where, name) for verb in ("get", "patch")}
     for method, instance in disruptions:
         rights |= set(_of_move(method, instance))
-    for ref in cleared:
-        kind = KINDS[ref.kind]
-        group = kind.group_version.partition("/")[0]
-        rights.add(Right("patch", group, kind.plural, "", ref.namespace))
     return rights
 
 
@@ -233,8 +228,8 @@ def rights_of_run(
     candidates: t.Collection[MovableInstance],
     options: RolloutOptions,
 ) -> set[Right]:
-    """The rights of a run that makes the moves of the plan, continues those of `records`, and removes undo
-    records. With `require_rights` also those for every other move of the candidates that is allowed."""
+    """The rights of a run that makes the moves of the plan, and continues those of `records`. With
+    `require_rights` also those for every other move of the candidates that is allowed."""
     disruptions = [(move.method, move.instance) for move in plan.moves]
     disruptions += [(record.method, record.instance) for record in records]
     if options.require_rights:
@@ -244,8 +239,7 @@ def rights_of_run(
             for method in movable.move_options.methods
             if method in options.allow
         ]
-    workloads = {x.workload.ref: x.workload for x in candidates if x.workload is not None}
-    return needed_rights(disruptions, [x for x, w in workloads.items() if UNDO in w.annotations])
+    return needed_rights(disruptions)
 
 
 def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:

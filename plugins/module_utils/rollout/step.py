@@ -22,11 +22,10 @@ from ..cluster import lease
 from ..cluster.access import Right, Role, require_rights
 from ..cluster.following import FollowedCluster
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
-from ..cluster.patching import apply
 from ..cluster.reading import ReadScope
 from ..kubevirt.moving import PERMISSION
 from ..model.findings import InvalidInput
-from ..model.kinds import UNDO, WRITABLE_KINDS
+from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
@@ -114,7 +113,6 @@ class RolloutStep:
         self.api.transport.outage.note = self._note_outage
         self.time = StepTime(self.began, self.pipe.open)
         self._view: JudgedSnapshot | None = None
-        self._removals: list[str] = []
         self._timed_out = f"not done within {options.run_timeout} s (run_timeout)"
 
     @property
@@ -153,11 +151,7 @@ class RolloutStep:
 
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add to a check mode result what `finish` would do."""
-        cleared = [str(write.target) for write in takeover.remove_undo_records(view.candidates)]
-        if not self.options.require_rights:
-            self.report.lines += report.undo_records_removed(cleared, check=True)
         result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
-        result.changed = result.changed or bool(cleared)
         result.judge_skipped(plan, fail=self.options.fail_on_skipped)
 
     def run(self) -> StepResult:
@@ -234,7 +228,7 @@ class RolloutStep:
             lease.require(self.api, reading)
 
     def other_rights(self, _view: View) -> set[Right]:
-        """Rights beside those for the Lease, the moves and the undo records."""
+        """Rights beside those for the Lease and the moves."""
         return set()
 
     def failed(self, reason: str, plan: Plan | None = None) -> StepResult:
@@ -247,7 +241,7 @@ class RolloutStep:
         time is over it has one more step, to cancel migrations and to report the moves in flight.
 
         Lines about moves that the journal on the Lease does not have are dropped: the next step reports
-        them. It does not see the undo records that were removed: their line stays."""
+        them."""
         held = self.state.held
         if held is None:
             raise error
@@ -263,7 +257,6 @@ class RolloutStep:
             )
         if self.reconciler is not None:
             dropped = self.report.revert(self.report.saved)
-            self.report.lines += [line for line in dropped if line in self._removals]
             if self.state.waiting in dropped:
                 self.state.waiting = ""
         if begins:
@@ -403,20 +396,9 @@ class RolloutStep:
         return result
 
     def finish(self, view: View, plan: Plan) -> StepResult:
-        """Remove the undo records of workloads whose rules are enforced now, and report skipped instances."""
-        writes = takeover.remove_undo_records(view.candidates)
-        applied = apply(self.api, writes, recompute=takeover.recompute_removal)
-        cleared = [str(write.target) for write in applied.done]
-        self._removals = report.undo_records_removed(cleared, check=False)
-        self.report.lines += self._removals
-        self.state.changed = self.state.changed or bool(applied.done)
+        """Report skipped instances, and those whose rules are not enforced yet."""
         result = self.result(finished=True, plan=plan)
         result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
-        if applied.failed:
-            errors = "; ".join(str(failure.error) for failure in applied.failed)
-            result.failure = (
-                f"annotation {UNDO}, which is not needed any more, could not be deleted: {errors}"
-            )
         result.judge_skipped(plan, fail=self.options.fail_on_skipped)
         return result
 

@@ -1,19 +1,16 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How does a run continue one that did not end, and what does it write when it ends itself?
+"""How does a run continue one that did not end, and what does it leave when it ends itself?
 
 The process of the run before may be frozen, not dead, and send a request when it wakes up. What limits such a
 late request is in docs/architecture.md, "What happens after kill -9 of a rollout". A restart or a stop has no
 precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already underway" is refused). One that may have
 been sent is recognized by its effect (a request queued on the VM, a VMI that terminates or has another uid).
-
-A run that ends successfully removes the undo record of each workload whose instances all run as declared.
 """
 
 from __future__ import annotations
 
 import secrets
-import typing as t
 
 from ..api.client import ApiClient
 from ..api.errors import MERGE_PATCH, TOO_LARGE, ApiError, Conflict, NotFound
@@ -22,14 +19,8 @@ from ..cluster import lease
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
-from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import KINDS, RULES, UNDO, instance_path
-from ..model.objects import Ref
+from ..model.kinds import instance_path
 from ..model.plan import Method
-from ..model.snapshot import Workload
-from ..model.write import Operation, Write
-from ..planning.movable_instances import MovableInstance
-from ..rules.term_slots import FIELDS
 from . import journal as journals
 from . import report
 from .journal import RunJournal, UnreadableJournal
@@ -174,43 +165,3 @@ def outdate_pending_deletes(
                     raise
                 refused.append((record, error.message))
     return refused
-
-
-_ANNOTATIONS = Pointer(("metadata", "annotations"))
-
-
-def remove_undo_records(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ...]:
-    """The writes that remove the undo record of each workload whose instances all run as declared and
-    which has all constraints of its rules."""
-    workloads: dict[Ref, Workload] = {}
-    not_enforced: set[Ref] = set()
-    for movable in candidates:
-        workload = movable.workload
-        if workload is None or UNDO not in workload.annotations:
-            continue
-        workloads[workload.ref] = workload
-        rules = movable.declared.rules if movable.declared is not None else ()
-        if not movable.node or movable.drift is not None or any(rule.removed for rule in rules):
-            not_enforced.add(workload.ref)
-    return tuple(_write(x) for ref, x in workloads.items() if ref not in not_enforced)
-
-
-def recompute_removal(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:
-    """The write for a workload that was read again; None if the record, the rules or the terms have
-    changed, since new terms need the record."""
-    unchanged = all(test.pointer.read(manifest, None) == test.value for test in write.tests)
-    return write if unchanged else None
-
-
-def _write(workload: Workload) -> Write:
-    spec = workload.kind.template / "spec"
-    pointers = (_ANNOTATIONS / UNDO, _ANNOTATIONS / RULES, *(spec / name for name in FIELDS))
-    return Write(
-        target=workload.ref,
-        path=KINDS[workload.ref.kind].path(workload.ref.namespace, workload.ref.name),
-        uid=workload.uid,
-        tests=tuple(Operation("test", at, at.read(workload.manifest, None)) for at in pointers),
-        operations=(Operation("remove", _ANNOTATIONS / UNDO),),
-        before={"undo record": "kept"},
-        after={"undo record": "removed"},
-    )

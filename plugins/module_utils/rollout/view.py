@@ -38,7 +38,7 @@ class View(t.Protocol):
 
     @property
     def candidates(self) -> tuple[MovableInstance, ...]:
-        """Instances of workloads that may have an undo record."""
+        """The instances of the selected workloads."""
 
     @property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:

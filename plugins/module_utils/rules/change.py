@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..kubevirt import moving
 from ..kubevirt.moving import (
@@ -116,6 +116,17 @@ def change_of(workload: Workload, requested: RequestedRules, view: ClusterView) 
     merged = merge(workload, requested)
     labels = labels_of_terms(requested)
     relabeled = relabels(workload, view, labels, merged.removed_terms)
+    change = staged_change(workload, merged, relabeled, view)
+    return replace(change, findings=tuple(_conflicts(requested, relabeled, merged.ownership)))
+
+
+def staged_change(
+    workload: Workload,
+    merged: Merged,
+    relabeled: t.Sequence[tuple[Relabel, Labels]],
+    view: ClusterView,
+) -> WorkloadChange:
+    """The change with its writes in their order; `relabeled` are its running objects and their labels."""
     leaving = list(filter(None, (relabel.leave(current) for relabel, current in relabeled)))
     arriving = list(
         filter(None, (relabel.arrive(relabel.left(current)) for relabel, current in relabeled))
@@ -136,7 +147,6 @@ def change_of(workload: Workload, requested: RequestedRules, view: ClusterView) 
         takes_effect=takes_effect(workload, merged, view),
         stages=stages if any(stages) else (),
         relabels=tuple(relabel for relabel, _seen in relabeled),
-        findings=tuple(_conflicts(requested, relabeled, merged.ownership)),
     )
 
 

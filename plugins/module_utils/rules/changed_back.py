@@ -41,6 +41,18 @@ def changed_back(ref: Ref, answer: JSON, requested: RequestedRules) -> list[Find
     ]
 
 
+def changed_back_by_revert(ref: Ref) -> Finding:
+    """The finding about an object that is not as it was restored."""
+    return Finding(
+        CHANGED_BY_WEBHOOK,
+        "error",
+        f"The API server's answer to the write of {ref} does not have the placement that was restored: an admission"
+        " webhook or policy changed it again.",
+        "See kubectl get mutatingwebhookconfigurations, and compare the object with its undo record.",
+        (ref,),
+    )
+
+
 def _finding(
     rules: t.Iterable[RuleId], ref: Ref, what: str, terms: t.Collection[CompiledTerm]
 ) -> list[Finding]:

@@ -21,6 +21,7 @@ from ..model.snapshot import Workload
 from .ownership import Fingerprint, Ownership
 from .similar import SelectablePods, is_similar
 from .term_slots import FIELDS, LISTS, MAPS, NODE_TERMS, CompiledTerm, TermLocation, terms_of
+from .undo import RuleSetChange
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class RequestedRules:
     `listed` has the terms of each rule that is to be carried, None for a rule that is to go.
     With `prune`, (namespace, set), every rule of that set that is not listed goes too. With `adopt` terms that are
     equal to those of the rules become theirs, with `adopt_similar` similar terms are replaced by them. `pods` tell
-    what terms select; without them no term is similar. `resting` has the type of each listed rule that rests.
+    what terms select; without them no term is similar. `resting` has the type of each listed rule that rests. `change`
+    is what the undo record of the workload names.
     """
 
     listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
@@ -39,6 +41,7 @@ class RequestedRules:
     adopt_similar: bool = False
     pods: SelectablePods | None = None
     resting: t.Mapping[RuleId, str] = field(default_factory=dict)
+    change: RuleSetChange | None = None
 
     @property
     def carries(self) -> bool:

@@ -34,8 +34,6 @@ from .ownership import (
     Ownership,
     owners_of,
     read_ownership,
-    read_undo_record,
-    undo_record_of,
 )
 from .required_node_terms import merge_node_terms, take_over_selector
 from .similar import SelectablePods, select_the_same
@@ -47,6 +45,7 @@ from .term_slots import (
     ensure,
     tidy,
 )
+from .undo import UndoRecord, read_undo_record, undo_record_of, written_placement
 from .write import build_write
 
 
@@ -96,12 +95,18 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     _put_in(draft, change)
     _check_affinity(draft, change, wanted.pods)
     owned = _ownership_after(workload, ownership, change, draft)
-    annotations = {
-        RULES: owned.text() if owned.rules else None,
-        UNDO: _undo_record_after(workload, owned, draft),
-    }
+    rules = owned.text() if owned.rules else None
     if owned == ownership:
-        annotations[RULES] = workload.annotations.get(RULES)
+        rules = workload.annotations.get(RULES)
+    undo = workload.annotations.get(UNDO)
+    previous = read_undo_record(workload)
+    # A term of a rule that was lost and is written again is no change of the rules.
+    before_and_after = [(dict(x.rules), dict(x.resting)) for x in (ownership, owned)]
+    changed = before_and_after[0] != before_and_after[1] or bool(draft.replacing)
+    if (previous is None and draft.touched) or (changed and not _keeps(previous, wanted)):
+        written = written_placement(before, draft.root, rules)
+        undo = undo_record_of(workload, wanted.change, written, previous).text()
+    annotations = {RULES: rules, UNDO: undo}
     return Merged(
         build_write(workload, before, draft.root, annotations, (ownership, owned)),
         owned,
@@ -118,6 +123,11 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
         ),
         findings=tuple(draft.findings),
     )
+
+
+def _keeps(record: UndoRecord | None, wanted: RequestedRules) -> bool:
+    """Whether the record has the placement before this request, which is made again."""
+    return record is not None and record.is_of(wanted.change)
 
 
 def _replace(draft: TemplateDraft, terms: t.Iterable[SimilarTerm]) -> None:
@@ -229,22 +239,6 @@ def _ownership_after(
     if not draft.touched and dict(change.rules) == dict(before.rules):
         created = set(before.created)
     return Ownership(workload.uid, change.rules, frozenset(created), change.resting)
-
-
-def _undo_record_after(workload: Workload, owned: Ownership, draft: TemplateDraft) -> str | None:
-    """The first change of a workload writes the record, a change back to the previous placement removes it."""
-    text = workload.annotations.get(UNDO)
-    record = read_undo_record(workload)
-    if not draft.touched:
-        return text
-    if record is None:
-        return undo_record_of(workload).text()
-    is_previous_placement = (
-        record.placement == draft.root["spec"]
-        and record.labels == (MAPS[TermLocation.LABEL].read(draft.root, None) or {})
-        and record.rules == (owned.text() if owned.rules else None)
-    )
-    return None if is_previous_placement else text
 
 
 def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple[RuleId, ...]:

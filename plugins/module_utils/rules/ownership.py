@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What do the two annotations of a workload hold: which rule owns which term, and the undo record?
+"""What does the annotation of a workload hold: which rule owns which term?
 
 A fingerprint names a term by its meaning and by its form. A console may write a term again in another
 order, with matchLabels as matchExpressions, without empty lists: it means the same, so it stays the
@@ -24,19 +24,6 @@ which the list was added.
 
 The annotation is a hint; the template decides. If `uid` is that of another object, this object is
 a clone of it.
-
-`placement.virt/undo`, the undo record: the template before the rules changed it. A rollout removes it when
-all instances of the workload run as declared:
-
-    {"version": 1,
-     "uid": "<uid of the object>",
-     "placement": {"affinity": ..., ...},
-     "labels": {...},
-     "rules": "<value of placement.virt/rules>"}
-
-`placement` has the placement fields of that template, `labels` its labels, `rules` the ownership then,
-null if there was none. The first patch that changes the terms writes the record; later patches keep
-it.
 """
 
 from __future__ import annotations
@@ -50,11 +37,11 @@ from dataclasses import dataclass, field
 from ..model.findings import Finding
 from ..model.json_pointer import JSON
 from ..model.json_text import DamagedAnnotation, read_annotation
-from ..model.kinds import RULES, UNDO
-from ..model.objects import Labels, Ref
+from ..model.kinds import RULES
+from ..model.objects import Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .term_slots import FIELDS, IN_NODE_TERM, POD_TERMS, WEIGHTED_POD_TERMS, TermLocation
+from .term_slots import IN_NODE_TERM, POD_TERMS, WEIGHTED_POD_TERMS, TermLocation
 
 NodeTerm = dict[str, JSON]
 
@@ -310,58 +297,6 @@ def _damaged(workload: Workload, annotation: str, seen: str) -> str:
         f"{workload.ref}: annotation {annotation} is damaged ({seen}): restore it from a backup,"
         " or remove it, and the terms of the rules by hand, and write the rules again"
     )
-
-
-@dataclass(frozen=True)
-class UndoRecord:
-    """The terms to go back to; see the module for the fields."""
-
-    uid: str
-    placement: t.Mapping[str, JSON]
-    labels: Labels
-    rules: str | None
-
-    def text(self) -> str:
-        content = {
-            "version": VERSION,
-            "uid": self.uid,
-            "placement": self.placement,
-            "labels": self.labels,
-            "rules": self.rules,
-        }
-        return json.dumps(content, sort_keys=True, separators=(",", ":"))
-
-
-def undo_record_of(workload: Workload) -> UndoRecord:
-    """The undo record that restores the object as it is now."""
-    spec = workload.template.get("spec") or {}
-    return UndoRecord(
-        uid=workload.uid,
-        placement={name: spec[name] for name in FIELDS if name in spec},
-        labels=dict(workload.template_labels),
-        rules=workload.annotations.get(RULES),
-    )
-
-
-def read_undo_record(workload: Workload) -> UndoRecord | None:
-    """The undo record of the object; None if it has none, or if it is a clone and the record is of
-    another object. Raises UnreadableAnnotation."""
-    text = workload.annotations.get(UNDO)
-    if text is None:
-        return None
-    content = decode(workload, UNDO, text)
-    uid, placement, labels, rules = map(content.get, ("uid", "placement", "labels", "rules"))
-    if not (
-        isinstance(uid, str)
-        and isinstance(placement, dict)
-        and isinstance(labels, dict)
-        and isinstance(rules, (str, type(None)))
-    ):
-        raise UnreadableAnnotation(
-            f"{workload.ref}: annotation {UNDO} is damaged (uid, placement, labels and rules are not all"
-            " there in their types): remove it if nothing has to be undone, and write the rules again"
-        )
-    return UndoRecord(uid, placement, labels, rules) if uid == workload.uid else None
 
 
 def is_empty(term: t.Mapping[str, JSON]) -> bool:

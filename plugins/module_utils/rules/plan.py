@@ -39,11 +39,13 @@ from .merge import merge
 from .ownership import (
     Ownership,
     UnreadableAnnotation,
+    digest,
     invalid_rules_annotation,
     read_ownership,
 )
 from .similar import SelectablePods
 from .term_slots import CompiledTerm
+from .undo import change_of_request
 from .write import labels_of
 
 
@@ -119,7 +121,23 @@ def requested_rules(
             )
     added = {ref: dict(labels_of_terms(x)) for ref, x in requested.items()}
     pods = SelectablePods(view, added)
-    return {ref: replace(x, pods=pods) for ref, x in requested.items()}
+    change = change_of_request(
+        f"{request.namespace}/{request.rule_set}",
+        _digest(request, compiled),
+        (x for ref, x in view.workloads.items() if ref.namespace == request.namespace),
+    )
+    return {ref: replace(x, pods=pods, change=change) for ref, x in requested.items()}
+
+
+def _digest(request: RulesRequest, compiled: t.Sequence[Compiled]) -> str:
+    """The same for a request that is made again, about the same workloads."""
+    members = {x.rule.id: sorted(map(str, x.terms)) for x in compiled}
+    rules = [
+        [repr(replace(rule, index=0, allow_findings=frozenset())), members.get(rule.id, [])]
+        for rule in sorted(request.rules, key=lambda rule: rule.id)
+    ]
+    options = [request.state, request.prune, request.adopt, request.adopt_similar]
+    return digest([options, rules], 12)
 
 
 def _listed(
@@ -229,7 +247,7 @@ class Recompute:
         return relabel.again(write, labels)
 
 
-STATES = ("present", "absent")
+STATES = ("present", "absent", "reverted")
 WORKLOAD_ROLLOUT = ("refuse", "allow")
 
 ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.Iterable[Finding]]
@@ -288,7 +306,7 @@ def plan_rules(
     findings that refuse rules without an error."""
     view = ClusterView(snapshot)
     ownerships = OwnershipIndex.of(view)
-    faults = [*request.faults, *_option_faults(request, view)]
+    faults = [*request.faults, *option_faults(request, view)]
     findings: list[Finding] = []
     compiled = _compile(request, view, ownerships, faults, findings)
     requested = requested_rules(request, compiled, view, ownerships, faults, findings)
@@ -344,7 +362,8 @@ def _changes(
     return changes
 
 
-def _option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
+def option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
+    """What is wrong with the options beside the rules."""
     faults = []
     for option, value, allowed in (
         ("state", request.state, STATES),
@@ -358,6 +377,14 @@ def _option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]
                 "prune", "goes with state present: an empty list of rules removes the whole set"
             )
         )
+    if request.state == "reverted":
+        faults += [
+            InputError(
+                name, "does not go with state reverted, which restores the whole rule set: omit it"
+            )
+            for name in ("rules", "prune", "adopt")
+            if getattr(request, name) or (name == "rules" and request.broken)
+        ]
     reported = any(fault.where == "namespace" for fault in request.faults)
     if not reported and _is_missing(request.namespace, view):
         hint = nearest(request.namespace, view.namespaces)

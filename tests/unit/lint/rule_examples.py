@@ -24,7 +24,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
     Workload,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.write import written
 from ansible_collections.virt.placement.plugins.module_utils.rules.changed_back import changed_back
+from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
 from tests.parsed import parsed
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, expression, node_affinity
 from tests.unit.planning import scenes
@@ -33,6 +35,7 @@ from tests.unit.rules.builders import (
     applied,
     deployment,
     plan,
+    request,
     running,
     snapshot,
     vm,
@@ -93,6 +96,18 @@ def with_rule(name: str, **options: t.Any) -> Snapshot:
     rule = {"name": name, "workloads": ON_A, "avoid": {"zone": "a"}}
     (write,) = plan(snapshot(machine), rule, **options).writes
     return snapshot(workload(applied(copy.deepcopy(dict(machine.manifest)), write)))
+
+
+def undone(*, changed: bool) -> t.Sequence[Finding]:
+    """An undo of the rule of a, with b that had it too and whose affinity others may have changed."""
+    rule = {"name": "r", "workloads": [{"names": ["a", "b"]}], "avoid": {"zone": "a"}}
+    there = snapshot(vm("a"), vm("b"))
+    there = written(there, plan(there, rule).writes)
+    a, b = there.workloads
+    manifest = copy.deepcopy(dict(b.manifest))
+    if changed:
+        manifest["spec"]["template"]["spec"]["affinity"] = {}
+    return plan_revert(snapshot(a, workload(manifest)), request(state="reverted")).findings
 
 
 def spread_there(action: str) -> Snapshot:
@@ -261,5 +276,6 @@ EXAMPLES: dict[str, Example] = {
         asked(damaged("{"), ELSEWHERE), asked(damaged(None), ELSEWHERE)
     ),
     "blocks_node_drain": Example(stuck(3), stuck(4)),
+    "not_reverted": Example(lambda: undone(changed=True), lambda: undone(changed=False)),
     "not_recreated": Example(lost("failure", owned=False), lost("failure", owned=True)),
 }

@@ -17,10 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.declared
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import Drift
 from ansible_collections.virt.placement.plugins.module_utils.compliance.terms import Term, TermKind
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import MoveOptions
-from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
-    Namespace,
     Pod,
     Ref,
 )
@@ -32,9 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
-    Platform,
     Snapshot,
-    Unreadable,
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
@@ -47,18 +42,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
     MoveResult,
     Outcome,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
-    RolloutState,
-    StepResult,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.takeover import (
-    recompute_removal,
-    remove_undo_records,
-)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.watch import output_is_read
 from tests.unit.planning.movable import movable
-from tests.unit.rollout.test_gates import parameters
 
 DB = Ref("VirtualMachine", "shop", "db")
 VMI = Ref("VirtualMachineInstance", "shop", "db")
@@ -110,19 +95,6 @@ def test_begun_move_is_reported() -> None:
     )
 
 
-def test_removed_undo_records_are_named() -> None:
-    assert progress.undo_records_removed([], check=False) == []
-    assert progress.undo_records_removed(["Deployment lab/cache"], check=False) == [
-        "removed the record of former constraints (placement.virt/undo) from Deployment lab/cache:"
-        " the rules are enforced"
-    ]
-    many = [f"Deployment lab/d{n}" for n in range(5)]
-    assert progress.undo_records_removed(many, check=True) == [
-        "would remove the record of former constraints (placement.virt/undo) from Deployment lab/d0, Deployment lab/d1,"
-        " Deployment lab/d2 and 2 more: the rules are enforced"
-    ]
-
-
 @pytest.mark.parametrize(
     ("end", "line"),
     [
@@ -165,10 +137,9 @@ def test_failed_moves_are_named_with_namespace_and_reason() -> None:
     )
 
 
-def workload(name: str, undo: str | None = "before", **labels: str) -> Workload:
-    annotations = {UNDO: undo} if undo else {}
+def workload(name: str, **labels: str) -> Workload:
     manifest = {
-        "metadata": {"name": name, "annotations": annotations},
+        "metadata": {"name": name, "annotations": {}},
         "spec": {"template": {"metadata": {"labels": labels}}},
     }
     return Workload(Ref("VirtualMachine", "shop", name), f"u-{name}", manifest)
@@ -195,175 +166,6 @@ def candidate(
     )
 
 
-def test_an_undo_record_goes_when_every_instance_runs_by_what_is_declared() -> None:
-    effective, mixed, waiting = workload("a"), workload("b"), workload("c")
-    writes = remove_undo_records(
-        [
-            candidate(effective),
-            candidate(effective),
-            candidate(mixed),
-            candidate(mixed, outdated=True),
-            candidate(waiting, node=""),
-            candidate(workload("d", undo=None)),
-        ]
-    )
-    assert [write.target.name for write in writes] == ["a"]
-    *tests, removal = writes[0].patch()
-    assert {step["op"] for step in tests} == {"test"}
-    assert removal == {"op": "remove", "path": "/metadata/annotations/placement.virt~1undo"}
-
-
-def test_an_undo_record_that_was_written_anew_stays() -> None:
-    (write,) = remove_undo_records([candidate(workload("a"))])
-    assert recompute_removal(write, {"metadata": {"annotations": {UNDO: "before"}}}) is write
-    assert recompute_removal(write, {"metadata": {"annotations": {UNDO: "newer"}}}) is None
-    assert recompute_removal(write, {"metadata": {}}) is None
-
-
-def test_an_undo_record_stays_where_rules_or_terms_were_written_since() -> None:
-    """A second write before a roll-out keeps the text: it says what was effective before both."""
-    there = workload("a")
-    spec = {"nodeSelector": {"disk": "ssd"}}
-    there.manifest["metadata"]["annotations"][RULES] = "first"
-    there.manifest["spec"]["template"]["spec"] = spec
-    (write,) = remove_undo_records([candidate(there)])
-
-    def now(rules: str, **terms: t.Any) -> dict[str, t.Any]:
-        return {
-            "metadata": {"annotations": {UNDO: "before", RULES: rules}},
-            "spec": {"template": {"spec": terms}},
-        }
-
-    assert recompute_removal(write, now("first", **spec)) is write
-    assert recompute_removal(write, now("second", **spec)) is None
-    assert recompute_removal(write, now("first", nodeSelector={"disk": "hdd"})) is None
-    assert recompute_removal(write, now("first", **spec, affinity={"nodeAffinity": {}})) is None
-    tested = {step["path"]: step["value"] for step in write.patch() if step["op"] == "test"}
-    assert tested["/metadata/annotations/placement.virt~1rules"] == "first"
-    assert tested["/spec/template/spec/nodeSelector"] == {"disk": "ssd"}
-    assert tested["/spec/template/spec/affinity"] is None
-
-
-SNAPSHOT = Snapshot(
-    namespaces=(Namespace("shop"),),
-    workloads=(workload("db", tier="data"), workload("web", tier="front")),
-    platform=Platform(kubevirt="1.8.4"),
-)
-
-
-def test_workloads_by_name_and_by_labels() -> None:
-    named = parameters(namespaces=["shop"], workloads=[{"name": "db"}])
-    assert wanted(named, SNAPSHOT).workloads == {DB}
-    chosen = parameters(workloads=[{"labels": {"tier": "front"}}])
-    assert {ref.name for ref in wanted(chosen, SNAPSHOT).workloads} == {"web"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"namespaces": ["shp"]}, "there is no namespace 'shp'; did you mean 'shop'?"),
-        ({"workloads": [{"name": "bd"}]}, "there is no VirtualMachine 'bd' in namespace 'shop'"),
-    ],
-)
-def test_missing_workload_is_refused(options: dict[str, t.Any], message: str) -> None:
-    with pytest.raises(InvalidInput) as raised:
-        wanted(parameters(**options), SNAPSHOT)
-    assert message in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("kubevirt", "refused"), [("v1.4.0", True), ("v1.6.0", False), ("", False)]
-)
-def test_pin_target_zone_is_refused_before_kubevirt_1_6(kubevirt: str, refused: bool) -> None:
-    """The API server of KubeVirt 1.4.0 answers 400 to a migration with addedNodeSelector."""
-    older = replace(SNAPSHOT, platform=Platform(kubevirt=kubevirt))
-    options = parameters(namespaces=["shop"], pin_target_zone=True)
-    if not refused:
-        assert wanted(options, older).namespaces
-        return
-    with pytest.raises(InvalidInput, match=r"pin_target_zone: needs KubeVirt 1\.6, .*v1\.4\.0"):
-        wanted(options, older)
-
-
-def test_a_run_that_cannot_read_everything_moves_nothing() -> None:
-    gap = Unreadable("pods", "", "list", "grant it")
-    blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,))
-    with pytest.raises(InvalidInput) as raised:
-        wanted(parameters(), blind)
-    assert "cannot list pods in all namespaces: grant it" in str(raised.value)
-
-
-def test_several_lists_that_may_not_be_read_are_one_error() -> None:
-    gaps = (Unreadable("nodes", "", "list", "grant it"), Unreadable("pods", "", "list", "grant it"))
-    with pytest.raises(InvalidInput) as raised:
-        wanted(parameters(), Snapshot(namespaces=(Namespace("shop"),), unreadable=gaps))
-    assert [str(error) for error in raised.value.errors] == [
-        "not permitted: cannot list nodes, cannot list pods in all namespaces: grant this identity"
-        " the ClusterRole virt-placement-reader (rbac/reader.yml)"
-    ]
-
-
-@pytest.mark.parametrize("namespace", ["", "shop"])
-def test_unreadable_workload_is_not_reported_as_missing(namespace: str) -> None:
-    gap = Unreadable("virtualmachines", namespace, "list", "grant it")
-    blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,), platform=SNAPSHOT.platform)
-    with pytest.raises(InvalidInput) as raised:
-        wanted(parameters(workloads=[{"name": "db"}, {"kind": "Deployment", "name": "web"}]), blind)
-    missing = [str(fault) for fault in raised.value.errors if "there is no" in str(fault)]
-    assert missing == ["workloads[1]: there is no Deployment 'web' in namespace 'shop'"]
-
-
-def test_an_empty_list_is_nothing() -> None:
-    instance = Instance(VMI, "u", DB, None)
-    assert instance not in wanted(parameters(namespaces=[]), SNAPSHOT)
-    assert instance not in wanted(parameters(workloads=[]), SNAPSHOT)
-
-
-def test_state_travels_as_json() -> None:
-    state = RolloutState(
-        "r1", 3, elapsed=12.5, waiting="for somebody", total=3, to_come={"u": "db"}
-    )
-    assert RolloutState.read(state.as_json()) == state
-    assert RolloutState.read({"elapsed": 3, "unknown": 1}) == RolloutState(elapsed=3.0)
-    assert RolloutState.read(None) == RolloutState()
-
-
-def test_only_a_step_that_is_followed_by_another_hands_its_state_on() -> None:
-    assert (
-        StepResult(finished=False, state=RolloutState("r1", 3)).as_json()["step_state"][
-            "transitions"
-        ]
-        == 3
-    )
-    assert "step_state" not in StepResult(finished=True, state=RolloutState("r1", 3)).as_json()
-
-
-@pytest.mark.parametrize(
-    ("need", "event"), [("migration",) * 2, ("restart",) * 2, ("recreate", "recreation")]
-)
-def test_correctly_placed_instance_reports_when_its_rule_is_enforced(need: str, event: str) -> None:
-    made = workload("db")
-    found = candidate(made, outdated=True, need=need)
-    record = results.well_placed(found, Plan())
-    assert (record["takes_effect"], record["when"]) == (need, "now")
-    assert record["reason"] == f"placed correctly; enforced from the next {event}"
-    assert results.not_enforced([found], Plan()) == (found,)
-    assert results.not_enforced([candidate(made)], Plan()) == ()
-    left = SkippedInstance(VMI, found.uid, DB, "w1", "it cannot")
-    assert results.not_enforced([found], Plan((), (left,))) == ()
-
-
-def test_missed_preference_is_not_called_placed_correctly() -> None:
-    found = candidate(workload("db"), outdated=True, need="migration")
-    reason = results.well_placed(found, Plan(), "not met: preferred node affinity zone In (b)")[
-        "reason"
-    ]
-    assert reason == (
-        "no required rule is violated; not met: preferred node affinity zone In (b);"
-        " enforced from the next migration"
-    )
-
-
 def test_instance_that_runs_with_a_removed_constraint_is_not_called_enforced() -> None:
     found = candidate(workload("db"), outdated=True, need="migration")
     found.drift = Drift(stale=frozenset({Term(TermKind.NODE_SELECTOR, ("disk", "ssd"))}))
@@ -372,15 +174,13 @@ def test_instance_that_runs_with_a_removed_constraint_is_not_called_enforced() -
     )
 
 
-def test_rule_whose_constraint_was_removed_is_named_and_keeps_the_undo_record() -> None:
+def test_rule_whose_constraint_was_removed_is_named() -> None:
     db = workload("db")
     found, apart = candidate(db), RuleTerms("apart", removed=True)
     found.declared = replace(DeclaredReader(Snapshot()).declared(db), rules=(apart,))
     assert results.removed_constraints([candidate(workload("web"))]) == []
     (warning,) = results.removed_constraints([found])
     assert "VirtualMachine shop/db (rule apart)" in warning
-    assert remove_undo_records([found]) == ()
-    assert remove_undo_records([candidate(workload("db"))])
 
 
 def test_instance_that_violates_until_others_move_is_reported() -> None:

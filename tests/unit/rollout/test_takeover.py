@@ -131,14 +131,8 @@ def test_one_that_had_no_node_and_has_one_now_has_changed() -> None:
 )
 def test_rights_of_a_move(move: t.Any, asked: set[str]) -> None:
     lease = "leases.coordination.k8s.io virt-placement in namespace kube-system"
-    found = {str(right) for right in needed_rights([move, move], ())}
+    found = {str(right) for right in needed_rights([move, move])}
     assert found == {*asked, f"get {lease}", f"patch {lease}"}
-
-
-def test_removal_of_undo_records_needs_patch_on_workloads() -> None:
-    found = {str(right) for right in needed_rights((), [DB])}
-    assert not any(right.startswith("create leases") for right in found)
-    assert "patch virtualmachines.kubevirt.io in namespace shop" in found
 
 
 def test_takeover_in_the_middle_of_a_soak() -> None:

@@ -12,11 +12,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.write import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import Merged
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
     read_ownership,
-    read_undo_record,
-    undo_record_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
+    read_undo_record,
+    undo_record_of,
+)
 
 from .builders import applied, plan, running, snapshot, vm, workload
 
@@ -127,7 +129,11 @@ def test_first_write_of_rules_records_the_placement_before_it() -> None:
 
     manifest = after(carrier, {**DB, "run_on": {"zone": "a"}})
 
-    assert read_undo_record(workload(manifest)) == undo_record_of(carrier)
+    record, expected = read_undo_record(workload(manifest)), undo_record_of(carrier)
+    assert record is not None
+    assert (record.placement, record.labels) == (expected.placement, expected.labels)
+    assert record.rules is None
+    assert record.changes == {"shop/default": 1}
 
 
 def test_rule_that_has_left_a_workload_is_taken_out_behind_one_that_stays() -> None:

@@ -15,11 +15,13 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
     Ownership,
     UnreadableAnnotation,
     read_ownership,
-    read_undo_record,
     rules_of_term,
-    undo_record_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
+    read_undo_record,
+    undo_record_of,
+)
 
 from .builders import vm
 

@@ -11,10 +11,10 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
     DeclaredReader,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import UNDO
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
 
 from .builders import NAMESPACE, applied, plan, request, snapshot, vm, workload
 
@@ -74,7 +74,9 @@ def test_rule_is_written_at_rest_without_a_change_of_the_template() -> None:
     assert change.takes_effect == "now"
     (after,) = written([vm("db1")], rule)
     assert after.template == vm("db1").template
-    assert UNDO not in after.annotations
+    record = read_undo_record(after)
+    assert record is not None, "an undo takes the rule away"
+    assert (record.rules, dict(record.written.fields)) == (None, {})
     assert (
         written([after], {"name": "other", "workloads": ["db1"], "avoid": {"zone": "b"}})[0]
         .annotations["placement.virt/rules"]

@@ -15,9 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
-    read_undo_record,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
 
 from .builders import NAMESPACE, applied, deployment, plan, running, snapshot, vm, workload
 

@@ -1,0 +1,231 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does the undo record of a workload hold: its placement before the last change of its rules, and that change?
+
+`placement.virt/undo`, which each patch of rules writes anew, and which stays until the next one:
+
+    {"version": 1,
+     "uid": "<uid of the object>",
+     "placement": {"affinity": ..., ...},
+     "labels": {...},
+     "rules": "<value of placement.virt/rules>",
+     "change": {"rule_set": "<namespace>/<set>", "number": 3, "request": "<digest>"},
+     "written": {"fields": {"affinity": "<digest>", ...}, "labels": {"<key>": "<value>"}, "rules": "<digest>"},
+     "earlier": {"<namespace>/<set>": 2, ...},
+     "reverted": true}
+
+`placement` has the placement fields of the template before the change, `labels` its labels, `rules` the ownership
+then, null if there was none. `change` is the same on all workloads that one request has written: a rule set counts
+its requests, and a request that is made again, since it was interrupted or since a term was lost, is not a new one.
+`written` has what the change made of the fields and labels that it touched (null: removed), so that what others
+changed since is recognized. `earlier` has the last change of other rule sets that wrote this workload before.
+`reverted` is there once the workload was restored.
+
+A record without `change` was written by a release before there was an undo: it is about all changes since the first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..model.json_pointer import JSON
+from ..model.kinds import RULES, UNDO
+from ..model.objects import Labels, Ref
+from ..model.snapshot import Workload
+from ..view.label_input import is_reserved
+from .ownership import VERSION, UnreadableAnnotation, decode, digest, without_empties
+from .term_slots import FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSetChange:
+    """One request about a rule set (`namespace/set`), which may write many workloads. `request` is its digest."""
+
+    rule_set: str
+    number: int
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPlacement:
+    """What a change made of the parts that it touched: digests of fields, values of labels (None: removed), and the
+    digest of the ownership."""
+
+    fields: t.Mapping[str, str] = field(default_factory=dict)
+    labels: t.Mapping[str, str | None] = field(default_factory=dict)
+    rules: str = ""
+
+
+@dataclass(frozen=True)
+class UndoRecord:
+    """The placement to go back to; see the module for the fields."""
+
+    uid: str
+    placement: t.Mapping[str, JSON]
+    labels: Labels
+    rules: str | None
+    change: RuleSetChange | None = None
+    written: WrittenPlacement = field(default_factory=WrittenPlacement)
+    earlier: t.Mapping[str, int] = field(default_factory=dict)
+    reverted: bool = False
+
+    def text(self) -> str:
+        content: dict[str, JSON] = {
+            "version": VERSION,
+            "uid": self.uid,
+            "placement": self.placement,
+            "labels": self.labels,
+            "rules": self.rules,
+        }
+        if self.change is not None:
+            content["change"] = {
+                "rule_set": self.change.rule_set,
+                "number": self.change.number,
+                "request": self.change.request,
+            }
+            content["written"] = {
+                "fields": self.written.fields,
+                "labels": self.written.labels,
+                "rules": self.written.rules,
+            }
+        if self.earlier:
+            content["earlier"] = self.earlier
+        if self.reverted:
+            content["reverted"] = True
+        return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+    def is_of(self, change: RuleSetChange | None) -> bool:
+        """Whether it has the placement before `change`, which is made again and keeps it."""
+        return not self.reverted and self.change is not None and self.change == change
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """The number of the last change of each rule set that wrote the workload."""
+        last = {} if self.change is None else {self.change.rule_set: self.change.number}
+        return {**self.earlier, **last}
+
+
+def undo_record_of(
+    workload: Workload,
+    change: RuleSetChange | None = None,
+    written: WrittenPlacement | None = None,
+    previous: UndoRecord | None = None,
+) -> UndoRecord:
+    """The record that restores the object as it is now, before `change` makes `written` of it."""
+    spec = workload.template.get("spec") or {}
+    earlier = previous.changes if previous is not None else {}
+    return UndoRecord(
+        uid=workload.uid,
+        placement={name: spec[name] for name in FIELDS if name in spec},
+        labels=dict(workload.template_labels),
+        rules=workload.annotations.get(RULES),
+        change=change,
+        written=written if change is not None and written is not None else WrittenPlacement(),
+        earlier={x: n for x, n in earlier.items() if change is None or x != change.rule_set},
+    )
+
+
+def change_of_request(
+    rule_set: str, request: str, workloads: t.Iterable[Workload]
+) -> RuleSetChange:
+    """The change that a request makes, given its digest and the workloads that may have records: the last one of the
+    rule set if that is the same request and was not reverted, otherwise the next one."""
+    records = list(records_of(rule_set, workloads).values())
+    number = max((record.changes[rule_set] for record in records), default=0)
+    last = [x for x in records if x.change is not None and x.changes[rule_set] == number]
+    again = RuleSetChange(rule_set, number, request)
+    if any(x.is_of(again) for x in last) and not any(x.reverted for x in last):
+        return again
+    return RuleSetChange(rule_set, number + 1, request)
+
+
+def records_of(rule_set: str, workloads: t.Iterable[Workload]) -> dict[Ref, UndoRecord]:
+    """The records that know a change of the rule set. Those that cannot be read are left out."""
+    records: dict[Ref, UndoRecord] = {}
+    mention = json.dumps(rule_set)
+    for workload in workloads:
+        if mention in workload.annotations.get(UNDO, ""):
+            with contextlib.suppress(UnreadableAnnotation):
+                record = read_undo_record(workload)
+                if record is not None and rule_set in record.changes:
+                    records[workload.ref] = record
+    return records
+
+
+def field_digest(value: JSON) -> str:
+    """The digest of a placement field. Some kinds drop nulls and empty lists of what is written."""
+    return digest(without_empties([value]), 12)
+
+
+def written_placement(
+    before: t.Mapping[str, JSON], after: t.Mapping[str, JSON], rules: str | None
+) -> WrittenPlacement:
+    """From the template's parts before and after a change (draft.placement_parts) to what it wrote."""
+    fields = {
+        name: field_digest(after["spec"].get(name))
+        for name in FIELDS
+        if field_digest(before["spec"].get(name)) != field_digest(after["spec"].get(name))
+    }
+    old, new = ((side.get("metadata") or {}).get("labels") or {} for side in (before, after))
+    labels = {key: new.get(key) for key in {*old, *new} if old.get(key) != new.get(key)}
+    return WrittenPlacement(fields, labels, digest(rules, 12))
+
+
+def read_undo_record(workload: Workload) -> UndoRecord | None:
+    """The undo record of the object; None if it has none, or if it is a clone and the record is of
+    another object. Raises UnreadableAnnotation."""
+    text = workload.annotations.get(UNDO)
+    if text is None:
+        return None
+    content = decode(workload, UNDO, text)
+    try:
+        record = _record(content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableAnnotation(
+            f"{workload.ref}: annotation {UNDO} is damaged ({error}): remove it if nothing has to be"
+            " undone, and write the rules again"
+        ) from error
+    return record if record.uid == workload.uid else None
+
+
+def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
+    record = UndoRecord(
+        _typed(content, "uid", str),
+        _typed(content, "placement", dict),
+        _typed(content, "labels", dict),
+        _typed(content, "rules", (str, type(None))),
+        earlier=_typed({"earlier": {}, **content}, "earlier", dict),
+        reverted=content.get("reverted") is True,
+    )
+    if any(type(number) is not int for number in record.earlier.values()):
+        raise TypeError("a number of earlier is no integer")
+    if "change" not in content:
+        return record
+    change, written = _typed(content, "change", dict), _typed(content, "written", dict)
+    if not {*_typed(written, "fields", dict), *record.placement} <= {*FIELDS}:
+        raise TypeError("it names other fields than those of placement")
+    if any(map(is_reserved, _typed(written, "labels", dict))):
+        raise TypeError("it names a label that rules never set")
+    return replace(
+        record,
+        change=RuleSetChange(
+            _typed(change, "rule_set", str),
+            _typed(change, "number", int),
+            _typed(change, "request", str),
+        ),
+        written=WrittenPlacement(
+            _typed(written, "fields", dict),
+            _typed(written, "labels", dict),
+            _typed(written, "rules", str),
+        ),
+    )
+
+
+def _typed(content: t.Mapping[str, JSON], name: str, kind: type | tuple[type, ...]) -> JSON:
+    """Raises TypeError where the value is missing or of another type."""
+    if name not in content or not isinstance(content[name], kind):
+        raise TypeError(f"{name} is missing, or is not of its type")
+    return content[name]

@@ -1,0 +1,364 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""state reverted: the placement before the last change of a rule set, byte for byte, whatever was interrupted."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Unreadable,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.write import written
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
+
+from .builders import deployment, plan, request, running, snapshot, vm, workload
+
+JSON = t.Any
+NAMES = ("a", "b", "c")
+APART = {"name": "apart", "workloads": list(NAMES), "keep_apart": "zone"}
+FAST = {"name": "fast", "workloads": list(NAMES), "run_on": {"performance": "high"}}
+TIER = {**APART, "label": {"tier": "web"}}
+TOLERATION = [{"key": "example.com/gpu", "operator": "Exists"}]
+
+
+def _vms() -> list[Workload]:
+    """VMs with constraints of their own."""
+    vms = []
+    for name in NAMES:
+        manifest = json.loads(json.dumps(vm(name).manifest))
+        manifest["spec"]["template"]["spec"]["tolerations"] = copy.deepcopy(TOLERATION)
+        vms.append(workload(manifest))
+    return vms
+
+
+def _fleet(*more: Workload) -> Snapshot:
+    vms = _vms()
+    return snapshot(*vms, *more, run=[running(x) for x in vms])
+
+
+def _after(seen: Snapshot, *rules: JSON, **options: t.Any) -> Snapshot:
+    """The cluster once the rules are written."""
+    planned = plan(seen, *rules, **options)
+    assert not planned.refused, planned.refused
+    return written(seen, planned.writes)
+
+
+def _revert(seen: Snapshot, **options: t.Any) -> RulesPlan:
+    return plan_revert(seen, request(state="reverted", **options))
+
+
+def _placements(seen: Snapshot) -> str:
+    """The templates, the labels of what runs, and the rules, as text."""
+    return json.dumps(
+        [
+            {str(w.ref): [w.template, w.annotations.get(RULES)] for w in seen.workloads},
+            {str(vmi.ref): vmi.labels for vmi in seen.vmis},
+            {str(pod.ref): pod.labels for pod in seen.pods},
+        ],
+        sort_keys=True,
+    )
+
+
+def _edited(seen: Snapshot, name: str, edit: t.Callable[[JSON], t.Any]) -> Snapshot:
+    """The cluster after somebody changed the VM."""
+
+    def changed(found: Workload) -> Workload:
+        if found.ref.name != name:
+            return found
+        manifest = json.loads(json.dumps(found.manifest))
+        edit(manifest)
+        return workload(manifest)
+
+    return replace(seen, workloads=tuple(map(changed, seen.workloads)))
+
+
+def _rules(seen: Snapshot) -> dict[str, list[str]]:
+    return {
+        found.ref.name: [rule.name for rule in read_ownership(found).rules]
+        for found in seen.workloads
+    }
+
+
+CHANGES: dict[str, tuple[list[JSON], list[JSON], dict[str, t.Any]]] = {
+    "first rule": ([], [APART], {}),
+    "first rule with a label": ([], [TIER], {}),
+    "another rule": ([APART], [APART, FAST], {}),
+    "other terms": ([FAST], [{**FAST, "run_on": {"zone": "a"}}], {}),
+    "removed": ([TIER, FAST], [{"name": "apart"}], {"state": "absent"}),
+    "all removed": ([TIER, FAST], [], {"prune": True}),
+    "rest": ([TIER, FAST], [{**TIER, "enabled": False}, FAST], {}),
+    "end of a rest": ([{**TIER, "enabled": False}, FAST], [TIER, FAST], {}),
+    "fewer members": ([TIER], [{**TIER, "workloads": ["a", "b"]}], {}),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_revert_restores_templates_labels_and_rules_byte_for_byte(case: str) -> None:
+    first, second, options = CHANGES[case]
+    before = _after(_fleet(), *first) if first else _fleet()
+    there = _after(before, *second, **options)
+    assert _placements(there) != _placements(before)
+
+    planned = _revert(there)
+    back = written(there, planned.writes)
+
+    assert not planned.findings
+    assert _placements(back) == _placements(before)
+    again = _revert(back)
+    assert (again.writes, again.findings) == ((), ())
+    assert again.about == planned.about > 0
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_revert_that_was_killed_at_any_write_converges(case: str) -> None:
+    first, second, options = CHANGES[case]
+    before = _after(_fleet(), *first) if first else _fleet()
+    there = _after(before, *second, **options)
+    writes = _revert(there).writes
+    for made in range(len(writes)):
+        killed = written(there, writes[:made])
+        back = written(killed, _revert(killed).writes)
+        assert _placements(back) == _placements(before), f"killed after {made} writes"
+        assert not _revert(back).writes
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_revert_of_a_change_that_was_killed_and_made_again(case: str) -> None:
+    first, second, options = CHANGES[case]
+    before = _after(_fleet(), *first) if first else _fleet()
+    writes = plan(before, *second, **options).writes
+    for made in range(1, len(writes)):
+        killed = written(before, writes[:made])
+        there = _after(killed, *second, **options)
+        back = written(there, _revert(there).writes)
+        assert _placements(back) == _placements(before), f"killed after {made} writes"
+
+
+def test_revert_is_about_the_last_change_alone() -> None:
+    first = _after(_fleet(), APART)
+    second = _after(first, {**FAST, "workloads": ["c"]})
+
+    back = written(second, _revert(second).writes)
+
+    assert _rules(back) == {"a": ["apart"], "b": ["apart"], "c": ["apart"]}
+    assert not _revert(back).writes, "the change before is not undone by a second run"
+
+
+def test_rules_that_are_written_after_an_undo_can_be_undone_again() -> None:
+    before = _fleet()
+    once = _after(before, APART)
+    back = written(once, _revert(once).writes)
+    twice = _after(back, APART)
+    assert _rules(twice) == {name: ["apart"] for name in NAMES}
+    assert _placements(written(twice, _revert(twice).writes)) == _placements(before)
+
+
+def test_a_lost_term_that_is_written_again_is_no_change() -> None:
+    before = _fleet()
+    there = _after(before, APART)
+    lost = _edited(there, "b", lambda m: m["spec"]["template"]["spec"].pop("affinity"))
+
+    repaired = _after(lost, APART)
+
+    assert _placements(written(repaired, _revert(repaired).writes)) == _placements(before)
+
+
+def _tolerate(manifest: JSON) -> None:
+    manifest["spec"]["template"]["spec"]["tolerations"].append({"operator": "Exists"})
+
+
+def _set_affinity(manifest: JSON) -> None:
+    manifest["spec"]["template"]["spec"]["affinity"]["nodeAffinity"] = {}
+
+
+def _relabel(manifest: JSON) -> None:
+    manifest["spec"]["template"]["metadata"]["labels"]["tier"] = "api"
+
+
+def test_other_fields_that_others_changed_stay_as_they_are() -> None:
+    there = _edited(_after(_fleet(), TIER), "b", _tolerate)
+
+    back = written(there, _revert(there).writes)
+
+    (b,) = (x for x in back.workloads if x.ref.name == "b")
+    assert b.template["spec"]["tolerations"] == [*TOLERATION, {"operator": "Exists"}]
+    assert "affinity" not in b.template["spec"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "seen"),
+    [
+        (_set_affinity, "affinity changed since the rules were written"),
+        (_relabel, "label tier changed since the rules were written"),
+        (
+            lambda m: m["metadata"]["annotations"].pop(RULES),
+            "annotation placement.virt/rules changed since the rules were written",
+        ),
+        (
+            lambda m: m["metadata"].update(
+                {"labels": {"argocd.argoproj.io/instance": "shop"}, "annotations": _tracked(m)}
+            ),
+            "Argo CD",
+        ),
+    ],
+    ids=["affinity", "label", "annotation", "manager"],
+)
+def test_a_workload_that_others_changed_is_named_and_left(
+    edit: t.Callable[[JSON], t.Any], seen: str
+) -> None:
+    there = _edited(_after(_fleet(), TIER), "b", edit)
+
+    planned = _revert(there)
+
+    (finding,) = planned.findings
+    assert (finding.name, finding.severity) == ("not_reverted", "warning")
+    assert "VirtualMachine shop/b was left as it is: " in finding.why
+    assert seen in finding.why
+    assert not planned.refused
+    assert {
+        write.target.name for write in planned.writes if write.target.kind == "VirtualMachine"
+    } == {"a", "c"}
+    assert _revert(there, fail_on_findings=("not_reverted",)).refused
+
+
+def _tracked(manifest: JSON) -> JSON:
+    tracking = "shop:kubevirt.io/VirtualMachine:shop/b"
+    return {**manifest["metadata"]["annotations"], "argocd.argoproj.io/tracking-id": tracking}
+
+
+def test_an_undo_that_can_restore_nothing_is_refused() -> None:
+    there = _after(_fleet(), APART)
+    for name in NAMES:
+        there = _edited(there, name, _set_affinity)
+    planned = _revert(there)
+    assert [finding.severity for finding in planned.refused] == ["error"] * 3
+    assert planned.writes == ()
+
+
+def test_a_workload_that_another_rule_set_changed_since_is_named_and_left() -> None:
+    there = _after(_after(_fleet(), APART), {**FAST, "workloads": ["b"]}, rule_set="other")
+
+    planned = _revert(there)
+
+    (finding,) = planned.findings
+    assert "VirtualMachine shop/b" in finding.why
+    assert "rule set 'other' has changed it since: revert that rule set first" in finding.why
+    first = written(there, _revert(there, rule_set="other").writes)
+    assert _rules(first)["b"] == ["apart"]
+
+
+def test_revert_without_a_record_is_an_error_that_names_the_sets_with_one() -> None:
+    with pytest.raises(InvalidInput, match="no rule set has one"):
+        _revert(_fleet())
+    with pytest.raises(InvalidInput, match=r"rule set 'tiers'; rule sets with one are default"):
+        _revert(_after(_fleet(), APART), rule_set="tiers")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [({"prune": True}, "prune"), ({"adopt": True}, "adopt")],
+)
+def test_options_of_rules_do_not_go_with_it(options: dict[str, bool], named: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{named}: does not go with state reverted"):
+        _revert(_after(_fleet(), APART), **options)
+
+
+def test_rules_do_not_go_with_it() -> None:
+    with pytest.raises(InvalidInput, match="rules: does not go with state reverted"):
+        plan_revert(_after(_fleet(), APART), request(APART, state="reverted"))
+
+
+def test_workloads_that_cannot_be_listed_refuse_it() -> None:
+    gap = Unreadable("deployments", "shop", "list", "forbidden")
+    with pytest.raises(InvalidInput, match="list deployments"):
+        _revert(replace(_after(_fleet(), APART), unreadable=(gap,)))
+
+
+def test_deployment_starts_a_rollout_that_has_to_be_allowed() -> None:
+    cache = deployment("cache")
+    rule = {
+        "name": "r",
+        "workloads": [{"kind": "Deployment", "name": "cache"}],
+        "avoid": {"zone": "a"},
+    }
+    there = _after(snapshot(cache), rule, workload_rollout="allow")
+    assert [x.name for x in _revert(there).refused] == ["starts_workload_rollout"]
+    allowed = _revert(there, workload_rollout="allow")
+    assert allowed.workloads[0].takes_effect == "workload_rollout"
+    assert _placements(written(there, allowed.writes)) == _placements(snapshot(cache))
+
+
+def test_a_record_of_before_there_was_an_undo_is_restored() -> None:
+    """It names no change, and no digests of what was written."""
+    before = _fleet()
+    there = _after(before, TIER)
+    for name in NAMES:
+        there = _edited(there, name, _as_an_earlier_release_wrote_it)
+
+    for made in range(len(_revert(there).writes) + 1):
+        killed = written(there, _revert(there).writes[:made])
+        back = written(killed, _revert(killed).writes)
+        assert _placements(back) == _placements(before)
+        assert not _revert(back).writes
+    with pytest.raises(InvalidInput, match="there is nothing to undo"):
+        _revert(there, rule_set="other")
+    changed = _edited(there, "b", _set_affinity)
+    assert {
+        w.target.name for w in _revert(changed).writes if w.target.kind == "VirtualMachine"
+    } == {"a", "c"}
+
+
+def _as_an_earlier_release_wrote_it(manifest: JSON) -> None:
+    notes = manifest["metadata"]["annotations"]
+    content = json.loads(notes[UNDO])
+    notes[UNDO] = json.dumps(
+        {k: content[k] for k in ("version", "uid", "placement", "labels", "rules")}
+    )
+
+
+def _damage(manifest: JSON) -> None:
+    notes = manifest["metadata"]["annotations"]
+    notes[UNDO] = notes[UNDO].replace('"placement":{', '"placement":{"containers":[],')
+
+
+def test_a_damaged_record_is_named_and_its_workload_left() -> None:
+    there = _edited(_after(_fleet(), APART), "b", _damage)
+    (finding,) = _revert(there).findings
+    assert "VirtualMachine shop/b" in finding.why
+    assert "is damaged" in finding.why
+
+
+def test_a_write_is_made_again_for_an_object_that_changed_meanwhile() -> None:
+    there = _after(_fleet(), APART)
+    planned = _revert(there)
+    (write,) = (x for x in planned.writes if x.target.name == "a")
+    (a,) = (x for x in there.workloads if x.ref.name == "a")
+    assert planned.recompute(write, a.manifest) == write
+    (restored,) = (x for x in written(there, [write]).workloads if x.ref.name == "a")
+    assert planned.recompute(write, restored.manifest) is None
+    record = read_undo_record(restored)
+    assert record is not None
+    assert record.reverted
+    (edited,) = (x for x in _edited(there, "a", _set_affinity).workloads if x.ref.name == "a")
+    with pytest.raises(InvalidInput, match="affinity changed since"):
+        planned.recompute(write, edited.manifest)
+    (other,) = (x for x in _after(there, FAST).workloads if x.ref.name == "a")
+    with pytest.raises(InvalidInput, match="its undo record is another one"):
+        planned.recompute(write, other.manifest)
+    webhook = json.loads(json.dumps(restored.manifest))
+    webhook["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": {}}
+    with pytest.raises(InvalidInput, match="changed_by_webhook"):
+        planned.recompute(write, webhook)
