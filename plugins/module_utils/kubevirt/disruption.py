@@ -31,7 +31,7 @@ from ..model.kinds import VMI
 from ..model.objects import Owner, Pod, Ref, Selector
 from ..model.plan import Method
 from ..model.rendering import TextEnum, listed
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, Vmi
 from ..scheduler.labels import matches
 
 DISRUPTIVE = (Method.RESTART, Method.RECREATE, Method.STOP, Method.EVICT)
@@ -45,6 +45,13 @@ DELEGATED_POD_OWNERS = ("longhorn.io",)
 """API groups of operators whose pods have budgets without an owner. Longhorn has a budget for each instance manager,
 and deletes it once the node is cordoned and its volumes are detached or have healthy replicas elsewhere
 (longhorn-manager, controller/instance_manager_controller.go)."""
+
+
+def ends_pod(method: Method | None, vmi: Vmi | None) -> bool:
+    """Whether the method ends the pod of an instance before another one runs. KubeVirt ends no VM that is handed over
+    to another controller: it refuses the eviction."""
+    handed_over = method is Method.EVICT and vmi is not None
+    return method in DISRUPTIVE and not handed_over
 
 
 class Allowance(TextEnum):

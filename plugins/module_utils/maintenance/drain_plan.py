@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets, Delegation
+from ..kubevirt.disruption import Allowance, Budgets, Delegation, ends_pod
 from ..kubevirt.eviction_strategy import EXTERNAL, LIVE_MIGRATE, NONE
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..kubevirt.moving import run_strategy, why_not_recreated
@@ -135,7 +135,7 @@ class DrainView:
     @property
     def ended(self) -> tuple[PodDecision, ...]:
         """The pods that the drain ends: budgets stand against that, and not against a live migration."""
-        return tuple(x for x in self.decisions if self._is_disruption(x, self._way(x).method))
+        return tuple(x for x in self.decisions if ends_pod(self._way(x).method, x.vmi))
 
     @cached_property
     def left(self) -> t.Mapping[str, int]:
@@ -265,17 +265,12 @@ class DrainView:
             return VmWay("", None, why, finding=DO_NOT_MOVE_FINDING)
         return VmWay("evict", Method.EVICT)
 
-    def _is_disruption(self, decision: PodDecision, method: Method | None) -> bool:
-        """Whether the drain ends the pod. KubeVirt ends no VM that is handed over: it refuses the eviction."""
-        handed_over = method is Method.EVICT and decision.vmi is not None
-        return method in DISRUPTIVE and not handed_over
-
     def _why_not_disrupted(self, decision: PodDecision, method: Method) -> str:
         """Why disruption budgets never allow what ends a VM; empty where they may. A drain for which the finding is
         allowed waits for the budget. For a pod the server answers."""
         if decision.vmi is None or PDB_IMPOSSIBLE in self.allowed:
             return ""
-        if not self._is_disruption(decision, method):
+        if not ends_pod(method, decision.vmi):
             return ""
         answer = self.budgets.disruption(decision.pod)
         never = answer.allowance in (Allowance.NEVER, Allowance.UNKNOWN)

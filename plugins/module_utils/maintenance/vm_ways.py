@@ -11,7 +11,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ..kubevirt.disruption import DISRUPTIVE
+from ..kubevirt.disruption import ends_pod
 from ..kubevirt.eviction_strategy import EXTERNAL, eviction_strategy
 from ..kubevirt.instances import vmi_workload
 from ..kubevirt.moving import restart_refusal, strategy_refusal, why_not_migratable
@@ -140,9 +140,7 @@ class VmWays:
         return any(x is not None and not self._why_budgets_refuse(vmi, x) for x in methods)
 
     def _why_budgets_refuse(self, vmi: Vmi, method: Method | None) -> str:
-        """KubeVirt ends no VM that is handed over: it refuses the eviction."""
-        ends = method in DISRUPTIVE and method is not Method.EVICT
-        return self.why_never_ended(vmi) if ends else ""
+        return self.why_never_ended(vmi) if ends_pod(method, vmi) else ""
 
     def policies_of(self, vmi: Vmi) -> tuple[tuple[str, ...], str]:
         """The policies of the VM's own label, or of the task; and what is wrong with the label, which anyone may

@@ -17,7 +17,7 @@ from ..api.errors import ApiError
 from ..api.transport import uptime
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
-from ..kubevirt.disruption import DISRUPTIVE, Allowance
+from ..kubevirt.disruption import DISRUPTIVE, Allowance, ends_pod
 from ..model.kinds import instance_path
 from ..model.objects import Pod
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -346,10 +346,8 @@ class Reconciler:
         movable = now.view.by_uid.get(uid)
         instances = [movable.instance] if movable is not None else now.observer.instances
         instance = next((x for x in instances if x.uid == uid), None)
-        if instance is None or instance.pod is None:
+        if instance is None or instance.pod is None or not ends_pod(method, instance.vmi):
             return ""
-        if method is Method.EVICT and instance.vmi is not None:
-            return ""  # KubeVirt ends no VM that is handed over
         others = (record for record in self.journal.records if record.method in DISRUPTIVE)
         taken = {record.uid for record in others} - {uid}
         answer = now.view.budgets.disruption(instance.pod, taken)
