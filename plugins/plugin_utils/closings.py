@@ -217,6 +217,30 @@ def _apply(record: JobRecord) -> Parts:
     }
 
 
+def _undo(record: JobRecord) -> Parts:
+    options = record.asked
+    asked = f"undo the last change of rule set {options['rule_set']} in namespace {options['namespace']}"
+    done = []
+    forecast = _last(record, "forecast_info").get("forecast")
+    if forecast:
+        done.append(f"forecast: {forecast}")
+    result = _last(record, "rules")
+    if result.get("workloads"):
+        done += rules_written(result, check_mode=record.check_mode)
+    elif "reverted" in result and not result["failed"]:
+        done.append(f"{plural(len(result['reverted']), 'workload')} restored by an earlier run")
+    left = [
+        f"{entry['namespace']}/{entry['name']}: {entry['reason']}"
+        for entry in result.get("not_reverted") or ()
+    ]
+    return {
+        "asked": (asked,),
+        "done": (*done, *_verdicts(record)),
+        "skipped": tuple(left),
+        "next_steps": tuple(_after_apply(record)),
+    }
+
+
 def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
     """Names of the rules that were written and removed, whether or not the task shows patches."""
     if "workloads" not in result:
@@ -333,5 +357,6 @@ CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
     "rollout": _rollout,
     "rules": _rules,
     "topology": _topology,
+    "undo": _undo,
     "verify": _verify,
 }

@@ -36,6 +36,8 @@ KEPT = (
     "moves",
     "not_enforced",
     "nodes",
+    "not_reverted",
+    "reverted",
     "rules",
     "skipped_instances",
     "stop_reason",

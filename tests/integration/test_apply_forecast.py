@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.modules import rules
 from demos.stage import PlayResult, Stage
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
@@ -269,3 +270,36 @@ def test_the_module_rules_makes_its_own_forecast(
 
 def rules_of(shop: Shop, rule: dict[str, t.Any]) -> dict[str, t.Any]:
     return {"namespace": shop.namespace, "rules": [rule]}
+
+
+def test_undo_restores_a_removed_rule_and_moves_what_violates_it(
+    shop: Shop, stage: Stage, run_module: RunModule
+) -> None:
+    names = ["m0", "m1", "m2"]
+    start_in_one_zone(shop, *names)
+    known = {"kubeconfig": str(shop.sandbox.kubeconfig("mover")), "namespace": shop.namespace}
+    rule = {"name": "apart", "workloads": names, "keep_apart": "zone"}
+    wanted = {"placement_undo_namespace": shop.namespace}
+    nothing = stage.play("undo", wanted, identity="mover")
+    assert nothing.rc != 0
+    assert "there is nothing to undo" in " ".join(failure(nothing))
+    assert run_module(rules.main, {**known, "rules": [rule]})["changed"]
+    assert run_module(rules.main, {**known, "prune": True})["changed"]
+    mark = shop.sandbox.audit.mark()
+
+    planned = stage.play("undo", wanted, identity="mover", check=True)
+
+    assert planned.rc == 0, planned.stdout
+    assert shop.sandbox.audit.writes(since=mark) == []
+    head, *lines = shown(planned)
+    assert head.endswith(". Moves: 2.")
+
+    made = stage.play("undo", wanted, identity="mover")
+
+    assert made.rc == 0, made.stdout
+    assert shown(made) == [head, *lines]
+    assert shop.zones() == ["zone1", "zone2", "zone3"]
+    closing = made.printed("Report")
+    assert closing[0].startswith("Undo: done")
+    assert any("undo the last change of rule set default" in line for line in closing)
+    assert any("rules added: apart (3 workloads)" in line for line in closing)
