@@ -14,18 +14,24 @@ from collections import Counter
 
 from ..kubevirt.instances import instances
 from ..kubevirt.labels import adds_node_key, adds_toleration
-from ..kubevirt.next_pod import why_estimated, why_first_estimated, why_first_refused
+from ..kubevirt.next_pod import (
+    controlled_pod,
+    why_estimated,
+    why_first_estimated,
+    why_first_refused,
+)
+from ..kubevirt.ordinals import ordinal_of, previous_ordinals
 from ..model.budget import BUDGETS
 from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.rendering import listed
-from ..model.snapshot import Snapshot, Unreadable
+from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..rules.change import rolls_itself
 from .admission import LimitRanges, admission_doubts
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, Doubt
-from .eviction import EvictedInstance, held_by_pause
-from .scaling import Scale, expanded_template
+from .eviction import EvictedInstance, held_by_pause, other_revision
+from .scaling import Scale, expanded_template, of_changed_template
 from .simulation import PendingPod
 
 DoubtsOfPod = t.Callable[[PendingPod, Snapshot], t.Iterator[Doubt]]
@@ -82,6 +88,7 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
         *of_scale_down(change, scale),
         *of_paused(change, scale),
         *of_ordered_start(change, scale),
+        *of_partition(change, scale),
         *admission_doubts(change),
     )
 
@@ -99,15 +106,36 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
             expanded = expanded_template(change.before, workload)
             devices = change.before.network_devices.get(ref)
             why = why_estimated(workload, expanded, change.before.platform, devices)
+            if not why:
+                known = change.before.expanded.get(ref)
+                why = of_changed_template(change.before, workload, known).reason
         elif ref in scaled and all(x.workload != ref for x in instances(change.before)):
             why = why_first_estimated(workload)
             if refused := why_first_refused(workload):
                 yield Doubt(
                     "next_pod_estimated", f"the first pod of {ref} may be refused: {refused}"
                 )
+        elif ref in scaled and any(x.workload == ref for x in change.pending if x.required):
+            why = _why_unlike_running(change.before, workload)
         if why:
             text = f"the next pod of {ref} is an estimate: {why}"
             yield Doubt("next_pod_estimated", text, NO_CERTAINTY)
+
+
+def _why_unlike_running(snapshot: Snapshot, workload: Workload) -> str:
+    """Why a new pod of a workload that grows may be another than those that run; empty where it is not. What webhooks
+    add to pods makes them request more than their template, never less."""
+    ranges = [x for x in snapshot.limit_ranges or () if x.namespace == workload.ref.namespace]
+    asked = controlled_pod(workload, "", "", workload.ref.kind, ranges).requests
+    for instance in instances(snapshot):
+        pod = instance.pod
+        if instance.workload != workload.ref or pod is None:
+            continue
+        if why := other_revision(pod, workload):
+            return f"{pod.name}: {why}" if workload.ref.kind == STATEFUL_SET.name else why
+        if less := [name for name in asked if pod.requests.get(name, 0) < asked[name]]:
+            return f"{pod.name} requests less {listed(less)} than its template"
+    return ""
 
 
 def of_evicted(evicted: EvictedInstance) -> t.Iterator[Doubt]:
@@ -161,6 +189,28 @@ def of_ordered_start(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iter
         if instance.workload in ordered and pod is not None and pod.node_name and not pod.ready:
             text = f"{instance.workload} starts no replica before its {pod.ref} is ready"
             yield Doubt("ordered_start", text)
+
+
+def of_partition(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:
+    """The doubts about new replicas below the partition of a StatefulSet, which are made from the revision before its
+    present template (kubernetes pkg/controller/statefulset/stateful_set_utils.go, newVersionedStatefulSetPod)."""
+    scaled = {entry.workload for entry in scale}
+    for workload in change.after.workloads:
+        if workload.ref not in scaled or workload.ref.kind != STATEFUL_SET.name:
+            continue
+        status = workload.manifest.get("status") or {}
+        current, update = status.get("currentRevision"), status.get("updateRevision")
+        if not current or current == update:
+            continue
+        below = previous_ordinals(workload)
+        for pending in change.pending:
+            ordinal = ordinal_of(pending.pod.name, workload.ref.name)
+            if pending.workload == workload.ref and pending.required and ordinal in below:
+                text = (
+                    f"{pending.pod.name} is below the partition of {workload.ref}, and is made from revision {current},"
+                    " which is not its present template"
+                )
+                yield Doubt("next_pod_estimated", text, NO_CERTAINTY)
 
 
 def of_paused(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:

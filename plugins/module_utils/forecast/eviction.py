@@ -41,7 +41,7 @@ from ..kubevirt.next_pod import (
     with_source_cpu,
     without_migration_cpu,
 )
-from ..model.kinds import POOL, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.kinds import DEPLOYMENT, POOL, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
@@ -158,7 +158,7 @@ class Evictions:
             return EvictedInstance(
                 instance, DrainOutcome.GONE, None, "no controller recreates this pod"
             )
-        created, other = self.recreated(pod, workload), _other_revision(pod, workload)
+        created, other = self.recreated(pod, workload), other_revision(pod, workload)
         reason = f"{ESTIMATED}: {other}" if other else ""
         return EvictedInstance(instance, DrainOutcome.RECREATED, created, reason, not reason)
 
@@ -364,14 +364,22 @@ def why_perhaps_not_again(workload: Workload | None) -> str:
     )
 
 
-def _other_revision(pod: Pod, workload: Workload | None) -> str:
-    """Why the pod after one of a StatefulSet may be made from another template; empty where it is not (kubernetes
-    pkg/controller/statefulset, newVersionedStatefulSetPod)."""
-    if workload is None or workload.ref.kind != STATEFUL_SET.name:
+def other_revision(pod: Pod, workload: Workload | None) -> str:
+    """Why the pod after one of a StatefulSet or a Deployment may be made from another template; empty where it is not
+    (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod; pkg/controller/deployment/sync.go, scale: a
+    rollout that goes on has pods of both)."""
+    if workload is None or workload.paused:
         return ""
-    running = pod.labels.get("controller-revision-hash")
-    update = (workload.manifest.get("status") or {}).get("updateRevision")
-    if not running or not update or running == update:
+    status = workload.manifest.get("status") or {}
+    if workload.ref.kind == DEPLOYMENT.name:
+        pods, updated = status.get("replicas") or 0, status.get("updatedReplicas") or 0
+        return (
+            f"{workload.ref} rolls out, and {updated} of its {pods} pods are of its present template"
+            if updated < pods
+            else ""
+        )
+    running, update = pod.labels.get("controller-revision-hash"), status.get("updateRevision")
+    if workload.ref.kind != STATEFUL_SET.name or not running or not update or running == update:
         return ""
     return f"it runs revision {running}, and its StatefulSet has {update}"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..kubevirt.changed_pods import as_configured
+from ..kubevirt.changed_pods import ChangedPod, as_configured, changed_by_restart
 from ..kubevirt.instances import instances
 from ..kubevirt.labels import needs_expansion
 from ..kubevirt.next_pod import (
@@ -22,7 +22,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, STATEFUL_SET
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
-from .eviction import Evictions
+from .eviction import Evictions, next_uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,18 @@ def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, 
     return snapshot.expanded.get(workload.ref) or running
 
 
+def of_changed_template(
+    snapshot: Snapshot, workload: Workload, expanded: t.Mapping[str, JSON] | None
+) -> ChangedPod:
+    """How the next pod of a replica set or pool of VMs differs from one that runs: a change of the template reaches
+    new instances alone."""
+    vmis = (x.vmi for x in _instances_of(snapshot, workload.ref) if x.vmi and x.pod)
+    vmi = next(vmis, None)
+    if vmi is None or not workload.kind.virtual_machines:
+        return ChangedPod()
+    return changed_by_restart(workload, vmi, next_uid(vmi.uid), expanded, snapshot.platform)
+
+
 def _instances_of(snapshot: Snapshot, workload: Ref) -> list[Instance]:
     return [instance for instance in instances(snapshot) if instance.workload == workload]
 
@@ -98,16 +110,17 @@ def _with_more(
     controllers: dict[str, Ref] = {}
     model = next((instance.pod for instance in running if instance.pod is not None), None)
     evictions = Evictions(snapshot)
+    expanded = expanded_template(snapshot, workload) if workload.kind.virtual_machines else None
+    before = of_changed_template(snapshot, workload, expanded)
     for number in numbers:
         name = f"{workload.ref.name}{NEXT}-{number}"
         if workload.kind.virtual_machines:
-            expanded = expanded_template(snapshot, workload)
             vmi = planned_vmi(workload, name, expanded)
             vmis.append(vmi)
             pod = launcher_pod(vmi, snapshot.platform, expanded or workload.template)
             pod = with_data_volumes(pod, workload)
             name = pod.name
-            if model is not None:
+            if model is not None and before.pod is None:
                 pod = replace(pod, requests=model.requests)
                 pod = as_configured(pod, vmi, snapshot.platform)
         elif model is not None:

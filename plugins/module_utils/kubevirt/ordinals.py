@@ -3,7 +3,7 @@
 """Which replicas does a StatefulSet have, and which claims does each of them use?
 
 Source: kubernetes pkg/controller/statefulset/stateful_set_utils.go (getStartOrdinal, getPodName,
-getPersistentVolumeClaimName, updateStorage, updateIdentity).
+getPersistentVolumeClaimName, updateStorage, updateIdentity, newVersionedStatefulSetPod).
 """
 
 from __future__ import annotations
@@ -21,9 +21,19 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 
 def wanted_ordinals(workload: Workload) -> range:
     """The numbers of the replicas that a StatefulSet wants."""
+    return _ordinals(workload, workload.replicas or 0)
+
+
+def previous_ordinals(workload: Workload) -> range:
+    """The numbers of the replicas that its partition keeps on the revision before the present template."""
+    strategy = (workload.manifest.get("spec") or {}).get("updateStrategy") or {}
+    return _ordinals(workload, int((strategy.get("rollingUpdate") or {}).get("partition") or 0))
+
+
+def _ordinals(workload: Workload, count: int) -> range:
     ordinals = (workload.manifest.get("spec") or {}).get("ordinals") or {}
     start = int(ordinals.get("start") or 0)
-    return range(start, start + (workload.replicas or 0))
+    return range(start, start + count)
 
 
 def ordinal_of(pod: str, stateful_set: str) -> int:

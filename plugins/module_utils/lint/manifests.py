@@ -247,6 +247,12 @@ def _check_replicas(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
     start = _map(notes.at("ordinals"), spec.get("ordinals")).get("start")
     if start is not None and (not isinstance(start, int) or isinstance(start, bool)):
         notes.at("ordinals.start").error(f"must be a whole number, not {shown(start)}")
+    strategy = _map(notes.at("updateStrategy"), spec.get("updateStrategy"))
+    rolling = _map(notes.at("updateStrategy.rollingUpdate"), strategy.get("rollingUpdate"))
+    if not isinstance(partition := rolling.get("partition") or 0, int):
+        notes.at("updateStrategy.rollingUpdate.partition").error(
+            f"must be a whole number, not {shown(partition)}"
+        )
     where, templates = notes.at("volumeClaimTemplates"), spec.get("volumeClaimTemplates")
     if templates is not None and not isinstance(templates, list):
         where.error(f"must be a list, not {shown(templates)}")

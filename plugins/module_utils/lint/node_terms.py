@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind, requirement
 from ..kubevirt.instances import claim_name
-from ..kubevirt.ordinals import claims_of_replica, wanted_ordinals
+from ..kubevirt.ordinals import claims_of_replica, previous_ordinals, wanted_ordinals
 from ..model.findings import Finding, rules_text
 from ..model.kinds import STATEFUL_SET
 from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
@@ -134,7 +134,10 @@ def _volumes_of_replicas(lint_input: LintInput, subject: LintedWorkload) -> t.It
     if subject.workload is None or subject.ref.kind != STATEFUL_SET.name:
         return
     left_out: dict[tuple[NodeTerm, ...], dict[str, list[str]]] = defaultdict(dict)
+    previous = previous_ordinals(subject.workload)
     for number in wanted_ordinals(subject.workload):
+        if number in previous:  # made from another template
+            continue
         for template in claims_of_replica(subject.workload, number):
             terms = lint_input.claim_terms.get((subject.ref.namespace, template.claim))
             if terms and _leaves_out(lint_input, subject, terms):

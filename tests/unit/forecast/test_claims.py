@@ -357,3 +357,37 @@ def test_field_42_started_vm_whose_vmi_waits_for_its_claim_still_needs_a_node() 
     assert keys(change) == {("shop", "archive-root")}
     found = forecast(known(change, {("shop", "archive-root"): ClaimState(refusal="not found")}))
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
+
+
+@pytest.mark.parametrize(
+    ("partition", "current", "answer"),
+    [
+        (5, "log-1", ForecastResult.UNKNOWN),
+        (3, "log-1", ForecastResult.UNKNOWN),
+        (2, "log-1", ForecastResult.IMPOSSIBLE),
+        (0, "log-1", ForecastResult.IMPOSSIBLE),
+        (5, "log-2", ForecastResult.IMPOSSIBLE),
+    ],
+)
+def test_new_replica_below_the_partition_is_of_the_current_revision(
+    partition: int, current: str, answer: ForecastResult
+) -> None:
+    """kubernetes pkg/controller/statefulset/stateful_set_utils.go, newVersionedStatefulSetPod: the template that the
+    StatefulSet has now is not that of such a replica."""
+    made = Cluster("abc")
+    logs = stateful_set(made, "log", ("n1", "n2"))
+    manifest = made.workloads[logs]
+    manifest["spec"]["template"]["spec"] = {"nodeSelector": {"disk": "nvme"}}
+    manifest["spec"]["updateStrategy"] = {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"partition": partition},
+    }
+    manifest["status"] = {"currentRevision": current, "updateRevision": "log-2"}
+
+    volumes = {"logs-2": BoundVolume()}
+    found, change = scaled(made, logs, 3, {"data-log-2": bound("logs-2")}, bound=volumes)
+
+    assert [pending.pod.name for pending in change.pending] == ["log-2"]
+    assert found.answer is answer, found.reasons
+    if answer is ForecastResult.UNKNOWN:
+        assert any("log-2 is below the partition" in str(reason) for reason in found.reasons)

@@ -120,3 +120,57 @@ def test_paused_replica_set_of_vms_creates_no_instance() -> None:
     assert [finding.name for finding in lost.findings] == ["not_recreated"]
     assert [ref.name for ref in drilled.not_recreated] == ["web-0"]
     assert (scaled.answer.value, "paused" in scaled.codes) == ("possible", True)
+
+
+def test_drain_during_a_rollout_of_a_deployment_is_no_certainty() -> None:
+    """The pod after one of the old ReplicaSet may be of either template (kubernetes pkg/controller/deployment)."""
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n1"], {})
+    made.workloads[ref]["status"] = {"replicas": 2, "updatedReplicas": 2}
+    assert [answer for answer, _codes in answers(made)] == ["guaranteed"] * 2
+
+    made.workloads[ref]["status"] = {"replicas": 2, "updatedReplicas": 1}
+
+    assert answers(made) == [("possible", ("next_pod_estimated",))] * 2
+
+
+ASKS_FOR_MORE = {"containers": [{"name": "a", "resources": {"requests": {"memory": "900Gi"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "doubt"),
+    [
+        ({}, {}, ""),
+        ({"replicas": 2, "updatedReplicas": 1}, {}, "rolls out, and 1 of its 2 pods are"),
+        ({}, ASKS_FOR_MORE, "requests less memory than its template"),
+    ],
+)
+def test_new_pods_are_not_taken_for_running_ones_of_another_template(
+    status: JSON, spec: JSON, doubt: str
+) -> None:
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n1"], {})
+    made.workloads[ref]["status"] = status
+    made.workloads[ref]["spec"]["template"]["spec"] = spec
+    scale = (Scale(ref, 2),)
+    change = what_if(made.snapshot(), scale=scale)
+    found = forecast(change, doubts=doubts_of_change(change, scale))
+
+    assert found.answer.value == ("possible" if doubt else "guaranteed"), found.reasons
+    assert any(doubt in str(reason) for reason in found.reasons) or not doubt
+
+
+@pytest.mark.parametrize(("guest", "answer"), [("1Gi", "guaranteed"), ("900Gi", "impossible")])
+def test_new_instance_of_a_replica_set_has_the_memory_of_its_template(
+    guest: str, answer: str
+) -> None:
+    """KubeVirt changes no running instance of a replica set (pkg/virt-controller/watch/replicaset/replicaset.go)."""
+    made = cluster("ab")
+    ref = replica_set(made, "web", ["n1"], {"domain": {"memory": {"guest": "1Gi"}}})
+    template = made.workloads[ref]["spec"]["template"]["spec"]
+    template["domain"] = {"memory": {"guest": guest}}
+    scale = (Scale(ref, 2),)
+    change = what_if(made.snapshot(), scale=scale)
+    found = forecast(change, doubts=doubts_of_change(change, scale))
+
+    assert found.answer.value == answer, found.reasons

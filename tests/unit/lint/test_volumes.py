@@ -222,6 +222,9 @@ def test_replicas_whose_volumes_the_template_allows() -> None:
     assert lint_manifests([stateful_set({}), *VOLUMES_OF_DB]) == ()
     only_b = stateful_set({"nodeSelector": {ZONE: "b"}}, 1, ordinals={"start": 1})
     assert lint_manifests([only_b, *VOLUMES_OF_DB]) == ()
+    held = {"rollingUpdate": {"partition": 3}}
+    of_another_template = stateful_set({"nodeSelector": {ZONE: "b"}}, updateStrategy=held)
+    assert lint_manifests([of_another_template, *VOLUMES_OF_DB]) == ()
 
 
 @pytest.mark.parametrize("affinity", [True, False])
@@ -258,6 +261,10 @@ def test_volume_of_a_shared_claim_is_checked_without_nodes() -> None:
         ),
         ({"volumeClaimTemplates": [None]}, "volumeClaimTemplates[0].metadata.name: must be a name"),
         ({"volumeClaimTemplates": {}}, "volumeClaimTemplates: must be a list"),
+        (
+            {"updateStrategy": {"rollingUpdate": {"partition": "2"}}},
+            "updateStrategy.rollingUpdate.partition: must be a whole number",
+        ),
         ({"ordinals": {"start": "x"}}, "ordinals.start: must be a whole number"),
     ],
 )
