@@ -31,7 +31,7 @@ from ..model.findings import (
 )
 from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import FORECAST_KINDS
+from ..model.kinds import FORECAST_KINDS, RULE_KINDS
 from ..model.objects import Ref
 from ..model.rendering import listed, one_line
 from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
@@ -245,7 +245,7 @@ def write_rules(
         for ref, answer in applied.changed_back.items():
             if ref in plan.requested:
                 back += changed_back(ref, answer, plan.requested[ref])
-            elif ref.kind in kinds.RULE_KINDS:
+            elif ref.kind in RULE_KINDS:
                 back.append(changed_back_by_revert(ref))
         errors |= {
             failed.write.target: task_error(failed.error, failed.write.target)
@@ -291,7 +291,7 @@ def plan_with_instance_types(
     instance type: which VMs these are, only the plan knows."""
     if request.state == REVERTED:
         plan = plan_revert(snapshot, request)
-        return _with_expanded_templates(api, snapshot, plan.members), plan
+        return with_expanded_templates(api, snapshot, plan.members), plan
     plan = plan_rules(snapshot, request, extra_findings=extra_findings)
     expanded = with_expanded_templates(api, snapshot, plan.members)
     if expanded is snapshot:
