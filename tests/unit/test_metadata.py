@@ -21,6 +21,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SHIPPED_FOLDERS: dict[str, set[str]] = {
     "docs": {".md", ".yml"},
     "extensions/audit": {".yml"},
+    "extensions/eda": {".yml"},
     "extensions/patterns": {".json", ".md", ".yml"},
     "meta": {".txt", ".yml"},
     "playbooks": {".yml"},

@@ -23,7 +23,7 @@ def prometheus_text(content: Content) -> str:
     """Ends with a new line, has no timestamps of samples, and HELP and TYPE once for each metric, as the textfile
     collector of node_exporter asks for."""
     lines: list[str] = []
-    for name, help_text, samples in _metrics(content):
+    for name, help_text, samples in metrics(content):
         if not samples:
             continue
         lines += [f"# HELP {_PREFIX}{name} {help_text}", f"# TYPE {_PREFIX}{name} gauge"]
@@ -34,7 +34,8 @@ def prometheus_text(content: Content) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _metrics(content: Content) -> t.Iterator[tuple[str, str, list[tuple[Labels, int]]]]:
+def metrics(content: Content) -> t.Iterator[tuple[str, str, list[tuple[Labels, int]]]]:
+    """Each metric: its name after the prefix, its help, and its samples, which may be none."""
     yield "instances", "Instances by verdict.", _instances(content)
     for name, text in (
         ("misplaced", "Instances that have to move."),
