@@ -62,6 +62,11 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
         Question("placement_topology_per_value", "Nodes of each value of each topology name", True),
     ),
     "apply": _RULES,
+    "undo": (
+        Question("placement_undo_namespace", "Namespace of the rules"),
+        Question("placement_undo_rule_set", "Rule set"),
+        Question("placement_undo_allow", "Methods to move"),
+    ),
     "workflow": (
         Question("placement_topology_per_value", "Nodes of each value of each topology name"),
         *_RULES,

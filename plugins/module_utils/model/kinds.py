@@ -197,8 +197,7 @@ RULES = f"{PREFIX}rules"
 """Annotation on a workload: which rule put which terms there, and the uid of the object."""
 
 UNDO = f"{PREFIX}undo"
-"""Annotation on a workload: the undo record, which is the terms before the rules changed them. A
-rollout that ends successfully removes it."""
+"""Annotation on a workload: the undo record, which is the placement before the last change of the rules."""
 
 JOURNAL = f"{PREFIX}journal"
 """Annotation on the Lease: the state of the run."""

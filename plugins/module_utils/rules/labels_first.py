@@ -19,7 +19,7 @@ from ..model.rendering import label_text
 from ..model.write import Write
 from .change import WorkloadChange
 from .compile import Compiled
-from .term_slots import CompiledTerm, TermLocation
+from .term_slots import CompiledTerm, TermLocation, terms_of
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,24 @@ def label_needs(compiled: t.Sequence[Compiled], changes: t.Iterable[WorkloadChan
             for term in terms:
                 for label in _selected_labels(term, ref.namespace):
                     needs[ref] |= {r: text for r, text in holders[label].items() if r != ref}
+    return LabelNeeds(needs)
+
+
+def needs_of_restored(changes: t.Sequence[WorkloadChange]) -> LabelNeeds:
+    """The same for workloads that get back the labels and terms that they had."""
+    holders: dict[tuple[str, str, str], dict[Ref, str]] = defaultdict(dict)
+    for change in changes:
+        for relabel in change.relabels:
+            for key, value in relabel.added:
+                holders[change.ref.namespace, key, value][change.ref] = label_text(key, value)
+    needs: dict[Ref, dict[Ref, str]] = defaultdict(dict)
+    for change in changes if holders else ():
+        for location, value in terms_of({"spec": change.merged.after}):
+            term = CompiledTerm(location, value)
+            for label in _selected_labels(term, change.ref.namespace):
+                needs[change.ref] |= {
+                    ref: text for ref, text in holders.get(label, {}).items() if ref != change.ref
+                }
     return LabelNeeds(needs)
 
 

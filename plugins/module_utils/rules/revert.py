@@ -23,7 +23,7 @@ from ..view.view import ClusterView
 from .change import WorkloadChange, of_change, staged_change
 from .checks import CHANGED_BY_WEBHOOK, is_refused
 from .draft import RequestedRules, placement_parts, present_terms
-from .labels_first import LabelNeeds, ordered_stages
+from .labels_first import needs_of_restored, ordered_stages
 from .merge import Merged, merge
 from .ownership import (
     Fingerprint,
@@ -88,7 +88,7 @@ def plan_revert(snapshot: Snapshot, request: RulesRequest) -> RulesPlan:
             findings += of_change(change, request.workload_rollout)
     if not reverted:  # nothing of what was asked for can be done
         findings = [replace(finding, severity="error") for finding in findings]
-    needs = LabelNeeds({})
+    needs = needs_of_restored(changes)
     return RulesPlan(
         stages=ordered_stages(needs, changes),
         workloads=tuple(changes),

@@ -147,6 +147,24 @@ def test_revert_of_a_change_that_was_killed_and_made_again(case: str) -> None:
         assert _placements(back) == _placements(before), f"killed after {made} writes"
 
 
+def test_terms_come_back_after_the_labels_that_they_select() -> None:
+    """A follower whose target gets its label back last would have no node meanwhile."""
+    leader = {"name": "lead", "workloads": ["c"], "label": {"role": "lead"}}
+    follower = {
+        "name": "near",
+        "workloads": ["a"],
+        "keep_together": {"topology_key": "zone", "pods": {"labels": {"role": "lead"}}},
+    }
+    before = _after(_fleet(), leader, follower)
+    there = _after(before, prune=True)
+
+    planned = _revert(there)
+
+    order = [write.target.name for write in planned.writes]
+    assert order.index("a") > max(n for n, name in enumerate(order) if name.endswith("c"))
+    assert _placements(written(there, planned.writes)) == _placements(before)
+
+
 def test_revert_is_about_the_last_change_alone() -> None:
     first = _after(_fleet(), APART)
     second = _after(first, {**FAST, "workloads": ["c"]})
