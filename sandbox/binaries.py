@@ -67,6 +67,9 @@ SHARED: t.Final = ("etcd", "kubectl", "kwok", "kwok-node-stages.yml")
 #: the folder of all other releases: each has a .mod file there, of Kubernetes or of KubeVirt
 EARLIER: t.Final = "earlier"
 
+#: exit code for arguments that are not understood; nothing was tried
+WRONG_CALL: t.Final = 2
+
 
 class BinariesError(RuntimeError):
     """The programs are not there, or could not be built; the message says what to do."""
@@ -306,7 +309,7 @@ def main(arguments: list[str]) -> int:
     verb, *names = arguments or ["build"]
     if verb not in ("build", "path") or len(names) > 1:
         print("usage: binaries.py [build | path] [RELEASE]", file=sys.stderr)
-        return 2
+        return WRONG_CALL
     try:
         release = releases.find(names[0]) if names else releases.chosen()
         if verb == "path":
@@ -315,7 +318,7 @@ def main(arguments: list[str]) -> int:
             build(lambda line: print(line, flush=True), release)
     except (BinariesError, releases.UnknownRelease) as error:
         print(error, file=sys.stderr)
-        return 1
+        return 1 if isinstance(error, BinariesError) else WRONG_CALL
     return 0
 
 

@@ -8,12 +8,14 @@ Each pair of releases has its own folder; what two pairs share is built once.
 from __future__ import annotations
 
 import shutil
+import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.cluster import identity
+from dev import binaries as dev_binaries
 from sandbox import binaries, releases
 from sandbox.releases import RELEASES
 
@@ -164,8 +166,10 @@ def test_an_unknown_release_names_the_known(
     monkeypatch.setenv(releases.VARIABLE, "1.30+1.2")
     with pytest.raises(releases.UnknownRelease, match=r"known are 1\.36\+1\.8, .*1\.31\+1\.4"):
         releases.chosen()
-    assert binaries.main(["path"]) == 1
+    assert binaries.main(["path"]) == binaries.WRONG_CALL == dev_binaries.UNKNOWN_RELEASE
     assert "no RELEASE 1.30+1.2; known are 1.36+1.8" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match=r"^no RELEASE 1\.30\+1\.2; known are [^\n]*$"):
+        dev_binaries.build(Path(sys.executable))
     monkeypatch.setenv(releases.VARIABLE, "")
     assert releases.chosen() is releases.DEFAULT
 
