@@ -218,6 +218,8 @@ _READERS: t.Mapping[str, t.Callable[[t.Mapping[str, JSON]], object]] = {
     CLAIM: claim_from_manifest,
 }
 _NEARLY = 0.8
+_TYPO = 0.87
+"""`tempalte` and `templates` are meant to be `template`, `templateRef` is not."""
 _SHARE = re.compile(r"\d+%?")
 """A number of pods, or a share of them (Kubernetes' IntOrString)."""
 
@@ -296,8 +298,8 @@ def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Point
 def _parts_elsewhere(
     item: t.Mapping[str, JSON], place: Pointer
 ) -> t.Iterator[tuple[tuple[str, ...], str, str]]:
-    """The parts of a template that are at a wrong level: where, which, and what to do. No ObjectMeta has a `spec`, and
-    only the spec of a template has `containers` or `domain`."""
+    """The parts of a template that are at a wrong level, or misspelt: where, which, and what to do. No ObjectMeta has
+    a `spec`, and only the spec of a template has `containers` or `domain`."""
     inside = ".".join((*place.parts, "spec"))
     here: JSON = item
     for depth in range(len(place.parts) + 1):
@@ -309,7 +311,10 @@ def _parts_elsewhere(
         for key in ("containers", "domain"):
             if key in here:
                 yield path, key, f"it belongs into {inside}: indent it"
-        here = here.get(place.parts[depth]) if depth < len(place.parts) else None
+        part = place.parts[depth] if depth < len(place.parts) else "spec"
+        for key in difflib.get_close_matches(part, [] if part in here else here, 1, _TYPO):
+            yield path, key, f"did you mean {part!r}?"
+        here = here.get(part)
 
 
 def _refuse_fields(notes: InputReader, outer: JSON, advice: str) -> None:

@@ -341,6 +341,27 @@ def test_pod_with_its_spec_at_a_wrong_level(tmp_path: Path, text: str, message: 
     assert message in finding["why"], finding["why"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("template:", "templates:", "spec: unknown field 'templates': did you mean 'template'?"),
+        ("spec:", "specs:", "VirtualMachine x): unknown field 'specs': did you mean 'spec'?"),
+        ("template:", "templateRef:", ""),
+    ],
+)
+def test_object_whose_template_is_misspelt_is_no_patch(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    text = (
+        "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: x}\n"
+        "spec:\n  template: {spec: {domain: {}}}\n"
+    )
+    result, _warnings = lint(write(tmp_path, {"vm.yaml": text.replace(old, new, 1)}))
+
+    assert [f["why"].endswith(message) for f in result["findings"]] == [True] * bool(message)
+    assert ("patch" in by_reason(result)) is not bool(message)
+
+
 VENDORED_POD = """apiVersion: v1
 kind: Pod
 metadata: {name: nginx, uid: "1"}
