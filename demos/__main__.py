@@ -9,12 +9,14 @@ import importlib
 import pathlib
 import sys
 import time
+import typing as t
 
 from demos import board
 from demos.effort import effort
-from demos.stage import named, opened
+from demos.stage import Stage, check, named, opened
 
 DEFAULT = "kubevirt"
+REPORTS = pathlib.Path(__file__).resolve().parents[1] / "build" / "demos"
 
 
 def systems() -> list[str]:
@@ -24,6 +26,22 @@ def systems() -> list[str]:
 def title(name: str, number: int, of: int) -> str:
     text = f"[{number}/{of}] {name}"
     return f"\n{text}\n{'=' * len(text)}"
+
+
+def report(stage: Stage, system: str, keys: t.Collection[str]) -> pathlib.Path:
+    """Write the page that shows where the VMs run, and what fails with each zone and node."""
+    page = REPORTS / f"{system}.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    wanted = {
+        "placement_report_html": str(page),
+        "placement_report_cluster_name": system,
+        "placement_report_domains_of": ["zone", "node"] if board.ZONE in keys else ["node"],
+    }
+    page.unlink(missing_ok=True)
+    result = stage.play("report", wanted, identity="reader", quiet=True)
+    check(result.rc == 0, f"the playbook report ended with rc {result.rc}:\n{result.stdout}")
+    check(page.is_file(), f"{page} is missing")
+    return page
 
 
 def run(system: str) -> int:
@@ -49,6 +67,12 @@ def run(system: str) -> int:
             print("\n" + draw(), flush=True)
         print(f"\nThe published text needs {play.PUBLISHED}.")
         print(f"Here it took {effort(stage)}.")
+        try:
+            page = report(stage, system, play.COLUMNS.values())
+        except AssertionError as failure:
+            print(f"\nFAILED to write the report: {failure}")
+            return 1
+        print(f"\nThe report of this cluster is a page for your browser: {page}")
     print(f"\nAll {len(play.STEPS)} steps hold ({time.monotonic() - begun:.0f} s).")
     return 0
 

@@ -5,11 +5,13 @@ again, with a plain drain and the playbook rollout."""
 
 from __future__ import annotations
 
+import pathlib
 import typing as t
 
 import pytest
 
 from demos import board
+from demos.__main__ import report
 from demos.kubevirt import steps
 from demos.stage import Stage, Step, named, opened
 from sandbox import drain
@@ -30,6 +32,17 @@ def stage() -> t.Iterator[Stage]:
 def test_b1_to_b9(stage: Stage, step: Step) -> None:
     """Each step asserts by itself: sets of nodes, writes in the audit log, the second run."""
     step(stage)
+
+
+def test_demo_ends_with_a_report(
+    stage: Stage, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demos.__main__.REPORTS", tmp_path / "demos")
+
+    page = report(stage, "kubevirt", steps.COLUMNS.values()).read_text()
+
+    assert all(node in page for node in (*steps.SLOW, *steps.FAST))
+    assert all(workload in page for workload in steps.HOME)
 
 
 @pytest.mark.tour
