@@ -14,8 +14,13 @@ from ..cluster.reading import ReadScope, read_snapshot
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change, relevant_gaps
-from ..forecast.eviction import NodeEvent
 from ..forecast.forecast import forecast
+from ..forecast.forecast_request import (
+    ForecastRequest,
+    forecast_request,
+    known_scales,
+    unavailable_nodes,
+)
 from ..forecast.new_pods import needs_of_change
 from ..forecast.result import Forecast, is_worse
 from ..forecast.scaling import Scale
@@ -26,17 +31,15 @@ from ..interface.results import warn_once, warn_unreadable
 from ..interface.runner import with_errors_of_the_cluster
 from ..lint.run import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
-from ..model.input import InputReader, by_likeness, nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import FORECAST_KINDS, KINDS, SCALABLE_KINDS
-from ..model.objects import Ref
+from ..model.kinds import FORECAST_KINDS
 from ..model.plan import move_as_json, skipped_as_json
 from ..model.rendering import as_json
 from ..model.snapshot import Snapshot
-from ..model.topology import Topology, UndeclaredKey
+from ..model.topology import Topology
 from ..planning.plan import Scope
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
-from ..view.label_input import NodeLabels, assumed_node_labels, label_key, with_node_labels
+from ..view.label_input import NodeLabels, assumed_node_labels, with_node_labels
 from .rules import plan_with_instance_types, rules_request, scope_of
 
 if t.TYPE_CHECKING:
@@ -272,177 +275,3 @@ def _worsened_by_rules(
     ):
         return False
     return is_worse(result, without_rules())
-
-
-NODES = "nodes"
-
-
-@dataclass(frozen=True, slots=True)
-class ForecastRequest:
-    """`nodes` and `domains` (label key and values) are unavailable together. `domains_of` holds label
-    keys: each of their domains is unavailable in turn."""
-
-    nodes: tuple[str, ...] = ()
-    domains: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    event: NodeEvent = "drain"
-    scale: tuple[Scale, ...] = ()
-    domains_of: tuple[str, ...] = ()
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether workloads of any namespace may have to move."""
-        return bool(self.nodes or self.domains or self.domains_of)
-
-
-def forecast_request(
-    *,
-    unavailable: JSON,
-    event: NodeEvent,
-    scale: JSON,
-    domains_of: JSON,
-    namespace: str,
-    topology: Topology,
-    faults: list[InputError],
-) -> ForecastRequest:
-    """The request from the options; what is wrong with them is added to `faults`."""
-    reader = _RequestReader(topology, namespace, faults)
-    nodes, domains = reader.losses(unavailable or {})
-    keys = (reader.key(f"domains_of[{n}]", key) for n, key in enumerate(domains_of or ()))
-    scaled = (reader.scale(f"scale[{n}]", item) for n, item in enumerate(scale or ()))
-    return ForecastRequest(
-        nodes,
-        domains,
-        event,
-        tuple(entry for entry in scaled if entry is not None),
-        tuple(dict.fromkeys(key for key in keys if key)),
-    )
-
-
-class _RequestReader:
-    def __init__(self, topology: Topology, namespace: str, faults: list[InputError]) -> None:
-        self._topology = topology
-        self._namespace = namespace
-        self._faults = faults
-
-    def losses(
-        self, unavailable: t.Mapping[str, JSON]
-    ) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
-        nodes: tuple[str, ...] = ()
-        domains = []
-        for name, value in unavailable.items():
-            where = f"unavailable.{name}"
-            listed = self._texts(where, value)
-            if name == NODES:
-                nodes = listed
-                continue
-            key = self.key(where, name)
-            if key and listed:
-                domains.append((key, listed))
-        return nodes, tuple(domains)
-
-    def key(self, where: str, name: JSON) -> str:
-        if not isinstance(name, str) or not name:
-            self._fault(where, f"must be the name of a topology key, not {name!r}")
-            return ""
-        try:
-            key = self._topology.resolve(name)
-        except UndeclaredKey as error:
-            self._fault(where, str(error))
-            return ""
-        return key if label_key(InputReader(where, self._faults), key) else ""
-
-    def scale(self, where: str, item: t.Mapping[str, JSON]) -> Scale | None:
-        kind, name, count = item.get("kind"), item.get("name"), item.get("replicas")
-        namespace = item.get("namespace")
-        before = len(self._faults)
-        if namespace is None:
-            namespace = self._namespace
-            if not namespace:
-                self._fault(where, "namespace is required, here or for the task")
-        elif not namespace.strip():
-            self._fault(where, "namespace must not be empty: omit it")
-        if not isinstance(name, str) or not name.strip():
-            self._fault(where, f"name must be that of a workload, not {name!r}")
-        if kind not in SCALABLE_KINDS:
-            hint = nearest(str(kind), SCALABLE_KINDS)
-            self._fault(
-                where, f"kind must be one of {', '.join(SCALABLE_KINDS)}, not {kind!r}{hint}"
-            )
-        if not isinstance(count, int) or count < 0:
-            self._fault(where, f"replicas must be 0 or more, not {count!r}")
-            return None
-        if len(self._faults) > before:
-            return None
-        return Scale(Ref(str(kind), namespace, str(name)), count)
-
-    def _texts(self, where: str, value: JSON) -> tuple[str, ...]:
-        listed = value if isinstance(value, list) else [value]
-        if not listed:
-            self._fault(where, "must not be empty: omit it")
-        for text in listed:
-            if not isinstance(text, str) or not text:
-                self._fault(where, f"must be a name or a list of names, not {text!r}")
-                return ()
-        return tuple(listed)
-
-    def _fault(self, where: str, message: str) -> None:
-        self._faults.append(InputError(where, message))
-
-
-def unavailable_nodes(
-    request: ForecastRequest, snapshot: Snapshot, faults: list[InputError]
-) -> frozenset[str]:
-    """The nodes that are unavailable. What the cluster does not have is added to `faults`, also for
-    `scale` and `domains_of`, but not for kinds that could not be read."""
-    unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
-    lost = set() if "nodes" in unread else _lost(request, snapshot, faults)
-    faults += _scale_faults(request, snapshot, unread)
-    return frozenset(lost)
-
-
-def _lost(request: ForecastRequest, snapshot: Snapshot, faults: list[InputError]) -> set[str]:
-    names = {node.name for node in snapshot.nodes}
-    for name in request.nodes:
-        if name not in names:
-            faults.append(
-                InputError("unavailable.nodes", f"there is no node {name!r}{nearest(name, names)}")
-            )
-    lost = set(request.nodes)
-    for key, values in request.domains:
-        domains = {node.labels[key] for node in snapshot.nodes if key in node.labels}
-        for value in values:
-            if value not in domains:
-                similar_values = f"its values are {by_likeness(value, domains)}"
-                hint = similar_values if domains else "no node has that label at all"
-                faults.append(InputError("unavailable", f"no node has {key}={value}; {hint}"))
-        lost |= {node.name for node in snapshot.nodes if node.labels.get(key) in values}
-    for key in request.domains_of:
-        if not any(key in node.labels for node in snapshot.nodes):
-            faults.append(InputError("domains_of", f"no node has the label {key}"))
-    return lost
-
-
-def known_scales(request: ForecastRequest, snapshot: Snapshot) -> tuple[Scale, ...]:
-    """The scales of workloads that could be read."""
-    workloads = {workload.ref for workload in snapshot.workloads}
-    return tuple(scale for scale in request.scale if scale.workload in workloads)
-
-
-def _scale_faults(
-    request: ForecastRequest, snapshot: Snapshot, unread: t.Container[str]
-) -> t.Iterator[InputError]:
-    workloads = {workload.ref for workload in snapshot.workloads}
-    namespaces = {namespace.name for namespace in snapshot.namespaces}
-    for number, scale in enumerate(request.scale):
-        namespace = scale.workload.namespace
-        if namespace not in namespaces and "namespaces" not in unread:
-            hint = nearest(namespace, namespaces)
-            yield InputError(f"scale[{number}]", f"there is no namespace {namespace!r}{hint}")
-        elif scale.workload not in workloads and KINDS[scale.workload.kind].plural not in unread:
-            similar = [
-                ref.name
-                for ref in workloads
-                if (ref.kind, ref.namespace) == (scale.workload.kind, scale.workload.namespace)
-            ]
-            hint = nearest(scale.workload.name, similar)
-            yield InputError(f"scale[{number}]", f"there is no {scale.workload}{hint}")
