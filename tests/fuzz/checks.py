@@ -43,6 +43,8 @@ TASKS: tuple[Task, ...] = (
     ("rules", {"namespace": OTHERS, "rules": cluster.RULES, "workload_rollout": "allow"}, True),
     ("rules", {"namespace": TENANT, "rules": cluster.RULES, "workload_rollout": "allow"}, True),
     ("rules", {"namespace": TENANT, "prune": True, "workload_rollout": "allow"}, True),
+    ("rules", {"namespace": OTHERS, "state": "reverted", "workload_rollout": "allow"}, True),
+    ("rules", {"namespace": TENANT, "state": "reverted", "workload_rollout": "allow"}, True),
     ("rules_info", {}, True),
     ("topology_info", {}, True),
     ("rollout", {"namespaces": [OTHERS]}, True),

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""state reverted from options to result, on an API server in this process that may end at any write."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from tests.fuzz.cluster import OTHERS, RULES, Objects, objects
+from tests.fuzz.server import Server
+from tests.fuzz.tasks import Result, run
+
+KINDS = ("VirtualMachine", "Deployment", "VirtualMachineInstance", "Pod")
+OPTIONS: Result = {"namespace": OTHERS, "workload_rollout": "allow"}
+UNDO: Result = {**OPTIONS, "state": "reverted"}
+LABELLED = [{**RULES[0], "label": {"tier": "web"}}, *RULES[1:]]
+
+
+class Killed(Exception):
+    """The process has ended at a write."""
+
+
+class KilledServer(Server):
+    """Makes `left` writes; the caller does not live to see the answer of the next one."""
+
+    def __init__(self, there: Objects, left: int) -> None:
+        super().__init__(there)
+        self._left_writes = left
+
+    def answer(self, method: str, *rest: t.Any, **options: t.Any) -> tuple[int, t.Any]:
+        if method == "PATCH" and not options.get("dry_run"):
+            if not self._left_writes:
+                raise Killed
+            self._left_writes -= 1
+        return super().answer(method, *rest, **options)
+
+
+def placements(there: Objects) -> str:
+    """Templates, rules and labels of what is in the namespace."""
+    found = {}
+    for path, item in there.items():
+        if item["kind"] in KINDS and item["metadata"].get("namespace") == OTHERS:
+            annotations = item["metadata"].get("annotations") or {}
+            found[path] = [
+                item["spec"].get("template"),
+                item["metadata"].get("labels"),
+                annotations.get("placement.virt/rules"),
+            ]
+    return json.dumps(found, sort_keys=True)
+
+
+def written(there: Objects, **options: t.Any) -> Objects:
+    server = Server(there)
+    result = run("rules", server, {**OPTIONS, **options})
+    assert "failed" not in result, result["msg"]
+    return server.objects
+
+
+@pytest.mark.parametrize("change", ["added", "removed"])
+def test_undo_that_is_killed_at_a_write_is_finished_by_the_next(change: str) -> None:
+    before = objects() if change == "added" else written(objects(), rules=LABELLED)
+    there = written(before, **({"rules": LABELLED} if change == "added" else {"prune": True}))
+    whole = Server(there)
+    assert run("rules", whole, UNDO)["changed"]
+    assert placements(whole.objects) == placements(before)
+
+    for made in range(len(whole.writes)):
+        killed = KilledServer(there, made)
+        with pytest.raises(Killed):
+            run("rules", killed, UNDO)
+        again = Server(killed.objects)
+        result = run("rules", again, UNDO)
+        assert "failed" not in result, result["msg"]
+        assert placements(again.objects) == placements(before), f"killed after {made} writes"
+        assert len(again.writes) == len(whole.writes) - made
+        quiet = Server(again.objects)
+        second = run("rules", quiet, UNDO)
+        assert (second["changed"], quiet.writes) == (False, [])
+        assert len(second["reverted"]) == second["counts"]["workloads"] == 6
+
+
+def test_check_mode_and_forecast_of_an_undo_write_nothing_and_agree() -> None:
+    there = Server(written(objects(), rules=LABELLED))
+    forecast = run("forecast_info", there, {"namespace": OTHERS, "state": "reverted"})
+    drill = run(
+        "drill_info", there, {"namespace": OTHERS, "state": "reverted", "domains_of": ["zone"]}
+    )
+    planned = run("rules", there, UNDO, check=True)
+    assert there.writes == []
+    for result in (forecast, drill, planned):
+        assert "failed" not in result, result["msg"]
+    assert forecast["pending"], "a halted VM lacks its volume, which no rule has to do with"
+    assert not forecast["worsened_by_rules"]
+    made = run("rules", there, UNDO)
+    assert made["workloads"] == planned["workloads"]
+    assert made["reverted"] == planned["reverted"]
+
+
+def test_undo_without_a_record_or_with_other_options_is_refused_before_a_write() -> None:
+    server = Server(objects())
+    for name in ("rules", "forecast_info"):
+        nothing = run(name, server, {"namespace": OTHERS, "state": "reverted"})
+        assert "there is nothing to undo: no workload in namespace shop has" in nothing["msg"]
+    named = run("rules", server, {**UNDO, "rules": RULES, "prune": True, "adopt": "true"})
+    for option in ("rules", "prune", "adopt"):
+        assert f"{option}: does not go with state reverted" in named["msg"]
+    assert "namespace" in run("forecast_info", server, {"state": "reverted"})["msg"]
+    assert server.writes == []
