@@ -37,8 +37,9 @@ options:
         error. In a folder it is the finding C(invalid_manifest), and the other manifests are checked.
       - Checked are Pods, all kinds of Kubernetes and KubeVirt with a template of pods or VMIs, and C(DeploymentConfig),
         C(Rollout) of Argo, C(Service) of Knative, C(KubevirtMachine), C(KubevirtMachineTemplate),
-        C(VirtualMachineTemplate), and C(VirtualMachineTemplateVersion) of Harvester, also inside lists and
-        OpenShift templates. Objects of other kinds that have placement fields are counted by kind.
+        C(VirtualMachineTemplate), and C(VirtualMachineTemplateVersion) of Harvester, also inside lists,
+        OpenShift templates, C(ManifestWork) and C(ClusterServiceVersion). Objects of other kinds that have placement
+        fields are counted by kind.
     type: list
     elements: path
     default: []

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects in lists and OpenShift templates."""
+"""The objects in lists, OpenShift templates, and objects of operators that hold manifests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ import typing as t
 
 from ..model.findings import InputError
 from ..model.input import shown
-from ..model.json_pointer import JSON
+from ..model.json_pointer import JSON, Pointer
 from .template_places import group_of
 
 _TEMPLATE_GROUPS = ("template.openshift.io", "")
 """The second one is that of OpenShift before 3.6 (apiVersion v1)."""
+
+
+_HOLDERS = {
+    ("ManifestWork", "work.open-cluster-management.io"): Pointer(("spec", "workload", "manifests")),
+    ("ClusterServiceVersion", "operators.coreos.com"): Pointer(
+        ("spec", "install", "spec", "deployments")
+    ),
+}
+"""Where objects of others hold manifests (open-cluster-management-io/api, work/v1/types.go;
+operator-framework/api, pkg/operators/v1alpha1/clusterserviceversion_types.go)."""
 
 
 def opened(
@@ -30,6 +40,12 @@ def opened(
         and isinstance(item.get("objects"), list)
     ):
         contents, place = _processed(item), "objects"
+    elif (holder := _HOLDERS.get((kind, group_of(item)))) and isinstance(
+        held := holder.read(item, None), list
+    ):
+        contents, place = held, ".".join(holder.parts)
+        if kind == "ClusterServiceVersion":
+            contents = [_of_service_version(item, deployment) for deployment in held]
     if contents is None:
         yield where, item
         return
@@ -47,6 +63,22 @@ def _of_list(holder: dict[str, JSON], content: JSON) -> JSON:
     if not kind or not isinstance(content, dict) or content.get("kind"):
         return content
     return {"apiVersion": holder.get("apiVersion"), **content, "kind": kind}
+
+
+def _of_service_version(holder: dict[str, JSON], held: JSON) -> JSON:
+    """The Deployment that the Operator Lifecycle Manager makes (StrategyDeploymentSpec)."""
+    if not isinstance(held, dict):
+        return held
+    metadata = holder["metadata"] if isinstance(holder.get("metadata"), dict) else {}
+    made = {"name": held.get("name"), "labels": held.get("label")}
+    if metadata.get("namespace"):
+        made["namespace"] = metadata["namespace"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": made,
+        "spec": held.get("spec"),
+    }
 
 
 _TEXT = re.compile(r"\$\{(\w+)\}")

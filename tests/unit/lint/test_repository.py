@@ -362,6 +362,56 @@ def test_object_whose_template_is_misspelt_is_no_patch(
     assert ("patch" in by_reason(result)) is not bool(message)
 
 
+HOLDERS = {
+    "manifestwork": """apiVersion: work.open-cluster-management.io/v1
+kind: ManifestWork
+metadata: {name: x, namespace: edge-1}
+spec:
+  workload:
+    manifests:
+      - apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: pump, namespace: pumps}
+        spec: SPEC
+""",
+    "csv": """apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: pump.v1, namespace: pumps}
+spec:
+  install:
+    strategy: deployment
+    spec:
+      deployments:
+        - name: pump
+          label: {team: water}
+          spec: SPEC
+""",
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_deployments_inside_of_objects_of_operators_are_linted(tmp_path: Path, holder: str) -> None:
+    spec = (
+        "{selector: {matchLabels: {app: pump}}, template: {metadata: {labels: {app: pump}}, spec: {containers: [],"
+        " nodeSelector: {topology.kubernetes.io/zones: a}}}}"
+    )
+    text = HOLDERS[holder].replace("SPEC", spec)
+    result, _warnings = lint(write(tmp_path, {"held.yaml": text}))
+
+    (finding,) = result["findings"]
+    assert (finding["name"], finding["objects"]) == ("no_node_has_key", ["Deployment pumps/pump"])
+    assert result["passed_over"] == []
+
+
+def test_service_version_without_deployments_is_counted(tmp_path: Path) -> None:
+    text = HOLDERS["csv"].partition("  install:")[0] + "  tolerations: [{key: a}]\n"
+    result, _warnings = lint(write(tmp_path, {"held.yaml": text}))
+
+    assert [x["kind"] for x in result["passed_over"]] == [
+        "ClusterServiceVersion.operators.coreos.com"
+    ]
+
+
 VENDORED_POD = """apiVersion: v1
 kind: Pod
 metadata: {name: nginx, uid: "1"}
