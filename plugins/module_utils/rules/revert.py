@@ -51,8 +51,15 @@ NOT_REVERTED = "not_reverted"
 _LABELS = MAPS[TermLocation.LABEL]
 
 
+BY_HAND = "Compare its placement fields with those of its undo record, and change it by hand."
+
+
 class NotRevertible(Exception):
-    """Why a workload is left as it is: the end of a sentence about it."""
+    """Why a workload is left as it is: the end of a sentence about it. `advice`: what to do."""
+
+    def __init__(self, reason: str, advice: str = BY_HAND) -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ def plan_revert(snapshot: Snapshot, request: RulesRequest) -> RulesPlan:
         try:
             change = _change(candidate, view)
         except NotRevertible as error:
-            findings.append(_not_reverted(candidate.workload.ref, str(error)))
+            findings.append(_not_reverted(candidate.workload.ref, str(error), error.advice))
             continue
         reverted.add(candidate.workload.ref)
         if change.stages:
@@ -152,8 +159,11 @@ def _candidates(request: RulesRequest, view: ClusterView) -> tuple[list[_Candida
             continue
         if record.change.rule_set != rule_set:
             other = record.change.rule_set.partition("/")[2]
-            reason = f"rule set {other!r} has changed it since: revert that rule set first"
-            findings.append(_not_reverted(workload.ref, reason))
+            reason = (
+                f"rule set {other!r} has changed it since, and only its last change has a record"
+            )
+            advice = "Write the rules of this rule set as they should be."
+            findings.append(_not_reverted(workload.ref, reason, advice))
         else:
             candidates.append(_Candidate(workload, record))
     return candidates, findings
@@ -167,7 +177,7 @@ def _damaged(request: RulesRequest, workloads: t.Iterable[Workload]) -> t.Iterat
         except UnreadableAnnotation as error:
             mention = f"{_set_of(request)}/" in workload.annotations.get(RULES, "")
             if mention or f'"{_set_of(request)}"' in workload.annotations[UNDO]:
-                yield _not_reverted(workload.ref, str(error))
+                yield _not_reverted(workload.ref, str(error), "Change the workload by hand.")
 
 
 def _without_number(request: RulesRequest, workloads: t.Iterable[Workload]) -> list[_Candidate]:
@@ -232,12 +242,12 @@ def _with_written(workload: Workload, record: UndoRecord, request: RulesRequest)
     return replace(record, change=RuleSetChange(_set_of(request), 0, ""), written=written)
 
 
-def _not_reverted(ref: Ref, reason: str) -> Finding:
+def _not_reverted(ref: Ref, reason: str, advice: str) -> Finding:
     return Finding(
         NOT_REVERTED,
         "warning",
         f"{ref} was left as it is: {reason}.",
-        "Compare its placement fields with those of its undo record, and change it by hand.",
+        advice,
         (ref,),
     )
 
@@ -319,7 +329,7 @@ def _ownership(workload: Workload) -> Ownership:
     try:
         return read_ownership(workload)
     except UnreadableAnnotation as error:
-        raise NotRevertible(str(error)) from error
+        raise NotRevertible(str(error), "Change the workload by hand.") from error
 
 
 def _refuse_changed(workload: Workload, record: UndoRecord) -> None:
@@ -339,7 +349,9 @@ def _refuse_changed(workload: Workload, record: UndoRecord) -> None:
         raise NotRevertible(f"{listed(changed)} changed since the rules were written")
     manager = managed_by(workload)
     if manager is not None:
-        raise NotRevertible(f"{manager} manages it and would revert the change: revert its source")
+        raise NotRevertible(
+            f"{manager} manages it and would revert the change", "Revert the change at its source."
+        )
 
 
 class RecomputeRevert:

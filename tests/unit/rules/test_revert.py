@@ -243,6 +243,7 @@ def test_a_workload_that_others_changed_is_named_and_left(
 
     (finding,) = planned.findings
     assert (finding.name, finding.severity) == ("not_reverted", "warning")
+    assert ("at its source" in finding.advice) == (seen == "Argo CD")
     assert "VirtualMachine shop/b was left as it is: " in finding.why
     assert seen in finding.why
     assert not planned.refused
@@ -273,7 +274,10 @@ def test_a_workload_that_another_rule_set_changed_since_is_named_and_left() -> N
 
     (finding,) = planned.findings
     assert "VirtualMachine shop/b" in finding.why
-    assert "rule set 'other' has changed it since: revert that rule set first" in finding.why
+    assert (
+        "rule set 'other' has changed it since, and only its last change has a record"
+        in finding.why
+    )
     first = written(there, _revert(there, rule_set="other").writes)
     assert _rules(first)["b"] == ["apart"]
 
