@@ -103,6 +103,11 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
         Question("placement_drill_event", "Failure or drain"),
         Question("placement_drill_fail_on", "Forecasts that fail the job"),
     ),
+    "capacity": (
+        Question("placement_capacity_tolerate", "What must be able to fail"),
+        Question("placement_capacity_room_for", "Size of more VMs"),
+        Question("placement_capacity_fail_on", "Answers that fail the job"),
+    ),
 }
 
 PATTERNS_OF: dict[str, Pattern] = {
@@ -127,6 +132,12 @@ PATTERNS_OF: dict[str, Pattern] = {
         "Drill the failure of nodes and zones",
         "Forecasts which single failure leaves VMs without a node",
         "Forecasts the failure of each node and each zone in turn, and shows those with an impact. It changes nothing.",
+    ),
+    "capacity": Pattern(
+        "Forecast room for a failure",
+        "Forecasts whether a node or zone may fail, and how many more VMs have room then",
+        "Forecasts whether any one node, zone or named topology domain may fail, so that each VM finds another node,"
+        " and counts the VMs that still have room. It changes nothing, and reserves nothing.",
     ),
     "maintenance": Pattern(
         "Service nodes one by one",

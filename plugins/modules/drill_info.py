@@ -216,6 +216,16 @@ domains:
         name:
           description: Its name.
           type: str
+    missing:
+      description: What the instances without a node request together, after the choice of nodes of C(blocked).
+      type: dict
+      contains:
+        cpu_millicores:
+          description: CPU in thousandths.
+          type: int
+        memory_bytes:
+          description: Memory in bytes.
+          type: int
     reasons:
       description: Why the forecast is not V(guaranteed). Empty only where RV(domains[].blocked) says it.
       type: list
@@ -288,6 +298,7 @@ domains:
         - kind: VirtualMachineInstance
           namespace: shop
           name: db1
+      missing: {cpu_millicores: 1000, memory_bytes: 2147483648}
       reasons: ["VM db1 needs a zone of its own (anti-affinity), and none is feasible"]
       blocked:
         - instance:

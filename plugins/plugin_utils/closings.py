@@ -209,6 +209,9 @@ def _apply(record: JobRecord) -> Parts:
     forecast = _last(record, "forecast_info").get("forecast")
     if forecast:
         done.append(f"forecast: {forecast}")
+    room = _last(record, "capacity_info").get("capacity")
+    if room:
+        done.append(f"capacity if one of {listed(options['keep_room_for'])} fails: {room}")
     done += rules_written(_last(record, "rules"), check_mode=record.check_mode)
     return {
         "asked": (asked,),
@@ -317,6 +320,27 @@ def _drill(record: JobRecord) -> Parts:
     }
 
 
+def _capacity(record: JobRecord) -> Parts:
+    options = record.asked
+    result = _last(record, "capacity_info")
+    done = []
+    if "capacity" in result:
+        done = [f"capacity: {result['capacity']}"]
+        worst = [f"{x['domain']} ({x['forecast']})" for x in result["domains"]]
+        done += [f"failures with an impact: {listed(worst, 8)}"] if worst else []
+        room = result["room_for"]
+        if room:
+            done.append(
+                f"room for more VMs: unknown: {room['doubt']}"
+                if room["doubt"]
+                else f"room for at least {room['at_least']} more VMs with {plural(room['cores'], 'core')}"
+            )
+    return {
+        "asked": (f"any one of these may fail: {', '.join(options['tolerate'])}",),
+        "done": tuple(done),
+    }
+
+
 def _rules(record: JobRecord) -> Parts:
     namespaces = record.asked["namespaces"]
     result = _last(record, "rules_info")
@@ -350,6 +374,7 @@ def _drs_import(record: JobRecord) -> Parts:
 
 CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
     "apply": _apply,
+    "capacity": _capacity,
     "drill": _drill,
     "drs_import": _drs_import,
     "maintenance": _maintenance,

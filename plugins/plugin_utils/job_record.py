@@ -27,6 +27,7 @@ if t.TYPE_CHECKING:
 Result = dict[str, t.Any]
 
 KEPT = (
+    "capacity",
     "changed",
     "counts",
     "deferred",
@@ -34,10 +35,12 @@ KEPT = (
     "files",
     "forecast",
     "moves",
-    "not_enforced",
     "nodes",
+    "not_enforced",
     "not_reverted",
+    "resting_rules",
     "reverted",
+    "room_for",
     "rules",
     "skipped_instances",
     "stop_reason",

@@ -102,6 +102,9 @@ def close(job: Job) -> Result:
             data["placement_rules"] = {job.host: note["rules"]}
         if note["module"] == "drill_info" and "domains" in note:
             data["placement_drill"] = {job.host: note["domains"]}
+        if note["module"] == "capacity_info" and "capacity" in note:
+            names = ("capacity", "room_for", "domains")
+            data["placement_capacity"] = {job.host: {name: note[name] for name in names}}
     return published(data)
 
 

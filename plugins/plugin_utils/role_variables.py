@@ -51,6 +51,7 @@ PLAYBOOK_VARIABLES = frozenset(
 PUBLISHED = frozenset(
     {
         "placement_summary",
+        "placement_capacity",
         "placement_drill",
         "placement_forecast",
         "placement_maintenance",

@@ -18,6 +18,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import (
+    capacity_info,
     drill_info,
     forecast_info,
     placement_info,
@@ -55,6 +56,12 @@ class Stage:
         drilled = self._run(drill_info.main, params)
         assert not drilled.get("failed"), drilled
         return drilled
+
+    def capacity(self, **options: t.Any) -> dict[str, t.Any]:
+        params = {"kubeconfig": str(self.sandbox.kubeconfig("reader")), **options}
+        found = self._run(capacity_info.main, params)
+        assert not found.get("failed"), found
+        return found
 
     def write(self, *listed: JSON, **options: t.Any) -> dict[str, t.Any]:
         params = {"kubeconfig": str(self.sandbox.kubeconfig("mover")), **options}

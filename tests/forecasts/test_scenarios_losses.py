@@ -64,6 +64,10 @@ def test_a_failed_node_keeps_its_place(three_nodes: Stage, dead_node: str, alone
 
     assert found["forecast"] == ("impossible" if alone else "guaranteed"), found
     assert (found["instances_to_schedule"], found["min_unschedulable"]) == (1, int(alone))
+    capacity = three_nodes.capacity(room_for={"cores": 1, "memory": "1Gi"})
+    assert capacity["capacity"] == ("red" if alone else "green"), capacity
+    assert capacity["counts"]["domains"] == 3
+    assert bool(capacity["room_for"]["at_least"]) is not alone
     three_nodes.sandbox.node_down(dead_node)
     three_nodes.api.wait(_is_unreachable, three_nodes.api.path("Node", name=dead_node))
     (lost,) = (p for p in three_nodes.api.list(three_nodes.path("Pod")) if _node_of(p) == dead_node)

@@ -52,3 +52,34 @@ def test_a_job_can_fail_on_an_answer(stage: Stage) -> None:
 
     assert result.rc != 0
     assert "The worst forecast is impossible." in result.stdout
+
+
+def test_capacity_is_red_and_apply_keeps_room_for_a_failure(stage: Stage) -> None:
+    mark = stage.sandbox.audit.mark()
+    room = {"placement_capacity_room_for": "{cores: 2, memory: 4Gi}"}
+    tolerate = {"placement_capacity_tolerate": "[zone]"}
+
+    result = stage.play("capacity", {**room, **tolerate}, identity="reader")
+
+    assert result.rc != 0, result.stdout
+    assert "RED: 3 of 3 failures leave instances without a node" in result.stdout
+    assert "The capacity is red." in result.stdout
+    stats = [event for event in result.events if event["event"] == "playbook_on_stats"][-1]
+    published = stats["event_data"]["artifact_data"]
+    assert published["placement_capacity"]["localhost"]["capacity"] == "red"
+    rule = {
+        "name": "small",
+        "workloads": [{"kind": "Deployment", "name": "web"}],
+        "run_on": {"zone": ["zone1", "zone2", "zone3"]},
+    }
+    wanted = {"namespace": NAMESPACE, "rules": [rule], "forecast": False}
+    variables = {f"placement_apply_{name}": value for name, value in wanted.items()}
+
+    keep = {"placement_apply_keep_room_for": ["zone"]}
+    refused = stage.play("apply", {**variables, **keep}, identity="mover")
+
+    assert refused.rc != 0, refused.stdout
+    assert "With these rules the capacity is red, not green (placement_apply_keep_room_for)." in (
+        refused.stdout
+    )
+    assert stage.sandbox.audit.writes(since=mark) == []

@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.cluster import identity
 from ansible_collections.virt.placement.plugins.modules import (
+    capacity_info,
     drill_info,
     forecast_info,
     lint_info,
@@ -59,6 +60,7 @@ class Case(t.NamedTuple):
         return self.module in (
             placement_info,
             rules_info,
+            capacity_info,
             drill_info,
             forecast_info,
             lint_info,
@@ -95,6 +97,13 @@ CASES = {
         {"namespaces": [NAMESPACE]},
         ("list", "pods"),
         without_kubevirt={"namespaces": [NAMESPACE], "workloads": ["db"]},
+    ),
+    "capacity_info": Case(
+        capacity_info,
+        "reader",
+        {"tolerate": ["zone"]},
+        ("list", "pods"),
+        without_kubevirt={"tolerate": ["zone"], "namespace": NAMESPACE, "rules": ON_MACHINE},
     ),
     "drill_info": Case(
         drill_info,
@@ -135,7 +144,13 @@ def of(*names: str) -> pytest.MarkDecorator:
 EVERY = of(*CASES)
 WRITING = of(*(name for name, case in CASES.items() if case.writes))
 ONLY_READING = of(
-    "topology_info", "placement_info", "rules_info", "drill_info", "forecast_info", "lint_info"
+    "topology_info",
+    "placement_info",
+    "rules_info",
+    "capacity_info",
+    "drill_info",
+    "forecast_info",
+    "lint_info",
 )
 FOR_MACHINES = of(*(name for name, case in CASES.items() if case.without_kubevirt))
 

@@ -75,6 +75,8 @@ def _drill(drill: Drill) -> dict[str, JSON]:
     result["topology_key"] = result.pop("key")
     result["forecast"] = result.pop("answer")
     del result["room"]
+    cpu, memory = drill.missing
+    result["missing"] = {"cpu_millicores": cpu, "memory_bytes": memory}
     for entry, blocked in zip(result["blocked"], drill.blocked, strict=True):
         del entry["own"], entry["blocker"]
         entry["message"] = one_line(blocked.message)

@@ -8,6 +8,7 @@ it costs about as much as the instances that it evicts.
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,7 @@ from ..scheduler.nodes import NodeSet, takes_pods
 from ..view.view import ClusterView
 from .admission import LimitRanges, limit_range_evidence
 from .bounds import competing_pods
-from .conclusion import WORSE, ForecastResult, conclude
+from .conclusion import WORSE, Conclusion, Doubt, ForecastResult, conclude
 from .decide import (
     NONE_FOUND,
     NOT_ALL_TRIED,
@@ -82,6 +83,8 @@ class Drill:
     codes: tuple[str, ...] = ()
     room: tuple[int, int] = (0, 0)
     """Millicores and bytes of memory that are free on the other nodes once all instances have a node."""
+    missing: tuple[int, int] = (0, 0)
+    """Millicores and bytes of memory that the instances without a node request."""
 
     @property
     def min_down(self) -> int:
@@ -122,7 +125,7 @@ def drill(
     gaps = relevant_gaps(snapshot)
     if gaps:
         return DrillReport(event, unreadable=gaps)
-    drills = _Drills(ClusterView(settled(snapshot)), event, topology or Topology.of())
+    drills = DrillEngine(ClusterView(settled(snapshot)), event, topology or Topology.of())
     with collector_paused():
         losses = [
             drills.lose(key, domain, nodes)
@@ -132,7 +135,9 @@ def drill(
     return DrillReport(event, tuple(sorted(losses, key=lambda lost: lost.harm)))
 
 
-class _Drills:
+class DrillEngine:
+    """The drills of one view of a cluster."""
+
     def __init__(self, view: ClusterView, event: NodeEvent, topology: Topology) -> None:
         self.snapshot = view.snapshot
         self.ending = view.snapshot.terminating_pods
@@ -163,6 +168,30 @@ class _Drills:
         self._total = tuple(sum(free[i] for free in self._free.values()) for i in range(2))
 
     def lose(self, key: str, domain: str, nodes: NodeSet) -> Drill:
+        with self._lost(nodes) as (names, loss, simulation):
+            decision = self._decision(simulation)
+            made = self._drill(key, domain, names, loss, simulation, decision)
+        return replace(made, room=self._room(names, loss))
+
+    def answer_with(self, nodes: NodeSet, more: t.Sequence[PendingPod]) -> ForecastResult:
+        """The answer for the loss of these nodes where `more` pods need a node, too."""
+        with self._lost(nodes, more) as (_names, loss, simulation):
+            pending = [*loss.pending, *more]
+            return self._concluded(loss, pending, self._decision(simulation)).conclusion.answer
+
+    def free_without(self, lost: t.Collection[str]) -> list[t.Mapping[str, int]]:
+        """What is free on each node that takes pods, without the lost ones."""
+        table = self.index.table
+        return [self.index.resources.free(n) for n in self._free if table.names[n] not in lost]
+
+    def _decision(self, simulation: PlacementSimulation) -> Decision:
+        options = SearchOptions(affinity_doubts(simulation), limit=LIMIT, needs_sequence=False)
+        return evaluate(simulation, options)
+
+    @contextlib.contextmanager
+    def _lost(
+        self, nodes: NodeSet, more: t.Sequence[PendingPod] = ()
+    ) -> t.Iterator[tuple[tuple[str, ...], Loss, PlacementSimulation]]:
         names = self.index.table.names_of(nodes)
         loss = Loss(self.event)
         for name in names:
@@ -172,14 +201,8 @@ class _Drills:
             loss.fenced = [pod for pod in self.lingering if pod.node_name in names]
             loss.left_over = self._left_over(names)
         ended = [*loss.ended, *(pod for pod in self.ending if pod not in loss.left_over)]
-        room = self._room(names, loss)
         with loss.taken_out(self.index), self.index.tainted(nodes, self._tolerates):
-            simulation = self._simulation(loss, nodes, ended)
-            doubts = affinity_doubts(simulation)
-            options = SearchOptions(doubts, limit=LIMIT, needs_sequence=False)
-            decision = evaluate(simulation, options)
-            made = self._drill(key, domain, names, loss, simulation, decision)
-            return replace(made, room=room)
+            yield names, loss, self._simulation(loss, more, nodes, ended)
 
     def _room(self, lost: t.Sequence[str], loss: Loss) -> tuple[int, int]:
         """Millicores and memory that the schedulable nodes beside the lost ones have free, less what moves there."""
@@ -192,9 +215,9 @@ class _Drills:
         return cpu, memory
 
     def _simulation(
-        self, loss: Loss, nodes: NodeSet, ended: t.Sequence[Pod]
+        self, loss: Loss, more: t.Sequence[PendingPod], nodes: NodeSet, ended: t.Sequence[Pod]
     ) -> PlacementSimulation:
-        """The evicted instances, and the waiting pods that could ever take their nodes."""
+        """The evicted instances, `more`, and the waiting pods that could ever take their nodes."""
 
         def closed(pod: Pod) -> NodeSet:
             return 0 if self._tolerates(pod.placement.tolerations) else nodes
@@ -204,9 +227,10 @@ class _Drills:
 
         evicted = {evicted_instance.instance.uid for evicted_instance in loss.evicted}
         waiting = [pending for pending in self.waiting if pending.uid not in evicted]
-        if not loss.pending or not waiting:
-            return simulation_of(loss.pending)
-        return simulation_of(competing_pods(simulation_of([*loss.pending, *waiting])))
+        required = [*loss.pending, *more]
+        if not required or not waiting:
+            return simulation_of(required)
+        return simulation_of(competing_pods(simulation_of([*required, *waiting])))
 
     def _left_over(self, names: t.Container[str]) -> list[Pod]:
         """Pods that terminate already on nodes that fail: they are never gone then."""
@@ -224,6 +248,30 @@ class _Drills:
             tolerated = self._tolerated[tolerations] = next(left, None) is None
         return tolerated
 
+    def _concluded(
+        self, loss: Loss, pending: t.Sequence[PendingPod], decision: Decision
+    ) -> _Concluded:
+        """What the decision about these pods comes to with all that is not known of them."""
+        namespaces = {x.pod.namespace for x in pending}
+        used = self.quotas.used_without(self.used_of_quotas, loss.ended, namespaces)
+        by_quotas = tuple(self.quotas.refusals(pending, used))
+        by_ranges = tuple(self.limit_ranges.refusals(pending))
+        refused = (*by_quotas, *((number, why, True) for number, why in by_ranges))
+        proofs, external = blocked_evidence(loss.blocked)
+        of_pods = (
+            *doubts_of_pods(pending, self.snapshot, self.limit_ranges),
+            *of_schedulers(pending),
+        )
+        of_evictions = (doubt for evicted in loss.doubtful for doubt in of_evicted(evicted))
+        doubted = decision.doubted(*external, *of_pods, *of_evictions)
+        conclusion = conclude(
+            doubted.evidence,
+            *proofs,
+            *quota_evidence(pending, by_quotas),
+            *limit_range_evidence(by_ranges),
+        )
+        return _Concluded(conclusion, doubted, refused, of_pods)
+
     def _drill(
         self,
         key: str,
@@ -233,24 +281,9 @@ class _Drills:
         simulation: PlacementSimulation,
         decision: Decision,
     ) -> Drill:
-        namespaces = {pending.pod.namespace for pending in loss.pending}
-        used = self.quotas.used_without(self.used_of_quotas, loss.ended, namespaces)
-        by_quotas = tuple(self.quotas.refusals(loss.pending, used))
-        by_ranges = tuple(self.limit_ranges.refusals(loss.pending))
-        refused = (*by_quotas, *((number, why, True) for number, why in by_ranges))
-        proofs, external = blocked_evidence(loss.blocked)
-        of_pods = (
-            *doubts_of_pods(loss.pending, self.snapshot, self.limit_ranges),
-            *of_schedulers(loss.pending),
-        )
-        of_evictions = (doubt for evicted in loss.doubtful for doubt in of_evicted(evicted))
-        doubted = decision.doubted(*external, *of_pods, *of_evictions)
-        conclusion = conclude(
-            doubted.evidence,
-            *proofs,
-            *quota_evidence(loss.pending, by_quotas),
-            *limit_range_evidence(by_ranges),
-        )
+        concluded = self._concluded(loss, loss.pending, decision)
+        conclusion, refused, of_pods = concluded.conclusion, concluded.refused, concluded.of_pods
+        doubted = concluded.decision
         impossible = doubted.answer is ForecastResult.IMPOSSIBLE
         decision = replace(decision, least=doubted.least, never=doubted.never)
         placed = {number for number, _node in decision.incomplete or ()}
@@ -262,6 +295,7 @@ class _Drills:
         kept = [refs[n] for n in without if refs[n] not in held]
         staying = {refs[n] for n in migrating}
         pending = tuple(x for x in (*(kept if impossible else ()), *held) if x not in staying)
+        unplaced = [loss.pending[n].pod.requests for n in without]
         return Drill(
             key=key,
             domain=domain,
@@ -286,6 +320,10 @@ class _Drills:
                 *(f"{refs[number]}: {why}" for number, why, _certain in refused[:SHOWN]),
             ),
             blocked=tuple(self._blocked(simulation, loss, decision)),
+            missing=(
+                sum(requests.get("cpu", 0) for requests in unplaced),
+                sum(requests.get("memory", 0) for requests in unplaced),
+            ),
         )
 
     def _blocked(
@@ -333,6 +371,16 @@ class _Drills:
             yield f"{eviction.instance.ref.name} is not recreated: {eviction.reason}"
 
 
+class _Concluded(t.NamedTuple):
+    """The answer about some pods: `decision` with its doubts, `refused` by number, with the reason and whether that is
+    certain."""
+
+    conclusion: Conclusion
+    decision: Decision
+    refused: tuple[tuple[int, str, bool], ...]
+    of_pods: tuple[Doubt, ...]
+
+
 def _waiting(view: ClusterView) -> list[PendingPod]:
     """The pods that need a node already, and may get one; a launcher pod beside a running one is a migration target."""
     launchers = view.launcher_pods
@@ -357,8 +405,8 @@ def table(report: DrillReport, topology: Topology) -> str:
     if report.unreadable:
         return table_text(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
     impact = [drill for drill in report.drills if drill.has_impact]
-    lines = _impact_lines(report, impact, topology) if impact else []
-    return table_text([*_n_plus_1(report), *lines, *_totals(report, impact, topology)])
+    lines = impact_lines(report, impact, topology) if impact else []
+    return table_text([*_n_plus_1(report), *lines, *totals(report, impact, topology)])
 
 
 def _n_plus_1(report: DrillReport) -> t.Iterator[str]:
@@ -384,7 +432,7 @@ def _n_plus_1(report: DrillReport) -> t.Iterator[str]:
     yield f"N+1: {answer} of {total}; worst: node {worst.domain}: {why}"
 
 
-def _impact_lines(
+def impact_lines(
     report: DrillReport, impact: t.Sequence[Drill], topology: Topology
 ) -> t.Iterator[str]:
     """A row for each domain, and a line for each with its instances that are down."""
@@ -407,7 +455,7 @@ def _impact_lines(
         yield from _instances_down(drill, f"{domain} {'fails' if fails else 'is drained'}")
 
 
-def _totals(report: DrillReport, impact: t.Sequence[Drill], topology: Topology) -> t.Iterator[str]:
+def totals(report: DrillReport, impact: t.Sequence[Drill], topology: Topology) -> t.Iterator[str]:
     """How many domains have an impact, might have one, or have none, and the worst one until it is fenced."""
     noun, total, unaffected = report.event, len(report.drills), len(report.drills) - len(impact)
     uncertain = sum(not (drill.min_down or drill.not_migratable) for drill in impact)

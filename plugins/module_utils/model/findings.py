@@ -177,6 +177,7 @@ ONLY_ON_A_CLUSTER = (
     "no_matching_workloads",
     "not_recreated",
     "not_reverted",
+    "preempts_vms",
     "selector_misses_members",
     "starts_workload_rollout",
     "unknown_rule",

@@ -15,7 +15,11 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.patching im
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.preemption import (
+    preempting_vms,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import newly_stuck
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import instances
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
@@ -189,6 +193,15 @@ def lost(event: NodeEvent, *, owned: bool) -> Ask:
     return lambda: scenes.lost(cluster, "n1", event=event).findings
 
 
+def priorities(of_one: int) -> Ask:
+    """Two VMs, of which one has this priority."""
+    cluster = Cluster("ab")
+    for name in ("a", "b"):
+        cluster.run(name, "n1")
+    next(iter(cluster.pods.values()))["spec"]["priority"] = of_one
+    return lambda: tuple(preempting_vms(instances(cluster.snapshot())))
+
+
 def apart_by_hand(*, weight: int | None) -> Snapshot:
     """Machines of which one has a term like that of APART_SOFTLY, if it has a weight."""
     selector = {"matchLabels": {"tier": "web"}}
@@ -277,5 +290,6 @@ EXAMPLES: dict[str, Example] = {
     ),
     "blocks_node_drain": Example(stuck(3), stuck(4)),
     "not_reverted": Example(lambda: undone(changed=True), lambda: undone(changed=False)),
+    "preempts_vms": Example(priorities(1000), priorities(0)),
     "not_recreated": Example(lost("failure", owned=False), lost("failure", owned=True)),
 }

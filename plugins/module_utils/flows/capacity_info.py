@@ -1,0 +1,145 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""capacity_info from its options to its result: one reading, a drill for each failure, and room for more VMs."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..api.client import ApiClient
+from ..forecast.capacity import CapacityReport, Tolerated, VmSize, capacity, capacity_table
+from ..forecast.preemption import preempting_vms
+from ..interface.arguments import topology_of
+from ..interface.results import warn_unreadable
+from ..kubevirt.instances import instances
+from ..model.findings import InputError, InvalidInput
+from ..model.input import InputReader, by_likeness, shown
+from ..model.json_pointer import JSON
+from ..model.quantity import parse_quantity, whole_units
+from ..model.snapshot import Snapshot
+from ..model.topology import Topology
+from .drill_info import drills_as_json
+from .forecast import Question, read_question, with_new_pods
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    """Raises InvalidInput with every fault of the options, and ApiError."""
+    topology = topology_of(module.params)
+    faults: list[InputError] = []
+    names, values = _split(module.params["tolerate"], faults)
+    size = _size(module.params["room_for"], faults)
+    question = _read(module.params, api, topology, names, faults)
+    tolerated = _tolerated(question, topology, names, values)
+    question, change = with_new_pods(api, question)
+    report = capacity(change.after, tolerated, topology=topology, size=size)
+    warn_unreadable(module.warn, report.drills.unreadable)
+    preempting = () if report.drills.unreadable else tuple(preempting_vms(instances(change.after)))
+    return {
+        **_drills(report, topology),
+        "capacity": str(report.state),
+        "room_for": _room(report),
+        "table": capacity_table(report, topology),
+        **question.findings_as_json(module.warn, preempting),
+    }
+
+
+def _split(tolerate: t.Sequence[str], faults: list[InputError]) -> tuple[list[str], list[str]]:
+    """The topology name and the domain of each entry: `zone`, which has none, or `zone=a`."""
+    if not tolerate:
+        faults.append(InputError("tolerate", "is empty: name what may fail, such as node"))
+    pairs = [entry.partition("=") for entry in tolerate]
+    for number, (_name, sign, value) in enumerate(pairs):
+        if sign and not value:
+            faults.append(
+                InputError(f"tolerate[{number}]", f"{tolerate[number]!r} has no value after '='")
+            )
+    return [name for name, _sign, _value in pairs], [value for _name, _sign, value in pairs]
+
+
+def _size(given: JSON, faults: list[InputError]) -> VmSize | None:
+    """The VM of the option room_for, `{cores, memory}`."""
+    if not given:
+        return None
+    reader = InputReader("room_for", faults)
+    fields = reader.mapping(given, ("cores", "memory")) or {}
+    for name in ("cores", "memory"):
+        if name not in fields:
+            reader.error(f"needs {name}, for example {{cores: 4, memory: 8Gi}}")
+    if len(fields) < 2:
+        return None
+    cores = reader.at("cores").integer(fields["cores"], 1)
+    try:
+        memory = whole_units("memory", parse_quantity(fields["memory"]))
+    except ValueError as error:
+        reader.at("memory").error(str(error))
+        return None
+    if memory <= 0:
+        reader.at("memory").error(f"must be more than 0, not {shown(fields['memory'])}")
+    return VmSize(cores, memory) if cores and memory > 0 else None
+
+
+def _read(
+    params: t.Mapping[str, t.Any],
+    api: ApiClient,
+    topology: Topology,
+    names: t.Sequence[str],
+    faults: t.Sequence[InputError],
+) -> Question:
+    try:
+        question = read_question({**params, "domains_of": names, "event": "failure"}, api, topology)
+    except InvalidInput as error:
+        of_names = [
+            replace(x, where=x.where.replace("domains_of", "tolerate")) for x in error.errors
+        ]
+        raise InvalidInput([*faults, *of_names]) from error
+    if faults:
+        raise InvalidInput(faults)
+    return question
+
+
+def _tolerated(
+    question: Question, topology: Topology, names: t.Sequence[str], values: t.Sequence[str]
+) -> list[Tolerated]:
+    """Raises InvalidInput for a key or a domain that no node has."""
+    faults: list[InputError] = []
+    tolerated = []
+    for number, (name, value) in enumerate(zip(names, values, strict=True)):
+        key = topology.resolve(name)
+        known = _domains(question.before, key)
+        if key in question.left_out:
+            faults.append(InputError(f"tolerate[{number}]", f"no node has the label {key}"))
+        elif value and known and value not in known:
+            hint = f"its values are {by_likeness(value, known)}"
+            faults.append(InputError(f"tolerate[{number}]", f"no node has {key}={value}; {hint}"))
+        tolerated.append(Tolerated(key, (value,) if value else ()))
+    if faults:
+        raise InvalidInput(faults)
+    return tolerated
+
+
+def _domains(snapshot: Snapshot, key: str) -> set[str]:
+    return {node.labels[key] for node in snapshot.nodes if key in node.labels}
+
+
+def _drills(report: CapacityReport, topology: Topology) -> dict[str, JSON]:
+    result = drills_as_json(report.drills, topology)
+    del result["event"]
+    return result
+
+
+def _room(report: CapacityReport) -> JSON:
+    """None where it was not asked for, or is not known."""
+    room = report.room
+    if room is None:
+        return None
+    return {
+        "cores": room.size.cores,
+        "memory_bytes": room.size.memory,
+        "at_least": room.at_least,
+        "at_most": room.at_most,
+        "doubt": room.doubt,
+    }

@@ -1,0 +1,243 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""May any one of some topology domains fail, so that each VM and pod finds another node, and how many VMs more?
+
+The drills answer it. A state is green only if each of these failures is proven to leave nothing without a node,
+whichever nodes the scheduler chooses. A number of more VMs is proven in the same way: in each failure all of
+them need a node together with what ends. So it does not matter where they run before: those on the other nodes are
+where one order of placements would put them, too.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..kubevirt.instances import settled
+from ..kubevirt.next_pod import launcher_pod, planned_vmi, why_estimated
+from ..model.gc import collector_paused
+from ..model.kinds import VIRTUAL_MACHINE
+from ..model.objects import Ref
+from ..model.quantity import cpu_text, memory_text
+from ..model.rendering import TextEnum, plural, table_text
+from ..model.snapshot import Platform, Snapshot, Workload, unreadable_texts
+from ..model.topology import Topology
+from ..view.view import ClusterView
+from .conclusion import ForecastResult
+from .doubts import relevant_gaps
+from .drill import Drill, DrillEngine, DrillReport, impact_lines, totals
+from .simulation import PendingPod
+
+MOST_VMS = 200
+"""More VMs are not counted."""
+
+
+class CapacityState(TextEnum):
+    """Whether each failure leaves every instance with a node: certainly, perhaps, certainly not, or not known."""
+
+    GREEN = "green"
+    POSSIBLE = "possible"
+    RED = "red"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerated:
+    """One of the domains of a label key fails: one of `domains`, or any of them where that is empty."""
+
+    key: str
+    domains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VmSize:
+    """A VM as its owner sees it: CPUs and bytes of memory of the guest."""
+
+    cores: int
+    memory: int
+
+    def __str__(self) -> str:
+        return f"{plural(self.cores, 'core')}, {memory_text(self.memory)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RoomForVms:
+    """`at_least` so many VMs more are proven to leave the state green, `at_most` would by their requests alone.
+    `doubt`: why the pod of such a VM is not known, so that none is proven."""
+
+    size: VmSize
+    at_least: int
+    at_most: int
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityReport:
+    """`room` is None where it was not asked for, or is not known."""
+
+    state: CapacityState
+    drills: DrillReport
+    room: RoomForVms | None = None
+
+    @property
+    def tightest(self) -> Drill | None:
+        """The failure after which the least memory is free."""
+        drills = self.drills.drills
+        return min(drills, key=lambda x: (x.room[1], x.room[0], x.domain), default=None)
+
+
+def capacity(
+    snapshot: Snapshot,
+    tolerated: t.Sequence[Tolerated],
+    *,
+    topology: Topology | None = None,
+    size: VmSize | None = None,
+) -> CapacityReport:
+    """Fail each of the tolerated domains in turn. Where something that matters could not be read, the state is
+    unknown, and so it is where there is no such domain."""
+    gaps = relevant_gaps(snapshot)
+    if gaps:
+        return CapacityReport(CapacityState.UNKNOWN, DrillReport("failure", unreadable=gaps))
+    engine = DrillEngine(ClusterView(settled(snapshot)), "failure", topology or Topology.of())
+    with collector_paused():
+        losses = {
+            (wanted.key, domain): nodes
+            for wanted in tolerated
+            for domain, nodes in engine.index.table.domains(wanted.key).items()
+            if not wanted.domains or domain in wanted.domains
+        }
+        drills = [engine.lose(key, domain, nodes) for (key, domain), nodes in losses.items()]
+        drills.sort(key=lambda drill: drill.harm)
+        report = CapacityReport(_state(drills), DrillReport("failure", tuple(drills)))
+        if size is None or report.state is CapacityState.UNKNOWN:
+            return report
+        by_room = sorted(drills, key=lambda drill: (drill.room[1], drill.room[0]))
+        ordered = [losses[drill.key, drill.domain] for drill in by_room]
+        return replace(report, room=_room(engine, report, ordered, size))
+
+
+def _state(drills: t.Sequence[Drill]) -> CapacityState:
+    answers = {drill.answer for drill in drills}
+    if ForecastResult.IMPOSSIBLE in answers or any(drill.min_down for drill in drills):
+        return CapacityState.RED
+    if not drills or ForecastResult.UNKNOWN in answers:
+        return CapacityState.UNKNOWN
+    return CapacityState.POSSIBLE if ForecastResult.POSSIBLE in answers else CapacityState.GREEN
+
+
+def _room(
+    engine: DrillEngine, report: CapacityReport, losses: t.Sequence[int], size: VmSize
+) -> RoomForVms:
+    first = new_vm(size, 0, engine.snapshot.platform)
+    requests = first.pod.requests
+    most = MOST_VMS
+    for drill in report.drills.drills:
+        slots = sum(
+            max(0, min(free["pods"], *(free.get(x, 0) // n for x, n in requests.items() if n)))
+            for free in engine.free_without(drill.nodes)
+        )
+        by_total = [drill.room[i] // requests[x] for i, x in enumerate(("cpu", "memory"))]
+        most = max(0, min(most, slots, *by_total))
+    workload = _vm(size)
+    doubt = why_estimated(workload, None, engine.snapshot.platform)
+    if doubt or report.state is not CapacityState.GREEN:
+        return RoomForVms(size, 0, most if report.state is CapacityState.GREEN else 0, doubt)
+    pods = [new_vm(size, number, engine.snapshot.platform) for number in range(most)]
+
+    def holds(count: int) -> bool:
+        answers = (engine.answer_with(nodes, pods[:count]) for nodes in losses)
+        return all(answer is ForecastResult.GUARANTEED for answer in answers)
+
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return RoomForVms(size, low, most)
+
+
+_NAMESPACE = "placement.virt-room"
+"""No namespace has this name, so that no quota and no term of others is about these VMs."""
+
+
+def _vm(size: VmSize) -> Workload:
+    domain = {
+        "cpu": {"cores": size.cores},
+        "memory": {"guest": str(size.memory)},
+        "devices": {},
+    }
+    ref = Ref(VIRTUAL_MACHINE.name, _NAMESPACE, "vm")
+    template = {"metadata": {"labels": {}}, "spec": {"domain": domain}}
+    return Workload(ref, "vm", {"metadata": {"name": "vm"}, "spec": {"template": template}})
+
+
+def new_vm(size: VmSize, number: int, platform: Platform) -> PendingPod:
+    """The launcher pod of a VM of this size that does not exist yet."""
+    workload = _vm(size)
+    vmi = planned_vmi(workload, f"vm-{number}")
+    return PendingPod(launcher_pod(vmi, platform, workload.template), vmi=vmi)
+
+
+def capacity_table(report: CapacityReport, topology: Topology) -> str:
+    """The state, the room that is left, and the failures with an impact, the worst first."""
+    drills = report.drills
+    if drills.unreadable:
+        return table_text(f"unknown: {text}" for text in unreadable_texts(drills.unreadable))
+    return table_text(
+        [*_heading(report, topology), *_room_lines(report), *_lines(report, topology)]
+    )
+
+
+def _heading(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
+    drills = report.drills.drills
+    impact = sum(drill.has_impact for drill in drills)
+    failures = plural(len(drills), "failure")
+    state = str(report.state).upper()
+    if not drills:
+        yield f"{state}: there is no such topology domain"
+        return
+    yield {
+        CapacityState.GREEN: f"{state}: after any one of {failures} each instance finds a node",
+        CapacityState.POSSIBLE: (
+            f"{state}: after {impact} of {failures} instances find nodes only if the scheduler chooses well, or it is"
+            " not certain"
+        ),
+        CapacityState.RED: f"{state}: {impact} of {failures} leave instances without a node",
+        CapacityState.UNKNOWN: f"{state}: for {impact} of {failures} no choice of nodes was found",
+    }[report.state]
+    tightest = report.tightest
+    if report.state is CapacityState.GREEN and tightest is not None:
+        cpu, memory = tightest.room
+        yield (
+            f"least room is left without {topology.name_of(tightest.key)} {tightest.domain}:"
+            f" {memory_text(memory)}, {cpu_text(cpu)}"
+        )
+
+
+def _room_lines(report: CapacityReport) -> t.Iterator[str]:
+    room = report.room
+    if room is None:
+        return
+    if room.doubt:
+        yield f"room for more VMs ({room.size}): unknown: {room.doubt}"
+        return
+    limit = f", at most {room.at_most} by their requests" if room.at_most > room.at_least else ""
+    if room.at_least == MOST_VMS:
+        limit = ", more are not counted"
+    yield f"room for more VMs ({room.size}) that leaves it green: at least {room.at_least}{limit}"
+
+
+def _lines(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
+    drills = report.drills
+    impact = [drill for drill in drills.drills if drill.has_impact]
+    if not drills.drills:
+        return
+    if impact:
+        yield from impact_lines(drills, impact, topology)
+    for drill in impact:
+        cpu, memory = drill.missing
+        if cpu or memory:
+            yield (
+                f"without a node if {topology.name_of(drill.key)} {drill.domain} fails: {cpu_text(cpu)},"
+                f" {memory_text(memory)} are requested"
+            )
+    yield from totals(drills, impact, topology)

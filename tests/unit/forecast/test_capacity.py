@@ -1,0 +1,286 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether any one node or zone may fail, how many more VMs have room then, and which VMs preempt others."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from unittest import mock
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.flows import capacity_info
+from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as flow
+from ansible_collections.virt.placement.plugins.module_utils.forecast.capacity import (
+    CapacityReport,
+    CapacityState,
+    Tolerated,
+    VmSize,
+    capacity,
+    capacity_table,
+    new_vm,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.preemption import (
+    preempting_vms,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
+    PlacementSimulation,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Unreadable,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from tests.unit.compliance.cluster import expression, node_affinity
+from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, keep_apart, machine
+
+NODE = [Tolerated(HOST)]
+SMALL = VmSize(4, 8 * 2**30)
+
+
+def three(zones: str = "abc", *, apart: bool = False) -> Cluster:
+    made = cluster(zones)
+    for number in (1, 2, 3):
+        spec = {"affinity": keep_apart(over=HOST, g="db")} if apart else None
+        machine(made, f"db-{number}", f"n{number}", spec, g="db")
+    return made
+
+
+def name_of(pod: dict[str, t.Any]) -> str:
+    """The VM of a launcher pod."""
+    return str(pod["metadata"]["labels"]["vm.kubevirt.io/name"])
+
+
+def table_of(report: CapacityReport) -> list[str]:
+    return capacity_table(report, Topology.of()).splitlines()
+
+
+def test_green_says_how_much_room_is_left_and_for_how_many_vms() -> None:
+    """Each node has 16 CPUs, a VM of the cluster requests one, one of four cores four."""
+    report = capacity(three().snapshot(), NODE, size=SMALL)
+
+    assert report.state is CapacityState.GREEN
+    assert report.room is not None
+    assert (report.room.at_least, report.room.at_most, report.room.doubt) == (6, 6, "")
+    assert table_of(report)[:3] == [
+        "GREEN: after any one of 3 failures each instance finds a node",
+        "least room is left without node n1: 125.0 GiB memory, 29.0 CPU",
+        "room for more VMs (4 cores, 8.0 GiB memory) that leaves it green: at least 6",
+    ]
+
+
+def test_red_names_the_instances_and_what_they_request() -> None:
+    report = capacity(three(apart=True).snapshot(), NODE, size=SMALL)
+
+    assert report.state is CapacityState.RED
+    assert report.room is not None
+    assert (report.room.at_least, report.room.at_most) == (0, 0)
+    lines = table_of(report)
+    assert lines[0] == "RED: 3 of 3 failures leave instances without a node"
+    assert "unschedulable if node n1 fails: VirtualMachineInstance shop/db-1" in lines
+    assert "without a node if node n1 fails: 1.0 CPU, 1.0 GiB memory are requested" in lines
+    assert report.drills.drills[0].missing == (1000, 2**30)
+
+
+def test_instance_that_no_controller_creates_again_is_red() -> None:
+    made = three()
+    made.bare_pod("lonely", "n2")
+    assert capacity(made.snapshot(), NODE).state is CapacityState.RED
+
+
+def test_answer_that_depends_on_the_scheduler_is_not_green() -> None:
+    """One VM may use both nodes that are left, the other only one of them; each has room for one."""
+    made = cluster("abc", migrates=False)
+    for node in ("n2", "n3"):
+        made.nodes[node]["status"]["allocatable"]["cpu"] = "1"
+    machine(made, "free", "n1")
+    pinned = node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "b")]})
+    machine(made, "pinned", "n1", pinned)
+
+    report = capacity(made.snapshot(), NODE, size=SMALL)
+
+    assert report.state is CapacityState.POSSIBLE
+    assert report.room is not None
+    assert report.room.at_least == 0
+    assert table_of(report)[0].startswith("POSSIBLE: after 1 of 3 failures ")
+
+
+def test_only_named_domains_fail() -> None:
+    made = three("aabc", apart=True)  # n4 is free
+    one = capacity(made.snapshot(), [Tolerated(ZONE, ("b",))])
+    each = capacity(made.snapshot(), [Tolerated(ZONE)])
+
+    assert (one.state, len(one.drills.drills)) == (CapacityState.GREEN, 1)
+    assert (each.state, len(each.drills.drills)) == (CapacityState.RED, 3)
+
+
+@pytest.mark.parametrize("resource", ["pods", "nodes", "virtualmachineinstances"])
+def test_unread_list_and_missing_domain_are_unknown(resource: str) -> None:
+    gap = Unreadable(resource, "", "list", "forbidden")
+    unread = capacity(three().snapshot(unreadable=(gap,)), NODE, size=SMALL)
+    nowhere = capacity(three().snapshot(), [Tolerated("example.com/rack")], size=SMALL)
+
+    assert (unread.state, unread.room) == (CapacityState.UNKNOWN, None)
+    assert (nowhere.state, nowhere.room) == (CapacityState.UNKNOWN, None)
+    assert table_of(unread)[0].startswith("unknown: cannot list ")
+    assert table_of(nowhere) == ["UNKNOWN: there is no such topology domain"]
+
+
+def random_cluster(chance: random.Random) -> Cluster:
+    made = cluster("".join(chance.choice("abc") for _node in range(chance.randint(3, 5))))
+    for node in made.nodes.values():
+        node["status"]["allocatable"]["cpu"] = chance.choice(["6", "9", "16"])
+    for number in range(chance.randint(2, 6)):
+        over = chance.choice(["", "", ZONE, HOST])
+        spec = {"affinity": keep_apart(over=over, g=f"g{number % 2}")} if over else None
+        machine(made, f"vm{number}", chance.choice(list(made.nodes)), spec, g=f"g{number % 2}")
+    return made
+
+
+def replayed(snapshot: Snapshot, lost: t.Collection[str], chance: random.Random) -> int:
+    """How many pods have no node once these nodes have failed and the others chose theirs at random."""
+    change = what_if(snapshot, lost_nodes=lost, event="failure")
+    simulation = PlacementSimulation(ClusterView(change.after).index, change.pending)
+    while True:
+        able = [n for n in simulation.waiting if simulation.feasible_nodes(n)]
+        if not able:
+            return len(simulation.waiting)
+        number = chance.choice(able)
+        names = simulation.table.names_of(simulation.feasible_nodes(number))
+        simulation.place(number, chance.choice(names))
+
+
+def start_vms(made: Cluster, count: int, chance: random.Random) -> None:
+    """So many VMs more, each on a node that the scheduler might choose. AssertionError where one finds none."""
+    snapshot = made.snapshot()
+    pending = [new_vm(SMALL, number, snapshot.platform) for number in range(count)]
+    simulation = PlacementSimulation(ClusterView(snapshot).index, pending)
+    for number, new in enumerate(pending):
+        names = simulation.table.names_of(simulation.feasible_nodes(number))
+        assert names, (number, count)
+        node = chance.choice(names)
+        simulation.place(number, node)
+        name = f"new-{number}"
+        machine(made, name, node)
+        (pod,) = (x for x in made.pods.values() if name_of(x) == name)
+        cpu, memory = (new.pod.requests[resource] for resource in ("cpu", "memory"))
+        pod["spec"]["containers"][0]["resources"] = {
+            "requests": {"cpu": f"{cpu}m", "memory": str(memory)}
+        }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_green_means_that_each_failure_finds_places_for_all(seed: int) -> None:
+    """Also for the VMs that are said to have room, wherever they run when the node fails."""
+    chance = random.Random(seed)
+    made = random_cluster(chance)
+    snapshot = made.snapshot()
+    key = chance.choice([HOST, ZONE])
+    report = capacity(snapshot, [Tolerated(key)], size=SMALL)
+    if report.state is not CapacityState.GREEN:
+        assert report.room is None or report.room.at_least == 0
+        return
+    assert report.room is not None
+    assert report.room.at_least <= report.room.at_most
+    start_vms(made, report.room.at_least, chance)
+    full = made.snapshot()
+    for drill in report.drills.drills:
+        assert replayed(snapshot, drill.nodes, chance) == 0
+        assert replayed(full, drill.nodes, chance) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "faults"),
+    [
+        ({"tolerate": []}, ["tolerate: is empty: name what may fail, such as node"]),
+        ({"tolerate": ["zone="]}, ["tolerate[0]: 'zone=' has no value after '='"]),
+        (
+            {"tolerate": ["node", "zon"]},
+            [
+                "tolerate[1]: topology key 'zon' is not declared: add it to topology_keys or write the full label key"
+                " with its prefix; did you mean zone?"
+            ],
+        ),
+        (
+            {"tolerate": ["zone=x"]},
+            [f"tolerate[0]: no node has {ZONE}=x; its values are 'a', 'b', 'c'"],
+        ),
+        (
+            {"tolerate": ["node", "example.com/rack"]},
+            ["tolerate[1]: no node has the label example.com/rack"],
+        ),
+        (
+            {"room_for": {"cores": 0}},
+            [
+                "room_for: needs memory, for example {cores: 4, memory: 8Gi}",
+            ],
+        ),
+        (
+            {"room_for": {"cores": 0, "memory": "8 GB"}},
+            [
+                "room_for, cores: must be a whole number of at least 1, not 0",
+                "room_for, memory: '8 GB' is no resource quantity, such as 500m, 2 or 4Gi",
+            ],
+        ),
+    ],
+)
+def test_each_fault_of_the_options_is_named(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, t.Any], faults: list[str]
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        run(monkeypatch, three(), **options)
+    assert [str(fault) for fault in refused.value.errors] == faults
+
+
+def run(monkeypatch: pytest.MonkeyPatch, made: Cluster, **options: t.Any) -> dict[str, t.Any]:
+    monkeypatch.setattr(flow, "read_snapshot", lambda *_args: made.snapshot())
+    monkeypatch.setattr(flow, "new_pod_fields", lambda *_args: {})
+    params: dict[str, t.Any] = {
+        "namespace": None,
+        "rule_set": "default",
+        "rules": [],
+        "state": "present",
+        "prune": False,
+        "adopt": "false",
+        "scale": [],
+        "assume_node_labels": {},
+        "topology_keys": {},
+        "cluster_uid": None,
+        "tolerate": ["node"],
+        "room_for": None,
+    }
+    return capacity_info.run(mock.Mock(params={**params, **options}), mock.Mock())
+
+
+def test_result_has_the_answer_and_the_vms_that_preempt_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = three()
+    for pod in made.pods.values():
+        if name_of(pod) == "db-2":
+            pod["spec"]["priority"] = 1000
+
+    result = run(
+        monkeypatch, made, tolerate=["node", "zone=a"], room_for={"cores": 4, "memory": "8Gi"}
+    )
+
+    assert (result["capacity"], result["counts"]["domains"]) == ("green", 4)
+    assert result["room_for"]["at_least"] == 6
+    (finding,) = result["findings"]
+    assert (finding["name"], finding["objects"]) == (
+        "preempts_vms",
+        ["VirtualMachine shop/db-2"],
+    )
+    assert "has a higher priority than 2 other VMs, such as" in finding["why"]
+
+
+def test_vm_that_may_not_preempt_has_no_finding() -> None:
+    made = three()
+    for pod in made.pods.values():
+        if name_of(pod) == "db-2":
+            pod["spec"] |= {"priority": 1000, "preemptionPolicy": "Never"}
+    assert list(preempting_vms(ClusterView(made.snapshot()).instances)) == []
