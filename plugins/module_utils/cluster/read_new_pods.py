@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..api.client import ApiClient
-from ..model.new_pods import NewPodNeeds
+from ..model.new_pod_needs import NewPodNeeds
 from .read_admission import limit_ranges, pod_mutators
 from .read_storage import attach_limits, claim_states
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ..kubevirt.instances import instances
-from ..model.new_pods import NewPodNeeds
+from ..model.new_pod_needs import NewPodNeeds
 from .change import ChangedCluster
 from .claims import moved_claims, needed_claims
 from .simulation import PendingPod

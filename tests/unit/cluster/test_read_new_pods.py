@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.new_pods i
     needs_of_change,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import PodMutator
-from ansible_collections.virt.placement.plugins.module_utils.model.new_pods import NewPodNeeds
+from ansible_collections.virt.placement.plugins.module_utils.model.new_pod_needs import NewPodNeeds
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     ClaimTemplate,
     NodeTerm,
