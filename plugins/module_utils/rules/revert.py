@@ -45,7 +45,6 @@ from .undo import (
 )
 from .write import Relabel, build_write, labels_of, relabels
 
-REVERTED = "reverted"
 NOT_REVERTED = "not_reverted"
 
 _LABELS = MAPS[TermLocation.LABEL]

@@ -39,6 +39,9 @@ from ..view.label_input import is_reserved
 from .ownership import VERSION, UnreadableAnnotation, decode, digest, without_empties
 from .term_slots import FIELDS
 
+REVERTED = "reverted"
+"""The state of the module rules that undoes the last change."""
+
 
 @dataclass(frozen=True, slots=True)
 class RuleSetChange:
