@@ -68,11 +68,20 @@ _KUBEVIRT_1_4 = (
     "VirtualMachinePools are pool.kubevirt.io/v1alpha1, migrations have no addedNodeSelector, and there is no "
     "evacuate/cancel"
 )
+_KUBEVIRT_1_6 = "VirtualMachinePools are pool.kubevirt.io/v1alpha1, and there is no evacuate/cancel"
 
 RELEASES: t.Final[t.Mapping[str, Release]] = {
     release.name: release
     for release in (
         DEFAULT,
+        Release(
+            "1.32+1.6",
+            kubernetes="1.32.2",
+            kubevirt="1.6.0",
+            products=("Harvester 1.7", "HyperConverged operator 1.16"),
+            differs=_KUBEVIRT_1_6,
+            node_labels=HOST_MODEL,
+        ),
         Release(
             "1.36+1.4",
             kubernetes="1.36.2",
@@ -86,9 +95,7 @@ RELEASES: t.Final[t.Mapping[str, Release]] = {
             kubernetes="1.31.0",
             kubevirt="1.6.0",
             products=("Harvester 1.7", "HyperConverged operator 1.16"),
-            differs=(
-                "VirtualMachinePools are pool.kubevirt.io/v1alpha1, and there is no evacuate/cancel"
-            ),
+            differs=_KUBEVIRT_1_6,
             node_labels=HOST_MODEL,
         ),
         Release(
