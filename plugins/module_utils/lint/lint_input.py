@@ -16,6 +16,7 @@ from functools import cached_property
 from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.terms import Term, requirement
 from ..kubevirt.labels import LAUNCHER_LABEL, VM_HOSTNAME, VMI_ID, hostname, vmi_id
+from ..model.budget import BudgetSpec
 from ..model.findings import Finding, Severity
 from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import POD_TEMPLATE_HASH
@@ -29,6 +30,7 @@ from ..model.objects import (
     PodTerm,
     Ref,
     Requirement,
+    Selector,
     SpreadConstraint,
     Toleration,
 )
@@ -180,6 +182,8 @@ class LintInput:
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     access_modes: t.Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """(namespace, claim) to the access modes of the PersistentVolume bound to it, or of the claim."""
+    budgets: tuple[BudgetSpec, ...] = ()
+    """Disruption budgets in files."""
     all_subjects: tuple[LintedWorkload, ...] = ()
     """Those of `subjects`, and others that are not checked but may be selected."""
     view: ClusterView | None = None
@@ -241,6 +245,10 @@ class LintInput:
             selected = self._workloads.selected(_pod_term(term, labels), namespace)
             self._selected[known] = term, selected
         return self._selected[known][1]
+
+    def selected_by(self, selector: Selector | None, namespace: str) -> tuple[LintedWorkload, ...]:
+        """The workloads of a namespace whose pods a selector selects."""
+        return self._workloads.selected(PodTerm("", selector), namespace) or ()
 
     def selected_refs(self, subject: LintedWorkload, term: Term) -> frozenset[Ref]:
         """The references of the workloads whose pods a term selects; one set for all terms with one result."""

@@ -9,6 +9,8 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..model.budget import BUDGET
+from ..model.budget_manifests import budget_spec
 from ..model.findings import Finding, InputError
 from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON, Pointer
@@ -142,7 +144,7 @@ class _ManifestReader:
 
 
 def _is_context(item: t.Mapping[str, JSON]) -> bool:
-    return item["kind"] in CONTEXT_KINDS and group_of(item) == ""
+    return CONTEXT_KINDS.get(item["kind"]) == group_of(item)
 
 
 def _reason_in_folder(item: t.Mapping[str, JSON]) -> tuple[str, str]:
@@ -199,6 +201,8 @@ def _is_sound(notes: InputReader, item: t.Mapping[str, JSON]) -> bool:
         _check_template(notes, item, pointer)
     if kind in KINDS:
         _check_workload(notes, item, spec)
+    elif kind == BUDGET:
+        _check_budget(notes.at("spec"), spec)
     if len(notes.errors) == before:
         try:
             controller_of(metadata)
@@ -216,6 +220,7 @@ _READERS: t.Mapping[str, t.Callable[[t.Mapping[str, JSON]], object]] = {
     "Pod": pod_from_manifest,
     VOLUME: volume_terms,
     CLAIM: claim_from_manifest,
+    BUDGET: budget_spec,
 }
 _NEARLY = 0.8
 _TYPO = 0.87
@@ -242,6 +247,16 @@ def _check_workload(
     for name, value in _map(where, strategy.get("rollingUpdate")).items():
         if value is not None and not _SHARE.fullmatch(str(value)):
             where.at(name).error(f"must be a number or a percentage, not {shown(value)}")
+
+
+def _check_budget(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
+    if isinstance(spec.get("selector"), dict):
+        read_selector(notes.at("selector"), spec["selector"])
+    for name in ("minAvailable", "maxUnavailable"):
+        value = spec.get(name)
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        if not (value is None or whole or re.fullmatch(r"\d+%", str(value))):
+            notes.at(name).error(f"must be a number or a percentage, not {shown(value)}")
 
 
 def _check_replicas(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:

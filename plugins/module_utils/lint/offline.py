@@ -13,6 +13,8 @@ from dataclasses import replace
 
 from ..compliance.declared import Declared
 from ..compliance.terms import TermSet
+from ..model.budget import BUDGET
+from ..model.budget_manifests import budget_spec
 from ..model.findings import Finding, InputError
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, KUBEVIRT_KINDS, RULES, VMI
@@ -67,8 +69,11 @@ def not_served(
 
 Manifest = t.Mapping[str, JSON]
 
-CONTEXT_KINDS = ("Node", "Namespace", VOLUME, CLAIM)
-"""The kinds that are only read as the surroundings of those with a template."""
+CONTEXT_KINDS: t.Mapping[str, str] = {
+    **dict.fromkeys(("Node", "Namespace", VOLUME, CLAIM), ""),
+    BUDGET: "policy",
+}
+"""The kinds that are only read as the surroundings of those with a template, with their API groups."""
 
 CLUSTER_KINDS = ("Node", "Namespace", VOLUME)
 """Those of them that are in no namespace."""
@@ -204,6 +209,7 @@ def _lint_input(
         all_subjects=subjects,
         claim_terms=claim_terms,
         access_modes=access_modes,
+        budgets=tuple(map(budget_spec, by_kind.get(BUDGET, ()))),
         nodes=read.nodes or None,
         namespaces=read.namespaces or None,
         pods=read.pods or None,

@@ -25,6 +25,7 @@ from .affinity import (
     anti_affinity_of_leader,
     required_affinity_findings,
 )
+from .budgets import budget_findings
 from .capacity import domain_findings
 from .label_places import findings as label_findings
 from .lint_input import LintInput, lint_input_of
@@ -98,6 +99,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     *RULE_CHECKS,
     label_findings,
     volume_findings,
+    budget_findings,
     workload_findings,
     node_name_findings,
     new_member_findings,

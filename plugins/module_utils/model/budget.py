@@ -1,15 +1,53 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A PodDisruptionBudget with its status."""
+"""A PodDisruptionBudget: what it asks for, and its status."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 
 from .objects import Labels, Owner, Ref, Selector
 
 BUDGETS = "poddisruptionbudgets"
 BUDGET = "PodDisruptionBudget"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpec:
+    """What a budget asks for: numbers of pods, or percentages as text; None where it does not name one."""
+
+    ref: Ref
+    selector: Selector | None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+    @property
+    def keeps_all(self) -> bool:
+        """However many pods there are."""
+        if self.min_available is not None:
+            return isinstance(self.min_available, str) and self.kept(100) >= 100
+        return self.max_unavailable is not None and self.kept(100) >= 100
+
+    def kept(self, pods: int) -> int:
+        """How many of so many pods must be healthy; percentages are rounded up (Kubernetes 1.36,
+        pkg/controller/disruption/disruption.go, getExpectedPodCount)."""
+        if self.min_available is not None:
+            return _share(self.min_available, pods)
+        return pods - _share(self.max_unavailable, pods) if self.max_unavailable is not None else 0
+
+    @property
+    def words(self) -> str:
+        """What it names, as `its minAvailable is 1`."""
+        if self.min_available is not None:
+            return f"its minAvailable is {self.min_available}"
+        return f"its maxUnavailable is {self.max_unavailable}"
+
+
+def _share(value: int | str, pods: int) -> int:
+    if isinstance(value, int):
+        return value
+    return ceil(int(value.removesuffix("%")) * pods / 100)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,27 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PodDisruptionBudgets as the API server returns them, turned into model values."""
+"""PodDisruptionBudgets as they stand in files, or as the API server returns them, turned into model values."""
 
 from __future__ import annotations
 
 import typing as t
 
-from .budget import BUDGET, DisruptionBudget
+from .budget import BUDGET, BudgetSpec, DisruptionBudget
 from .json_pointer import JSON
 from .manifests import controller_of, labels_of, reference
 from .placement_manifests import selector_from_json
 from .rendering import one_line
+
+
+def budget_spec(manifest: t.Mapping[str, JSON]) -> BudgetSpec:
+    """What a budget asks for."""
+    spec = manifest.get("spec") or {}
+    return BudgetSpec(
+        reference(BUDGET, manifest["metadata"]),
+        selector_from_json(spec.get("selector")),
+        spec.get("minAvailable"),
+        spec.get("maxUnavailable"),
+    )
 
 
 def budget_from_manifest(manifest: t.Mapping[str, JSON]) -> DisruptionBudget:

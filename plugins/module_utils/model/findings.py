@@ -155,7 +155,7 @@ OF_NODE_LABELS = (
     "topology_incomplete",
     "zone_in_two_regions",
 )
-OF_MANIFESTS = ("invalid_manifest",)
+OF_MANIFESTS = ("budget_never_allows", "invalid_manifest")
 OF_RULES = (
     "duplicate_spread",
     "invalid_rules_annotation",

@@ -92,7 +92,7 @@ def test_other_packages_emit_only_documented_findings() -> None:
     [
         ("Terms", OF_TERMS),
         ("Node labels", OF_NODE_LABELS),
-        ("Manifests in folders", OF_MANIFESTS),
+        ("Manifests in files", OF_MANIFESTS),
         ("Rules in templates", OF_RULES),
         ("Only on a cluster", (*OF_RUNNING_PODS, *ONLY_ON_A_CLUSTER)),
     ],
