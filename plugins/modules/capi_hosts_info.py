@@ -62,16 +62,16 @@ EXAMPLES = r"""
   virt.placement.capi_hosts_info:
     context: management
     cluster: prod
-  register: hosts
+  register: physical_hosts
 
 - name: Show hosts
   ansible.builtin.debug:
-    msg: "{{ hosts.table.splitlines() }}"
+    msg: "{{ physical_hosts.table.splitlines() }}"
 
 - name: Label the nodes of the workload cluster with their hosts
   virt.placement.node_labels:
     context: prod
-    per_node: "{{ hosts.node_labels }}"
+    per_node: "{{ physical_hosts.node_labels }}"
     follow: true
   register: labels
 
@@ -89,7 +89,7 @@ EXAMPLES = r"""
     source: kubevirt
     cluster: guest1
     label: example.com/physical-host
-  register: hosts
+  register: physical_hosts
 """
 
 RETURN = r"""
