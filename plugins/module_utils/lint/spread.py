@@ -206,14 +206,16 @@ def _no_maximum(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t
     )
     if lint_input.nodes is not None and members <= domains:
         return
-    by_rule = subject.owner(term)
+    field, instead = "maxSkew", "required pod anti-affinity"
+    if subject.owner(term):
+        field, instead = "max_skew", "keep_apart"
     yield subject.finding(
         term,
         "max_skew_misread",
         "info",
-        f"{'max_skew' if by_rule else 'maxSkew'} 1 over {lint_input.over(term)} does not mean one in each: it bounds the difference between the"
+        f"{field} 1 over {lint_input.over(term)} does not mean one in each: it bounds the difference between the"
         " fullest and the emptiest domain, so with more instances than domains two share one.",
-        f"Use {'keep_apart' if by_rule else 'required pod anti-affinity'} where no two may share a domain.",
+        f"Use {instead} where no two may share a domain.",
     )
 
 
