@@ -28,6 +28,12 @@ options:
     type: list
     elements: str
     default: []
+  declarations:
+    description:
+      - Return each rule as O(virt.placement.rules#module:rules) takes it, too, in RV(rules[].declaration). So rules can
+        be kept in Git, or written to another cluster.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
@@ -54,6 +60,16 @@ EXAMPLES = r"""
 - name: Show them
   ansible.builtin.debug:
     msg: "{{ placement_rules.table.splitlines() }}"
+
+- name: Read rules to keep them in Git
+  virt.placement.rules_info:
+    namespaces: [shop]
+    declarations: true
+  register: shop
+
+- name: Show them
+  ansible.builtin.debug:
+    msg: "{{ shop.rules | map(attribute='declaration') | select }}"
 
 - name: List the rules of one VM
   virt.placement.rules_info:
@@ -105,6 +121,13 @@ rules:
         - Whether an instance violates the rule where it runs, enforced or not. What RV(permission_gaps) names is not
           counted.
       type: bool
+    declaration:
+      description:
+        - The rule as O(virt.placement.rules#module:rules) takes it. Written as it is, it changes nothing on this
+          cluster. It may be another one than was written once, as with names of workloads where it had labels.
+        - Null where there is none that is exact, as for a rule that rests or has lost terms.
+      returned: if O(declarations=true)
+      type: dict
     workloads:
       description: Workloads of the rule.
       type: list
@@ -237,6 +260,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
             exclude_namespaces={"type": "list", "elements": "str", "default": []},
+            declarations={"type": "bool", "default": False},
             **WORKLOADS,
         ),
         supports_check_mode=True,

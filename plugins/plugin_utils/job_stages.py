@@ -21,7 +21,10 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     published,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
-from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import rule_lines
+from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import (
+    declaration_lines,
+    rule_lines,
+)
 
 
 def check(job: Job) -> Result:
@@ -77,11 +80,14 @@ def show(job: Job) -> Result:
 def list_rules(job: Job) -> Result:
     """The role placement_rules."""
     options = job.record.asked
-    asked: Result = {"topology_keys": options["topology_keys"]}
+    declarations = options["declarations"]
+    asked: Result = {"topology_keys": options["topology_keys"], "declarations": declarations}
     if options["namespaces"]:
         asked["namespaces"] = options["namespaces"]
     result = job.run("rules_info", asked)
     job.show(rule_lines(result["rules"]))
+    if declarations:
+        job.show(declaration_lines(result["rules"]))
     return result
 
 

@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import typing as t
+
+from ansible.module_utils.common.yaml import yaml_dump
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import columns, listed
 
@@ -45,3 +49,27 @@ def state_of(rule: Rule) -> str:
     if not instances:
         return "nothing runs"
     return "enforced" if rule["enforced"] else f"enforced by {enforced} of {instances}"
+
+
+def declaration_lines(rules: t.Sequence[Rule]) -> list[str]:
+    """The rules as variables of the playbook apply, in YAML: a document for each namespace and rule set."""
+    lines = []
+    for (namespace, rule_set), group in itertools.groupby(
+        rules, lambda rule: (rule["namespace"], rule["rule_set"])
+    ):
+        listed = list(group)
+        variables = {
+            "placement_apply_namespace": namespace,
+            "placement_apply_rule_set": rule_set,
+            "placement_apply_rules": [
+                rule["declaration"] for rule in listed if rule["declaration"]
+            ],
+        }
+        plain = json.loads(json.dumps(variables))  # without the tags of ansible-core 2.19 and later
+        lines += ["---", *yaml_dump(plain, sort_keys=False).splitlines()]
+        lines += [
+            f"# not here, as no declaration is exact: {rule['name']} ({state_of(rule)})"
+            for rule in listed
+            if not rule["declaration"]
+        ]
+    return lines

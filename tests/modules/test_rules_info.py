@@ -59,11 +59,17 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
     task({"name": "fast", "workloads": ["db1"], "avoid": {"zone": "zone9"}})
     task(SPREAD | {"workloads": ["db2"]}, rule_set="web")
 
-    result = list_rules(namespaces=[task.namespace])
+    result = list_rules(namespaces=[task.namespace], declarations=True)
 
     assert not result["changed"]
     assert names_of(result) == ["default/fast", "web/even"]
-    (fast, _even) = result["rules"]
+    (fast, even) = result["rules"]
+    assert fast["declaration"] == {
+        "name": "fast",
+        "workloads": ["db1"],
+        "avoid": {"zone": "zone9"},
+    }
+    assert not task(even["declaration"], rule_set="web")["changed"]
     assert (fast["namespace"], fast["enforced"], fast["violated"]) == (task.namespace, False, False)
     assert (fast["type"], fast["preferred"]) == ("avoid", False)
     assert fast["terms"] == ["node affinity topology.kubernetes.io/zone NotIn (zone9)"]

@@ -27,6 +27,7 @@ WITHOUT_CONTAINS = {
     "missing": "topology name to nodes",
     "patch": "operations of RFC 6902",
     "placement": "fields of the Kubernetes API",
+    "declaration": "options of a rule",
     "planned": "node to label key to value",
     "shared": "host to nodes",
 }

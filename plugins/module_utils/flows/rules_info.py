@@ -21,6 +21,7 @@ from ..model.rule import RuleId
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
+from ..rules.declaration import DeclarationReader
 from ..view.selection import look_up, question_of
 
 if t.TYPE_CHECKING:
@@ -82,6 +83,11 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         )
         for rule, workloads in sorted(workloads_of.items())
     ]
+    if params["declarations"]:
+        declarations = DeclarationReader(snapshot, topology)
+        for entry in rules:
+            listed = RuleId(entry["namespace"], entry["rule_set"], entry["name"])
+            entry["declaration"] = declarations.declaration(listed)
     return {
         "rules": rules,
         "permission_gaps": as_json(verdicts.unreadable),

@@ -7,8 +7,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+import yaml
 
-from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import rule_lines, state_of
+from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import (
+    declaration_lines,
+    rule_lines,
+    state_of,
+)
 
 
 def workload(name: str, **values: t.Any) -> dict[str, t.Any]:
@@ -57,3 +62,18 @@ def test_each_rule_is_a_line_with_its_workloads() -> None:
         "shop/default/apart  keep_apart, preferred  enforced  vm0, vm1, vm2, vm3, vm4 and 2 more",
     ]
     assert rule_lines([]) == ["no rules"]
+
+
+def test_declarations_are_variables_of_apply() -> None:
+    apart = {"name": "apart", "workloads": ["db1", "db2"], "keep_apart": "zone"}
+    resting = rule(workload("db", resting=True), name="rests", declaration=None)
+    of_team = rule(workload("db"), rule_set="team", declaration={**apart, "name": "a"})
+    lines = declaration_lines([rule(workload("db"), declaration=apart), resting, of_team])
+    first, second = yaml.safe_load_all("\n".join(lines))
+    assert first == {
+        "placement_apply_namespace": "shop",
+        "placement_apply_rule_set": "default",
+        "placement_apply_rules": [apart],
+    }
+    assert second["placement_apply_rules"] == [{**apart, "name": "a"}]
+    assert "# not here, as no declaration is exact: rests (rests)" in lines
