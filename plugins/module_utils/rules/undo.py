@@ -203,7 +203,8 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
         earlier=_typed({"earlier": {}, **content}, "earlier", dict),
         reverted=content.get("reverted") is True,
     )
-    if any(type(number) is not int for number in record.earlier.values()):
+    numbers = record.earlier.values()
+    if any(isinstance(x, bool) or not isinstance(x, int) for x in numbers):
         raise TypeError("a number of earlier is no integer")
     if "change" not in content:
         return record
