@@ -210,6 +210,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     "other_scheduler": CodeMeaning(
         "another scheduler than kube-scheduler places a pod", "doubts.of_schedulers"
     ),
+    "tolerates_failure": CodeMeaning(
+        "a pod tolerates the taints of a failed node, and the scheduler may choose that node again",
+        "doubts.of_failed_nodes",
+    ),
     "paused": CodeMeaning(
         "a replica set or pool of VMs is paused, and is not scaled until it is resumed",
         "doubts.of_paused",

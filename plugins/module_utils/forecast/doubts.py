@@ -26,11 +26,12 @@ from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..rules.change import rolls_itself
+from ..scheduler.node_state import untolerated
 from .admission import LimitRanges, admission_doubts
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, Doubt
-from .eviction import EvictedInstance, held_by_pause, other_revision
+from .eviction import UNREACHABLE, EvictedInstance, held_by_pause, other_revision
 from .scaling import Scale, expanded_template, of_changed_template
 from .simulation import PendingPod
 
@@ -89,6 +90,11 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
         *of_paused(change, scale),
         *of_ordered_start(change, scale),
         *of_partition(change, scale),
+        *(
+            of_failed_nodes(change.pending)
+            if change.lost_nodes and change.event == "failure"
+            else ()
+        ),
         *admission_doubts(change),
     )
 
@@ -154,6 +160,24 @@ def of_schedulers(pending: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
     """The doubt about pods that kube-scheduler does not place: other filters may decide."""
     if names := [pod.name for pod in pending if pod.required and pod.has_other_scheduler]:
         yield Doubt("other_scheduler", f"another scheduler places {listed(names)}", NO_CERTAINTY)
+
+
+def of_failed_nodes(pending: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
+    """The doubt about pods that tolerate the taints of a failed node: as long as its Node object exists, the scheduler
+    may choose it, and nothing starts them there."""
+    names = [
+        pod.name
+        for pod in pending
+        if pod.required
+        and next(untolerated(UNREACHABLE, pod.pod.placement.tolerations), None) is None
+    ]
+    if names:
+        one = len(names) == 1
+        text = (
+            f"{listed(names)} {'tolerates' if one else 'tolerate'} the taints of a failed node, and the scheduler may"
+            " choose that node again"
+        )
+        yield Doubt("tolerates_failure", text)
 
 
 def of_scale_down(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:

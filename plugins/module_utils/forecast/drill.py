@@ -34,7 +34,13 @@ from .decide import (
     affinity_doubts,
     evaluate,
 )
-from .doubts import doubts_of_pods, of_evicted, of_schedulers, relevant_gaps
+from .doubts import (
+    doubts_of_pods,
+    of_evicted,
+    of_failed_nodes,
+    of_schedulers,
+    relevant_gaps,
+)
 from .eviction import (
     CORDON,
     UNREACHABLE,
@@ -261,6 +267,7 @@ class DrillEngine:
         of_pods = (
             *doubts_of_pods(pending, self.snapshot, self.limit_ranges),
             *of_schedulers(pending),
+            *(of_failed_nodes(pending) if self.event == "failure" else ()),
         )
         of_evictions = (doubt for evicted in loss.doubtful for doubt in of_evicted(evicted))
         doubted = decision.doubted(*external, *of_pods, *of_evictions)

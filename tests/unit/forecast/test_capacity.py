@@ -284,3 +284,24 @@ def test_vm_that_may_not_preempt_has_no_finding() -> None:
         if name_of(pod) == "db-2":
             pod["spec"] |= {"priority": 1000, "preemptionPolicy": "Never"}
     assert list(preempting_vms(ClusterView(made.snapshot()).instances)) == []
+
+
+EVERYTHING = {"tolerations": [{"operator": "Exists"}]}
+
+
+def test_vm_that_tolerates_the_failure_of_its_node_is_not_green() -> None:
+    """The scheduler may choose the failed node again: here it is the only one with room."""
+    made = cluster("ab")
+    for node in made.nodes.values():
+        node["status"]["allocatable"]["cpu"] = "1"
+    machine(made, "db-1", "n1", EVERYTHING)
+    machine(made, "db-2", "n2")
+
+    report = capacity(made.snapshot(), [Tolerated(HOST, ("n1",))], size=SMALL)
+
+    assert report.state is CapacityState.POSSIBLE
+    (failed,) = report.drills.drills
+    assert failed.codes == ("tolerates_failure",)
+    assert failed.reasons == (
+        "not certain: db-1 tolerates the taints of a failed node, and the scheduler may choose that node again",
+    )

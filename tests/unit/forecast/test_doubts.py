@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from tests.unit.planning.scenes import (
@@ -26,11 +27,11 @@ from tests.unit.planning.scenes import (
 JSON = t.Any
 
 
-def answers(made: Cluster) -> list[tuple[str, tuple[str, ...]]]:
+def answers(made: Cluster, event: NodeEvent = "drain") -> list[tuple[str, tuple[str, ...]]]:
     """Of the forecast and of the drill of the loss of n1, with their codes."""
-    change = what_if(made.snapshot(), lost_nodes=["n1"])
+    change = what_if(made.snapshot(), lost_nodes=["n1"], event=event)
     found = forecast(change, doubts=doubts_of_change(change))
-    drills = drill(made.snapshot(), [HOST], event="drain").drills
+    drills = drill(made.snapshot(), [HOST], event=event).drills
     (drilled,) = (x for x in drills if x.domain == "n1")
     return [(x.answer.value, x.codes) for x in (found, drilled)]
 
@@ -57,6 +58,12 @@ def test_toleration_that_the_template_does_not_have_may_come_again() -> None:
     pod["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
 
     assert answers(made) == [("unknown", ("admission_differs",))] * 2
+
+
+def test_vm_that_tolerates_the_taints_of_a_failed_node_may_be_placed_there_again() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"tolerations": [{"operator": "Exists"}]})
+    assert answers(made, "failure") == [("possible", ("tolerates_failure",))] * 2
 
 
 @pytest.mark.parametrize("migrates", [True, False])
