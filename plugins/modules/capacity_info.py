@@ -53,6 +53,8 @@ requirements:
 notes:
   - Needs the rights of the ClusterRole C(virt-placement-reader). Where a right is missing, the answer is V(unknown).
   - VMs of a failed node are down until it is fenced. The answer is about the time after that.
+  - Nodes that are not ready already count as failed beside each failure. Their VMs need nodes, too, once they are
+    fenced.
   - Pods that wait for a node already are not counted as without a node, but may take the room of others.
   - Nodes that would need preemption are not used.
 seealso:
@@ -84,7 +86,8 @@ capacity:
   description:
     - V(green), after each of these failures every instance finds another node, whichever nodes the scheduler chooses.
     - V(red), at least one of them leaves an instance without a node, or one that no controller recreates.
-    - V(possible), every instance can find a node, but it may not, or what happens is not certain.
+    - V(possible), every instance can find a node, but it may not, or what happens is not certain. So it is where nodes
+      lack the label of a domain, since they may fail with any.
     - V(unknown), no choice of nodes was found for a failure, no node has such a domain, or a list could not be read.
   returned: success
   type: str
@@ -116,7 +119,10 @@ forecast:
   type: str
   sample: impossible
 reasons:
-  description: Why RV(forecast) is V(unknown) for all domains. Empty where every list could be read.
+  description:
+    - What holds for all domains. Lists that could not be read, so that RV(capacity) is V(unknown).
+    - Nodes without the label of a domain, so that it is V(possible) at best, and nodes that are not ready already.
+    - Pods that have no node already. The answer is not about them.
   returned: success
   type: list
   elements: str

@@ -17,6 +17,7 @@ from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, by_likeness, shown
 from ..model.json_pointer import JSON
 from ..model.quantity import parse_quantity, whole_units
+from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from .drill_info import drills_as_json
@@ -127,6 +128,7 @@ def _domains(snapshot: Snapshot, key: str) -> set[str]:
 
 def _drills(report: CapacityReport, topology: Topology) -> dict[str, JSON]:
     result = drills_as_json(report.drills, topology)
+    result["reasons"] += [one_line(note) for note in report.notes]
     del result["event"]
     return result
 

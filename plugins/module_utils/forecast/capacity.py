@@ -19,13 +19,13 @@ from ..model.gc import collector_paused
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.quantity import cpu_text, memory_text
-from ..model.rendering import TextEnum, plural, table_text
+from ..model.rendering import TextEnum, listed, plural, table_text
 from ..model.snapshot import Platform, Snapshot, Workload, unreadable_texts
 from ..model.topology import Topology
 from ..view.view import ClusterView
 from .conclusion import ForecastResult
 from .doubts import relevant_gaps
-from .drill import Drill, DrillEngine, DrillReport, impact_lines, totals
+from .drill import SHOWN_ROWS, Drill, DrillEngine, DrillReport, impact_lines, totals
 from .simulation import PendingPod
 
 MOST_VMS = 200
@@ -73,11 +73,12 @@ class RoomForVms:
 
 @dataclass(frozen=True, slots=True)
 class CapacityReport:
-    """`room` is None where it was not asked for, or is not known."""
+    """`room` is None where it was not asked for, or is not known. `notes` hold for all failures."""
 
     state: CapacityState
     drills: DrillReport
     room: RoomForVms | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def tightest(self) -> Drill | None:
@@ -94,35 +95,84 @@ def capacity(
     size: VmSize | None = None,
 ) -> CapacityReport:
     """Fail each of the tolerated domains in turn. Where something that matters could not be read, the state is
-    unknown, and so it is where there is no such domain."""
+    unknown, and so it is where there is no such domain. Nodes that are not ready already fail with each: their VMs
+    need nodes, too, once they are fenced. Nodes without the label may fail with any of the domains, so the state is
+    not green."""
     gaps = relevant_gaps(snapshot)
     if gaps:
         return CapacityReport(CapacityState.UNKNOWN, DrillReport("failure", unreadable=gaps))
-    engine = DrillEngine(ClusterView(settled(snapshot)), "failure", topology or Topology.of())
+    topology = topology or Topology.of()
+    engine = DrillEngine(ClusterView(settled(snapshot)), "failure", topology)
+    table, not_ready = engine.index.table, engine.snapshot.not_ready_nodes
+    down = table.where(name in not_ready for name in table.names)
     with collector_paused():
         losses = {
             (wanted.key, domain): nodes
             for wanted in tolerated
-            for domain, nodes in engine.index.table.domains(wanted.key).items()
+            for domain, nodes in table.domains(wanted.key).items()
             if not wanted.domains or domain in wanted.domains
         }
-        drills = [engine.lose(key, domain, nodes) for (key, domain), nodes in losses.items()]
+        drills = [
+            replace(engine.lose(key, domain, nodes | down), nodes=table.names_of(nodes))
+            for (key, domain), nodes in losses.items()
+        ]
         drills.sort(key=lambda drill: drill.harm)
-        report = CapacityReport(_state(drills), DrillReport("failure", tuple(drills)))
+        keys = list(dict.fromkeys(wanted.key for wanted in tolerated))
+        without_label = {
+            key: engine.used_without_key(key, down) for key in keys if table.with_key(key)
+        }
+        report = CapacityReport(
+            _state(drills, any(without_label.values())),
+            DrillReport("failure", tuple(drills)),
+            notes=tuple(_notes(engine, without_label, table.names_of(down))),
+        )
         if size is None or report.state is CapacityState.UNKNOWN:
             return report
         by_room = sorted(drills, key=lambda drill: (drill.room[1], drill.room[0]))
-        ordered = [losses[drill.key, drill.domain] for drill in by_room]
+        ordered = [losses[drill.key, drill.domain] | down for drill in by_room]
         return replace(report, room=_room(engine, report, ordered, size))
 
 
-def _state(drills: t.Sequence[Drill]) -> CapacityState:
+def _state(drills: t.Sequence[Drill], without_label: bool) -> CapacityState:
     answers = {drill.answer for drill in drills}
-    if ForecastResult.IMPOSSIBLE in answers or any(drill.min_down for drill in drills):
+    if any(map(_is_certain, drills)):
         return CapacityState.RED
     if not drills or ForecastResult.UNKNOWN in answers:
         return CapacityState.UNKNOWN
-    return CapacityState.POSSIBLE if ForecastResult.POSSIBLE in answers else CapacityState.GREEN
+    uncertain = ForecastResult.POSSIBLE in answers or without_label
+    return CapacityState.POSSIBLE if uncertain else CapacityState.GREEN
+
+
+def _is_certain(drill: Drill) -> bool:
+    """Whether the failure certainly leaves an instance without a node, or one that nothing creates again."""
+    return drill.answer is ForecastResult.IMPOSSIBLE or drill.min_down > 0
+
+
+def _notes(
+    engine: DrillEngine, without_label: t.Mapping[str, t.Sequence[str]], down: t.Sequence[str]
+) -> t.Iterator[str]:
+    for key, names in without_label.items():
+        if names:
+            one = len(names) == 1
+            yield (
+                f"{_nodes(names)} {'has' if one else 'have'} no label {key}: with which of these domains"
+                f" {'it fails' if one else 'they fail'} is not known. Set the label"
+            )
+    if down:
+        are, count = ("is", "counts") if len(down) == 1 else ("are", "count")
+        yield f"{_nodes(down)} {are} not ready already, and {count} as failed beside each of these failures"
+    waiting = [pending.name for pending in engine.waiting if pending.reason == "start"]
+    if waiting:
+        has, it = ("has", "it takes") if len(waiting) == 1 else ("have", "they take")
+        yield (
+            f"{plural(len(waiting), 'pod')} {has} no node already ({listed(waiting, 3)}): {it} room, and the answer is"
+            f" not about {'it' if len(waiting) == 1 else 'them'}"
+        )
+
+
+def _nodes(names: t.Sequence[str]) -> str:
+    """`node n1`, or `2 nodes (n1, n2)`."""
+    return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({listed(names, 3)})"
 
 
 def _room(
@@ -183,26 +233,38 @@ def capacity_table(report: CapacityReport, topology: Topology) -> str:
     if drills.unreadable:
         return table_text(f"unknown: {text}" for text in unreadable_texts(drills.unreadable))
     return table_text(
-        [*_heading(report, topology), *_room_lines(report), *_lines(report, topology)]
+        [
+            *_heading(report, topology),
+            *_room_lines(report),
+            *report.notes,
+            *_lines(report, topology),
+        ]
     )
 
 
 def _heading(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
     drills = report.drills.drills
-    impact = sum(drill.has_impact for drill in drills)
     failures = plural(len(drills), "failure")
     state = str(report.state).upper()
     if not drills:
         yield f"{state}: there is no such topology domain"
         return
+    certain = sum(map(_is_certain, drills))
+    unknown = sum(drill.answer is ForecastResult.UNKNOWN for drill in drills)
+    impact = sum(drill.has_impact for drill in drills)
+    any_one = "this failure" if len(drills) == 1 else f"any one of {failures}"
     yield {
-        CapacityState.GREEN: f"{state}: after any one of {failures} each instance finds a node",
+        CapacityState.GREEN: f"{state}: after {any_one} each instance finds a node",
         CapacityState.POSSIBLE: (
             f"{state}: after {impact} of {failures} instances find nodes only if the scheduler chooses well, or it is"
             " not certain"
+            if impact
+            else f"{state}: after {any_one} each instance finds a node, but nodes without a label may fail, too"
         ),
-        CapacityState.RED: f"{state}: {impact} of {failures} leave instances without a node",
-        CapacityState.UNKNOWN: f"{state}: for {impact} of {failures} no choice of nodes was found",
+        CapacityState.RED: (
+            f"{state}: {certain} of {failures} {'leaves' if certain == 1 else 'leave'} instances without a node"
+        ),
+        CapacityState.UNKNOWN: f"{state}: for {unknown} of {failures} no choice of nodes was found",
     }[report.state]
     tightest = report.tightest
     if report.state is CapacityState.GREEN and tightest is not None:
@@ -221,8 +283,8 @@ def _room_lines(report: CapacityReport) -> t.Iterator[str]:
         yield f"room for more VMs ({room.size}): unknown: {room.doubt}"
         return
     limit = f", at most {room.at_most} by their requests" if room.at_most > room.at_least else ""
-    if room.at_least == MOST_VMS:
-        limit = ", more are not counted"
+    if room.at_most == MOST_VMS:
+        limit = f", more than {MOST_VMS} are not counted"
     yield f"room for more VMs ({room.size}) that leaves it green: at least {room.at_least}{limit}"
 
 
@@ -233,11 +295,12 @@ def _lines(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
         return
     if impact:
         yield from impact_lines(drills, impact, topology)
-    for drill in impact:
+    for drill in impact[:SHOWN_ROWS]:
         cpu, memory = drill.missing
         if cpu or memory:
+            perhaps = "" if drill.answer is ForecastResult.IMPOSSIBLE else "perhaps "
             yield (
-                f"without a node if {topology.name_of(drill.key)} {drill.domain} fails: {cpu_text(cpu)},"
+                f"{perhaps}without a node if {topology.name_of(drill.key)} {drill.domain} fails: {cpu_text(cpu)},"
                 f" {memory_text(memory)} are requested"
             )
     yield from totals(drills, impact, topology)

@@ -44,6 +44,7 @@ from .doubts import (
 from .eviction import (
     CORDON,
     UNREACHABLE,
+    DrainOutcome,
     Evictions,
     NodeEvent,
     blocked_evidence,
@@ -190,6 +191,20 @@ class DrillEngine:
         table = self.index.table
         return [self.index.resources.free(n) for n in self._free if table.names[n] not in lost]
 
+    def used_without_key(self, key: str, lost: NodeSet) -> tuple[str, ...]:
+        """The names of the nodes beside the lost ones that lack a label, and take pods or have instances that would
+        leave them."""
+        table = self.index.table
+        return tuple(
+            name
+            for name in table.names_of(table.all & ~table.with_key(key) & ~lost)
+            if takes_pods(table.nodes[table.numbers[name]])
+            or any(
+                self.evictions.of(instance, self.event).outcome is not DrainOutcome.NODE_BOUND
+                for instance in self.on_node.get(name, ())
+            )
+        )
+
     def _decision(self, simulation: PlacementSimulation) -> Decision:
         options = SearchOptions(affinity_doubts(simulation), limit=LIMIT, needs_sequence=False)
         return evaluate(simulation, options)
@@ -211,14 +226,29 @@ class DrillEngine:
             yield names, loss, self._simulation(loss, more, nodes, ended)
 
     def _room(self, lost: t.Sequence[str], loss: Loss) -> tuple[int, int]:
-        """Millicores and memory that the schedulable nodes beside the lost ones have free, less what moves there."""
+        """Millicores and memory that the schedulable nodes beside the lost ones have free, less what can move there
+        alone."""
         numbers = [self.index.table.numbers[name] for name in lost]
         free = [self._free[n] for n in numbers if n in self._free]
         cpu, memory = (self._total[i] - sum(each[i] for each in free) for i in range(2))
+        others: dict[tuple[Toleration, ...], bool] = {}
         for pending in loss.pending:
-            cpu -= pending.pod.requests.get("cpu", 0)
-            memory -= pending.pod.requests.get("memory", 0)
+            tolerations = pending.pod.placement.tolerations
+            if tolerations not in others:
+                others[tolerations] = self._may_use_others(tolerations)
+            if not others[tolerations]:
+                cpu -= pending.pod.requests.get("cpu", 0)
+                memory -= pending.pod.requests.get("memory", 0)
         return cpu, memory
+
+    def _may_use_others(self, tolerations: tuple[Toleration, ...]) -> bool:
+        """Whether these tolerations allow a node of which `_free` does not have what is free: a pod may go there."""
+        return any(
+            next(untolerated(node.taints, tolerations), None) is None
+            for n, node in enumerate(self.index.table.nodes)
+            if n not in self._free
+            and not (node.unschedulable and next(untolerated((CORDON,), tolerations), None))
+        )
 
     def _simulation(
         self, loss: Loss, more: t.Sequence[PendingPod], nodes: NodeSet, ended: t.Sequence[Pod]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import typing as t
 from unittest import mock
@@ -13,6 +14,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.flows import capacity_info
 from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as flow
 from ansible_collections.virt.placement.plugins.module_utils.forecast.capacity import (
+    MOST_VMS,
     CapacityReport,
     CapacityState,
     Tolerated,
@@ -304,4 +306,128 @@ def test_vm_that_tolerates_the_failure_of_its_node_is_not_green() -> None:
     assert failed.codes == ("tolerates_failure",)
     assert failed.reasons == (
         "not certain: db-1 tolerates the taints of a failed node, and the scheduler may choose that node again",
+    )
+
+
+def fail(made: Cluster, name: str) -> None:
+    """The kubelet of a node is away."""
+    taint = {"key": "node.kubernetes.io/unreachable"}
+    effects = ({**taint, "effect": effect} for effect in ("NoSchedule", "NoExecute"))
+    made.nodes[name]["spec"]["taints"] = list(effects)
+    made.nodes[name]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+
+
+def small(zones: str) -> Cluster:
+    """Each node has room for one VM."""
+    made = cluster(zones)
+    for node in made.nodes.values():
+        node["status"]["allocatable"]["cpu"] = "1"
+    return made
+
+
+def test_vms_of_a_node_that_is_down_already_need_nodes_beside_those_of_each_failure() -> None:
+    made = small("abc")
+    machine(made, "db-1", "n1")
+    machine(made, "db-2", "n2")
+    fail(made, "n1")
+
+    report = capacity(made.snapshot(), NODE, size=SMALL)
+
+    assert report.state is CapacityState.RED
+    answers = {x.domain: (str(x.answer), x.nodes) for x in report.drills.drills}
+    assert answers == {
+        "n1": ("guaranteed", ("n1",)),
+        "n2": ("impossible", ("n2",)),
+        "n3": ("impossible", ("n3",)),
+    }
+    lines = table_of(report)
+    assert lines[0] == "RED: 2 of 3 failures leave instances without a node"
+    assert (
+        "node n1 is not ready already, and counts as failed beside each of these failures" in lines
+    )
+
+
+@pytest.mark.parametrize("domains", [(), ("a",)])
+def test_node_without_the_label_of_the_domains_keeps_the_answer_from_green(
+    domains: tuple[str, ...],
+) -> None:
+    made = three()
+    del made.nodes["n3"]["metadata"]["labels"][ZONE]
+
+    report = capacity(made.snapshot(), [Tolerated(ZONE, domains)], size=SMALL)
+
+    assert report.state is CapacityState.POSSIBLE
+    assert report.room is not None
+    assert (report.room.at_least, report.room.at_most) == (0, 0)
+    failures = "any one of 2 failures" if not domains else "this failure"
+    lines = table_of(report)
+    assert lines[0] == (
+        f"POSSIBLE: after {failures} each instance finds a node, but nodes without a label may fail, too"
+    )
+    assert (
+        f"node n3 has no label {ZONE}: with which of these domains it fails is not known. Set the label"
+        in lines
+    )
+
+
+def test_node_without_the_label_that_takes_no_pods_does_not_matter() -> None:
+    made = three()
+    made.node("control-1", taints=[{"key": "node-role", "effect": "NoSchedule"}])
+    assert capacity(made.snapshot(), [Tolerated(ZONE)]).state is CapacityState.GREEN
+
+    machine(
+        made, "tools", "control-1", {"tolerations": [{"key": "node-role", "operator": "Exists"}]}
+    )
+    assert capacity(made.snapshot(), [Tolerated(ZONE)]).state is CapacityState.POSSIBLE
+
+
+def test_room_does_not_subtract_what_may_move_to_a_tainted_node() -> None:
+    made = cluster("abc")
+    for name in ("n2", "n3"):
+        made.nodes[name]["spec"]["taints"] = [{"key": "special", "effect": "NoSchedule"}]
+    made.nodes["n2"]["spec"] = {"unschedulable": True}
+    machine(made, "db", "n1", {"tolerations": [{"key": "special", "operator": "Exists"}]})
+
+    report = capacity(made.snapshot(), [Tolerated(HOST, ("n1",))])
+
+    assert report.state is CapacityState.GREEN
+    assert table_of(report)[:2] == [
+        "GREEN: after this failure each instance finds a node",
+        "least room is left without node n1: 0.0 GiB memory, 0.0 CPU",
+    ]
+
+
+def test_red_counts_the_failures_that_are_certain_alone() -> None:
+    """Node n2 has a pod that nothing creates again; after n1 it depends on the scheduler."""
+    made = cluster("abc", migrates=False)
+    for node in ("n2", "n3"):
+        made.nodes[node]["status"]["allocatable"]["cpu"] = "1"
+    machine(made, "free", "n1")
+    pinned = node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "b")]})
+    machine(made, "pinned", "n1", pinned)
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "2"
+    made.bare_pod("lonely", "n2")
+
+    lines = table_of(capacity(made.snapshot(), NODE))
+
+    assert lines[0] == "RED: 1 of 3 failures leaves instances without a node"
+    assert "perhaps without a node if node n1 fails: 1.0 CPU, 1.0 GiB memory are requested" in lines
+
+
+def test_pods_that_wait_already_are_named() -> None:
+    made = three()
+    made.bare_pod("waits", "")
+    assert (
+        "1 pod has no node already (waits): it takes room, and the answer is not about it"
+        in table_of(capacity(made.snapshot(), NODE))
+    )
+
+
+def test_more_vms_than_are_counted_have_no_upper_limit() -> None:
+    size = VmSize(1, 2**20)
+    report = capacity(three().snapshot(), NODE, size=size)
+    assert report.room is not None
+    full = dataclasses.replace(report, room=dataclasses.replace(report.room, at_most=MOST_VMS))
+    assert table_of(full)[2].endswith(
+        f"at least {report.room.at_least}, more than 200 are not counted"
     )
