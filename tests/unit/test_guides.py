@@ -47,8 +47,8 @@ def test_playbooks_and_role_variables_exist(guide: Path) -> None:
     settings = set(re.findall(r"\bplacement_controller_\w+", text))
     assert settings <= {f"placement_controller_{name}" for name in SETTINGS}
     assert set(re.findall(r"ansible-playbook virt\.placement\.(\w+)", text)) <= PLAYBOOKS
-    named = re.findall(r"\bplacement_(?:apply|rollout|topology|verify|drill)_\w+", text)
-    assert set(named) - {"placement_drill_result"} <= variables
+    named = re.findall(rf"\bplacement_(?:{'|'.join(sorted(PLAYBOOKS & ROLES))})_\w+", text)
+    assert set(named) - {"placement_drill_result", "placement_maintenance_node"} <= variables
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
@@ -56,6 +56,24 @@ def test_links_lead_to_files(guide: Path) -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)", guide.read_text())
 
     assert [link for link in links if not (guide.parent / link).exists()] == []
+
+
+def anchors(guide: Path) -> set[str]:
+    """Those that GitHub gives the headings."""
+    text = re.sub(r"^```.*?^```", "", guide.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+def test_links_lead_to_headings(guide: Path) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]*\.md|)#([^)]+)\)", guide.read_text())
+
+    assert [
+        (file, anchor)
+        for file, anchor in links
+        if anchor not in anchors(guide.parent / file if file else guide)
+    ] == []
 
 
 def test_findings_in_troubleshooting_exist() -> None:
