@@ -12,10 +12,12 @@ Pods that leave their node later (sources) count as gone, except the pod's own s
 `WorstCase` is sufficient, not necessary: it assumes that the other pending pods choose the worst nodes.
 A rival, which is a pod with anti-affinity to this one or the reverse, closes at most one topology domain
 of its key. Any other pod closes at most its own node, and only if that node has too little room
-afterwards. If more nodes are open now than the others can close, one is still open when the scheduler
-tries this pod. A spread constraint always admits a pod to the domain with the fewest pods, so each of
-its domains must keep an open node. If the others could open or close nodes in further ways (required
-affinity to them, a second spread constraint that counts them), `is_placed` returns false.
+afterwards. How many nodes lack room then is counted in two ways: each of the others is as large as the
+largest, or all of what they request together is used to fill nodes. The smaller number holds. If more
+nodes are open now than the others can close, one is still open when the scheduler tries this pod. A
+spread constraint always admits a pod to the domain with the fewest pods, so each of its domains must
+keep an open node. If the others could open or close nodes in further ways (required affinity to them,
+a second spread constraint that counts them), `is_placed` returns false.
 """
 
 from __future__ import annotations
@@ -262,10 +264,28 @@ class WorstCase:
             return other_pods
         key = frozenset(pod.requests.items())
         if key not in self._fillable_nodes:
-            needed = sorted(self._placements_until_full(free, pod.requests) for free in self._free)
-            pods_for_nodes = itertools.accumulate(n for n in needed if n > 0)
-            self._fillable_nodes[key] = sum(pods <= other_pods for pods in pods_for_nodes)
+            needed = [self._placements_until_full(free, pod.requests) for free in self._free]
+            open_nodes = [free for free, n in zip(self._free, needed, strict=True) if n > 0]
+            self._fillable_nodes[key] = min(
+                _affordable((n for n in needed if n > 0), other_pods),
+                self._fillable_by_amounts(open_nodes, pod.requests),
+            )
         return min(other_pods, self._fillable_nodes[key] + self._frees_full_node(number))
+
+    def _fillable_by_amounts(
+        self, nodes: t.Sequence[t.Mapping[str, int]], requests: t.Mapping[str, int]
+    ) -> int:
+        """The most of these nodes, given by what they have free, on which the others could leave too little: each
+        resource that they request together fills so many, whichever nodes are filled by another resource."""
+        by_pods = _affordable((free["pods"] for free in nodes), len(self._pod_infos) - 1)
+        return by_pods + sum(
+            _affordable(
+                (free.get(name, 0) - amount + 1 for free in nodes),
+                self._requested[name] - amount,
+            )
+            for name, amount in requests.items()
+            if amount
+        )
 
     def _frees_full_node(self, number: int) -> bool:
         """Whether the pod replaces one that leaves before it, on a node that is full until then: another pod
@@ -280,6 +300,14 @@ class WorstCase:
     def _free(self) -> list[t.Mapping[str, int]]:
         """The free resources of each node."""
         return [self._index.resources.free(n) for n in range(len(self._table.nodes))]
+
+    @cached_property
+    def _requested(self) -> Counter[str]:
+        """What the pods request together of each resource."""
+        requested: Counter[str] = Counter()
+        for pod_info in self._pod_infos:
+            requested.update(pod_info.pod.requests)
+        return requested
 
     @cached_property
     def _largest_request(self) -> dict[str, int]:
@@ -300,3 +328,8 @@ class WorstCase:
                 placements = (free.get(name, 0) - amount) // self._largest_request[name] + 1
                 least = min(least, placements)
         return least
+
+
+def _affordable(costs: t.Iterable[int], budget: int) -> int:
+    """How many of these costs a budget pays at most."""
+    return sum(total <= budget for total in itertools.accumulate(sorted(costs)))

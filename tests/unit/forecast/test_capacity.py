@@ -431,3 +431,16 @@ def test_more_vms_than_are_counted_have_no_upper_limit() -> None:
     assert table_of(full)[2].endswith(
         f"at least {report.room.at_least}, more than 200 are not counted"
     )
+
+
+def test_room_counts_what_small_pods_request_beside_more_vms() -> None:
+    """Without a zone, 20 VMs of one CPU and the new ones of four need 44 CPUs of 128 that are free."""
+    made = cluster("a" * 4 + "b" * 4 + "c" * 4)
+    for number in range(60):
+        machine(made, f"db-{number}", f"n{number % 12 + 1}")
+
+    report = capacity(made.snapshot(), [Tolerated(ZONE)], size=SMALL)
+
+    assert report.state is CapacityState.GREEN
+    assert report.room is not None
+    assert (report.room.at_least, report.room.at_most) == (8, 16)
