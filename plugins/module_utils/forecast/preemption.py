@@ -3,7 +3,8 @@
 """Which VMs would make the scheduler end other VMs, where no node has room for them?
 
 kube-scheduler preempts pods of lower priority (pkg/scheduler/framework/preemption). It deletes the launcher pod, and
-KubeVirt does not migrate the VM then, whatever its eviction strategy.
+KubeVirt does not migrate the VM then, whatever its eviction strategy. Value and policy of a PriorityClass are immutable
+(pkg/apis/scheduling/validation, ValidatePriorityClassUpdate).
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ def preempting_vms(instances: t.Iterable[Instance]) -> t.Iterator[Finding]:
     """One finding about all VMs that may preempt another VM."""
     vms = [(x.pod, x.workload or x.ref) for x in instances if x.vmi is not None and x.pod]
     lowest = min((pod.priority for pod, _ref in vms), default=0)
-    preempting = sorted({ref for pod, ref in vms if pod.priority > lowest and pod.may_preempt})
-    if not preempting:
+    above = [(pod, ref) for pod, ref in vms if pod.priority > lowest and pod.may_preempt]
+    if not above:
         return
-    highest = max(pod.priority for pod, ref in vms if ref in preempting)
+    preempting = sorted({ref for _pod, ref in above})
+    highest = max(pod.priority for pod, _ref in above)
     lower: list[Ref] = sorted({ref for pod, ref in vms if pod.priority < highest})
     has = "has" if len(preempting) == 1 else "have"
     yield Finding(
@@ -34,6 +36,7 @@ def preempting_vms(instances: t.Iterable[Instance]) -> t.Iterator[Finding]:
         f"{listed(preempting, 3)} {has} a higher priority than {plural(len(lower), 'other VM')}, such as"
         f" {listed(lower, 1)}. Where no node has room, kube-scheduler ends VMs of lower priority, and does not migrate"
         " them.",
-        "Set preemptionPolicy: Never in the PriorityClass, or give these VMs the same priority.",
+        "Give these VMs a PriorityClass with preemptionPolicy Never, or the priority of the others. A PriorityClass cannot"
+        " be changed (create another one), and a running VM keeps its priority until it is restarted.",
         tuple(preempting),
     )

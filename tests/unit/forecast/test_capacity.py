@@ -278,6 +278,19 @@ def test_result_has_the_answer_and_the_vms_that_preempt_others(
         ["VirtualMachine shop/db-2"],
     )
     assert "has a higher priority than 2 other VMs, such as" in finding["why"]
+    assert "A PriorityClass cannot be changed (create another one)" in finding["advice"]
+
+
+def test_only_vms_below_one_that_may_preempt_are_lower() -> None:
+    """db-3 has the highest priority and may not preempt, db-2 may."""
+    made = three()
+    for pod in made.pods.values():
+        if name_of(pod) == "db-2":
+            pod["spec"] |= {"priority": 10}
+        if name_of(pod) == "db-3":
+            pod["spec"] |= {"priority": 20, "preemptionPolicy": "Never"}
+    (finding,) = preempting_vms(ClusterView(made.snapshot()).instances)
+    assert "VirtualMachine shop/db-2 has a higher priority than 1 other VM, " in finding.why
 
 
 def test_vm_that_may_not_preempt_has_no_finding() -> None:
