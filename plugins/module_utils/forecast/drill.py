@@ -122,6 +122,8 @@ class DrillReport:
     event: NodeEvent
     drills: tuple[Drill, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
+    not_ready: frozenset[str] = frozenset()
+    """Nodes that are down already. A drill of another node does not count their VMs."""
 
 
 def drill(
@@ -139,7 +141,8 @@ def drill(
             for key in keys
             for domain, nodes in drills.index.table.domains(key).items()
         ]
-    return DrillReport(event, tuple(sorted(losses, key=lambda lost: lost.harm)))
+    ordered = tuple(sorted(losses, key=lambda lost: lost.harm))
+    return DrillReport(event, ordered, not_ready=snapshot.not_ready_nodes)
 
 
 class DrillEngine:
@@ -454,6 +457,14 @@ def _n_plus_1(report: DrillReport) -> t.Iterator[str]:
         return
     impact = [drill for drill in nodes if drill.has_impact]
     total = plural(len(nodes), "node")
+    down = [x for x in nodes if x.instances_to_schedule and report.not_ready.intersection(x.nodes)]
+    if not impact and down:
+        are = "is" if len(down) == 1 else "are"
+        yield (
+            f"N+1: not certain: {listed([drill.domain for drill in down], SHOWN_INSTANCES)} {are} not ready already,"
+            " and instances there need nodes beside those of another failure. The playbook capacity counts them"
+        )
+        return
     if not impact:
         least = min(nodes, key=lambda drill: (drill.room[1], drill.room[0], drill.domain))
         cpu, memory = least.room

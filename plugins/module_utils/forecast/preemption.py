@@ -36,7 +36,7 @@ def preempting_vms(instances: t.Iterable[Instance]) -> t.Iterator[Finding]:
         f"{listed(preempting, 3)} {has} a higher priority than {plural(len(lower), 'other VM')}, such as"
         f" {listed(lower, 1)}. Where no node has room, kube-scheduler ends VMs of lower priority, and does not migrate"
         " them.",
-        "Give these VMs a PriorityClass with preemptionPolicy Never, or the priority of the others. A PriorityClass cannot"
-        " be changed (create another one), and a running VM keeps its priority until it is restarted.",
+        "Give these VMs a PriorityClass with preemptionPolicy Never, or the priority of the others. A PriorityClass"
+        " cannot be changed (create another one), and a running VM keeps its priority until it is restarted.",
         tuple(preempting),
     )

@@ -230,6 +230,10 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
         "KubeVirt may complete its CPUs to pairs": bool(_cpu(spec).get("isolateEmulatorThread"))
         and "AlignCPUs" in gates
         and _EVEN_PARITY not in annotations,
+        # The pool alone is the limit then, or it is added to the CPUs (WithIOThreads of 1.5).
+        "KubeVirt before 1.6 counts the CPUs of its I/O threads otherwise": _is_dedicated(spec)
+        and domain.get("ioThreadsPolicy") == "supplementalPool"
+        and _before(platform, 1, 6),
         "it shares file systems": bool(devices.get("filesystems")),
         "it boots a kernel of an image": "kernelBoot" in (domain.get("firmware") or {}),
         "KubeVirt chooses its TSC frequency": frequency

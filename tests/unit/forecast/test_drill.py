@@ -103,6 +103,21 @@ def test_n_plus_1_says_what_is_left_or_what_lacks() -> None:
     )
 
 
+def test_n_plus_1_is_not_certain_while_a_node_with_vms_is_down() -> None:
+    made = cluster("abc", migrates=False)
+    machine(made, "db", "n1")
+    machine(made, "web", "n2")
+    keys = ({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},)
+    made.nodes["n1"]["spec"]["taints"] = list(keys)
+
+    line = table(drill(made.snapshot(), [HOST], event="failure"), Topology.of()).splitlines()[0]
+
+    assert line == (
+        "N+1: not certain: n1 is not ready already, and instances there need nodes beside those of another failure. The"
+        " playbook capacity counts them"
+    )
+
+
 def test_every_domain_is_in_the_result_with_an_impact_or_without() -> None:
     made = cluster("abcd")
     for name, node in (("web-a", "n1"), ("web-b", "n2"), ("web-c", "n3"), ("loose", "n4")):

@@ -216,6 +216,19 @@ def test_threads_of_the_pool_have_cpus_from_1_6(version: str, cpus: int) -> None
     assert requests["cpu"] == cpus * 10**9
 
 
+@pytest.mark.parametrize(("version", "known"), [("v1.5.0", False), ("v1.6.0", True)])
+def test_pool_of_threads_beside_whole_cpus_is_not_modeled_before_1_6(
+    version: str, known: bool
+) -> None:
+    """In 1.5 its threads alone are the CPU limit, and with an isolated emulator they are added to the CPUs."""
+    pool = spec(
+        ioThreadsPolicy="supplementalPool",
+        ioThreads={"supplementalPoolThreadCount": 3},
+        cpu={"dedicatedCpuPlacement": True, "isolateEmulatorThread": True},
+    )
+    assert (why_not_modeled(pool, {}, Platform(kubevirt=version)) == "") is known
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
