@@ -36,12 +36,12 @@ class RequestedRules:
     """
 
     listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
+    change: RuleSetChange
     prune: tuple[str, str] | None = None
     adopt: bool = False
     adopt_similar: bool = False
     pods: SelectablePods | None = None
     resting: t.Mapping[RuleId, str] = field(default_factory=dict)
-    change: RuleSetChange | None = None
 
     @property
     def carries(self) -> bool:

@@ -94,6 +94,11 @@ def requested_rules(
     prune = (request.namespace, request.rule_set) if request.prune else None
     where = {rule.id: rule.where for rule in reversed(request.rules)}
     resting = {rule.id: rule.type_name for rule in request.rules if not rule.enabled}
+    change = change_of_request(
+        f"{request.namespace}/{request.rule_set}",
+        _digest(request, compiled),
+        (x for ref, x in view.workloads.items() if ref.namespace == request.namespace),
+    )
     requested: dict[Ref, RequestedRules] = {}
     for ref, workload in sorted(view.workloads.items()):
         if ref.kind not in RULE_KINDS:
@@ -114,6 +119,7 @@ def requested_rules(
         if listed or pruned:
             requested[ref] = RequestedRules(
                 listed,
+                change,
                 prune,
                 request.adopt,
                 request.adopt and request.adopt_similar,
@@ -121,12 +127,7 @@ def requested_rules(
             )
     added = {ref: dict(labels_of_terms(x)) for ref, x in requested.items()}
     pods = SelectablePods(view, added)
-    change = change_of_request(
-        f"{request.namespace}/{request.rule_set}",
-        _digest(request, compiled),
-        (x for ref, x in view.workloads.items() if ref.namespace == request.namespace),
-    )
-    return {ref: replace(x, pods=pods, change=change) for ref, x in requested.items()}
+    return {ref: replace(x, pods=pods) for ref, x in requested.items()}
 
 
 def _digest(request: RulesRequest, compiled: t.Sequence[Compiled]) -> str:

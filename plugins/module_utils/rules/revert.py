@@ -22,26 +22,24 @@ from ..model.write import Write
 from ..view.view import ClusterView
 from .change import WorkloadChange, of_change, staged_change
 from .checks import CHANGED_BY_WEBHOOK, is_refused
-from .draft import RequestedRules, placement_parts, present_terms
+from .draft import placement_parts, present_terms
 from .labels_first import needs_of_restored, ordered_stages
-from .merge import Merged, merge
+from .merge import Merged
 from .ownership import (
     Fingerprint,
     Ownership,
     UnreadableAnnotation,
     digest,
     read_ownership,
-    without_empties,
 )
 from .plan import RulesPlan, RulesRequest, option_faults
-from .term_slots import FIELDS, MAPS, TermLocation, ensure, tidy
+from .term_slots import MAPS, TermLocation, ensure, tidy
 from .undo import (
     RuleSetChange,
     UndoRecord,
     field_digest,
     read_undo_record,
     records_of,
-    written_placement,
 )
 from .write import Relabel, build_write, labels_of, relabels
 
@@ -151,10 +149,10 @@ def _candidates(request: RulesRequest, view: ClusterView) -> tuple[list[_Candida
     records = records_of(rule_set, workloads)
     findings = [*_damaged(request, workloads)]
     last = max((record.changes[rule_set] for record in records.values()), default=0)
-    candidates = _without_number(request, workloads) if not last else []
+    candidates = []
     for workload in workloads:
         record = records.get(workload.ref)
-        if record is None or record.changes[rule_set] != last or record.change is None:
+        if record is None or record.changes[rule_set] != last:
             continue
         if record.change.rule_set != rule_set:
             other = record.change.rule_set.partition("/")[2]
@@ -179,66 +177,10 @@ def _damaged(request: RulesRequest, workloads: t.Iterable[Workload]) -> t.Iterat
                 yield _not_reverted(workload.ref, str(error), "Change the workload by hand.")
 
 
-def _without_number(request: RulesRequest, workloads: t.Iterable[Workload]) -> list[_Candidate]:
-    """Workloads with a record of an earlier release, which names no change: those where only rules of this set have
-    changed since, and nothing else."""
-    candidates = []
-    for workload in workloads:
-        try:
-            record, now = read_undo_record(workload), read_ownership(workload)
-            if record is None or record.change is not None:
-                continue
-            before = read_ownership(_as_recorded(workload, record))
-            changed = {
-                rule
-                for rule in {*before.rules, *now.rules}
-                if before.rules.get(rule) != now.rules.get(rule)
-            }
-            ours = {(request.namespace, request.rule_set)}
-            if {(rule.namespace, rule.rule_set) for rule in changed} == ours and _foreign_parts(
-                workload, now
-            ) == _foreign_parts(_as_recorded(workload, record), before):
-                candidates.append(_Candidate(workload, _with_written(workload, record, request)))
-        except UnreadableAnnotation:
-            continue
-    return candidates
-
-
-def _as_recorded(workload: Workload, record: UndoRecord) -> Workload:
-    """The workload as it was before the change."""
-    manifest = copy.deepcopy(workload.manifest)
-    template = workload.kind.template.read(manifest)
-    spec = template.setdefault("spec", {})
-    for name in FIELDS:
-        spec.pop(name, None)
-    spec.update(record.placement)
-    template["metadata"] = {**(template.get("metadata") or {}), "labels": dict(record.labels)}
-    return replace(workload, manifest={**manifest, **_annotated(workload, record)})
-
-
 def _annotated(workload: Workload, record: UndoRecord) -> dict[str, JSON]:
     """The metadata of the workload with the ownership before the change."""
     annotations = {} if record.rules is None else {RULES: record.rules}
     return {"metadata": {**workload.manifest["metadata"], "annotations": annotations}}
-
-
-def _foreign_parts(workload: Workload, ownership: Ownership) -> JSON:
-    """The placement and the labels without those of rules."""
-    merged = merge(workload, RequestedRules(dict.fromkeys(ownership.rules)))
-    labels = {
-        key: value
-        for key, value in workload.template_labels.items()
-        if ownership.owned(Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value})) is None
-    }
-    return without_empties([merged.after, labels])
-
-
-def _with_written(workload: Workload, record: UndoRecord, request: RulesRequest) -> UndoRecord:
-    """A record of an earlier release with what it lacks; what is there now is what the change wrote."""
-    before = placement_parts(_as_recorded(workload, record))
-    rules = workload.annotations.get(RULES)
-    written = written_placement(before, placement_parts(workload), rules)
-    return replace(record, change=RuleSetChange(_set_of(request), 0, ""), written=written)
 
 
 def _not_reverted(ref: Ref, reason: str, advice: str) -> Finding:
@@ -359,7 +301,7 @@ class RecomputeRevert:
 
     def __init__(
         self,
-        of_workload: t.Mapping[Ref, RuleSetChange | None],
+        of_workload: t.Mapping[Ref, RuleSetChange],
         changes: t.Iterable[WorkloadChange],
     ) -> None:
         self._of_workload = of_workload

@@ -20,8 +20,6 @@ its requests, and a request that is made again, since it was interrupted or sinc
 `written` has what the change made of the fields and labels that it touched (null: removed), so that what others
 changed since is recognized. `earlier` has the last change of other rule sets that wrote this workload before.
 `reverted` is there once the workload was restored.
-
-A record without `change` was written by a release before there was an undo: it is about all changes since the first.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from __future__ import annotations
 import contextlib
 import json
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES, UNDO
@@ -70,8 +68,8 @@ class UndoRecord:
     placement: t.Mapping[str, JSON]
     labels: Labels
     rules: str | None
-    change: RuleSetChange | None = None
-    written: WrittenPlacement = field(default_factory=WrittenPlacement)
+    change: RuleSetChange
+    written: WrittenPlacement
     earlier: t.Mapping[str, int] = field(default_factory=dict)
     reverted: bool = False
 
@@ -82,39 +80,37 @@ class UndoRecord:
             "placement": self.placement,
             "labels": self.labels,
             "rules": self.rules,
-        }
-        if self.change is not None:
-            content["change"] = {
+            "change": {
                 "rule_set": self.change.rule_set,
                 "number": self.change.number,
                 "request": self.change.request,
-            }
-            content["written"] = {
+            },
+            "written": {
                 "fields": self.written.fields,
                 "labels": self.written.labels,
                 "rules": self.written.rules,
-            }
+            },
+        }
         if self.earlier:
             content["earlier"] = self.earlier
         if self.reverted:
             content["reverted"] = True
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
-    def is_of(self, change: RuleSetChange | None) -> bool:
+    def is_of(self, change: RuleSetChange) -> bool:
         """Whether it has the placement before `change`, which is made again and keeps it."""
-        return not self.reverted and self.change is not None and self.change == change
+        return not self.reverted and self.change == change
 
     @property
     def changes(self) -> dict[str, int]:
         """The number of the last change of each rule set that wrote the workload."""
-        last = {} if self.change is None else {self.change.rule_set: self.change.number}
-        return {**self.earlier, **last}
+        return {**self.earlier, self.change.rule_set: self.change.number}
 
 
 def undo_record_of(
     workload: Workload,
-    change: RuleSetChange | None = None,
-    written: WrittenPlacement | None = None,
+    change: RuleSetChange,
+    written: WrittenPlacement,
     previous: UndoRecord | None = None,
 ) -> UndoRecord:
     """The record that restores the object as it is now, before `change` makes `written` of it."""
@@ -126,8 +122,8 @@ def undo_record_of(
         labels=dict(workload.template_labels),
         rules=workload.annotations.get(RULES),
         change=change,
-        written=written if change is not None and written is not None else WrittenPlacement(),
-        earlier={x: n for x, n in earlier.items() if change is None or x != change.rule_set},
+        written=written,
+        earlier={x: n for x, n in earlier.items() if x != change.rule_set},
     )
 
 
@@ -138,7 +134,7 @@ def change_of_request(
     rule set if that is the same request and was not reverted, otherwise the next one."""
     records = list(records_of(rule_set, workloads).values())
     number = max((record.changes[rule_set] for record in records), default=0)
-    last = [x for x in records if x.change is not None and x.changes[rule_set] == number]
+    last = [x for x in records if x.changes[rule_set] == number]
     again = RuleSetChange(rule_set, number, request)
     if any(x.is_of(again) for x in last) and not any(x.reverted for x in last):
         return again
@@ -195,37 +191,33 @@ def read_undo_record(workload: Workload) -> UndoRecord | None:
 
 
 def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
+    change, written = _typed(content, "change", dict), _typed(content, "written", dict)
     record = UndoRecord(
         _typed(content, "uid", str),
         _typed(content, "placement", dict),
         _typed(content, "labels", dict),
         _typed(content, "rules", (str, type(None))),
-        earlier=_typed({"earlier": {}, **content}, "earlier", dict),
-        reverted=content.get("reverted") is True,
-    )
-    numbers = record.earlier.values()
-    if any(isinstance(x, bool) or not isinstance(x, int) for x in numbers):
-        raise TypeError("a number of earlier is no integer")
-    if "change" not in content:
-        return record
-    change, written = _typed(content, "change", dict), _typed(content, "written", dict)
-    if not {*_typed(written, "fields", dict), *record.placement} <= {*FIELDS}:
-        raise TypeError("it names other fields than those of placement")
-    if any(map(is_reserved, _typed(written, "labels", dict))):
-        raise TypeError("it names a label that rules never set")
-    return replace(
-        record,
-        change=RuleSetChange(
+        RuleSetChange(
             _typed(change, "rule_set", str),
             _typed(change, "number", int),
             _typed(change, "request", str),
         ),
-        written=WrittenPlacement(
+        WrittenPlacement(
             _typed(written, "fields", dict),
             _typed(written, "labels", dict),
             _typed(written, "rules", str),
         ),
+        _typed({"earlier": {}, **content}, "earlier", dict),
+        content.get("reverted") is True,
     )
+    numbers = record.earlier.values()
+    if any(isinstance(x, bool) or not isinstance(x, int) for x in numbers):
+        raise TypeError("a number of earlier is no integer")
+    if not {*record.written.fields, *record.placement} <= {*FIELDS}:
+        raise TypeError("it names other fields than those of placement")
+    if any(map(is_reserved, record.written.labels)):
+        raise TypeError("it names a label that rules never set")
+    return record
 
 
 def _typed(content: t.Mapping[str, JSON], name: str, kind: type | tuple[type, ...]) -> JSON:

@@ -29,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots im
     CompiledTerm,
     TermLocation,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import RuleSetChange
 
 JSON = t.Any
 Object = dict[str, JSON]
@@ -164,7 +165,9 @@ class Cluster:
         """Write a rule's terms into a workload, as the module `rules` would."""
         compiled = tuple(CompiledTerm(slot, value) for slot, value in terms)
         workload = workload_from_manifest(ref.kind, self.workloads[ref])
-        merged = merge(workload, RequestedRules({RuleId(ref.namespace, "default", rule): compiled}))
+        change = RuleSetChange(f"{ref.namespace}/default", 1, "")
+        listed = {RuleId(ref.namespace, "default", rule): compiled}
+        merged = merge(workload, RequestedRules(listed, change))
         assert merged.write is not None and not merged.findings, merged
         # The API server takes a test for null for one that there is nothing.
         patch = [op for op in merged.write.patch() if op != {**op, "op": "test", "value": None}]

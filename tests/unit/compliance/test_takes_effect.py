@@ -33,6 +33,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots im
     CompiledTerm,
     TermLocation,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import RuleSetChange
 from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
 from tests.unit.compliance.cluster import ZONE, Cluster, apart, expression, selector, spread
 
@@ -120,7 +121,9 @@ def before_the_write(cluster: Cluster, ref: Ref, term: tuple[TermLocation, JSON]
     """What the module rules says."""
     workload = workload_from_manifest(ref.kind, cluster.workloads[ref])
     compiled = (CompiledTerm(*term),)
-    merged = merge(workload, RequestedRules({RuleId(ref.namespace, "default", "new"): compiled}))
+    change = RuleSetChange(f"{ref.namespace}/default", 1, "")
+    listed = {RuleId(ref.namespace, "default", "new"): compiled}
+    merged = merge(workload, RequestedRules(listed, change))
     return effect.takes_effect(workload, merged, ClusterView(cluster.snapshot()))
 
 

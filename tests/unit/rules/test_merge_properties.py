@@ -27,12 +27,14 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots im
     TermLocation,
     terms_of,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import RuleSetChange
 
 from . import strategies
 from .builders import applied, workload
 
 JSON = t.Any
 Rules = dict[RuleId, tuple[CompiledTerm, ...]]
+CHANGE = RuleSetChange("shop/default", 1, "")
 
 
 def _object(template: JSON) -> JSON:
@@ -45,7 +47,7 @@ def _object(template: JSON) -> JSON:
 
 def _after(manifest: JSON, listed: t.Mapping[RuleId, t.Any], **options: t.Any) -> JSON:
     """What a caller would have written: terms that cannot stand there are refused."""
-    merged = merge(_workload(manifest), RequestedRules(listed, **options))
+    merged = merge(_workload(manifest), RequestedRules(listed, CHANGE, **options))
     assume(not any(finding.name in NEVER_ALLOWED for finding in merged.findings))
     return manifest if merged.write is None else applied(manifest, merged.write)
 
@@ -97,7 +99,7 @@ def test_rules_taken_away_one_by_one_restore_every_byte(
 @given(strategies.templates, strategies.rule_maps, st.booleans())
 def test_a_second_merge_writes_nothing(template: JSON, rules: Rules, adopt: bool) -> None:
     there = _after(_object(template), rules, adopt=adopt)
-    again = merge(_workload(there), RequestedRules(rules, adopt=adopt))
+    again = merge(_workload(there), RequestedRules(rules, CHANGE, adopt=adopt))
     assert again.write is None
     assert not (again.added or again.updated or again.removed)
 
@@ -194,7 +196,7 @@ def test_list_that_a_rule_created_is_removed_if_it_has_an_equal_foreign_entry() 
     for order in ([first, second], [second, first]):
         seen = before
         for listed in (*own.items(), *((rule, None) for rule in order)):
-            write = merge(_workload(seen), RequestedRules(dict([listed]))).write
+            write = merge(_workload(seen), RequestedRules(dict([listed]), CHANGE)).write
             assert write is not None
             seen = applied(seen, write)
         assert _placement(seen) == _placement(before)

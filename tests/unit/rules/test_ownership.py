@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
     Fingerprint,
     Ownership,
@@ -19,6 +20,9 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
+    RuleSetChange,
+    UndoRecord,
+    WrittenPlacement,
     read_undo_record,
     undo_record_of,
 )
@@ -112,10 +116,14 @@ def test_damaged_annotation_is_reported_with_advice(text: str, seen: str) -> Non
     assert seen in str(error.value)
 
 
+def _record_of(machine: Workload) -> UndoRecord:
+    return undo_record_of(machine, RuleSetChange("shop/default", 1, ""), WrittenPlacement())
+
+
 def test_an_undo_record_holds_the_previous_placement() -> None:
     machine = _machine(rules="r")
     machine.template["spec"]["tolerations"] = [{"operator": "Exists"}]
-    record = undo_record_of(machine)
+    record = _record_of(machine)
     assert record.placement == {"tolerations": [{"operator": "Exists"}]}
     assert record.rules == "r"
     assert read_undo_record(_machine(undo=record.text())) == record
@@ -123,7 +131,7 @@ def test_an_undo_record_holds_the_previous_placement() -> None:
 
 
 def test_a_copied_undo_record_is_ignored() -> None:
-    content = json.loads(undo_record_of(vm("a")).text())
+    content = json.loads(_record_of(vm("a")).text())
     assert read_undo_record(_machine(undo=json.dumps({**content, "uid": "other"}))) is None
     with pytest.raises(UnreadableAnnotation, match="is damaged"):
         read_undo_record(_machine(undo='{"version": 1}'))
@@ -150,8 +158,8 @@ def test_an_annotation_that_is_too_deep_or_too_long_is_damaged(annotation: str, 
         readers[annotation](_machine(**{annotation: text}))
 
 
-@pytest.mark.parametrize("field", ["uid", "placement", "labels", "rules"])
+@pytest.mark.parametrize("field", ["uid", "placement", "labels", "rules", "change", "written"])
 def test_an_undo_record_with_a_wrong_type_is_damaged(field: str) -> None:
-    content = {**json.loads(undo_record_of(vm("a")).text()), field: 7}
+    content = {**json.loads(_record_of(vm("a")).text()), field: 7}
     with pytest.raises(UnreadableAnnotation, match="is damaged"):
         read_undo_record(_machine(undo=json.dumps(content)))

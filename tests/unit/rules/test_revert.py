@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
+    InvalidInput,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Snapshot,
@@ -321,34 +323,6 @@ def test_deployment_starts_a_rollout_that_has_to_be_allowed() -> None:
     allowed = _revert(there, workload_rollout="allow")
     assert allowed.workloads[0].takes_effect == "workload_rollout"
     assert _placements(written(there, allowed.writes)) == _placements(snapshot(cache))
-
-
-def test_a_record_of_before_there_was_an_undo_is_restored() -> None:
-    """It names no change, and no digests of what was written."""
-    before = _fleet()
-    there = _after(before, TIER)
-    for name in NAMES:
-        there = _edited(there, name, _as_an_earlier_release_wrote_it)
-
-    for made in range(len(_revert(there).writes) + 1):
-        killed = written(there, _revert(there).writes[:made])
-        back = written(killed, _revert(killed).writes)
-        assert _placements(back) == _placements(before)
-        assert not _revert(back).writes
-    with pytest.raises(InvalidInput, match="there is nothing to undo"):
-        _revert(there, rule_set="other")
-    changed = _edited(there, "b", _set_affinity)
-    assert {
-        w.target.name for w in _revert(changed).writes if w.target.kind == "VirtualMachine"
-    } == {"a", "c"}
-
-
-def _as_an_earlier_release_wrote_it(manifest: JSON) -> None:
-    notes = manifest["metadata"]["annotations"]
-    content = json.loads(notes[UNDO])
-    notes[UNDO] = json.dumps(
-        {k: content[k] for k in ("version", "uid", "placement", "labels", "rules")}
-    )
 
 
 def _damage(manifest: JSON) -> None:
