@@ -194,8 +194,9 @@ options:
       - With V(reverted) the placement fields and labels of the workloads become what they were before the last change
         of the rule set, with the rules that it removed and without those that it added. A task that was run again with
         the same rules is the same change. O(rules), O(prune) and O(adopt) do not go with it.
-      - A workload that others have changed since is left as it is, and named by the finding C(not_reverted). If there
-        is no other workload, the task fails. It also fails if no workload has a record of the rule set.
+      - A workload that others have changed since is left as it is, and named by the finding C(not_reverted). So is one
+        with a label that other workloads require. If there is no other workload, the task fails. It also fails if no
+        workload has a record of the rule set.
       - A second task with V(reverted) changes nothing. There is no undo of the undo. Write the rules again.
     type: str
     choices: [present, absent, reverted]
@@ -445,8 +446,8 @@ workloads:
       takes_effect: migration
 reverted:
   description:
-    - Workloads that are as they were before the last change, restored by this task or by an earlier one. In check mode,
-      also those that would be restored.
+    - Workloads that this task or an earlier one restored as they were before the last change. In check mode, also
+      those that would be restored.
     - M(virt.placement.rollout) takes them as O(virt.placement.rollout#module:workloads).
   returned: with O(state=reverted)
   type: list

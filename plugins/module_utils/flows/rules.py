@@ -271,7 +271,7 @@ def _planned(
 ) -> tuple[Snapshot, RulesPlan]:
     """As `plan_with_instance_types`. Volumes are read if rules name nodes that these may not reach."""
     if request.state == REVERTED:
-        return snapshot, plan_revert(snapshot, request)
+        return snapshot, plan_revert(snapshot, request, extra_findings=extra_findings)
     expanded, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
     if not any(isinstance(rule.rule_type, (RunOn, Avoid, RawTerms)) for rule in request.rules):
         return snapshot, plan
@@ -291,7 +291,7 @@ def plan_with_instance_types(
     """The plan, and the snapshot with the expanded templates of the halted members that have an
     instance type: which VMs these are, only the plan knows."""
     if request.state == REVERTED:
-        plan = plan_revert(snapshot, request)
+        plan = plan_revert(snapshot, request, extra_findings=extra_findings)
         return with_expanded_templates(api, snapshot, plan.members), plan
     plan = plan_rules(snapshot, request, extra_findings=extra_findings)
     expanded = with_expanded_templates(api, snapshot, plan.members)

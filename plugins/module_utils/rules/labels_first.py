@@ -13,13 +13,17 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass
 
+from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.placement_manifests import selector_from_json
 from ..model.rendering import label_text
 from ..model.write import Write
 from .change import WorkloadChange
 from .compile import Compiled
-from .term_slots import CompiledTerm, TermLocation, terms_of
+from .term_slots import LISTS, CompiledTerm, TermLocation, terms_of
+
+Label: t.TypeAlias = tuple[str, str, str]
+"""Namespace, key and value."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class LabelNeeds:
 def label_needs(compiled: t.Sequence[Compiled], changes: t.Iterable[WorkloadChange]) -> LabelNeeds:
     """A term may select by a label that another rule of the request sets."""
     getting = {change.ref for change in changes if _gets_labels(change)}
-    holders: dict[tuple[str, str, str], dict[Ref, str]] = defaultdict(dict)
+    holders: dict[Label, dict[Ref, str]] = defaultdict(dict)
     for rule in compiled:
         for ref, terms in rule.terms.items():
             for term in terms if ref in getting else ():
@@ -70,13 +74,14 @@ def label_needs(compiled: t.Sequence[Compiled], changes: t.Iterable[WorkloadChan
     return LabelNeeds(needs)
 
 
-def needs_of_restored(changes: t.Sequence[WorkloadChange]) -> LabelNeeds:
-    """The same for workloads that get back the labels and terms that they had."""
-    holders: dict[tuple[str, str, str], dict[Ref, str]] = defaultdict(dict)
+def needs_of_restored(
+    changes: t.Sequence[WorkloadChange], labels: t.Mapping[Ref, t.Iterable[tuple[str, str]]]
+) -> LabelNeeds:
+    """The same for workloads that get back the labels and terms that they had; `labels` has those of each."""
+    holders: dict[Label, dict[Ref, str]] = defaultdict(dict)
     for change in changes:
-        for relabel in change.relabels:
-            for key, value in relabel.added:
-                holders[change.ref.namespace, key, value][change.ref] = label_text(key, value)
+        for key, value in labels[change.ref]:
+            holders[change.ref.namespace, key, value][change.ref] = label_text(key, value)
     needs: dict[Ref, dict[Ref, str]] = defaultdict(dict)
     for change in changes if holders else ():
         for location, value in terms_of({"spec": change.merged.after}):
@@ -88,14 +93,38 @@ def needs_of_restored(changes: t.Sequence[WorkloadChange]) -> LabelNeeds:
     return LabelNeeds(needs)
 
 
-def _selected_labels(term: CompiledTerm, namespace: str) -> t.Iterator[tuple[str, str, str]]:
-    """Namespace, key and value of each label by which a term selects."""
-    value = term.value.get("podAffinityTerm", term.value)
-    selector = selector_from_json(value.get("labelSelector"))
+def unmet_labels(
+    template: t.Mapping[str, JSON], namespace: str, labels: t.AbstractSet[Label]
+) -> frozenset[Label]:
+    """The labels by which the required pod affinity of a template selects, and that are not among `labels`: its next
+    pod stays Pending. One of several values is enough."""
+    unmet: set[Label] = set()
+    for value in LISTS[TermLocation.AFFINITY].read(template, None) or ():
+        if value.get("namespaceSelector") is not None:
+            continue
+        for alternatives in _requirements(value, namespace):
+            if not alternatives & labels:
+                unmet |= alternatives
+    return frozenset(unmet)
+
+
+def _selected_labels(term: CompiledTerm, namespace: str) -> t.Iterator[Label]:
+    """Each label by which a term selects."""
+    for alternatives in _requirements(term.value.get("podAffinityTerm", term.value), namespace):
+        yield from alternatives
+
+
+def _requirements(term: JSON, namespace: str) -> t.Iterator[frozenset[Label]]:
+    """For each requirement of a pod term the labels that satisfy it, as far as it names values."""
+    selector = selector_from_json(term.get("labelSelector"))
+    namespaces = term.get("namespaces") or [namespace]
     for requirement in selector.requirements if selector is not None else ():
-        for name in value.get("namespaces") or [namespace]:
-            if requirement.operator == "In":
-                yield from ((name, requirement.key, chosen) for chosen in requirement.values)
+        if requirement.operator == "In":
+            yield frozenset(
+                (name, requirement.key, value)
+                for name in namespaces
+                for value in requirement.values
+            )
 
 
 def _gets_labels(change: WorkloadChange) -> bool:

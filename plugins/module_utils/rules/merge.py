@@ -100,8 +100,9 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
         rules = workload.annotations.get(RULES)
     undo = workload.annotations.get(UNDO)
     previous = read_undo_record(workload)
-    # A term of a rule that was lost and is written again is no change of the rules.
-    before_and_after = [(dict(x.rules), dict(x.resting)) for x in (ownership, owned)]
+    # A term of a rule that was lost and is written again is no change of the rules. Terms of a copy that become its
+    # own are one.
+    before_and_after = [(x.uid, dict(x.rules), dict(x.resting)) for x in (ownership, owned)]
     changed = before_and_after[0] != before_and_after[1] or bool(draft.replacing)
     if (previous is None and draft.touched) or (changed and not _keeps(previous, wanted)):
         written = written_placement(before, draft.root, rules)

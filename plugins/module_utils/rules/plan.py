@@ -17,7 +17,7 @@ from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.input import nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, RULE_KINDS, VMIS
-from ..model.objects import Labels, Ref
+from ..model.objects import Ref
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload
 from ..model.write import Write
@@ -223,7 +223,7 @@ class Recompute:
 
     def __call__(self, write: Write, manifest: JSON) -> Write | None:
         if write.target in self._relabels:
-            return self._relabelled(write, labels_of(manifest))
+            return self._relabels[write.target].again(write, labels_of(manifest))
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
         merged = merge(workload, self._requested[write.target])
         faults = [
@@ -234,18 +234,6 @@ class Recompute:
         if faults:
             raise InvalidInput(faults)
         return merged.write
-
-    def _relabelled(self, write: Write, labels: Labels) -> Write | None:
-        relabel = self._relabels[write.target]
-        conflicts = relabel.conflicts(labels)
-        if conflicts:
-            raise InvalidInput(
-                [
-                    InputError(str(write.target), f"has the label {key}={present}, and not {value}")
-                    for key, present, value in conflicts
-                ]
-            )
-        return relabel.again(write, labels)
 
 
 STATES = ("present", "absent", "reverted")

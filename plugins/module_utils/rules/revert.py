@@ -10,20 +10,27 @@ from __future__ import annotations
 
 import copy
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ..model.findings import Finding, InputError, InvalidInput
+from ..model.findings import Finding, InputError, InvalidInput, Severity
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS, RULES, UNDO
+from ..model.kinds import KINDS, RULE_KINDS, RULES, UNDO, VMIS
 from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload, managed_by
 from ..model.write import Write
 from ..view.view import ClusterView
 from .change import WorkloadChange, of_change, staged_change
-from .checks import CHANGED_BY_WEBHOOK, is_refused
+from .checks import CHANGED_BY_WEBHOOK, is_refused, unchecked
 from .draft import placement_parts, present_terms
 from .labels_first import needs_of_restored, ordered_stages
+from .last_change import (
+    Candidate,
+    NotRevertible,
+    candidates_of,
+    keep_required_labels,
+    no_record,
+)
 from .merge import Merged
 from .ownership import (
     Fingerprint,
@@ -32,14 +39,13 @@ from .ownership import (
     digest,
     read_ownership,
 )
-from .plan import RulesPlan, RulesRequest, option_faults
+from .plan import ExtraFindings, RulesPlan, RulesRequest, option_faults
 from .term_slots import MAPS, TermLocation, ensure, tidy
 from .undo import (
     RuleSetChange,
     UndoRecord,
     field_digest,
     read_undo_record,
-    records_of,
 )
 from .write import Relabel, build_write, labels_of, relabels
 
@@ -48,62 +54,51 @@ NOT_REVERTED = "not_reverted"
 _LABELS = MAPS[TermLocation.LABEL]
 
 
-BY_HAND = "Compare its placement fields with those of its undo record, and change it by hand."
-
-
-class NotRevertible(Exception):
-    """Why a workload is left as it is: the end of a sentence about it. `advice`: what to do."""
-
-    def __init__(self, reason: str, advice: str = BY_HAND) -> None:
-        super().__init__(reason)
-        self.advice = advice
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A workload that the change has written, with its record."""
-
-    workload: Workload
-    record: UndoRecord
-
-
-def plan_revert(snapshot: Snapshot, request: RulesRequest) -> RulesPlan:
+def plan_revert(
+    snapshot: Snapshot, request: RulesRequest, *, extra_findings: ExtraFindings | None = None
+) -> RulesPlan:
     """What `state: reverted` changes. Raises InvalidInput with every error of the options, and where no workload has
     a record of the rule set."""
     view = ClusterView(snapshot)
     faults = [*request.faults, *option_faults(request, view)]
     faults += _unread(request, view)
-    candidates, findings = _candidates(request, view)
-    if not candidates and not findings and not faults:
-        faults.append(InputError("state", _no_record(request, view)))
+    candidates, left = candidates_of(request, view)
+    if not candidates and not left and not faults:
+        faults.append(InputError("state", no_record(request, view)))
     if faults:
         raise InvalidInput(faults)
-    changes: list[WorkloadChange] = []
-    reverted: set[Ref] = set()
+    restored: dict[Ref, WorkloadChange] = {}
     for candidate in candidates:
         try:
-            change = _change(candidate, view)
+            restored[candidate.ref] = _change(candidate, view)
         except NotRevertible as error:
-            findings.append(_not_reverted(candidate.workload.ref, str(error), error.advice))
-            continue
-        reverted.add(candidate.workload.ref)
-        if change.stages:
-            changes.append(change)
-            findings += of_change(change, request.workload_rollout)
-    if not reverted:  # nothing of what was asked for can be done
-        findings = [replace(finding, severity="error") for finding in findings]
-    needs = needs_of_restored(changes)
+            left[candidate.ref] = error
+    keep_required_labels(candidates, restored, left, view)
+    severity: Severity = "warning" if restored else "error"  # nothing of the request can be done
+    findings = [_not_reverted(ref, error, severity) for ref, error in sorted(left.items())]
+    changes = [change for change in restored.values() if change.stages]
+    gap = snapshot.why_unreadable(VMIS, request.namespace)
+    if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
+        findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
+    for change in changes:
+        findings += of_change(change, request.workload_rollout)
+    needs = needs_of_restored(
+        changes, {x.ref: _labels_to_set(x.workload, x.record) for x in candidates}
+    )
+    stages = ordered_stages(needs, changes)
+    if extra_findings is not None:
+        findings += extra_findings(snapshot, (), tuple(x for stage in stages for x in stage))
     return RulesPlan(
-        stages=ordered_stages(needs, changes),
+        stages=stages,
         workloads=tuple(changes),
         findings=tuple(findings),
         refused=tuple(x for x in findings if is_refused(x, (), request.fail_on_findings)),
-        recompute=RecomputeRevert({x.workload.ref: x.record.change for x in candidates}, changes),
+        recompute=RecomputeRevert({x.ref: x.record.change for x in candidates}, changes),
         owner_of={relabel.target: change.ref for change in changes for relabel in change.relabels},
         needs=needs,
         requested={},
-        about=len(reverted.union(*(finding.objects for finding in findings))),
-        members=frozenset(reverted),
+        about=len({*restored, *left}),
+        members=frozenset(restored),
     )
 
 
@@ -115,89 +110,29 @@ def _unread(request: RulesRequest, view: ClusterView) -> list[InputError]:
     return [InputError("state", str(gap)) for gap in gaps if gap is not None]
 
 
-def _set_of(request: RulesRequest) -> str:
-    return f"{request.namespace}/{request.rule_set}"
-
-
-def _no_record(request: RulesRequest, view: ClusterView) -> str:
-    known = set()
-    for workload in _workloads(request, view):
-        try:
-            record = read_undo_record(workload)
-        except UnreadableAnnotation:
-            continue
-        known |= {name.partition("/")[2] for name in (record.changes if record else ())}
-    sets = f"rule sets with one are {listed(sorted(known))}" if known else "no rule set has one"
-    return (
-        f"there is nothing to undo: no workload in namespace {request.namespace} has an undo record ({UNDO}) of rule"
-        f" set {request.rule_set!r}; {sets}"
-    )
-
-
-def _workloads(request: RulesRequest, view: ClusterView) -> list[Workload]:
-    return [
-        workload
-        for ref, workload in sorted(view.workloads.items())
-        if ref.kind in RULE_KINDS and ref.namespace == request.namespace
-    ]
-
-
-def _candidates(request: RulesRequest, view: ClusterView) -> tuple[list[_Candidate], list[Finding]]:
-    """The workloads of the last change of the rule set. Findings: those that it has written and that cannot be
-    restored, since the record is damaged or is about another rule set by now."""
-    rule_set, workloads = _set_of(request), _workloads(request, view)
-    records = records_of(rule_set, workloads)
-    findings = [*_damaged(request, workloads)]
-    last = max((record.changes[rule_set] for record in records.values()), default=0)
-    candidates = []
-    for workload in workloads:
-        record = records.get(workload.ref)
-        if record is None or record.changes[rule_set] != last:
-            continue
-        if record.change.rule_set != rule_set:
-            other = record.change.rule_set.partition("/")[2]
-            reason = (
-                f"rule set {other!r} has changed it since, and only its last change has a record"
-            )
-            advice = "Write the rules of this rule set as they should be."
-            findings.append(_not_reverted(workload.ref, reason, advice))
-        else:
-            candidates.append(_Candidate(workload, record))
-    return candidates, findings
-
-
-def _damaged(request: RulesRequest, workloads: t.Iterable[Workload]) -> t.Iterator[Finding]:
-    """Workloads that carry rules of the set, and whose record cannot be read."""
-    for workload in workloads:
-        try:
-            read_undo_record(workload)
-        except UnreadableAnnotation as error:
-            mention = f"{_set_of(request)}/" in workload.annotations.get(RULES, "")
-            if mention or f'"{_set_of(request)}"' in workload.annotations[UNDO]:
-                yield _not_reverted(workload.ref, str(error), "Change the workload by hand.")
-
-
 def _annotated(workload: Workload, record: UndoRecord) -> dict[str, JSON]:
     """The metadata of the workload with the ownership before the change."""
     annotations = {} if record.rules is None else {RULES: record.rules}
     return {"metadata": {**workload.manifest["metadata"], "annotations": annotations}}
 
 
-def _not_reverted(ref: Ref, reason: str, advice: str) -> Finding:
+def _not_reverted(ref: Ref, error: NotRevertible, severity: Severity) -> Finding:
     return Finding(
-        NOT_REVERTED,
-        "warning",
-        f"{ref} was left as it is: {reason}.",
-        advice,
-        (ref,),
+        NOT_REVERTED, severity, f"{ref} was left as it is: {error}.", error.advice, (ref,)
     )
 
 
-def _change(candidate: _Candidate, view: ClusterView) -> WorkloadChange:
+def _change(candidate: Candidate, view: ClusterView) -> WorkloadChange:
     """The change that restores one workload; without writes where that was done before. Raises NotRevertible."""
     workload, record = candidate.workload, candidate.record
     merged = restore(workload, record)
     relabeled = relabels(workload, view, _labels_to_set(workload, record), merged.removed_terms)
+    for relabel, current in relabeled:
+        for key, present, value in relabel.conflicts(current):
+            raise NotRevertible(
+                f"{relabel.target} has the label {key}={present} by now, and not {value}",
+                "Remove that label by hand if nothing depends on it, and run again.",
+            )
     return staged_change(workload, merged, relabeled, view)
 
 
@@ -239,17 +174,19 @@ def restore(workload: Workload, record: UndoRecord) -> Merged:
     terms = {*present_terms(before)}, {*present_terms(after)}
     locations = {fingerprint.location for fingerprint in terms[0] ^ terms[1]}
     if not locations and record.written.fields:
-        locations = {
-            TermLocation.NODE_TERM
-        }  # another order or an empty list: the template is another one
+        # Another order, or an empty list: the template is another one.
+        locations = {TermLocation.NODE_TERM}
     rules = set(ownership.rules), set(owned.rules)
     same = rules[0] & rules[1]
     updated = {
         rule
         for rule in same
-        if ownership.rules[rule] != owned.rules[rule]
-        or (rule in ownership.resting) != (rule in owned.resting)
+        if ownership.uid != owned.uid
+        or ownership.rules[rule] != owned.rules[rule]
+        or ownership.resting.get(rule) != owned.resting.get(rule)
     }
+    if rules[0] == rules[1] and not updated:  # similar terms of others come back
+        updated = {x for x in same if f"{x.namespace}/{x.rule_set}" == record.change.rule_set}
     return Merged(
         build_write(workload, before, after, annotations, (ownership, owned)),
         owned,
@@ -333,11 +270,15 @@ class RecomputeRevert:
 
 def _check_restored(workload: Workload, record: UndoRecord) -> None:
     spec = workload.template.get("spec") or {}
+    labels = workload.template_labels
     differ = [
         name
         for name in record.written.fields
         if field_digest(spec.get(name)) != field_digest(record.placement.get(name))
     ]
+    differ += [
+        f"label {key}" for key in record.written.labels if labels.get(key) != record.labels.get(key)
+    ]
     if differ:
-        text = f"{CHANGED_BY_WEBHOOK}: its {listed(differ)} are not as they were written"
+        text = f"{CHANGED_BY_WEBHOOK}: its {listed(differ)} changed again after the write"
         raise InvalidInput([InputError(str(workload.ref), text)])

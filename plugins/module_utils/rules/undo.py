@@ -142,13 +142,14 @@ def change_of_request(
 
 
 def records_of(rule_set: str, workloads: t.Iterable[Workload]) -> dict[Ref, UndoRecord]:
-    """The records that know a change of the rule set. Those that cannot be read are left out."""
+    """The records that know a change of the rule set, also copies of another object's: its `uid` is another one
+    then. Those that cannot be read are left out."""
     records: dict[Ref, UndoRecord] = {}
     mention = json.dumps(rule_set)
     for workload in workloads:
         if mention in workload.annotations.get(UNDO, ""):
             with contextlib.suppress(UnreadableAnnotation):
-                record = read_undo_record(workload)
+                record = _read_record(workload)
                 if record is not None and rule_set in record.changes:
                     records[workload.ref] = record
     return records
@@ -176,18 +177,22 @@ def written_placement(
 def read_undo_record(workload: Workload) -> UndoRecord | None:
     """The undo record of the object; None if it has none, or if it is a clone and the record is of
     another object. Raises UnreadableAnnotation."""
+    record = _read_record(workload)
+    return record if record is not None and record.uid == workload.uid else None
+
+
+def _read_record(workload: Workload) -> UndoRecord | None:
     text = workload.annotations.get(UNDO)
     if text is None:
         return None
     content = decode(workload, UNDO, text)
     try:
-        record = _record(content)
+        return _record(content)
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableAnnotation(
             f"{workload.ref}: annotation {UNDO} is damaged ({error}): remove it if nothing has to be"
             " undone, and write the rules again"
         ) from error
-    return record if record.uid == workload.uid else None
 
 
 def _record(content: t.Mapping[str, JSON]) -> UndoRecord:

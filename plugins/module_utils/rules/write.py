@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import RULES, UNDO, instance_path
 from ..model.objects import Labels, Ref
@@ -66,7 +67,14 @@ class Relabel(t.NamedTuple):
         return tuple((k, left[k], v) for k, v in self.added if left.get(k, v) != v)
 
     def again(self, write: Write, labels: Labels) -> Write | None:
-        """`write`, one of the two, for an object that has other labels by now."""
+        """`write`, one of the two, for an object that has other labels by now. Raises InvalidInput for conflicts."""
+        if conflicts := self.conflicts(labels):
+            raise InvalidInput(
+                [
+                    InputError(str(self.target), f"has the label {key}={present}, and not {wanted}")
+                    for key, present, wanted in conflicts
+                ]
+            )
         return self.arrive(labels) if write.after["labels"] else self.leave(labels)
 
     def _write(self, labels: Labels, leaving: set[str], adding: Labels) -> Write | None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
+    Finding,
     InvalidInput,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
@@ -358,3 +359,188 @@ def test_a_write_is_made_again_for_an_object_that_changed_meanwhile() -> None:
     webhook["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": {}}
     with pytest.raises(InvalidInput, match="changed_by_webhook"):
         planned.recompute(write, webhook)
+
+
+def test_a_workload_rollout_is_refused_also_where_no_rule_of_the_workload_changes() -> None:
+    """The change took a similar term of others out; the terms of the rule stay the same."""
+    rule = {
+        "name": "r",
+        "workloads": [{"kind": "Deployment", "name": "cache"}],
+        "keep_apart": "zone",
+    }
+    before = _after(snapshot(deployment("cache")), rule, workload_rollout="allow")
+    (cache,) = before.workloads
+    manifest = json.loads(json.dumps(cache.manifest))
+    terms = manifest["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
+    (own,) = terms["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms["requiredDuringSchedulingIgnoredDuringExecution"] = [
+        {"topologyKey": own["topologyKey"], "labelSelector": {}},
+        own,
+    ]
+    before = snapshot(workload(manifest))
+    there = _after(before, rule, adopt=True, adopt_similar=True, workload_rollout="allow")
+    assert _placements(there) != _placements(before)
+
+    assert [x.name for x in _revert(there).refused] == ["starts_workload_rollout"]
+    allowed = _revert(there, workload_rollout="allow")
+    assert _placements(written(there, allowed.writes)) == _placements(before)
+
+
+def test_a_label_that_others_set_on_what_runs_leaves_its_workload_and_names_it() -> None:
+    before = _after(_fleet(), TIER)
+    there = _after(before, prune=True)
+    foreign = replace(
+        there,
+        vmis=tuple(
+            replace(x, labels={**x.labels, "tier": "api"}) if x.ref.name == "b" else x
+            for x in there.vmis
+        ),
+    )
+
+    planned = _revert(foreign)
+
+    (finding,) = planned.findings
+    assert finding.objects[0].name == "b"
+    assert "VirtualMachineInstance shop/b has the label tier=api by now, and not web" in finding.why
+    (write,) = (x for x in _revert(there).writes if x.target == foreign.vmis[0].ref)
+    assert write.target.name == "a"
+    with pytest.raises(InvalidInput, match="has the label tier=api, and not web"):
+        _revert(there).recompute(write, {"metadata": {"labels": {"tier": "api"}}})
+
+
+def test_two_changes_that_were_made_at_the_same_time_are_left() -> None:
+    """Neither task saw the record of the other, so both counted the same number."""
+    before = _fleet()
+    one = plan(before, {**APART, "workloads": ["a", "b"]}).writes
+    other = plan(before, {**FAST, "workloads": ["b", "c"]}).writes
+    there = written(written(before, [x for x in one if x.target.name == "a"]), other)
+
+    planned = _revert(there)
+
+    assert {finding.objects[0].name for finding in planned.refused} == set(NAMES)
+    assert "two changes of the rule set were made at the same time" in planned.refused[0].why
+    assert planned.writes == ()
+
+
+def _replaced(manifest: JSON) -> None:
+    manifest["metadata"]["uid"] = "uid-of-a-copy"
+
+
+def test_a_workload_that_was_replaced_by_a_copy_is_named_and_left() -> None:
+    """Deleted, and created again from a backup with its annotations."""
+    there = _edited(_after(_fleet(), APART), "b", _replaced)
+
+    (finding,) = _revert(there).findings
+
+    assert "VirtualMachine shop/b was left as it is" in finding.why
+    assert "its undo record is of another object (uid uid-b)" in finding.why
+    alone = _after(
+        snapshot(_vms()[0]), {**APART, "workloads": ["a"], "allow_findings": ["single_workload"]}
+    )
+    copy_alone = _edited(alone, "a", _replaced)
+    assert [x.name for x in _revert(copy_alone).refused] == ["not_reverted"]
+    earlier = _edited(_after(_after(_fleet(), APART), {**FAST, "workloads": ["c"]}), "b", _replaced)
+    assert not _revert(earlier).findings, "the last change did not write it"
+
+
+def test_a_copy_whose_terms_become_its_own_is_a_change_of_its_own() -> None:
+    allowed = {**APART, "allow_findings": ["copied_annotation"]}
+    first = _after(_fleet(), APART)
+    copied = _edited(first, "b", _replaced)
+    there = _after(copied, {**allowed, "enabled": True}, adopt=True)
+
+    back = written(there, _revert(there).writes)
+
+    assert _placements(back) == _placements(copied), "the change before is not undone"
+
+
+LEAD = {"name": "lead", "workloads": ["c"], "label": {"role": "lead"}}
+NEAR = {
+    "name": "near",
+    "workloads": ["a"],
+    "keep_together": {"topology_key": "zone", "pods": {"labels": {"role": "lead"}}},
+}
+
+
+def _edit_template(manifest: JSON) -> None:
+    affinity = manifest["spec"]["template"]["spec"].setdefault("affinity", {})
+    affinity["nodeAffinity"] = {}
+
+
+def _edit_label(manifest: JSON) -> None:
+    manifest["spec"]["template"]["metadata"].setdefault("labels", {})["role"] = "other"
+
+
+def test_a_label_stays_while_a_workload_that_is_left_requires_it() -> None:
+    there = _edited(_after(_fleet(), LEAD, NEAR), "a", _edit_template)
+
+    planned = _revert(there)
+
+    assert planned.writes == ()
+    reasons = {finding.objects[0].name: finding.why for finding in planned.findings}
+    assert "affinity changed since" in reasons["a"]
+    assert (
+        "VirtualMachine shop/a requires pods with its label role=lead, and no other workload has it"
+        in reasons["c"]
+    )
+
+
+def test_a_term_does_not_come_back_without_the_label_that_it_requires() -> None:
+    there = _edited(_after(_after(_fleet(), LEAD, NEAR), prune=True), "c", _edit_label)
+
+    planned = _revert(there)
+
+    assert planned.writes == ()
+    reasons = {finding.objects[0].name: finding.why for finding in planned.findings}
+    assert "label role changed since" in reasons["c"]
+    assert (
+        "its terms require the label role=lead, which VirtualMachine shop/c does not get back"
+        in reasons["a"]
+    )
+
+
+def test_a_term_waits_for_the_template_of_a_deployment_that_it_selects() -> None:
+    reference = {"kind": "Deployment", "name": "cache"}
+    lead = {**LEAD, "workloads": [reference]}
+    a = _vms()[0]
+    before = _after(
+        snapshot(a, deployment("cache"), run=[running(a)]), lead, NEAR, workload_rollout="allow"
+    )
+    there = _after(before, prune=True, workload_rollout="allow")
+
+    planned = _revert(there, workload_rollout="allow")
+
+    assert [x.target.name for x in planned.writes] == ["cache", "a"]
+    assert planned.needs.holders
+
+
+def test_vmis_that_cannot_be_listed_are_named() -> None:
+    gap = Unreadable("virtualmachineinstances", "shop", "list", "forbidden")
+    there = _after(_fleet(), TIER)
+    unread = replace(there, vmis=(), unreadable=(gap,))
+    assert [x.name for x in _revert(unread).findings] == ["check_skipped"]
+
+
+def test_findings_of_the_forecast_refuse_an_undo_as_they_refuse_rules() -> None:
+    there = _after(_fleet(), APART)
+    blocking = Finding("blocks_node_drain", "warning", "w1 cannot be emptied.", "", ())
+
+    def planned(*names: str) -> RulesPlan:
+        return plan_revert(
+            there,
+            request(state="reverted", fail_on_findings=names),
+            extra_findings=lambda *_plan: (blocking,),
+        )
+
+    assert planned("blocks_node_drain").refused == (blocking,)
+    assert not planned("not_reverted").refused
+
+
+def test_a_label_that_admission_changed_again_is_seen() -> None:
+    there = _after(_after(_fleet(), TIER), prune=True)
+    (write,) = (x for x in _revert(there).writes if x.target == there.workloads[0].ref)
+    (a, *_rest) = written(there, [write]).workloads
+    manifest = json.loads(json.dumps(a.manifest))
+    del manifest["spec"]["template"]["metadata"]["labels"]["tier"]
+    with pytest.raises(InvalidInput, match="changed_by_webhook: its label tier"):
+        _revert(there).recompute(write, manifest)

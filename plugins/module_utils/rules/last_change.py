@@ -1,0 +1,201 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which workloads has the last change of a rule set written, and which of them must stay as they are?
+
+A workload that is left as it is may need the labels of others, and others its labels: required pod affinity to a
+label that no pod has leaves the next pod Pending.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ..model.kinds import RULE_KINDS, RULES, UNDO
+from ..model.objects import Labels, Ref
+from ..model.rendering import label_text, listed
+from ..model.snapshot import Workload
+from ..view.view import ClusterView
+from .change import WorkloadChange
+from .labels_first import Label, unmet_labels
+from .ownership import UnreadableAnnotation
+from .plan import RulesRequest
+from .undo import UndoRecord, read_undo_record, records_of
+
+BY_HAND = "Compare its placement fields with those of its undo record, and change it by hand."
+WRITE_RULES = "Write the rules of this rule set as they should be."
+
+
+class NotRevertible(Exception):
+    """Why a workload is left as it is: the end of a sentence about it. `advice`: what to do."""
+
+    def __init__(self, reason: str, advice: str = BY_HAND) -> None:
+        super().__init__(reason)
+        self.advice = advice
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A workload that the change has written, with its record. `labels` are those of its template, `labels_before`
+    those that it gets back."""
+
+    workload: Workload
+    record: UndoRecord
+
+    @property
+    def ref(self) -> Ref:
+        return self.workload.ref
+
+    @property
+    def labels(self) -> frozenset[Label]:
+        return _labels(self.ref, self.workload.template_labels)
+
+    @property
+    def labels_before(self) -> frozenset[Label]:
+        labels = dict(self.workload.template_labels)
+        for key in () if self.record.reverted else self.record.written.labels:
+            labels.pop(key, None)
+            if key in self.record.labels:
+                labels[key] = self.record.labels[key]
+        return _labels(self.ref, labels)
+
+
+def _labels(ref: Ref, labels: Labels) -> frozenset[Label]:
+    return frozenset((ref.namespace, key, value) for key, value in labels.items())
+
+
+def _set_of(request: RulesRequest) -> str:
+    return f"{request.namespace}/{request.rule_set}"
+
+
+def no_record(request: RulesRequest, view: ClusterView) -> str:
+    """The message about a rule set without a record, with the rule sets that have one."""
+    known = set()
+    for workload in _workloads(request, view):
+        try:
+            record = read_undo_record(workload)
+        except UnreadableAnnotation:
+            continue
+        known |= {name.partition("/")[2] for name in (record.changes if record else ())}
+    sets = f"rule sets with one are {listed(sorted(known))}" if known else "no rule set has one"
+    return (
+        f"there is nothing to undo: no workload in namespace {request.namespace} has an undo record ({UNDO}) of rule"
+        f" set {request.rule_set!r}; {sets}"
+    )
+
+
+def _workloads(request: RulesRequest, view: ClusterView) -> list[Workload]:
+    return [
+        workload
+        for ref, workload in sorted(view.workloads.items())
+        if ref.kind in RULE_KINDS and ref.namespace == request.namespace
+    ]
+
+
+def candidates_of(
+    request: RulesRequest, view: ClusterView
+) -> tuple[list[Candidate], dict[Ref, NotRevertible]]:
+    """The workloads of the last change of the rule set, and those that it has written and that cannot be restored."""
+    rule_set, workloads = _set_of(request), _workloads(request, view)
+    uids = {workload.uid for workload in workloads}
+    # A copy of an object that is still there is another object, which the change has not written.
+    records = {
+        ref: record
+        for ref, record in records_of(rule_set, workloads).items()
+        if record.uid == view.workloads[ref].uid or record.uid not in uids
+    }
+    last = max((record.changes[rule_set] for record in records.values()), default=0)
+    candidates: list[Candidate] = []
+    left = dict(_damaged(request, workloads))
+    for workload in workloads:
+        record = records.get(workload.ref)
+        if record is None or record.changes[rule_set] != last:
+            continue
+        if record.uid != workload.uid:
+            reason = (
+                f"its undo record is of another object (uid {record.uid}): it was restored from a"
+                " backup, or copied"
+            )
+            left[workload.ref] = NotRevertible(reason)
+        elif record.change.rule_set != rule_set:
+            other = record.change.rule_set.partition("/")[2]
+            reason = (
+                f"rule set {other!r} has changed it since, and only its last change has a record"
+            )
+            left[workload.ref] = NotRevertible(reason, WRITE_RULES)
+        else:
+            candidates.append(Candidate(workload, record))
+    if len({candidate.record.change.request for candidate in candidates}) > 1:
+        reason = (
+            "two changes of the rule set were made at the same time, and which of them was the last"
+            " is not known"
+        )
+        left |= {candidate.ref: NotRevertible(reason, WRITE_RULES) for candidate in candidates}
+        candidates = []
+    return candidates, left
+
+
+def _damaged(
+    request: RulesRequest, workloads: t.Iterable[Workload]
+) -> t.Iterator[tuple[Ref, NotRevertible]]:
+    """Workloads that carry rules of the set, and whose record cannot be read."""
+    for workload in workloads:
+        try:
+            read_undo_record(workload)
+        except UnreadableAnnotation as error:
+            mention = f"{_set_of(request)}/" in workload.annotations.get(RULES, "")
+            if mention or f'"{_set_of(request)}"' in workload.annotations[UNDO]:
+                yield workload.ref, NotRevertible(str(error), "Change the workload by hand.")
+
+
+def keep_required_labels(
+    candidates: t.Sequence[Candidate],
+    restored: dict[Ref, WorkloadChange],
+    left: dict[Ref, NotRevertible],
+    view: ClusterView,
+) -> None:
+    """Moves workloads from `restored` to `left` that would keep a pod Pending: those that lose the last label which
+    required pod affinity selects, and those with a term that selects by a label which another one does not get back."""
+    if not any(candidate.labels ^ candidate.labels_before for candidate in candidates):
+        return
+    while found := _pending_by_label(candidates, restored, view):
+        left |= found
+        for ref in found:
+            del restored[ref]
+
+
+def _pending_by_label(
+    candidates: t.Iterable[Candidate], restored: t.Mapping[Ref, WorkloadChange], view: ClusterView
+) -> dict[Ref, NotRevertible]:
+    """The workloads that must not be restored, and why."""
+    before = {x.ref: x.labels_before for x in candidates if x.ref in restored}
+    held = {
+        label
+        for ref, workload in view.workloads.items()
+        for label in (before[ref] if ref in before else _labels(ref, workload.template_labels))
+    }
+    needed_by: dict[Label, list[Ref]] = defaultdict(list)
+    for ref, workload in view.workloads.items():
+        template = {"spec": restored[ref].merged.after} if ref in restored else workload.template
+        for label in unmet_labels(template, ref.namespace, held):
+            needed_by[label].append(ref)
+    found: dict[Ref, NotRevertible] = {}
+    for candidate in candidates:
+        ref, is_restored = candidate.ref, candidate.ref in restored
+        sides = candidate.labels, candidate.labels_before
+        for label in sorted(sides[0] - sides[1] if is_restored else sides[1] - sides[0]):
+            text = label_text(*label[1:])
+            for other in needed_by.get(label, ()):
+                if is_restored:
+                    found[ref] = NotRevertible(
+                        f"{other} requires pods with its label {text}, and no other workload has it",
+                        f"Remove that term of {other} and run again, or write the rules of this rule set as they"
+                        " should be.",
+                    )
+                elif other in restored:
+                    found[other] = NotRevertible(
+                        f"its terms require the label {text}, which {ref} does not get back",
+                        WRITE_RULES,
+                    )
+    return found
