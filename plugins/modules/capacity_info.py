@@ -55,7 +55,7 @@ notes:
   - VMs of a failed node are down until it is fenced. The answer is about the time after that.
   - Nodes that are not ready already count as failed beside each failure. Their VMs need nodes, too, once they are
     fenced.
-  - Pods that wait for a node already are not counted as without a node, but may take the room of others.
+  - VMs and pods that wait for a node already are not counted as without a node, but may take the room of others.
   - Nodes that would need preemption are not used.
 seealso:
   - module: virt.placement.drill_info
@@ -122,7 +122,7 @@ reasons:
   description:
     - What holds for all domains. Lists that could not be read, so that RV(capacity) is V(unknown).
     - Nodes without the label of a domain, so that it is V(possible) at best, and nodes that are not ready already.
-    - Pods that have no node already. The answer is not about them.
+    - Instances that have no node already. They take room, but the answer is not about them.
   returned: success
   type: list
   elements: str

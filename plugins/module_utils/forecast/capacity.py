@@ -102,7 +102,9 @@ def capacity(
     if gaps:
         return CapacityReport(CapacityState.UNKNOWN, DrillReport("failure", unreadable=gaps))
     topology = topology or Topology.of()
-    engine = DrillEngine(ClusterView(settled(snapshot)), "failure", topology)
+    view = ClusterView(settled(snapshot))
+    engine = DrillEngine(view, "failure", topology)
+    engine.waiting += _without_pods(view)
     table, not_ready = engine.index.table, engine.snapshot.not_ready_nodes
     down = table.where(name in not_ready for name in table.names)
     with collector_paused():
@@ -143,6 +145,15 @@ def _state(drills: t.Sequence[Drill], without_label: bool) -> CapacityState:
     return CapacityState.POSSIBLE if uncertain else CapacityState.GREEN
 
 
+def _without_pods(view: ClusterView) -> t.Iterator[PendingPod]:
+    """The launcher pods of VMIs that have none yet, as while their volumes are filled."""
+    for instance in view.instances:
+        vmi = instance.vmi
+        if vmi is not None and instance.pod is None and not vmi.node_name:
+            pod = launcher_pod(vmi, view.snapshot.platform, {})
+            yield PendingPod(pod, vmi=vmi, workload=instance.workload, required=False)
+
+
 def _is_certain(drill: Drill) -> bool:
     """Whether the failure certainly leaves an instance without a node, or one that nothing creates again."""
     return drill.answer is ForecastResult.IMPOSSIBLE or drill.min_down > 0
@@ -165,8 +176,8 @@ def _notes(
     if waiting:
         has, it = ("has", "it takes") if len(waiting) == 1 else ("have", "they take")
         yield (
-            f"{plural(len(waiting), 'pod')} {has} no node already ({listed(waiting, 3)}): {it} room, and the answer is"
-            f" not about {'it' if len(waiting) == 1 else 'them'}"
+            f"{plural(len(waiting), 'instance')} {has} no node already ({listed(waiting, 3)}): {it} room, and the answer"
+            f" is not about {'it' if len(waiting) == 1 else 'them'}"
         )
 
 
@@ -194,15 +205,26 @@ def _room(
         return RoomForVms(size, 0, most if report.state is CapacityState.GREEN else 0, doubt)
     pods = [new_vm(size, number, engine.snapshot.platform) for number in range(most)]
 
-    def holds(count: int) -> bool:
-        answers = (engine.answer_with(nodes, pods[:count]) for nodes in losses)
-        return all(answer is ForecastResult.GUARANTEED for answer in answers)
+    # What holds for some VMs holds for fewer: they are the first ones of one of the orders.
+    count = most
+    for nodes in losses:
+        count = _most_that_hold(engine, nodes, pods[:count])
+    return RoomForVms(size, count, most)
 
-    low, high = 0, most
+
+def _most_that_hold(engine: DrillEngine, nodes: int, pods: t.Sequence[PendingPod]) -> int:
+    """How many of these pods are proven to have a node after the loss of `nodes`, together with what ends there."""
+
+    def holds(count: int) -> bool:
+        return engine.answer_with(nodes, pods[:count]) is ForecastResult.GUARANTEED
+
+    if not pods or holds(len(pods)):
+        return len(pods)
+    low, high = 0, len(pods) - 1
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return RoomForVms(size, low, most)
+    return low
 
 
 _NAMESPACE = "placement.virt-room"

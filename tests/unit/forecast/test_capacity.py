@@ -24,6 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.capacity i
     new_vm,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import DrillEngine
 from ansible_collections.virt.placement.plugins.module_utils.forecast.preemption import (
     preempting_vms,
 )
@@ -431,7 +432,7 @@ def test_pods_that_wait_already_are_named() -> None:
     made = three()
     made.bare_pod("waits", "")
     assert (
-        "1 pod has no node already (waits): it takes room, and the answer is not about it"
+        "1 instance has no node already (waits): it takes room, and the answer is not about it"
         in table_of(capacity(made.snapshot(), NODE))
     )
 
@@ -457,3 +458,33 @@ def test_room_counts_what_small_pods_request_beside_more_vms() -> None:
     assert report.state is CapacityState.GREEN
     assert report.room is not None
     assert (report.room.at_least, report.room.at_most) == (8, 16)
+
+
+def test_vmi_that_has_no_pod_yet_takes_room() -> None:
+    """Its volumes are being filled, say. Each of the three nodes has room for one VM."""
+    made = small("abc")
+    machine(made, "db-1", "n1")
+    machine(made, "importing", "n2")
+    made.machines["importing"]["status"] = {"phase": "Pending"}
+    made.pods = {key: pod for key, pod in made.pods.items() if name_of(pod) != "importing"}
+    assert capacity(made.snapshot(), NODE).state is CapacityState.GREEN
+
+    machine(made, "db-2", "n2")
+    report = capacity(made.snapshot(), NODE)
+
+    assert report.state is CapacityState.POSSIBLE
+    assert table_of(report)[1] == (
+        "1 instance has no node already (importing): it takes room, and the answer is not about it"
+    )
+
+
+def test_room_is_searched_for_once_for_all_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster("abcdefgh")
+    calls = mock.Mock(side_effect=DrillEngine.answer_with, autospec=True)
+    monkeypatch.setattr(DrillEngine, "answer_with", lambda *args: calls(*args))
+
+    report = capacity(made.snapshot(), NODE, size=SMALL)
+
+    assert report.room is not None
+    assert report.room.at_least == 28
+    assert calls.call_count == 8
