@@ -27,7 +27,7 @@ from __future__ import annotations
 import contextlib
 import json
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES, UNDO
@@ -113,15 +113,17 @@ def undo_record_of(
     written: WrittenPlacement,
     previous: UndoRecord | None = None,
 ) -> UndoRecord:
-    """The record that restores the object as it is now, before `change` makes `written` of it."""
+    """The record that restores the object as it is now, before `change` makes `written` of it. A change that writes
+    over a later one gets the number of that, so that an undo sees two requests with one number."""
     spec = workload.template.get("spec") or {}
     earlier = previous.changes if previous is not None else {}
+    number = max(change.number, earlier.get(change.rule_set, 0))
     return UndoRecord(
         uid=workload.uid,
         placement={name: spec[name] for name in FIELDS if name in spec},
         labels=dict(workload.template_labels),
         rules=workload.annotations.get(RULES),
-        change=change,
+        change=replace(change, number=number),
         written=written,
         earlier={x: n for x, n in earlier.items() if x != change.rule_set},
     )

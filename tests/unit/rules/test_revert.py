@@ -422,6 +422,21 @@ def test_two_changes_that_were_made_at_the_same_time_are_left() -> None:
     assert planned.writes == ()
 
 
+def test_a_change_that_writes_over_a_later_one_hides_it_from_no_undo() -> None:
+    """The task that began first writes b last: what it has there is no longer what the other change has written."""
+    one = plan(_fleet(), {**APART, "workloads": ["a", "b"]})
+    (first, later) = (x for x in one.writes if x.target.kind == "VirtualMachine")
+    there = _after(written(_fleet(), [first]), {**FAST, "workloads": ["b", "c"]})
+    (b,) = (x for x in there.workloads if x.ref.name == "b")
+    again = one.recompute(later, b.manifest)
+    assert again is not None
+
+    planned = _revert(written(there, [again]))
+
+    assert {finding.objects[0].name for finding in planned.refused} == {"b", "c"}
+    assert "two changes of the rule set were made at the same time" in planned.refused[0].why
+
+
 def _replaced(manifest: JSON) -> None:
     manifest["metadata"]["uid"] = "uid-of-a-copy"
 
