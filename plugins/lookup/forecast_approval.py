@@ -11,8 +11,8 @@ version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - The role P(virt.placement.placement_apply#role) publishes its forecast through this lookup, and compares it with
-    what an earlier job of the workflow published. Playbooks do not need it.
+  - The roles P(virt.placement.placement_apply#role) and P(virt.placement.placement_undo#role) publish their forecast
+    through this lookup, and compare it with what an earlier job of the workflow published. Playbooks do not need it.
 options:
   _terms:
     description: V(published) for what the role publishes, V(faults) for the comparison.
@@ -66,7 +66,8 @@ class LookupModule(LookupBase):
             forecasts = dict(forecasts) if isinstance(forecasts, t.Mapping) else {}
             return [{**published, host: {**forecasts, rule_set_of(options): summary}}]
         if question == "faults":
-            return [{"faults": approval_faults(earlier, summary, options, host)}]
+            role = str(self._value("__placement_apply_role"))
+            return [{"faults": approval_faults(earlier, summary, options, host, role)}]
         raise AnsibleLookupError(f"forecast_approval has no question {question}")
 
     def _value(self, name: str) -> t.Any:

@@ -104,7 +104,9 @@ rules:
       description: Whether the rule is preferred. V(false) for a rule that rests.
       type: bool
     resting:
-      description: Whether workloads have the rule with C(enabled=false), so that they have none of its terms.
+      description:
+        - Whether workloads have the rule with C(enabled=false), so that they have none of its terms. After an interrupted
+          change these may be some of its workloads, see RV(rules[].workloads[].resting).
       type: bool
     terms:
       description: The terms of the rule on its workloads, in words.

@@ -17,7 +17,7 @@ SHOWN = 100
 """Moves and reasons in the summary, at most: a job of AWX keeps it, and shows it on a page."""
 
 DECIDED = ("rules", "state", "prune", "adopt", "topology_keys")
-"""Options of placement_apply that decide what is written."""
+"""Options of placement_apply and placement_undo that decide what is written."""
 
 
 def rule_set_of(options: Object) -> str:
@@ -26,7 +26,7 @@ def rule_set_of(options: Object) -> str:
 
 
 def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
-    """What an approver needs of a forecast. `result`: that of forecast_info, `options`: those of placement_apply."""
+    """What an approver needs of a forecast. `result`: that of forecast_info, `options`: those of the role."""
     moves = _moves(result, options)
     decided = json.dumps([options[name] for name in DECIDED], sort_keys=True)
     return {
@@ -57,10 +57,11 @@ def _words(move: Object) -> str:
 
 
 def approval_faults(
-    approved: t.Any, summary: Object | None, options: Object, host: str
+    approved: t.Any, summary: Object | None, options: Object, host: str, role: str
 ) -> list[str]:
     """Why the approval does not cover what the role is about to do. `approved`: of each host and rule set, what the job
-    before published. `summary`: of the forecast of now, None if there is none."""
+    before published. `summary`: of the forecast of now, None if there is none. `role`: placement_apply or
+    placement_undo."""
     about = rule_set_of(options)
     if not isinstance(approved, t.Mapping):
         return ["placement_forecast: must be what the forecast published, a map by host."]
@@ -69,9 +70,7 @@ def approval_faults(
         known = ", ".join(sorted(map(str, forecasts))) if forecasts else "none"
         return [f"No forecast of {about} was approved for {host}. Forecasts of this host: {known}."]
     if summary is None:
-        return [
-            "placement_apply_forecast is false: the approved forecast needs one to compare with."
-        ]
+        return [f"{role}_forecast is false: the approved forecast needs one to compare with."]
     return list(_worse(forecasts[about], summary))
 
 

@@ -156,7 +156,9 @@ def _table(rules: t.Sequence[t.Mapping[str, JSON]]) -> str:
             for count in ("instances", "enforced", "violated")
         )
         number = str(len(rule["workloads"]))
-        kind = f"{rule['type'] or '-'}{' (rests)' if rule['resting'] else ''}"
+        resting = sum(workload["resting"] for workload in rule["workloads"])
+        part = "" if str(resting) == number else f" on {resting} of {number}"
+        kind = f"{rule['type'] or '-'}{f' (rests{part})' if resting else ''}"
         named = (rule["namespace"], rule["rule_set"], rule["name"], kind)
         rows.append((*named, number, *counted))
     return table_text(columns(rows))

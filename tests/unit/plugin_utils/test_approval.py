@@ -49,7 +49,9 @@ def published(**more: t.Any) -> dict[str, t.Any]:
 
 def faults(approved: t.Any, host: str = "prod", **more: t.Any) -> list[str]:
     options = {**OPTIONS, **more.pop("options", {})}
-    return approval_faults(approved, summary_of(result(**more), options), options, host)
+    return approval_faults(
+        approved, summary_of(result(**more), options), options, host, "placement_apply"
+    )
 
 
 def test_summary_has_the_answer_the_reasons_and_the_moves() -> None:
@@ -98,8 +100,8 @@ def test_what_is_worse_than_approved_is_named(now: dict[str, t.Any], message: st
 
 
 def test_approval_without_a_forecast_of_now_is_refused() -> None:
-    (fault,) = approval_faults(published(), None, OPTIONS, "prod")
-    assert "placement_apply_forecast is false" in fault
+    (fault,) = approval_faults(published(), None, OPTIONS, "prod", "placement_undo")
+    assert "placement_undo_forecast is false" in fault
 
 
 def test_text_in_place_of_what_was_published_is_named() -> None:

@@ -15,6 +15,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rule import R
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
+from tests.fuzz.cluster import RULES as SERVED
+from tests.fuzz.cluster import objects
+from tests.fuzz.server import Server
+from tests.fuzz.tasks import run
 
 from .builders import NAMESPACE, applied, plan, request, snapshot, vm, workload
 
@@ -123,6 +127,25 @@ def test_another_rule_with_the_same_term_keeps_it() -> None:
     resting = written(active, {**rules[0], "enabled": False})
 
     assert specs(resting) == specs(active)
+
+
+def test_list_of_rules_counts_the_workloads_where_a_rule_rests() -> None:
+    """A change that was interrupted leaves the others with its terms."""
+    options: Object = {"namespace": "shop", "rules": SERVED, "workload_rollout": "allow"}
+    server = Server(objects())
+    assert "failed" not in run("rules", server, options)
+    at_rest = Server(server.objects)
+    assert "failed" not in run(
+        "rules", at_rest, {**options, "rules": [{**x, "enabled": False} for x in SERVED]}
+    )
+    mixed = dict(server.objects)
+    path = next(x for x in mixed if "/virtualmachines/" in x and mixed[x] != at_rest.objects[x])
+    mixed[path] = at_rest.objects[path]
+
+    table = run("rules_info", Server(mixed), {"namespaces": ["shop"]})["table"]
+
+    assert "(rests on 1 of " in table
+    assert "(rests)" in run("rules_info", at_rest, {"namespaces": ["shop"]})["table"]
 
 
 def test_enabled_is_a_boolean_or_its_text() -> None:
