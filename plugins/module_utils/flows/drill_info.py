@@ -8,7 +8,8 @@ import typing as t
 
 from ..api.client import ApiClient
 from ..forecast.conclusion import ForecastResult, worst_of
-from ..forecast.drill import Drill, DrillReport, drill, table
+from ..forecast.drill import Drill, DrillReport, drill
+from ..forecast.drill_table import table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
 from ..model.json_pointer import JSON

@@ -25,7 +25,8 @@ from ..model.topology import Topology
 from ..view.view import ClusterView
 from .conclusion import ForecastResult
 from .doubts import relevant_gaps
-from .drill import SHOWN_ROWS, Drill, DrillEngine, DrillReport, impact_lines, totals
+from .drill import Drill, DrillEngine, DrillReport
+from .drill_table import SHOWN_ROWS, impact_lines, totals
 from .simulation import PendingPod
 
 MOST_VMS = 200
@@ -174,10 +175,10 @@ def _notes(
         yield f"{_nodes(down)} {are} not ready already, and {count} as failed beside each of these failures"
     waiting = [pending.name for pending in engine.waiting if pending.reason == "start"]
     if waiting:
-        has, it = ("has", "it takes") if len(waiting) == 1 else ("have", "they take")
+        one = len(waiting) == 1
         yield (
-            f"{plural(len(waiting), 'instance')} {has} no node already ({listed(waiting, 3)}): {it} room, and the answer"
-            f" is not about {'it' if len(waiting) == 1 else 'them'}"
+            f"{plural(len(waiting), 'instance')} {'has' if one else 'have'} no node already ({listed(waiting, 3)}):"
+            f" {'it takes' if one else 'they take'} room, and the answer is not about {'it' if one else 'them'}"
         )
 
 

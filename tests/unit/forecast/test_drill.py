@@ -22,8 +22,8 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.decide imp
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (
     DrillReport,
     drill,
-    table,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill_table import table
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
     NODE_EVENTS,
     NodeEvent,
