@@ -338,7 +338,7 @@ table:
   description:
     - The topology domains that have an impact when they fail, as text.
     - With the nodes in O(domains_of) and O(event=failure) the first line says whether any one node may fail (N+1), and
-      how much room is left then, or what lacks.
+      how much room is left then, or what lacks. It is not certain while a node with instances is not ready already.
   returned: success
   type: str
   sample: |-
