@@ -175,6 +175,10 @@ def _pending_by_label(
         for ref, workload in view.workloads.items()
         for label in (before[ref] if ref in before else _labels(ref, workload.template_labels))
     }
+    changing = {pod.ref for ref in before for pod in view.pods_of(view.workloads[ref])}
+    for pod in view.snapshot.pods:
+        if pod.ref not in changing and not (pod.terminating or pod.finished):
+            held |= _labels(pod.ref, pod.labels)
     needed_by: dict[Label, list[Ref]] = defaultdict(list)
     for ref, workload in view.workloads.items():
         template = {"spec": restored[ref].merged.after} if ref in restored else workload.template
@@ -189,7 +193,7 @@ def _pending_by_label(
             for other in needed_by.get(label, ()):
                 if is_restored:
                     found[ref] = NotRevertible(
-                        f"{other} requires pods with its label {text}, and no other workload has it",
+                        f"{other} requires pods with its label {text}, and no other pod has it",
                         f"Remove that term of {other} and run again, or write the rules of this rule set as they"
                         " should be.",
                     )

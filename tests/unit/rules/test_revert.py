@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
     InvalidInput,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Snapshot,
     Unreadable,
@@ -27,7 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.plan import R
 from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
 
-from .builders import deployment, plan, request, running, snapshot, vm, workload
+from .builders import NAMESPACE, deployment, plan, request, running, snapshot, vm, workload
 
 JSON = t.Any
 NAMES = ("a", "b", "c")
@@ -495,9 +496,20 @@ def test_a_label_stays_while_a_workload_that_is_left_requires_it() -> None:
     reasons = {finding.objects[0].name: finding.why for finding in planned.findings}
     assert "affinity changed since" in reasons["a"]
     assert (
-        "VirtualMachine shop/a requires pods with its label role=lead, and no other workload has it"
+        "VirtualMachine shop/a requires pods with its label role=lead, and no other pod has it"
         in reasons["c"]
     )
+
+
+def test_a_label_goes_where_another_pod_has_it_too() -> None:
+    left = _edited(_after(_fleet(), LEAD, NEAR), "a", _edit_template)
+    other = Pod(NAMESPACE, "lead", "uid-lead", labels={"role": "lead"}, phase="Running")
+
+    planned = _revert(replace(left, pods=(*left.pods, other)))
+
+    assert {x.target.name for x in planned.writes} >= {"c", "virt-launcher-c"}
+    ended = replace(other, phase="Succeeded")
+    assert not _revert(replace(left, pods=(*left.pods, ended))).writes
 
 
 def test_a_term_does_not_come_back_without_the_label_that_it_requires() -> None:
