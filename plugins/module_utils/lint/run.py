@@ -117,6 +117,8 @@ def lint_of_writes(topology: Topology) -> RequestCheck:
     def check(
         snapshot: Snapshot, rules: tuple[Rule, ...], writes: tuple[Write, ...]
     ) -> tuple[Finding, ...]:
+        if not rules:  # only rules are removed, or a change is undone
+            return ()
         after = lint_input_of(written(snapshot, writes), topology)
         return findings_about(after, rules)
 
