@@ -16,7 +16,8 @@ description:
   - Nothing is reserved, and no VM is kept from starting.
   - Names the instances without a node, what blocks them, and what they request.
   - With O(room_for) it counts how many more VMs of a size have room while that stays true.
-  - With O(rules) or O(scale) the answer is about the cluster after that change. VMs are where they run now.
+  - With O(rules) or O(scale) the answer is about the cluster after that change. VMs are where they run now. Instances
+    that O(scale) adds have to find a node after each failure, too.
 options:
   tolerate:
     description:

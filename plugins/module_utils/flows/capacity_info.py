@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..forecast.capacity import CapacityReport, Tolerated, VmSize, capacity, capacity_table
+from ..forecast.new_pods import new_pods
 from ..forecast.preemption import preempting_vms
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
@@ -20,6 +21,7 @@ from ..model.quantity import parse_quantity, whole_units
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
+from ..scheduler.framework import pod_key
 from .drill_info import drills_as_json
 from .forecast import Question, read_question, with_new_pods
 
@@ -36,7 +38,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     question = _read(module.params, api, topology, names, faults)
     tolerated = _tolerated(question, topology, names, values)
     question, change = with_new_pods(api, question)
-    report = capacity(change.after, tolerated, topology=topology, size=size)
+    scaled = {entry.workload for entry in question.scale}
+    added = {pod_key(x.pod) for x in new_pods(change) if x.workload in scaled}
+    report = capacity(change.after, tolerated, topology=topology, size=size, added=added)
     warn_unreadable(module.warn, report.drills.unreadable)
     preempting = () if report.drills.unreadable else tuple(preempting_vms(instances(change.after)))
     return {

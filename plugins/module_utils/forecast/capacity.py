@@ -22,8 +22,10 @@ from ..model.quantity import cpu_text, memory_text
 from ..model.rendering import TextEnum, listed, plural, table_text
 from ..model.snapshot import Platform, Snapshot, Workload, unreadable_texts
 from ..model.topology import Topology
+from ..scheduler.framework import pod_key
+from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
-from .conclusion import ForecastResult
+from .conclusion import WORSE, ForecastResult
 from .doubts import relevant_gaps
 from .drill import Drill, DrillEngine, DrillReport
 from .drill_table import SHOWN_ROWS, impact_lines, totals
@@ -94,17 +96,20 @@ def capacity(
     *,
     topology: Topology | None = None,
     size: VmSize | None = None,
+    added: t.Collection[str] = (),
 ) -> CapacityReport:
     """Fail each of the tolerated domains in turn. Where something that matters could not be read, the state is
     unknown, and so it is where there is no such domain. Nodes that are not ready already fail with each: their VMs
     need nodes, too, once they are fenced. Nodes without the label may fail with any of the domains, so the state is
-    not green."""
+    not green. `added` are the keys of pods that a change adds: each of them has to find a node, too."""
     gaps = relevant_gaps(snapshot)
     if gaps:
         return CapacityReport(CapacityState.UNKNOWN, DrillReport("failure", unreadable=gaps))
     topology = topology or Topology.of()
     view = ClusterView(settled(snapshot))
     engine = DrillEngine(view, "failure", topology)
+    more = [replace(x, required=True) for x in engine.waiting if pod_key(x.pod) in added]
+    engine.waiting = [x for x in engine.waiting if pod_key(x.pod) not in added]
     engine.waiting += _without_pods(view)
     table, not_ready = engine.index.table, engine.snapshot.not_ready_nodes
     down = table.where(name in not_ready for name in table.names)
@@ -116,7 +121,12 @@ def capacity(
             if not wanted.domains or domain in wanted.domains
         }
         drills = [
-            replace(engine.lose(key, domain, nodes | down), nodes=table.names_of(nodes))
+            _with_added(
+                engine,
+                replace(engine.lose(key, domain, nodes | down), nodes=table.names_of(nodes)),
+                nodes | down,
+                more,
+            )
             for (key, domain), nodes in losses.items()
         ]
         drills.sort(key=lambda drill: drill.harm)
@@ -133,7 +143,28 @@ def capacity(
             return report
         by_room = sorted(drills, key=lambda drill: (drill.room[1], drill.room[0]))
         ordered = [losses[drill.key, drill.domain] | down for drill in by_room]
-        return replace(report, room=_room(engine, report, ordered, size))
+        return replace(report, room=_room(engine, report, ordered, size, more))
+
+
+def _with_added(
+    engine: DrillEngine, drill: Drill, nodes: NodeSet, more: t.Sequence[PendingPod]
+) -> Drill:
+    """The drill with the answer that it has where `more` pods need a node, too, if that is worse."""
+    if not more:
+        return drill
+    conclusion = engine.conclusion_with(nodes, more)
+    if WORSE.index(conclusion.answer) <= WORSE.index(drill.answer):
+        return drill
+    text = (
+        f"with the {plural(len(more), 'instance')} that the change adds ({listed([x.name for x in more], 3)}) the"
+        f" forecast is {conclusion.answer}"
+    )
+    return replace(
+        drill,
+        answer=conclusion.answer,
+        codes=conclusion.codes,
+        reasons=(*drill.reasons, text),
+    )
 
 
 def _state(drills: t.Sequence[Drill], without_label: bool) -> CapacityState:
@@ -188,7 +219,11 @@ def _nodes(names: t.Sequence[str]) -> str:
 
 
 def _room(
-    engine: DrillEngine, report: CapacityReport, losses: t.Sequence[int], size: VmSize
+    engine: DrillEngine,
+    report: CapacityReport,
+    losses: t.Sequence[NodeSet],
+    size: VmSize,
+    added: t.Sequence[PendingPod],
 ) -> RoomForVms:
     first = new_vm(size, 0, engine.snapshot.platform)
     requests = first.pod.requests
@@ -209,15 +244,22 @@ def _room(
     # What holds for some VMs holds for fewer: they are the first ones of one of the orders.
     count = most
     for nodes in losses:
-        count = _most_that_hold(engine, nodes, pods[:count])
+        count = _most_that_hold(engine, nodes, pods[:count], added)
     return RoomForVms(size, count, most)
 
 
-def _most_that_hold(engine: DrillEngine, nodes: int, pods: t.Sequence[PendingPod]) -> int:
-    """How many of these pods are proven to have a node after the loss of `nodes`, together with what ends there."""
+def _most_that_hold(
+    engine: DrillEngine,
+    nodes: NodeSet,
+    pods: t.Sequence[PendingPod],
+    added: t.Sequence[PendingPod],
+) -> int:
+    """How many of these pods are proven to have a node after the loss of `nodes`, together with what ends there and
+    with the pods that are added."""
 
     def holds(count: int) -> bool:
-        return engine.answer_with(nodes, pods[:count]) is ForecastResult.GUARANTEED
+        answer = engine.conclusion_with(nodes, [*added, *pods[:count]]).answer
+        return answer is ForecastResult.GUARANTEED
 
     if not pods or holds(len(pods)):
         return len(pods)

@@ -181,11 +181,11 @@ class DrillEngine:
             made = self._drill(key, domain, names, loss, simulation, decision)
         return replace(made, room=self._room(names, loss))
 
-    def answer_with(self, nodes: NodeSet, more: t.Sequence[PendingPod]) -> ForecastResult:
-        """The answer for the loss of these nodes where `more` pods need a node, too."""
+    def conclusion_with(self, nodes: NodeSet, more: t.Sequence[PendingPod]) -> Conclusion:
+        """What the loss of these nodes comes to where `more` pods need a node, too."""
         with self._lost(nodes, more) as (_names, loss, simulation):
             pending = [*loss.pending, *more]
-            return self._concluded(loss, pending, self._decision(simulation)).conclusion.answer
+            return self._concluded(loss, pending, self._decision(simulation)).conclusion
 
     def free_without(self, lost: t.Collection[str]) -> list[t.Mapping[str, int]]:
         """What is free on each node that takes pods, without the lost ones."""

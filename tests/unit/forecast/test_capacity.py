@@ -39,7 +39,15 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
 from tests.unit.compliance.cluster import expression, node_affinity
-from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, keep_apart, machine
+from tests.unit.planning.scenes import (
+    HOST,
+    ZONE,
+    Cluster,
+    cluster,
+    deployment,
+    keep_apart,
+    machine,
+)
 
 NODE = [Tolerated(HOST)]
 SMALL = VmSize(4, 8 * 2**30)
@@ -480,11 +488,32 @@ def test_vmi_that_has_no_pod_yet_takes_room() -> None:
 
 def test_room_is_searched_for_once_for_all_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     made = cluster("abcdefgh")
-    calls = mock.Mock(side_effect=DrillEngine.answer_with, autospec=True)
-    monkeypatch.setattr(DrillEngine, "answer_with", lambda *args: calls(*args))
+    calls = mock.Mock(side_effect=DrillEngine.conclusion_with)
+    monkeypatch.setattr(DrillEngine, "conclusion_with", lambda *args: calls(*args))
 
     report = capacity(made.snapshot(), NODE, size=SMALL)
 
     assert report.room is not None
     assert report.room.at_least == 28
     assert calls.call_count == 8
+
+
+@pytest.mark.parametrize(("replicas", "answer"), [(3, "green"), (4, "red")])
+def test_instances_that_a_change_adds_need_a_node_after_each_failure(
+    monkeypatch: pytest.MonkeyPatch, replicas: int, answer: str
+) -> None:
+    made = small("abcd")
+    deployment(made, "web", ["n1"], {"containers": [{"name": "c", "resources": ONE_CPU}]})
+    scale = [{"kind": "Deployment", "namespace": "shop", "name": "web", "replicas": replicas}]
+
+    result = run(monkeypatch, made, scale=scale)
+
+    assert (result["capacity"], result["forecast"]) == (
+        answer,
+        "guaranteed" if answer == "green" else "impossible",
+    )
+    assert result["reasons"] == []
+    assert all("that the change adds (web" in str(x["reasons"]) for x in result["domains"])
+
+
+ONE_CPU = {"requests": {"cpu": "1"}}
