@@ -193,7 +193,7 @@ options:
         C(workloads) of a rule names. Names that no workload has change nothing.
       - With V(reverted) the placement fields and labels of the workloads become what they were before the last change
         of the rule set, with the rules that it removed and without those that it added. A task that was run again with
-        the same rules is the same change. O(rules), O(prune) and O(adopt) do not go with it.
+        the same rules for the same workloads is the same change. O(rules), O(prune) and O(adopt) do not go with it.
       - A workload that others have changed since is left as it is, and named by the finding C(not_reverted). So is one
         with a label that other workloads require. If there is no other workload, the task fails. It also fails if no
         workload has a record of the rule set.

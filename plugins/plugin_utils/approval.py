@@ -19,10 +19,13 @@ SHOWN = 100
 DECIDED = ("rules", "state", "prune", "adopt", "topology_keys")
 """Options of placement_apply and placement_undo that decide what is written."""
 
+_UNDO = "undo of "
+
 
 def rule_set_of(options: Object) -> str:
-    """Which rules a forecast is about, as `namespace/rule set`."""
-    return f"{options['namespace']}/{options['rule_set']}"
+    """Which rules a forecast is about, as `namespace/rule set`, or that it is about an undo of them."""
+    of_undo = _UNDO if options["state"] == "reverted" else ""
+    return f"{of_undo}{options['namespace']}/{options['rule_set']}"
 
 
 def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
@@ -66,6 +69,10 @@ def approval_faults(
     if not isinstance(approved, t.Mapping):
         return ["placement_forecast: must be what the forecast published, a map by host."]
     forecasts: t.Any = approved.get(host)
+    names = forecasts if isinstance(forecasts, t.Mapping) else ()
+    of_undo = any(str(name).startswith(_UNDO) for name in names)
+    if options["state"] == "reverted" and not of_undo:
+        return []  # what was approved is the change that is undone
     if not isinstance(forecasts, t.Mapping) or about not in forecasts:
         known = ", ".join(sorted(map(str, forecasts))) if forecasts else "none"
         return [f"No forecast of {about} was approved for {host}. Forecasts of this host: {known}."]

@@ -3,7 +3,7 @@
 """Which writes restore the placement fields of a rule set's workloads as they were before its last change?
 
 The undo record of each workload has them. A workload that others have changed since is left as it is, as a whole: a
-part of its fields without the others is a placement that nobody has asked for.
+part of its fields without the others is a placement that no rule set has asked for.
 """
 
 from __future__ import annotations

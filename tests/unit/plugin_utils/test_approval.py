@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.plugin_utils.approval import (
     SHOWN,
     approval_faults,
+    rule_set_of,
     summary_of,
 )
 
@@ -102,6 +103,26 @@ def test_what_is_worse_than_approved_is_named(now: dict[str, t.Any], message: st
 def test_approval_without_a_forecast_of_now_is_refused() -> None:
     (fault,) = approval_faults(published(), None, OPTIONS, "prod", "placement_undo")
     assert "placement_undo_forecast is false" in fault
+
+
+UNDO = {**OPTIONS, "state": "reverted", "rules": []}
+
+
+def test_undo_after_an_approved_apply_is_not_compared_with_its_forecast() -> None:
+    """AWX hands what the job forecast of a workflow published to all jobs that follow, also to an undo at its end."""
+    assert faults(published(), options=UNDO) == []
+    assert rule_set_of(UNDO) == "undo of shop/default"
+
+
+def test_undo_whose_forecast_was_approved_is_compared_with_it() -> None:
+    approved = {"prod": {rule_set_of(UNDO): summary_of(result(), UNDO)}}
+    assert faults(approved, options=UNDO) == []
+    (fault,) = faults(approved, options=UNDO, moves=9)
+    assert "9 moves are needed now" in fault
+    (fault,) = faults(approved, options={**UNDO, "rule_set": "tiers"})
+    assert "No forecast of undo of shop/tiers was approved" in fault
+    (fault,) = faults(approved)
+    assert "No forecast of shop/default was approved" in fault
 
 
 def test_text_in_place_of_what_was_published_is_named() -> None:

@@ -77,7 +77,7 @@ def _placements(seen: Snapshot) -> str:
 
 
 def _edited(seen: Snapshot, name: str, edit: t.Callable[[JSON], t.Any]) -> Snapshot:
-    """The cluster after somebody changed the VM."""
+    """The cluster after another client changed the VM."""
 
     def changed(found: Workload) -> Workload:
         if found.ref.name != name:
