@@ -149,9 +149,11 @@ def capacity(
 def _with_added(
     engine: DrillEngine, drill: Drill, nodes: NodeSet, more: t.Sequence[PendingPod]
 ) -> Drill:
-    """The drill with the answer that it has where `more` pods need a node, too, if that is worse."""
+    """The drill with the room that is left, and the answer if it is worse, where `more` pods need a node, too."""
     if not more:
         return drill
+    cpu, memory = engine.taken_by(more)
+    drill = replace(drill, room=(drill.room[0] - cpu, drill.room[1] - memory))
     conclusion = engine.conclusion_with(nodes, more)
     if WORSE.index(conclusion.answer) <= WORSE.index(drill.answer):
         return drill

@@ -231,15 +231,21 @@ class DrillEngine:
         alone."""
         numbers = [self.index.table.numbers[name] for name in lost]
         free = [self._free[n] for n in numbers if n in self._free]
-        cpu, memory = (self._total[i] - sum(each[i] for each in free) for i in range(2))
+        taken = self.taken_by(loss.pending)
+        cpu, memory = (self._total[i] - sum(each[i] for each in free) - taken[i] for i in range(2))
+        return cpu, memory
+
+    def taken_by(self, pods: t.Iterable[PendingPod]) -> tuple[int, int]:
+        """Millicores and memory that pods request which can be on schedulable nodes alone."""
+        cpu = memory = 0
         others: dict[tuple[Toleration, ...], bool] = {}
-        for pending in loss.pending:
+        for pending in pods:
             tolerations = pending.pod.placement.tolerations
             if tolerations not in others:
                 others[tolerations] = self._may_use_others(tolerations)
             if not others[tolerations]:
-                cpu -= pending.pod.requests.get("cpu", 0)
-                memory -= pending.pod.requests.get("memory", 0)
+                cpu += pending.pod.requests.get("cpu", 0)
+                memory += pending.pod.requests.get("memory", 0)
         return cpu, memory
 
     def _may_use_others(self, tolerations: tuple[Toleration, ...]) -> bool:

@@ -513,6 +513,8 @@ def test_instances_that_a_change_adds_need_a_node_after_each_failure(
         "guaranteed" if answer == "green" else "impossible",
     )
     assert result["reasons"] == []
+    left = "least room is left without node n1: 192.0 GiB memory, 0.0 CPU"
+    assert (left in result["table"]) is (answer == "green")
     assert all("that the change adds (web" in str(x["reasons"]) for x in result["domains"])
 
 
