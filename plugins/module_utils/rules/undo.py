@@ -32,6 +32,7 @@ from dataclasses import dataclass, field, replace
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES, UNDO
 from ..model.objects import Labels, Ref
+from ..model.placement_manifests import placement_from_spec
 from ..model.snapshot import Workload
 from ..view.label_input import is_reserved
 from .ownership import VERSION, UnreadableAnnotation, decode, digest, without_empties
@@ -190,7 +191,7 @@ def _read_record(workload: Workload) -> UndoRecord | None:
     content = decode(workload, UNDO, text)
     try:
         return _record(content)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnreadableAnnotation(
             f"{workload.ref}: annotation {UNDO} is damaged ({error}): remove it if nothing has to be"
             " undone, and write the rules again"
@@ -222,6 +223,10 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
         raise TypeError("a number of earlier is no integer")
     if not {*record.written.fields, *record.placement} <= {*FIELDS}:
         raise TypeError("it names other fields than those of placement")
+    placement_from_spec(record.placement)
+    values = {*record.labels.values(), *record.written.labels.values()} - {None}
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("a label is no text")
     if any(map(is_reserved, record.written.labels)):
         raise TypeError("it names a label that rules never set")
     return record

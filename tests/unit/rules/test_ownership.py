@@ -158,6 +158,32 @@ def test_an_annotation_that_is_too_deep_or_too_long_is_damaged(annotation: str, 
         readers[annotation](_machine(**{annotation: text}))
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"placement": {"affinity": 3}},
+        {"placement": {"affinity": {"podAffinity": {REQUIRED: "x"}}}},
+        {"placement": {"affinity": {"podAffinity": {REQUIRED: [None]}}}},
+        {"placement": {"affinity": {"podAffinity": {REQUIRED: [{"labelSelector": 3}]}}}},
+        {"placement": {"affinity": {"podAffinity": {REQUIRED: [{"namespaces": 3}]}}}},
+        {"placement": {"nodeSelector": [1]}},
+        {"placement": {"tolerations": 5}},
+        {"placement": {"topologySpreadConstraints": {"a": 1}}},
+        {"labels": {"tier": 3}},
+        {"written": {"fields": {}, "labels": {"tier": 3}, "rules": ""}},
+    ],
+    ids=str,
+)
+def test_an_undo_record_that_is_no_placement_is_damaged(changed: dict[str, t.Any]) -> None:
+    """An undo would end with it, and leave all other workloads of the namespace."""
+    content = {**json.loads(_record_of(vm("a")).text()), **changed}
+    with pytest.raises(UnreadableAnnotation, match="is damaged"):
+        read_undo_record(_machine(undo=json.dumps(content)))
+
+
 @pytest.mark.parametrize("field", ["uid", "placement", "labels", "rules", "change", "written"])
 def test_an_undo_record_with_a_wrong_type_is_damaged(field: str) -> None:
     content = {**json.loads(_record_of(vm("a")).text()), field: 7}
