@@ -105,8 +105,8 @@ rules:
       type: bool
     resting:
       description:
-        - Whether workloads have the rule with C(enabled=false), so that they have none of its terms. After an interrupted
-          change these may be some of its workloads, see RV(rules[].workloads[].resting).
+        - Whether workloads have the rule with C(enabled=false), so that they have none of its terms. After an
+          interrupted change these may be some of its workloads, see RV(rules[].workloads[].resting).
       type: bool
     terms:
       description: The terms of the rule on its workloads, in words.
