@@ -486,12 +486,14 @@ def test_vmi_that_has_no_pod_yet_takes_room() -> None:
     )
 
 
-def test_room_is_searched_for_once_for_all_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_searched_for_once_for_all_failures() -> None:
     made = cluster("abcdefgh")
-    calls = mock.Mock(side_effect=DrillEngine.conclusion_with)
-    monkeypatch.setattr(DrillEngine, "conclusion_with", lambda *args: calls(*args))
+    conclude = DrillEngine.conclusion_with
 
-    report = capacity(made.snapshot(), NODE, size=SMALL)
+    with mock.patch.object(
+        DrillEngine, "conclusion_with", autospec=True, side_effect=conclude
+    ) as calls:
+        report = capacity(made.snapshot(), NODE, size=SMALL)
 
     assert report.room is not None
     assert report.room.at_least == 28
