@@ -45,7 +45,7 @@ TASKS: tuple[Task, ...] = (
     ("rules", {"namespace": TENANT, "prune": True, "workload_rollout": "allow"}, True),
     ("rules", {"namespace": OTHERS, "state": "reverted", "workload_rollout": "allow"}, True),
     ("rules", {"namespace": TENANT, "state": "reverted", "workload_rollout": "allow"}, True),
-    ("rules_info", {}, True),
+    ("rules_info", {"declarations": True}, True),
     ("topology_info", {}, True),
     ("rollout", {"namespaces": [OTHERS]}, True),
     ("rollout", {"namespaces": [OTHERS]}, False),

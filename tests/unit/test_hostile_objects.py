@@ -27,6 +27,7 @@ from tests.fuzz.values import PREFIX
 
 OWNERSHIP = {"version": 1, "created": []}
 VMS = f"/apis/kubevirt.io/v1/namespaces/{TENANT}/virtualmachines"
+LISTED: checks.Task = ("rules_info", {"declarations": True}, True)
 
 
 def test_objects_by_chance_end_no_task_and_change_nothing_for_others() -> None:
@@ -314,7 +315,7 @@ def test_half_a_character_in_a_rule_name_is_damage(objects: Objects) -> None:
     text = annotations[f"{PREFIX}rules"]
     annotations[f"{PREFIX}rules"] = text.replace("web-apart", "\\ud800x")
     assert annotations[f"{PREFIX}rules"] != text
-    for task in (("placement_info", {"details": "all"}, True), ("rules_info", {}, True)):
+    for task in (("placement_info", {"details": "all"}, True), LISTED):
         checks.check_others(task, objects)
 
 
@@ -378,7 +379,7 @@ OF_OTHERS: tuple[checks.Task, ...] = (
     ("lint_info", {"online": True}, True),
     ("forecast_info", {"namespace": OTHERS, "rules": RULES}, True),
     ("rules", {"namespace": OTHERS, "rules": RULES, "workload_rollout": "allow"}, True),
-    ("rules_info", {}, True),
+    LISTED,
     ("rollout", {"namespaces": [OTHERS]}, False),
     ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),
     ("node_labels", {"per_node": {"w1": {"zone": "b"}}}, True),

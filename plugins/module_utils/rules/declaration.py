@@ -79,8 +79,9 @@ class DeclarationReader:
         self._owned = OwnershipIndex.of(self._view).owned
         self._carriers: dict[RuleId, list[Workload]] = {}
         for ref, ownership in sorted(self._owned.items()):
-            for rule in ownership.rules:
-                self._carriers.setdefault(rule, []).append(self._view.workloads[ref])
+            workload = self._view.workloads[ref]
+            for rule in ownership.rules if ownership.uid == workload.uid else ():
+                self._carriers.setdefault(rule, []).append(workload)
 
     def declaration(self, rule: RuleId) -> Declaration | None:
         """The rule as the module `rules` takes it. None where no declaration is exact: terms of it were removed, it
@@ -130,7 +131,8 @@ class DeclarationReader:
 
     def _node_rule(self, expressions: t.Sequence[JSON]) -> t.Iterator[Declaration]:
         operators = {expression["operator"] for expression in expressions}
-        if len(operators) == 1 and (name := _NODE_RULES.get(operators.pop())):
+        name = _NODE_RULES.get(operators.pop()) if len(operators) == 1 else None
+        if name and all(x.get("values") for x in expressions):
             yield {
                 name: {
                     self._topology.name_of(x["key"]): x["values"][0]

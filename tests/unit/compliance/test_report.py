@@ -76,7 +76,8 @@ def test_rule_is_not_enforced_where_its_instances_could_not_be_read(
     snapshot = cluster.snapshot(unreadable=gaps, **lists)
     monkeypatch.setattr(rules_info, "read_snapshot", lambda *_args: snapshot)
     options = {"namespaces": ["shop"], "workloads": None, "exclude_namespaces": []}
-    module = mock.Mock(params={**options, "topology_keys": {}, "cluster_uid": None})
+    others = {"declarations": False, "topology_keys": {}, "cluster_uid": None}
+    module = mock.Mock(params={**options, **others})
 
     (found,) = rules_info.run(module, mock.Mock())["rules"]
 
