@@ -24,11 +24,10 @@ from ..model.snapshot import Snapshot, Workload
 from ..model.topology import Topology
 from ..view.view import ClusterView
 from .compile import compile_rule
-from .draft import placement_parts
 from .members import GroupSelectorBuilder, own_selector, resolve
 from .ownership import Fingerprint, Ownership
+from .ownership_index import OwnershipIndex
 from .parse import read_rules
-from .plan import OwnershipIndex
 from .term_slots import (
     IN_NODE_TERM,
     LISTS,
@@ -76,9 +75,14 @@ class DeclarationReader:
     def __init__(self, snapshot: Snapshot, topology: Topology) -> None:
         self._view = ClusterView(snapshot)
         self._topology = topology
-        self._owned = OwnershipIndex.of(self._view).owned
+        self._ownerships = OwnershipIndex.of(self._view)
+        self._selectors = GroupSelectorBuilder(self._view, self._ownerships.ownership)
+        self._by_namespace: dict[str, list[Workload]] = {}
+        for ref, workload in sorted(self._view.workloads.items()):
+            if ref.kind in RULE_KINDS:
+                self._by_namespace.setdefault(ref.namespace, []).append(workload)
         self._carriers: dict[RuleId, list[Workload]] = {}
-        for ref, ownership in sorted(self._owned.items()):
+        for ref, ownership in sorted(self._ownerships.owned.items()):
             workload = self._view.workloads[ref]
             for rule in ownership.rules if ownership.uid == workload.uid else ():
                 self._carriers.setdefault(rule, []).append(workload)
@@ -87,10 +91,10 @@ class DeclarationReader:
         """The rule as the module `rules` takes it. None where no declaration is exact: terms of it were removed, it
         rests, its workloads have different terms, or an option that leaves no trace is needed."""
         carriers = self._carriers.get(rule, ())
-        owned = [self._owned[workload.ref] for workload in carriers]
-        if not carriers or any(rule in ownership.resting for ownership in owned):
+        owned = self._ownerships.owned
+        if not carriers or any(rule in owned[workload.ref].resting for workload in carriers):
             return None
-        carried = _carried(rule, carriers, self._owned)
+        carried = _carried(rule, carriers, owned)
         tries = itertools.islice(self._candidates(carried), _TRIES)
         return next((made for made in tries if self._is_exact(made, carried)), None)
 
@@ -181,13 +185,8 @@ class DeclarationReader:
         if len(namespaces) > 1 or not expressions:
             return []
         namespace = namespaces[0]
-        chosen = [
-            workload
-            for ref, workload in sorted(self._view.workloads.items())
-            if ref.namespace == namespace
-            and ref.kind in RULE_KINDS
-            and _is_selected(workload, expressions)
-        ]
+        there = self._by_namespace.get(namespace, ())
+        chosen = [workload for workload in there if _is_selected(workload, expressions)]
         own = namespace == carried.rule.namespace
         where: Declaration = {} if own else {"namespace": namespace}
         targets: list[tuple[str, JSON]] = []
@@ -199,13 +198,7 @@ class DeclarationReader:
                 targets.append((option, {**_kind(kind), **where, "names": names}))
         labels = _plain_labels(expressions)
         if labels:
-            alike = [
-                ref.kind
-                for ref, workload in sorted(self._view.workloads.items())
-                if ref.namespace == namespace
-                and ref.kind in RULE_KINDS
-                and labels.items() <= workload.template_labels.items()
-            ]
+            alike = [x.ref.kind for x in there if labels.items() <= x.template_labels.items()]
             for kind in dict.fromkeys(alike):
                 targets.append((option, {**_kind(kind), **where, "labels": labels}))
             pods = {"labels": labels} if own else {"labels": labels, "namespaces": [namespace]}
@@ -224,16 +217,12 @@ class DeclarationReader:
         if parsed.faults or not parsed.rules:
             return False
         resolved = resolve(parsed.rules[0], self._view, faults)
-        selectors = GroupSelectorBuilder(self._view, self._ownership)
-        compiled = compile_rule(resolved, selectors)
+        compiled = compile_rule(resolved, self._selectors)
         effects = {
             ref: frozenset(Fingerprint.of(term.location, term.value).effect for term in terms)
             for ref, terms in compiled.terms.items()
         }
         return not faults and effects == carried.effects
-
-    def _ownership(self, workload: Workload) -> Ownership:
-        return self._owned.get(workload.ref) or Ownership(workload.uid)
 
 
 def _carried(
@@ -248,8 +237,8 @@ def _carried(
         for workload in carriers
         if any(location is not TermLocation.LABEL for location, _text in effects[workload.ref])
     ]
-    template = placement_parts((members or carriers)[0])
-    ours = effects[(members or carriers)[0].ref]
+    members = members or list(carriers)
+    template, ours = members[0].template, effects[members[0].ref]
     nodes = [(TermLocation.NODE_TERM, term) for term in NODE_TERMS.read(template, None) or ()]
     present = {
         Fingerprint.of(location, value).effect: (location, value)
@@ -258,7 +247,7 @@ def _carried(
     labels = MAPS[TermLocation.LABEL].read(template, None) or {}
     return _Carried(
         rule,
-        tuple(members or carriers),
+        tuple(members),
         effects,
         tuple(term for effect, term in present.items() if effect in ours),
         tuple(

@@ -41,43 +41,12 @@ from .ownership import (
     UnreadableAnnotation,
     digest,
     invalid_rules_annotation,
-    read_ownership,
 )
+from .ownership_index import OwnershipIndex
 from .similar import SelectablePods
 from .term_slots import CompiledTerm
 from .undo import change_of_request
 from .write import labels_of
-
-
-@dataclass(frozen=True)
-class OwnershipIndex:
-    """The annotation of every workload that can carry rules, if it can be read."""
-
-    owned: t.Mapping[Ref, Ownership]
-    unreadable: t.Mapping[Ref, UnreadableAnnotation]
-
-    @classmethod
-    def of(cls, view: ClusterView) -> OwnershipIndex:
-        owned: dict[Ref, Ownership] = {}
-        unreadable: dict[Ref, UnreadableAnnotation] = {}
-        for ref, workload in view.workloads.items():
-            if ref.kind not in RULE_KINDS:
-                continue
-            try:
-                owned[ref] = read_ownership(workload)
-            except UnreadableAnnotation as error:
-                unreadable[ref] = error
-        return cls(owned, unreadable)
-
-    @property
-    def rules(self) -> frozenset[RuleId]:
-        """The rules that some workload carries."""
-        return frozenset(rule for ownership in self.owned.values() for rule in ownership.rules)
-
-    def ownership(self, workload: Workload) -> Ownership:
-        """The ownership of a workload; empty if its annotation cannot be read."""
-        return self.owned.get(workload.ref) or Ownership(workload.uid)
-
 
 Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]
 

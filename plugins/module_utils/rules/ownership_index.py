@@ -1,0 +1,45 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which workloads of a cluster carry which rules?"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.kinds import RULE_KINDS
+from ..model.objects import Ref
+from ..model.rule import RuleId
+from ..model.snapshot import Workload
+from ..view.view import ClusterView
+from .ownership import Ownership, UnreadableAnnotation, read_ownership
+
+
+@dataclass(frozen=True)
+class OwnershipIndex:
+    """The annotation of every workload that can carry rules, if it can be read."""
+
+    owned: t.Mapping[Ref, Ownership]
+    unreadable: t.Mapping[Ref, UnreadableAnnotation]
+
+    @classmethod
+    def of(cls, view: ClusterView) -> OwnershipIndex:
+        owned: dict[Ref, Ownership] = {}
+        unreadable: dict[Ref, UnreadableAnnotation] = {}
+        for ref, workload in view.workloads.items():
+            if ref.kind not in RULE_KINDS:
+                continue
+            try:
+                owned[ref] = read_ownership(workload)
+            except UnreadableAnnotation as error:
+                unreadable[ref] = error
+        return cls(owned, unreadable)
+
+    @property
+    def rules(self) -> frozenset[RuleId]:
+        """The rules that some workload carries."""
+        return frozenset(rule for ownership in self.owned.values() for rule in ownership.rules)
+
+    def ownership(self, workload: Workload) -> Ownership:
+        """The ownership of a workload; empty if its annotation cannot be read."""
+        return self.owned.get(workload.ref) or Ownership(workload.uid)
