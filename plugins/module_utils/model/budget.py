@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil
 
+from .kinds import share_of
 from .objects import Labels, Owner, Ref, Selector
 
 BUDGETS = "poddisruptionbudgets"
@@ -33,8 +33,10 @@ class BudgetSpec:
         """How many of so many pods must be healthy; percentages are rounded up (Kubernetes 1.36,
         pkg/controller/disruption/disruption.go, getExpectedPodCount)."""
         if self.min_available is not None:
-            return _share(self.min_available, pods)
-        return pods - _share(self.max_unavailable, pods) if self.max_unavailable is not None else 0
+            return share_of(self.min_available, pods, up=True)
+        if self.max_unavailable is None:
+            return 0
+        return pods - share_of(self.max_unavailable, pods, up=True)
 
     @property
     def words(self) -> str:
@@ -42,12 +44,6 @@ class BudgetSpec:
         if self.min_available is not None:
             return f"its minAvailable is {self.min_available}"
         return f"its maxUnavailable is {self.max_unavailable}"
-
-
-def _share(value: int | str, pods: int) -> int:
-    if isinstance(value, int):
-        return value
-    return ceil(int(value.removesuffix("%")) * pods / 100)
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,13 +159,13 @@ def rollout_room(kind: Kind, spec: t.Mapping[str, JSON], replicas: int) -> Rollo
     if strategy.get("type") == "Recreate":
         return RolloutRoom(0, replicas, stops_first=True)
     rolling = strategy.get("rollingUpdate") or {}
-    surge = _share(rolling.get("maxSurge"), replicas, up=True)
-    unavailable = _share(rolling.get("maxUnavailable"), replicas, up=False)
+    surge = share_of(rolling.get("maxSurge"), replicas, up=True)
+    unavailable = share_of(rolling.get("maxUnavailable"), replicas, up=False)
     return RolloutRoom(surge, unavailable if surge or unavailable else 1)
 
 
-def _share(value: JSON, of: int, *, up: bool) -> int:
-    """`value` as a number of instances: a number, or a percentage of `of` (None: the default)."""
+def share_of(value: JSON, of: int, *, up: bool) -> int:
+    """`value` as a number of instances: a number, or a percentage of `of` (None: the default of a rollout)."""
     text = "25%" if value is None else str(value)
     if not text.endswith("%"):
         return int(text)
