@@ -23,6 +23,7 @@ import uuid
 from pathlib import Path
 
 from .admin_api import AdminApi
+from .identities import IDENTITIES
 
 MUTATING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 REVIEWS = frozenset(
@@ -36,14 +37,7 @@ REVIEWS = frozenset(
     }
 )
 #: the identities that the collection works as
-COLLECTION = (
-    "reader",
-    "labeler",
-    "mover",
-    "labeler-mover",
-    "maintainer",
-    "maintainer-mover",
-)
+COLLECTION = tuple(name for name, identity in IDENTITIES.items() if identity.roles)
 _MARKER = "audit-marker"
 _TIMEOUT = 20.0
 

@@ -21,7 +21,7 @@ from .audit import COLLECTION
 
 DIRECTORY = "PLACEMENT_RIGHTS"
 _AGENT = b'"userAgent":"virt-placement"'
-_ROLE = re.compile(r'of (?:Cluster)?Role "(?:[a-z-]+/)?virt-placement-([a-z]+)')
+_ROLE = re.compile(r'of (?:Cluster)?Role "(?:[a-z-]+/)?virt-placement-([a-z-]+)')
 _USERS = {identities.IDENTITIES[name].username: name for name in COLLECTION}
 
 

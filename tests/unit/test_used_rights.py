@@ -68,6 +68,13 @@ def test_record_names_the_role_that_allowed_a_request(recorded: t.Any) -> None:
     }
 
 
+def test_record_knows_each_identity_that_has_roles(recorded: t.Any) -> None:
+    """A name with a dash is one role."""
+    user = {"username": "virt-placement:capi-reader"}
+    use = Use("capi-reader", "capi-reader", LIST_PODS, True)
+    assert recorded(line(LIST_PODS, "capi-reader", user=user)) == {use}
+
+
 def test_record_leaves_requests_of_others_out(recorded: t.Any) -> None:
     admin = line(LIST_PODS, user={"username": "admin"})
     path_only = line(LIST_PODS, objectRef=None)
