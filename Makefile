@@ -59,7 +59,7 @@ faults: prepare ## the full fault sweeps
 .PHONY: sweeps
 sweeps: prepare ## the slow tests that `test` leaves out
 	@echo "sweeps: the tests with the mark sweep"
-	@$(RUN) -m pytest -m sweep tests/modules tests/forecasts tests/integration
+	@$(RUN) -m pytest -m sweep tests/modules tests/forecasts tests/integration tests/jobs
 
 .PHONY: forecasts
 forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50, VMS=67: 200 VMs)

@@ -22,7 +22,7 @@ from dev.unit_matrix import REPORTS
 from sandbox.releases import RELEASES, VARIABLE, Release, UnknownRelease, find
 
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
-SUITES = ("tests/modules", "tests/forecasts", "tests/integration")
+SUITES = ("tests/modules", "tests/forecasts", "tests/integration", "tests/jobs")
 CASES = {
     "PLACEMENT_SEED": "1",
     "PLACEMENT_RANDOM_CLUSTERS": "3",

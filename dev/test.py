@@ -31,8 +31,11 @@ what was changed. `make forecasts` looks for new ones, and `make faults` tries e
 RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
-BESIDE = ("integration", "modules", "forecasts", "molecule", "faults")
-"""Steps that mostly wait for what their control planes do, the longest first: two run at a time."""
+BESIDE = ("modules", "integration", "jobs", "forecasts", "molecule", "sandbox", "faults")
+"""Steps that mostly wait for what their control planes do, the longest first."""
+
+LANES = 3
+"""How many steps of BESIDE run at a time: two leave a third of two cores idle."""
 
 RETRIED = 3
 """A step of BESIDE with at most so many failed tests runs their files once more, alone: where two control
@@ -67,19 +70,20 @@ def steps() -> list[Step]:
         Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
         Step(
             "sanity",
-            "ansible-test sanity, no ignore file; pylint on the oldest and newest",
+            "ansible-test sanity, no ignore file; pylint on the newest",
             [PYTHON, "-m", "dev.sanity"],
         ),
         Step(
             "unit",
-            "all on the oldest ansible-core, the edges on each",
+            "all on the oldest ansible-core, the edges on the newest, too",
             [PYTHON, "-m", "dev.unit_matrix"],
         ),
         _pytest("conformance", "the engine against recorded verdicts", "tests/conformance"),
-        _pytest("sandbox", "the control plane that the next steps use", "tests/sandbox"),
+        _pytest("sandbox", "the control plane of the other steps", "tests/sandbox"),
         _pytest("modules", "each module in process, on a real API", "tests/modules"),
         _pytest("forecasts", "forecast, then seen on a real control plane", "tests/forecasts"),
-        _pytest("integration", "playbooks and roles, on a real API", "tests/integration"),
+        _pytest("integration", "roles, on a real API", "tests/integration"),
+        _pytest("jobs", "examples, demos and job templates, on a real API", "tests/jobs"),
         Step(
             "molecule", "scenarios: converge, again, drift, again", [PYTHON, "-m", "dev.molecule"]
         ),
@@ -118,7 +122,7 @@ def main() -> int:
     results: list[Result] = []
     for stage in stages(names):
         labelled = len(stage) > 1
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(LANES) as pool:
             running = [pool.submit(_run, known[name], labelled) for name in stage]
         done = [step.result() for step in running]
         results += [_retry(result) for result in done] if labelled else done
@@ -126,7 +130,7 @@ def main() -> int:
 
 
 def stages(names: list[str]) -> list[list[str]]:
-    """What runs when: stages one after the other, and two steps of a stage at a time. The steps of BESIDE run where
+    """What runs when: stages one after the other, and LANES steps of a stage at a time. The steps of BESIDE run where
     the first of them is named."""
     beside = [name for name in BESIDE if name in names]
     first = next((name for name in names if name in beside), "")

@@ -29,7 +29,7 @@ Where each requirement of a maintenance has its test, in `tests`, beside those h
 | one VM a zone, the only node of a rack | test_node_maintenance_preflight.py |
 | two VMs in one zone, one that would be unschedulable; refused without a write | test_node_maintenance_preflight.py |
 | the target of `with` is migrated first | `test_target_of_with_is_migrated_before_its_followers` |
-| the article, steps B1 to B9 | demos/kubevirt, run by integration/test_article.py |
+| the article, steps B1 to B9 | demos/kubevirt, run by jobs/test_article.py |
 | five whole jobs at once | integration/test_maintenance_at_once.py |
 | uncordoned in its drain | `test_uncordoned_midway_is_a_failure_that_names_the_node` |
 | uncordoned since its drain; before its tasks | test_node_maintenance.py; integration/test_maintenance.py |

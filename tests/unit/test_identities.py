@@ -19,7 +19,14 @@ from sandbox.identities import IDENTITIES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ADMIN_IDENTITIES = {name for name, identity in IDENTITIES.items() if identity.groups}
-SUITES = ("tests/modules", "tests/forecasts", "tests/integration", "tests/faults", "demos")
+SUITES = (
+    "tests/modules",
+    "tests/forecasts",
+    "tests/integration",
+    "tests/jobs",
+    "tests/faults",
+    "demos",
+)
 SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py")
 
 #: One runs docs/examples/create.yml, which creates the VMs of the examples. The other is about the first run of an
@@ -27,7 +34,7 @@ SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py"
 ALLOWED_IN_SETUP = {
     "demos/eks/steps.py": 1,
     "demos/harvester/steps.py": 1,
-    "tests/integration/test_examples.py": 1,
+    "tests/jobs/test_examples.py": 1,
     "tests/modules/test_rollout_trouble.py": 1,
 }
 

@@ -62,7 +62,7 @@ def test_each_step_runs_once_and_those_with_control_planes_before_what_measures(
 def test_chosen_steps_run_beside_each_other_too() -> None:
     assert test.stages(["lint", "modules", "integration", "rights"]) == [
         ["lint"],
-        ["integration", "modules"],
+        ["modules", "integration"],
         ["rights"],
     ]
     assert test.stages(["lint", "modules"]) == [["lint"], ["modules"]]
