@@ -33,6 +33,7 @@ from .node_keys import findings as node_key_findings
 from .node_terms import findings as node_term_findings
 from .selectors import findings as selector_findings
 from .server import invalid_template_findings, unsupported_field_findings
+from .similar_terms import findings as similar_term_findings
 from .spread import spread_findings
 from .volumes import findings as volume_findings
 from .workloads import (
@@ -104,6 +105,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     node_name_findings,
     new_member_findings,
     count_findings,
+    similar_term_findings,
 )
 """The registry: a new check is a function from LintInput to findings, and an entry here."""
 

@@ -302,7 +302,7 @@ def similar_term(
         SIMILAR_TERM,
         f"{ref} has a term that no rule owns beside the term of the rule, and it selects"
         f" {_selected_text(location, term)}: {LOCATION_TEXTS[location]} {text}.",
-        "Set adopt to similar, and the term of the rule replaces it.",
+        "Set adopt to similar where the rule is written, and its term replaces this one.",
         "warning",
     )
 

@@ -10,6 +10,8 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Unreadable,
@@ -250,6 +252,57 @@ def test_pods_that_cannot_be_read_leave_a_term_unlike() -> None:
     gap = Unreadable("pods", "", "list", "no right")
     assert _web(anti(_selecting()), unreadable=(gap,)) == []
     assert _web(anti({"topologyKey": ZONE}), unreadable=(gap,)) == ["similar_term"]
+
+
+def _linted(*workloads: Workload, **fields: t.Any) -> list[tuple[str, str]]:
+    return [
+        (finding.rule, finding.why)
+        for finding in lint(snapshot(*workloads, **fields))
+        if finding.name == "similar_term"
+    ]
+
+
+def test_lint_finds_a_similar_term_beside_the_term_that_a_rule_has_written() -> None:
+    """verify, placement_info and lint_info show it without the rules, in the words of the module rules."""
+    carrier = vm("a", labels={"app": "web"}, placement=anti(_selecting()))
+    other = vm("b", labels={"app": "web"})
+    rule = {"name": "r", "workloads": [{"names": ["a", "b"]}], "keep_apart": "zone"}
+    gap = Unreadable("pods", "", "list", "no right")
+    there = written(carrier, rule, others=[other])
+    planned = [x for x in plan(snapshot(carrier, other), rule).findings if x.name == "similar_term"]
+
+    assert _linted(there, other) == [("r", x.why) for x in planned] != []
+    assert _linted(carrier, other) == [], "no rule has a term there"
+    assert _linted(written(other, rule, others=[carrier]), carrier) == [], "each has one term"
+    assert _linted(there, other, unreadable=(gap,)) == [], "other selectors: which pods is unknown"
+
+
+def test_lint_finds_a_term_without_a_selector_beside_the_term_of_a_rule() -> None:
+    dead = {"topologyKey": ZONE}
+    node = vm("pool-1", labels=POOL, placement=anti(dead, _selecting(HOST)))
+
+    ((rule, why),) = _linted(written(node, APART_ZONES))
+
+    assert rule == "apart"
+    assert json.dumps(dead) in why
+
+
+def test_lint_finds_no_similar_term_once_it_is_taken_over() -> None:
+    node = vm("pool-1", labels=POOL, placement=anti({"topologyKey": ZONE}))
+
+    there = written(node, APART_ZONES, adopt=True, adopt_similar=True)
+
+    assert _linted(there) == []
+    assert [x.name for x in lint_manifests([{"kind": "VirtualMachine", **there.manifest}])] == []
+
+
+def test_lint_of_exported_manifests_finds_a_similar_term() -> None:
+    node = vm("pool-1", labels=POOL, placement=anti({"topologyKey": ZONE}))
+    there = written(node, APART_ZONES)
+
+    found = lint_manifests([{"kind": "VirtualMachine", **there.manifest}])
+
+    assert [x.rule for x in found if x.name == "similar_term"] == ["apart"]
 
 
 def test_spread_with_another_skew_is_not_similar() -> None:

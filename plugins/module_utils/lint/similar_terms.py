@@ -1,0 +1,64 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which workloads have a term of no rule beside a term of a rule that means the same?
+
+The module rules finds them among the terms that it is to write. Here they are found in the templates, so that a
+verification names what is left of a rule that was written by hand first.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+
+from ..model.findings import Finding
+from ..model.json_pointer import JSON
+from ..model.objects import PodTerm, SpreadConstraint
+from ..model.rule import RuleId
+from ..model.snapshot import Snapshot, Unreadable, Workload
+from ..rules import checks
+from ..rules.ownership import read_ownership, rules_of_term
+from ..rules.similar import SelectablePods, is_similar
+from ..rules.term_slots import LISTS, CompiledTerm, TermLocation, terms_of
+from ..view.view import ClusterView
+from .lint_input import LintedWorkload, LintInput
+
+_UNKNOWN_PODS = Snapshot(unreadable=(Unreadable("pods", "", "list", "not among the input"),))
+
+
+def findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    known = lint_input.view if lint_input.pods is not None else None
+    pods = SelectablePods(known or ClusterView(_UNKNOWN_PODS), {})
+    for subject in lint_input.subjects:
+        if subject.workload is not None and _has_rules_and_other_terms(subject):
+            yield from _of_workload(subject.workload, pods)
+
+
+def _has_rules_and_other_terms(subject: LintedWorkload) -> bool:
+    declared = subject.declared
+    return bool(declared.owners) and any(
+        isinstance(term.source, (PodTerm, SpreadConstraint)) and term not in declared.owners
+        for term in subject.terms
+    )
+
+
+def _of_workload(workload: Workload, pods: SelectablePods) -> t.Iterator[Finding]:
+    ownership = read_ownership(workload)
+    rules: dict[RuleId, list[CompiledTerm]] = defaultdict(list)
+    others: list[tuple[TermLocation, JSON]] = []
+    for location, entry in terms_of(workload.template):
+        if location not in LISTS:
+            continue
+        owners = rules_of_term(ownership, location, entry)
+        for rule in owners:
+            rules[rule].append(CompiledTerm(location, entry))
+        if not owners:
+            others.append((location, entry))
+    namespace = workload.ref.namespace
+    for location, entry in others:
+        alike = [
+            rule
+            for rule, terms in sorted(rules.items())
+            if is_similar(location, entry, terms, namespace, pods)
+        ]
+        yield from checks.similar_term(alike, workload.ref, location, entry)
