@@ -149,7 +149,7 @@ def test_refusal_names_each_finding_and_that_no_node_was_cordoned() -> None:
 # S10, S11, S15, S18, S22: places.
 
 
-def test_no_place_for_two_vms_apart_on_two_nodes() -> None:
+def test_ac_o6_two_vms_apart_on_two_nodes_have_no_place_and_vm_and_term_are_named() -> None:
     made = cluster("ab")
     for name, node in (("db1", "n1"), ("db2", "n2")):
         machine(made, name, node, {"affinity": keep_apart(over=HOST, app="db")}, app="db")
@@ -157,22 +157,28 @@ def test_no_place_for_two_vms_apart_on_two_nodes() -> None:
 
     assert finding.severity == "error"
     assert [ref.name for ref in finding.objects] == ["db1"]
-    assert finding.why.startswith("1 of 1 instances of node n1 would have no node: ")
+    assert finding.why.startswith("1 of 1 instances of node n1 would have no node: VM db1: ")
+    assert "didn't match pod anti-affinity rules (app In (db) over node)" in finding.why
     assert finding.as_json()["codes"] == ["no_node"]
     made.node("n3")
     assert "no_place" not in check(made)
 
 
-def test_no_place_for_vms_that_need_each_other() -> None:
+def test_ac_o6_vms_that_need_each_other_have_no_place_and_vms_and_terms_are_named() -> None:
     made = cluster("ab")
     for name, other in (("a", "b"), ("b", "a")):
         machine(made, name, "n1", {"affinity": near(HOST, app=other)}, app=name)
 
     assert errors(made) == ["no_place"]
+    finding = check(made)["no_place"]
+    assert [ref.name for ref in finding.objects] == ["a", "b"]
+    for name, other in (("a", "b"), ("b", "a")):
+        reason = f"didn't match pod affinity rules (app In ({other}) over node)"
+        assert reason in finding.why.partition(f" {name}: ")[2].partition(";")[0]
 
 
 @pytest.mark.parametrize(("plain", "expected"), [(True, ["no_place"]), (False, [])])
-def test_one_vm_a_zone_moves_in_its_zone_only_without_its_own_source(
+def test_ac_o6_one_vm_a_zone_moves_in_its_zone_only_without_its_own_source(
     plain: bool, expected: list[str]
 ) -> None:
     made = cluster("aabbcc")
@@ -180,6 +186,10 @@ def test_one_vm_a_zone_moves_in_its_zone_only_without_its_own_source(
         machine(made, name, node, {"affinity": keep_apart(plain=plain, app="db")}, app="db")
 
     assert errors(made) == expected
+    if plain:
+        why = check(made)["no_place"].why
+        assert "VM db1: 0/6 nodes are available: 5 node(s) didn't match pod anti-affinity" in why
+        assert "(app In (db) over zone)" in why
 
 
 def test_two_in_one_zone_are_forecast() -> None:
