@@ -25,12 +25,14 @@ description:
   - Prints a line for each move that starts or ends. One rollout at a time runs on a cluster.
   - After a rollout was killed, the next one continues with the moves in flight. No instance is moved twice.
   - Checks all rights before the first write, and names all that are missing.
+  - Returns a plan in check mode. With O(plan) makes the moves of that plan and no others, so that what was approved is
+    what happens.
   - Waits for the rollout of a Deployment or StatefulSet that is in progress. If that rollout is paused or stuck, its
     pods are skipped.
 options:
   namespaces:
     description:
-      - Instances in these namespaces may move. One of O(namespaces) and O(workloads) is required.
+      - Instances in these namespaces may move. One of O(namespaces), O(workloads) and O(plan) is required.
       - An empty list selects nothing.
       - A single namespace is also the default of O(workloads[].namespace). With O(workloads), only those move.
     type: list
@@ -142,6 +144,25 @@ options:
       - In check mode it prints no lines, and RV(progress) is empty.
     type: bool
     default: false
+  plan:
+    description:
+      - The plan that this module returned in check mode (RV(plan)), unchanged. The rollout makes its moves by its
+        methods and within its limits, and no other moves.
+      - If the plan does not fit the cluster any more, the task fails before its first write, and names all that has
+        changed. These are a move that is not needed any more, an instance that is gone, another rule or other placement
+        fields of a workload, a node that was cordoned, tainted or labeled, and a ResourceQuota.
+      - A move that was made already is done, and no error. Other instances that violate a rule since are not moved.
+        They are returned in RV(skipped_instances).
+      - The scheduler chooses the target among the nodes that are available, as without a plan. A plan is refused if the
+        node that it counts on is not available. O(pin_target_zone) holds a migration to the zone of that node.
+      - The plan has the values of O(namespaces), O(workloads), O(only), O(scope), O(allow), O(max_parallel),
+        O(max_unavailable), O(canary), O(soak), O(max_moves), O(window), O(failures_allowed), O(pin_target_zone),
+        O(apply_pending_changes) and O(topology_keys). Leave these options out, or give the same values.
+      - A plan that was edited, of another cluster, or of another format is refused. Its checksum is no signature, so
+        protect the plan as you protect the task.
+      - If a move of the plan cannot be made after the rollout has started, the task fails in the end and names it.
+      - In check mode the plan is compared with the cluster, and nothing is moved.
+    type: dict
   step_state:
     description: What the task hands from one of its steps to the next. It sets this itself; do not set it.
     type: dict
@@ -209,6 +230,10 @@ EXAMPLES = r"""
       - recreate
   check_mode: true
   register: plan
+
+- name: Make exactly these moves
+  virt.placement.rollout:
+    plan: "{{ plan.plan }}"
 
 - name: Recreate the instances of a replica set on weekend nights, first one, then two at a time
   virt.placement.rollout:
@@ -466,6 +491,196 @@ not_enforced:
         - RV(not_enforced[].when) and RV(not_enforced[].takes_effect) as a sentence, with the preferred rules that its
           node does not meet.
       type: str
+plan:
+  description:
+    - What O(plan) takes. It has all moves of a rollout, also those that O(max_moves) or O(window) would defer.
+    - It holds names and labels of the cluster as plain text.
+  returned: in check mode, unless O(require_rights) is set
+  type: dict
+  contains:
+    format:
+      description: Number of the format of the plan. A release reads only plans of its own format.
+      type: int
+    cluster_uid:
+      description: UID of the cluster that the plan is for.
+      type: str
+    options:
+      description: The options of the task that decide what is moved, by which methods, and within which limits.
+      type: dict
+      contains:
+        namespaces:
+          description: As O(namespaces).
+          type: list
+          elements: str
+        workloads:
+          description: As O(workloads).
+          type: list
+          elements: raw
+        only:
+          description: As O(only).
+          type: list
+          elements: dict
+          contains:
+            kind:
+              description: Kind of the workload.
+              type: str
+            namespace:
+              description: Its namespace.
+              type: str
+            name:
+              description: Its name.
+              type: str
+        scope:
+          description: As O(scope).
+          type: str
+        allow:
+          description: As O(allow).
+          type: list
+          elements: str
+        max_parallel:
+          description: As O(max_parallel).
+          type: int
+        max_unavailable:
+          description: As O(max_unavailable).
+          type: int
+        canary:
+          description: As O(canary).
+          type: int
+        soak:
+          description: As O(soak).
+          type: int
+        max_moves:
+          description: As O(max_moves).
+          type: int
+        window:
+          description: As O(window).
+          type: dict
+          contains:
+            start:
+              description: Time of day.
+              type: str
+            end:
+              description: Time of day.
+              type: str
+            timezone:
+              description: Name of a time zone.
+              type: str
+            days:
+              description: Days on which the window starts. Null for every day.
+              type: list
+              elements: str
+        failures_allowed:
+          description: As O(failures_allowed).
+          type: int
+        pin_target_zone:
+          description: As O(pin_target_zone).
+          type: bool
+        apply_pending_changes:
+          description: As O(apply_pending_changes).
+          type: bool
+        topology_keys:
+          description: As O(topology_keys).
+          type: dict
+          contains:
+            NAME:
+              description: Label key of this topology name.
+              type: str
+    moves:
+      description: The moves in their order, as in RV(moves).
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workload.
+          type: str
+        namespace:
+          description: Namespace of the workload.
+          type: str
+        name:
+          description: Name of the workload.
+          type: str
+        instance:
+          description: Name of the VMI or pod.
+          type: str
+        instance_kind:
+          description: V(VirtualMachineInstance) or V(Pod).
+          type: str
+        uid:
+          description: UID of the VMI or pod.
+          type: str
+        method:
+          description: V(migrate), V(restart) or V(recreate).
+          type: str
+        from_node:
+          description: The node that it runs on. Null for a pod that has no node.
+          type: str
+        to_node:
+          description: The likeliest node.
+          type: str
+        reason:
+          description: Why it has to move.
+          type: str
+        after:
+          description: UIDs of the instances that must move before this one.
+          type: list
+          elements: str
+    relies_on:
+      description: What must not have changed when the plan is made.
+      type: dict
+      contains:
+        workloads:
+          description: The workloads that move.
+          type: list
+          elements: dict
+          contains:
+            kind:
+              description: Kind of the workload.
+              type: str
+            namespace:
+              description: Its namespace.
+              type: str
+            name:
+              description: Its name.
+              type: str
+            rules:
+              description: Its rules, as C(namespace/rule set/name).
+              type: list
+              elements: str
+            placement:
+              description: Digest of the placement fields of its template.
+              type: str
+        nodes:
+          description: The nodes that the moves count on.
+          type: list
+          elements: dict
+          contains:
+            name:
+              description: Name of the node.
+              type: str
+            cordoned:
+              description: Whether it is cordoned.
+              type: bool
+            taints:
+              description: Its taints with the effects V(NoSchedule) and V(NoExecute), as C(key=value:effect).
+              type: list
+              elements: str
+            labels:
+              description: Its labels under keys that the moves depend on. Null where the node has no such label.
+              type: dict
+        quotas:
+          description: Namespaces of the moves. One whose ResourceQuotas this identity may not list is missing.
+          type: list
+          elements: dict
+          contains:
+            namespace:
+              description: Name of the namespace.
+              type: str
+            specs:
+              description: Names of its ResourceQuotas to their specifications.
+              type: dict
+    checksum:
+      description: Shows that the plan was not edited.
+      type: str
 stop_reason:
   description: Why the rollout ended before all moves were made. Empty if all were made.
   returned: always, unless the rollout could not start
@@ -550,6 +765,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "require_rights": {"type": "bool", "default": False},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
+    "plan": {"type": "dict"},
     "step_state": {"type": "dict", "default": {}},
 }
 

@@ -30,6 +30,7 @@ WITHOUT_CONTAINS = {
     "declaration": "options of a rule",
     "planned": "node to label key to value",
     "shared": "host to nodes",
+    "specs": "fields of the Kubernetes API",
 }
 """Maps with keys of the user, and operations with keys of a standard."""
 

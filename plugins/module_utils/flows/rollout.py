@@ -10,6 +10,7 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.runner import PartialFailure
 from ..model.rendering import one_line
+from ..rollout.approved_plan import options_of_plan, read_plan
 from ..rollout.options import parse_options
 from ..rollout.state import RolloutState
 from ..rollout.step import RolloutStep, run_step
@@ -22,9 +23,14 @@ if t.TYPE_CHECKING:
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, PartialFailure with what was done
     before a failure, and ApiError where nothing was begun."""
-    topology = topology_of(module.params)
+    given, approved = dict(module.params), None
+    if given["plan"] is not None:
+        approved = read_plan(given["plan"])
+        defaults = {name: spec.get("default") for name, spec in module.argument_spec.items()}
+        given = options_of_plan(given, defaults, approved)
+    topology = topology_of(given)
     with until_interrupted() as listening:
-        options = parse_options(module.params, topology)
+        options = parse_options(given, topology, approved)
         state = RolloutState.read(module.params["step_state"])
         result = run_step(RolloutStep(api, options, state, listening), check=module.check_mode)
     for warning in result.warnings:

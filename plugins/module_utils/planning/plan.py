@@ -43,7 +43,8 @@ class PlanRequest:
     that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
     `kept`: those that no method may move; they are skipped with this reason if they should move.
     `not_disrupted`: those that only a live migration may move, since disruption budgets never allow another method.
-    `topology`: the names of label keys in reasons.
+    `topology`: the names of label keys in reasons. `preferred_nodes`: the node that the plan counts on for an
+    instance, where it is among the nodes that are available.
     """
 
     selection: InstanceSelection
@@ -55,6 +56,7 @@ class PlanRequest:
     kept: t.Mapping[Uid, str] = field(default_factory=dict)
     not_disrupted: t.Mapping[Uid, str] = field(default_factory=dict)
     topology: Topology = field(default_factory=Topology.of)
+    preferred_nodes: t.Mapping[Uid, str] = field(default_factory=dict)
 
 
 def plan_moves(
@@ -91,7 +93,9 @@ class _Planner:
         self.without_node = [x for x in elsewhere if not x.node]
         self.on_unknown_node = [x for x in elsewhere if x.node]
         self.dependencies = simulation.dependencies
-        self.repair = RepairPlanner(simulation, self._methods, self._preference_penalties)
+        self.repair = RepairPlanner(
+            simulation, self._methods, self._preference_penalties, request.preferred_nodes
+        )
         self.skipped: dict[Uid, SkippedInstance] = {}
 
     def plan(self) -> Plan:

@@ -57,14 +57,17 @@ class PlannedMove:
 
 class RepairPlanner:
     """Repairs a simulation. `methods`: those that an instance may move by, gentlest first.
-    `preference_penalties`: the nodes that do not meet an instance's preferences, with weights."""
+    `preference_penalties`: the nodes that do not meet an instance's preferences, with weights. `preferred_nodes`: the
+    node that is tried first for an instance."""
 
     def __init__(
         self,
         simulation: ClusterSimulation,
         methods: t.Callable[[Uid], tuple[Method, ...]],
         preference_penalties: t.Callable[[Uid], PreferencePenalties],
+        preferred_nodes: t.Mapping[Uid, str] | None = None,
     ) -> None:
+        self.preferred_nodes = preferred_nodes or {}
         self.simulation = simulation
         self.dependencies = simulation.dependencies
         self.methods = methods
@@ -117,7 +120,15 @@ class RepairPlanner:
 
     def likeliest(self, uid: Uid, nodes: NodeSet, limit: int) -> tuple[str, ...]:
         """The first nodes in the order in which the scheduler is likely to prefer them."""
-        return self.simulation.ranking.first(nodes, self.preference_penalties(uid), limit)
+        names = self.simulation.ranking.first(nodes, self.preference_penalties(uid), limit)
+        first = self._preferred(uid, nodes)
+        return (first, *(name for name in names if name != first))[:limit] if first else names
+
+    def _preferred(self, uid: Uid, nodes: NodeSet) -> str:
+        """The preferred node of an instance if it is among `nodes`, else empty."""
+        name = self.preferred_nodes.get(uid, "")
+        number = self.simulation.table.numbers.get(name)
+        return name if number is not None and nodes >> number & 1 else ""
 
     def make(
         self, uid: Uid, method: Method, nodes: NodeSet, reason: str, node: str = ""
@@ -296,7 +307,9 @@ class RepairPlanner:
     def _choices(self, uid: Uid, nodes: NodeSet) -> tuple[str, ...]:
         """The most likely of many nodes: a search tries each."""
         if nodes.bit_count() <= CHOICES:
-            return self.simulation.table.names_of(nodes)
+            names = self.simulation.table.names_of(nodes)
+            first = self._preferred(uid, nodes)
+            return tuple(sorted(names, key=lambda name: name != first)) if first else names
         return self.likeliest(uid, nodes, CHOICES)
 
     def _repair_by_matching(self, group: list[Uid]) -> list[PlannedMove] | None:

@@ -30,6 +30,7 @@ from ..planning.plan import Scope
 from ..view import selection as references
 from ..view.selection import WorkloadLookup
 from ..view.view import ClusterView
+from .approved_plan import PLANNED_OPTIONS, ApprovedPlan
 
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
@@ -133,7 +134,8 @@ POSITIVE = ("max_unavailable", "run_timeout", "move_timeout")
 class RolloutOptions:
     """The options of one rollout. `namespaces` is None where the workloads are named instead. `request` is a digest of
     what is to be moved: a run is only continued for the same request. `only`, if given, leaves out other workloads of
-    `namespaces`."""
+    `namespaces`. `planned`: the options that a plan fixes, as they were given; None for a run that is no rollout.
+    `approved`: the plan that is to be made."""
 
     namespaces: tuple[str, ...] | None
     workloads: tuple[WorkloadSelector, ...]
@@ -155,6 +157,8 @@ class RolloutOptions:
     move_timeout: int
     topology: Topology
     request: str
+    planned: t.Mapping[str, JSON] | None = None
+    approved: ApprovedPlan | None = None
 
     @property
     def zone_key(self) -> str:
@@ -166,8 +170,10 @@ def request_digest(values: t.Sequence[JSON]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
-def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> RolloutOptions:
-    """Raises InvalidInput with every fault."""
+def parse_options(
+    given: t.Mapping[str, JSON], topology: Topology, approved: ApprovedPlan | None = None
+) -> RolloutOptions:
+    """Raises InvalidInput with every fault. `approved`: the plan that `given` has its options from."""
     faults: list[InputError] = []
     namespaces, workloads = _what(given, faults)
     only = _only(given["only"], namespaces, faults)
@@ -181,15 +187,19 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> RolloutOpt
         raise InvalidInput(faults)
     allow, names = frozenset(map(Method, given["allow"])), list(map(str, workloads))
     request = [namespaces, names, given["scope"], sorted(allow)]
+    request += [] if only is None else [sorted(only)]
+    request += [] if approved is None else [approved.as_json()["checksum"]]
     return RolloutOptions(
         namespaces=namespaces,
         workloads=workloads,
         only=only,
         scope=given["scope"],
         allow=allow,
-        request=request_digest(request if only is None else [*request, sorted(only)]),
+        request=request_digest(request),
         window=window,
         topology=topology,
+        planned={name: given.get(name) for name in PLANNED_OPTIONS},
+        approved=approved,
         **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE, *FLAGS)},
     )
 

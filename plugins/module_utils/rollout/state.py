@@ -230,8 +230,8 @@ class StepResult:
     """`moves` are those that ended in this step, or in check mode those that are planned.
 
     `warnings` name instances that still violate a rule and workloads that lack constraints of their rules.
-    `failure` says why the run failed; then it is finished. The state is for the next step, so
-    there is none in the last one's result.
+    `plan` is what a later run can be given, in check mode only. `failure` says why the run failed; then it is
+    finished. The state is for the next step, so there is none in the last one's result.
     """
 
     finished: bool
@@ -246,6 +246,7 @@ class StepResult:
     failure: str = ""
     warnings: list[str] = field(default_factory=list)
     changed: bool = False
+    plan: t.Mapping[str, JSON] | None = None
 
     def as_json(self) -> dict[str, JSON]:
         return {
@@ -257,6 +258,7 @@ class StepResult:
             "not_enforced": self.not_enforced,
             "stop_reason": self.stop_reason,
             "progress": list(map(one_line, self.progress)),
+            **({"plan": self.plan} if self.plan is not None else {}),
             **({"_shown": self.shown} if self.shown else {}),
             **({} if self.finished else {"step_state": self.state.as_json()}),
         }

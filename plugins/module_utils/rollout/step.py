@@ -31,6 +31,7 @@ from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from . import journal as journals
 from . import report, takeover
+from .approval import not_made, plan_of, require_approved
 from .gates import until_stopped
 from .journal import RunJournal
 from .move import MoveRecord
@@ -124,6 +125,7 @@ class RolloutStep:
         reading = lease.read_if_allowed(self.api)
         view = self.read_cluster()
         plan = view.plan(self.options)
+        require_approved(self.api, view, plan, self.options)
         begins = not self.nothing_to_do(view, plan)
         if self.options.require_rights or begins:
             self.refuse(view, plan)
@@ -139,7 +141,9 @@ class RolloutStep:
             nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
             self.report.lines += report.planned_lines(moves, nodes)
             self.report.lines += [report.stopped(stop_reason, left)] if stop_reason else []
+        approvable = plan_of(self.api, view, plan, self.options)
         result = self.result(finished=True, plan=replace(plan, moves=left))
+        result.plan = approvable.as_json() if approvable is not None else None
         result.moves = [report.planned_move(move) for move in moves]
         result.stop_reason, result.changed = stop_reason, bool(moves)
         self.finish_check(view, plan, result)
@@ -173,6 +177,7 @@ class RolloutStep:
         records = unfinished.records if unfinished is not None else ()
         view = self.read_cluster(records)
         plan = view.plan(self.options)
+        require_approved(self.api, view, plan, self.options, unfinished)
         if reading is not None and not records and self.nothing_to_do(view, plan):
             self._report_plan(view, plan)
             return self.finish(view, plan)
@@ -400,6 +405,7 @@ class RolloutStep:
         result = self.result(finished=True, plan=plan)
         result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
         result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+        result.failure = result.failure or not_made(self.options.approved, plan.skipped)
         return result
 
     def _report_plan(self, view: View, plan: Plan, run: str = "") -> None:

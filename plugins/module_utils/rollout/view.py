@@ -20,6 +20,7 @@ from ..planning.movable_instances import (
 )
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.simulation import VerifiedIndex
+from .approval import LeftAlone, of_approved
 from .journal import RunJournal, digest
 from .move import MoveRecord, Phase
 from .options import RolloutOptions
@@ -142,17 +143,29 @@ class JudgedSnapshot:
             not_disrupted=self.not_disrupted(options),
             topology=options.topology,
         )
+        approved = options.approved
+        if approved is not None:
+            request = replace(request, preferred_nodes=approved.target_nodes)
         while True:
             plan = plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
-            if options.apply_pending_changes:
+            refused = {} if options.apply_pending_changes else self._restarts_refused(plan)
+            alone = LeftAlone()
+            if approved is not None:
+                plan = of_approved(approved, plan)
+                alone = LeftAlone.of(approved, plan, self.candidates)
+            if not (refused or alone):
                 return plan
-            platform = self.snapshot.platform
-            restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
-            refused = {
-                uid: why
-                for uid in restarts
-                if (why := self.why_no_restart(self.by_uid[uid], platform))
-            }
-            if not refused:
-                return plan
-            request = replace(request, no_restart={**request.no_restart, **refused})
+            request = replace(
+                request,
+                no_restart={**request.no_restart, **refused},
+                kept={**request.kept, **alone.kept},
+                not_movable={**request.not_movable, **alone.moved},
+            )
+
+    def _restarts_refused(self, plan: Plan) -> dict[str, str]:
+        """The instances of which the plan has a restart that would apply more than their placement, with the reason."""
+        platform = self.snapshot.platform
+        restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
+        return {
+            uid: why for uid in restarts if (why := self.why_no_restart(self.by_uid[uid], platform))
+        }

@@ -48,6 +48,7 @@ GIVEN: dict[str, t.Any] = {
     "require_rights": False,
     "run_timeout": 3600,
     "move_timeout": 600,
+    "topology_keys": {},
 }
 
 

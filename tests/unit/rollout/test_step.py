@@ -30,6 +30,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.rollout import watch
+from ansible_collections.virt.placement.plugins.module_utils.rollout.options import RolloutOptions
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
     RolloutState,
     StepResult,
@@ -61,10 +62,20 @@ def step_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def step(cluster: TraceServer, state: RolloutState | None = None, **options: t.Any) -> StepResult:
     check, listening = options.pop("check", False), options.pop("listening", lambda: True)
+    return run_with(cluster, parameters(**options), state, check=check, listening=listening)
+
+
+def run_with(
+    cluster: TraceServer,
+    asked: RolloutOptions,
+    state: RolloutState | None = None,
+    *,
+    check: bool = False,
+    listening: t.Callable[[], bool] = lambda: True,
+) -> StepResult:
     with urllib3.PoolManager(maxsize=16) as pool:
         session = Session(pool, cluster.url, lambda: [("Authorization", f"Bearer {TOKEN}")])
         api = ApiClient(Transport(lambda: session), Deadline(60))
-        asked = parameters(**options)
         return run_step(RolloutStep(api, asked, state or RolloutState(), listening), check=check)
 
 

@@ -1,0 +1,215 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Does an approved plan fit the cluster, and what does a rollout that makes it leave alone?
+
+The rollout plans as always, from the cluster of now. Of that plan it makes the approved moves, and no others. Before
+its first write it refuses an approved plan of which a move is neither planned any more nor done.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..api.client import ApiClient
+from ..api.errors import Forbidden
+from ..api.lists import list_all
+from ..kubevirt.instances import in_flight
+from ..model.findings import InputError, InvalidInput
+from ..model.plan import Method, Move, Plan, SkippedInstance
+from ..model.rendering import listed, plural
+from ..model.snapshot import quota_from_manifest
+from ..planning.movable_instances import MovableInstance
+from ..planning.repair import TARGETS
+from . import report
+from .approved_plan import AGAIN, ApprovedPlan
+from .journal import RunJournal, digest
+from .plan_basis import PlanBasis, QuotaSpecs
+
+if t.TYPE_CHECKING:
+    from .options import RolloutOptions
+    from .view import View
+
+NOT_IN_PLAN = "it is not among the moves of the plan"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """Instances that a rollout with an approved plan does not move, by uid, with the reason. `moved` are on another
+    node than the plan moves them from; `kept` are all others."""
+
+    kept: t.Mapping[str, str] = field(default_factory=dict)
+    moved: t.Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, approved: ApprovedPlan, plan: Plan, candidates: t.Iterable[MovableInstance]
+    ) -> LeftAlone:
+        """What the moves of `plan` go beyond the approved ones. Where a move is not approved at all, no candidate that
+        is not approved moves in its place either."""
+        kept, moved, others = {}, {}, False
+        for move in plan.moves:
+            known = approved.by_uid.get(move.uid)
+            if known is None:
+                others = True
+            elif known.source != move.source:
+                moved[move.uid] = (
+                    f"the plan moves it from {known.source or 'no node'}, and it runs on {move.source} now"
+                )
+            elif known.method is not move.method:
+                kept[move.uid] = (
+                    f"the plan has {known.method}, and it can move only by {move.method} now"
+                )
+        if others:
+            skipped = {x.uid for x in plan.skipped}
+            uids = {x.uid for x in candidates} - skipped - approved.by_uid.keys()
+            kept.update(dict.fromkeys(uids, NOT_IN_PLAN))
+        return cls(kept, moved)
+
+    def __bool__(self) -> bool:
+        return bool(self.kept or self.moved)
+
+
+def of_approved(approved: ApprovedPlan, plan: Plan) -> Plan:
+    """The run does not wait for instances that the approved plan does not move."""
+    skipped = (
+        x if x.uid in approved.by_uid or not x.temporary else replace(x, temporary=False)
+        for x in plan.skipped
+    )
+    return replace(plan, skipped=tuple(skipped))
+
+
+def plan_of(api: ApiClient, view: View, plan: Plan, options: RolloutOptions) -> ApprovedPlan | None:
+    """The plan that check mode returns: the given one, or that of now. None for a run that is no rollout."""
+    if options.approved is not None or options.planned is None:
+        return options.approved
+    snapshot = view.snapshot
+    quotas = _quotas(api, plan.moves)
+    basis = PlanBasis.of(plan.moves, snapshot, view.by_uid, options.topology, quotas)
+    return ApprovedPlan(snapshot.platform.uid, options.planned, plan.moves, basis)
+
+
+def require_approved(
+    api: ApiClient,
+    view: View,
+    plan: Plan,
+    options: RolloutOptions,
+    unfinished: RunJournal | None = None,
+) -> None:
+    """Raises InvalidInput that names all that has changed since the plan was approved. `unfinished`: the journal of
+    a run that is continued."""
+    approved = options.approved
+    if approved is None:
+        return
+    uid = view.snapshot.platform.uid
+    if uid != approved.cluster_uid:
+        text = f"is of cluster {approved.cluster_uid}, and {api.host} is cluster {uid}: check the connection"
+        raise InvalidInput([InputError("plan", f"{text}. Nothing was moved")])
+    check = _Check(approved, view, plan, _on_the_way(view, options, unfinished))
+    faults = list(check.faults())
+    quotas = _quotas(api, check.left)
+    changes = approved.basis.changes(check.left, view.snapshot, view.by_workload, quotas)
+    if faults or changes:
+        head = f"the cluster has changed since it was made, and nothing was moved: {AGAIN}"
+        lines = [head, *changes, *faults]
+        raise InvalidInput([InputError("plan", line) for line in lines])
+
+
+def _on_the_way(view: View, options: RolloutOptions, unfinished: RunJournal | None) -> set[str]:
+    """The approved instances that move already, or that the run which is continued has moved."""
+    approved = options.approved.by_uid if options.approved is not None else {}
+    uids = set(in_flight(view.snapshot, view.selection.all_namespaces).instances)
+    if unfinished is not None:
+        uids |= {record.uid for record in unfinished.records}
+        if unfinished.request == options.request:
+            settled = unfinished.settled
+            uids |= {uid for uid in approved if digest(uid) in settled}
+    return uids & approved.keys()
+
+
+class _Check:
+    """Compares the approved moves with a plan of now, which has no others. `left`: those that are to be made."""
+
+    def __init__(
+        self, approved: ApprovedPlan, view: View, plan: Plan, on_the_way: t.Collection[str]
+    ) -> None:
+        self.view = view
+        self.planned = {move.uid: move for move in plan.moves}
+        self.skipped = {skipped.uid: skipped for skipped in plan.skipped}
+        self.violated = plan.violated
+        self.approved = approved
+        self.open = [move for move in approved.moves if move.uid not in on_the_way]
+        self.left = [move for move in self.open if not self._is_done(move)]
+
+    def _is_done(self, move: Move) -> bool:
+        """It runs elsewhere and needs no move, or it was restarted or recreated and what replaced it needs none."""
+        if move.uid in self.planned:
+            return False
+        now = self.view.by_uid.get(move.uid)
+        if now is not None:
+            return now.node != move.source and move.uid not in self.violated
+        if move.method is Method.MIGRATE:
+            return False
+        successors = self._others_of(move)
+        return bool(successors) and self.violated.isdisjoint(successors)
+
+    def _others_of(self, move: Move) -> list[str]:
+        """The instances of its workload that the plan does not move."""
+        return [
+            x.uid
+            for x in self.view.candidates
+            if x.uid not in self.approved.by_uid
+            and x.workload is not None
+            and x.workload.ref == move.workload
+        ]
+
+    def faults(self) -> t.Iterator[str]:
+        for move in self.left:
+            if text := self._fault(move):
+                yield f"{report.short(move.workload, move.instance)} {text}"
+
+    def _fault(self, move: Move) -> str:
+        planned, skipped = self.planned.get(move.uid), self.skipped.get(move.uid)
+        if planned is not None:
+            node = move.targets[0] if move.targets else ""
+            if not node or node in planned.targets or len(planned.targets) >= TARGETS:
+                return ""
+            return f"cannot move to {node} any more, only to {listed(planned.targets)}"
+        if skipped is not None:
+            return "" if skipped.temporary else f"cannot be moved as planned: {skipped.reason}"
+        now = self.view.by_uid.get(move.uid)
+        if now is not None:
+            return f"needs no move any more: it violates nothing on {now.node or 'its node'}"
+        others = self._others_of(move)
+        if not others:
+            return "has no instance any more"
+        refused = next((self.skipped[uid].reason for uid in others if uid in self.skipped), "")
+        which = f"the instance with uid {move.uid} is gone"
+        return f"was replaced: {which}" + (f", and of another one: {refused}" if refused else "")
+
+
+def _quotas(api: ApiClient, moves: t.Iterable[Move]) -> dict[str, QuotaSpecs]:
+    """The ResourceQuotas in the namespaces of the moves, as far as they may be read."""
+    quotas: dict[str, QuotaSpecs] = {}
+    for namespace in dict.fromkeys(move.workload.namespace for move in moves):
+        try:
+            items = list_all(api, f"/api/v1/namespaces/{namespace}/resourcequotas").items
+        except Forbidden:
+            continue
+        quotas[namespace] = {
+            item["metadata"]["name"]: item.get("spec") or {}
+            for item in items
+            if quota_from_manifest(item) is not None
+        }
+    return quotas
+
+
+def not_made(approved: ApprovedPlan | None, skipped: t.Iterable[SkippedInstance]) -> str:
+    """Why a run with an approved plan fails at its end: moves that it could not make. Empty where it made all."""
+    by_uid = approved.by_uid if approved is not None else {}
+    left = [x for x in skipped if x.uid in by_uid and x.node == by_uid[x.uid].source]
+    if not left:
+        return ""
+    texts = "; ".join(report.skipped_texts(left))
+    were = "was" if len(left) == 1 else "were"
+    return f"{plural(len(left), 'move')} of the plan {were} not made: {texts}"

@@ -1,0 +1,352 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of check mode is made as it was approved, or refused before the first write."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_plan import (
+    ApprovedPlan,
+    checksum,
+    options_of_plan,
+    read_plan,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
+    RolloutOptions,
+    parse_options,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepResult
+from dev.trace_server import KUBEVIRT, NAMESPACE, ZONE, TraceServer
+from tests.unit.rollout.test_gates import GIVEN
+from tests.unit.rollout.test_step import MIGRATIONS, run_with
+
+JSON = t.Any
+VMS = f"{KUBEVIRT}/namespaces/{NAMESPACE}/virtualmachines"
+VMIS = f"{KUBEVIRT}/namespaces/{NAMESPACE}/virtualmachineinstances"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+QUOTAS = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
+
+
+@pytest.fixture
+def cluster() -> t.Iterator[TraceServer]:
+    with TraceServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def step_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "YOUNG", 0.0)
+
+
+def options(plan: JSON = None, **given: JSON) -> RolloutOptions:
+    """As flows/rollout makes them of the options of a task."""
+    asked = {**GIVEN, **given}
+    if plan is None:
+        return parse_options(asked, Topology.of())
+    approved = read_plan(plan)
+    return parse_options(options_of_plan(asked, GIVEN, approved), Topology.of(), approved)
+
+
+def planned(cluster: TraceServer, **given: JSON) -> JSON:
+    """The plan of check mode, as a file has it."""
+    plan = run_with(cluster, options(**given), check=True).plan
+    return json.loads(json.dumps(plan))
+
+
+def make(cluster: TraceServer, plan: JSON, *, check: bool = False) -> StepResult:
+    return run_with(cluster, options(plan), check=check)
+
+
+def refusal(cluster: TraceServer, plan: JSON) -> list[str]:
+    """The texts of a refusal, in a run and in check mode alike. Nothing is written."""
+    written = len(cluster.writes)
+    with pytest.raises(InvalidInput) as refused:
+        make(cluster, plan)
+    with pytest.raises(InvalidInput) as in_check_mode:
+        make(cluster, plan, check=True)
+    assert str(in_check_mode.value) == str(refused.value)
+    assert cluster.writes[written:] == []
+    first, *changes = map(str, refused.value.errors)
+    assert first == (
+        "plan: the cluster has changed since it was made, and nothing was moved: make a new plan in check mode"
+    )
+    return [change.removeprefix("plan: ") for change in changes]
+
+
+def patch(cluster: TraceServer, path: str, *keys: str, value: JSON) -> None:
+    item = copy.deepcopy(cluster.objects[path])
+    inside = item
+    for key in keys[:-1]:
+        inside = inside.setdefault(key, {})
+    inside[keys[-1]] = value
+    cluster.change("MODIFIED", path, item)
+
+
+def add_vm(cluster: TraceServer, name: str, like: str, node: str) -> None:
+    """Another VM that runs on a node, with the placement of one that exists."""
+    paths = (f"{VMS}/{{}}", f"{VMIS}/{{}}", f"{PODS}/virt-launcher-{{}}")
+    for path in paths:
+        text = json.dumps(cluster.objects[path.format(like)]).replace(like, name)
+        cluster.change("ADDED", path.format(name), json.loads(text.replace('"w1"', f'"{node}"')))
+
+
+def test_plan_has_moves_options_and_what_it_relies_on(cluster: TraceServer) -> None:
+    plan = planned(cluster, max_moves=5)
+
+    assert (plan["format"], plan["cluster_uid"]) == (1, "Namespace-kube-system")
+    (move,) = plan["moves"]
+    assert (move["name"], move["method"], move["from_node"]) == ("web0", "migrate", "w1")
+    assert move["to_node"] == "w2"
+    assert (plan["options"]["namespaces"], plan["options"]["max_moves"]) == (["shop"], 5)
+    (workload,), (node,) = plan["relies_on"]["workloads"], plan["relies_on"]["nodes"]
+    assert (workload["name"], workload["rules"]) == ("web0", [])
+    assert (node["name"], node["cordoned"], node["labels"][ZONE]) == ("w2", False, "b")
+    assert plan["relies_on"]["quotas"] == [{"namespace": "shop", "specs": {}}]
+
+
+def test_same_cluster_has_the_same_plan(cluster: TraceServer) -> None:
+    assert planned(cluster) == planned(cluster)
+
+
+def test_plan_is_read_back_as_it_was_written(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    assert read_plan(plan).as_json() == plan
+
+
+def test_approved_plan_is_made_and_is_done_afterwards(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+
+    result = make(cluster, plan)
+    (move,) = result.moves
+    assert (result.failure, move["name"], move["to_node"]) == ("", "web0", "w2")
+
+    written = len(cluster.writes)
+    again = make(cluster, plan)
+    assert (again.failure, again.moves, again.changed) == ("", [], False)
+    assert cluster.writes[written:] == []
+
+
+def test_check_mode_with_a_plan_returns_that_plan(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    result = make(cluster, plan, check=True)
+    assert ([move["name"] for move in result.moves], result.plan) == (["web0"], plan)
+
+
+def test_run_that_makes_a_plan_returns_none(cluster: TraceServer) -> None:
+    result = make(cluster, planned(cluster))
+    assert "plan" not in result.as_json()
+
+
+def test_vm_that_was_moved_by_hand_is_done(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    cluster._migrate("web0")
+    result = make(cluster, plan)
+    assert (result.failure, result.moves, result.changed) == ("", [], False)
+
+
+def test_new_vm_that_violates_a_rule_is_not_moved(cluster: TraceServer) -> None:
+    """Two moves are needed now, and one was approved."""
+    plan = planned(cluster)
+    add_vm(cluster, "web2", like="web0", node="w1")
+    assert len(planned(cluster)["moves"]) == 2
+
+    result = make(cluster, plan)
+
+    assert [move["name"] for move in result.moves] == ["web0"]
+    (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]
+    assert created["spec"] == {"vmiName": "web0"}
+    (skipped,) = [x for x in result.skipped if x["name"] == "web2"]
+    assert skipped["reason"].endswith("it is not among the moves of the plan")
+
+
+def test_new_vm_in_the_way_is_refused(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    add_vm(cluster, "web2", like="web0", node="w2")
+    assert refusal(cluster, plan) == [
+        "VirtualMachine shop/web0 cannot move to w2 any more, only to w3"
+    ]
+
+
+def test_cordon_is_refused_where_a_move_counts_on_the_node(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    patch(cluster, "/api/v1/nodes/w3", "spec", "unschedulable", value=True)
+    assert make(cluster, plan, check=True).failure == ""
+
+    patch(cluster, "/api/v1/nodes/w2", "spec", "unschedulable", value=True)
+    changes = refusal(cluster, plan)
+    assert changes[0] == "Node w2 is cordoned now"
+    assert changes[1].startswith("VirtualMachine shop/web0 cannot")
+
+
+def test_taint_is_refused(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    taint = {"key": "example.com/gpu", "value": "a", "effect": "NoSchedule"}
+    patch(cluster, "/api/v1/nodes/w2", "spec", "taints", value=[taint])
+    assert "Node w2 has the taint example.com/gpu=a:NoSchedule now" in refusal(cluster, plan)
+
+
+def test_other_zone_of_the_target_is_refused_and_a_label_of_no_rule_is_not(
+    cluster: TraceServer,
+) -> None:
+    plan = planned(cluster)
+    patch(cluster, "/api/v1/nodes/w2", "metadata", "labels", "team", value="blue")
+    assert make(cluster, plan, check=True).failure == ""
+
+    patch(cluster, "/api/v1/nodes/w2", "metadata", "labels", ZONE, value="d")
+    assert refusal(cluster, plan) == [
+        f"Node w2 has the label {ZONE}=d now, and had the label {ZONE}=b"
+    ]
+
+
+def test_other_placement_of_the_vm_is_refused(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    path = ("spec", "template", "spec", "nodeSelector")
+    patch(cluster, f"{VMS}/web0", *path, value={"kubernetes.io/os": "linux"})
+    assert refusal(cluster, plan)[0] == (
+        "VirtualMachine shop/web0: the placement fields of its template were changed"
+    )
+
+
+def test_rule_that_ended_is_refused(cluster: TraceServer) -> None:
+    """The other VM of the rule is gone, so nothing is violated any more."""
+    plan = planned(cluster)
+    for path in (f"{VMS}/web1", f"{VMIS}/web1", f"{PODS}/virt-launcher-web1"):
+        cluster.change("DELETED", path, cluster.objects[path])
+    assert refusal(cluster, plan) == [
+        "VirtualMachine shop/web0 needs no move any more: it violates nothing on w1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (None, {"pods": "4"}, "was added"),
+        ({"pods": "4"}, None, "was removed"),
+        ({"pods": "9", "cpu": "1"}, {"pods": "4", "cpu": "1"}, "allows pods 4 instead of 9"),
+    ],
+)
+def test_quota_is_refused(cluster: TraceServer, before: JSON, after: JSON, change: str) -> None:
+    def set_quota(hard: JSON) -> None:
+        path = f"{QUOTAS}/most"
+        metadata = {"name": "most", "namespace": "shop"}
+        item = {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+        if hard is not None:
+            cluster.change("ADDED", path, item)
+        elif path in cluster.objects:
+            cluster.change("DELETED", path, cluster.objects[path])
+
+    set_quota(before)
+    plan = planned(cluster)
+    set_quota(after)
+    assert refusal(cluster, plan) == [f"ResourceQuota shop/most {change}"]
+
+
+def test_instances_that_are_gone_are_each_named(cluster: TraceServer) -> None:
+    plan = planned(cluster, scope="all")
+    assert len(plan["moves"]) == 4
+    for name in ("db0", "db1"):
+        for path in (f"{VMIS}/{name}", f"{PODS}/virt-launcher-{name}"):
+            cluster.change("DELETED", path, cluster.objects[path])
+    assert [text for text in refusal(cluster, plan) if "/db" in text] == [
+        "VirtualMachine shop/db0 has no instance any more",
+        "VirtualMachine shop/db1 has no instance any more",
+    ]
+
+
+def test_vmi_of_another_uid_is_refused(cluster: TraceServer) -> None:
+    """The VM was restarted since."""
+    plan = planned(cluster)
+    text = json.dumps(cluster.objects[f"{VMIS}/web0"])
+    uid = "VirtualMachineInstance-web0"
+    cluster.change("MODIFIED", f"{VMIS}/web0", json.loads(text.replace(uid, "new")))
+    text = json.dumps(cluster.objects[f"{PODS}/virt-launcher-web0"])
+    cluster.change("MODIFIED", f"{PODS}/virt-launcher-web0", json.loads(text.replace(uid, "new")))
+    (change,) = refusal(cluster, plan)
+    assert change.startswith("VirtualMachine shop/web0 was replaced: the instance with uid ")
+
+
+def test_plan_of_scope_all_is_not_made_twice(cluster: TraceServer) -> None:
+    plan = planned(cluster, scope="all", workloads=["web0"])
+    make(cluster, plan)
+    again = make(cluster, plan)
+    assert (again.failure, again.moves, again.changed) == ("", [], False)
+
+
+def test_plan_of_another_cluster_is_refused(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    patch(cluster, "/api/v1/namespaces/kube-system", "metadata", "uid", value="other")
+    with pytest.raises(
+        InvalidInput, match=r"is of cluster Namespace-kube-system, and .* is cluster other"
+    ):
+        make(cluster, plan)
+
+
+def edited(plan: JSON, **changed: JSON) -> JSON:
+    return {**plan, **changed}
+
+
+def test_edited_plan_is_refused(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    plan["moves"][0]["method"] = "restart"
+    with pytest.raises(InvalidInput, match="plan: was edited after it was made"):
+        read_plan(plan)
+
+
+def test_plan_of_another_format_is_refused(cluster: TraceServer) -> None:
+    plan = {**planned(cluster), "format": 0}
+    with pytest.raises(InvalidInput, match="has format 0, and this release reads 1"):
+        read_plan({**plan, "checksum": checksum(plan)})
+
+
+@pytest.mark.parametrize("given", [{}, {"moves": []}, {"format": 1}])
+def test_what_is_no_plan_is_refused(given: JSON) -> None:
+    with pytest.raises(InvalidInput, match="is not a plan that rollout returned in check mode"):
+        read_plan(given)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"format": 1},
+        {"format": 1, "cluster_uid": "u", "options": [], "moves": 3, "relies_on": None},
+        {"format": 1, "cluster_uid": "u", "options": {}, "moves": [], "relies_on": {}},
+    ],
+)
+def test_damaged_plan_with_a_right_checksum_is_refused(content: JSON) -> None:
+    with pytest.raises(InvalidInput, match="plan: is damaged"):
+        read_plan({**content, "checksum": checksum(content)})
+
+
+def test_option_that_differs_from_the_plan_is_refused(cluster: TraceServer) -> None:
+    plan = planned(cluster, max_moves=5)
+    assert options(plan).max_moves == 5
+    assert options(plan, max_moves=5).max_moves == 5
+    with pytest.raises(InvalidInput) as refused:
+        options(plan, max_moves=7, scope="all")
+    assert [error.where for error in refused.value.errors] == ["scope", "max_moves"]
+    assert "is 7, and the plan was made with 5" in str(refused.value)
+
+
+def test_plan_has_other_checksum_with_each_value(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    values = {
+        "cluster_uid": "other",
+        "options": {**plan["options"], "scope": "all"},
+        "moves": [],
+        "relies_on": {},
+    }
+    checksums = {checksum({**plan, name: value}) for name, value in values.items()}
+    assert len(checksums | {plan["checksum"]}) == 5
+
+
+def test_checksum_is_of_the_content_and_not_of_its_order(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    assert isinstance(read_plan(dict(reversed(plan.items()))), ApprovedPlan)
