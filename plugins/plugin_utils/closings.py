@@ -270,10 +270,8 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
 
 def _rollout(record: JobRecord) -> Parts:
     options = record.asked
-    what = listed(options["namespaces"]) if options["namespaces"] else ""
-    if options["workloads"]:
-        what += f" {plural(len(options['workloads']), 'workload')}"
     result = _last(record, "rollout")
+    asked = _rollout_asked(record)
     done = [] if result.get("moves") or not result or result["failed"] else ["nothing to move"]
     later = len(result.get("not_enforced") or ())
     if later:
@@ -283,13 +281,32 @@ def _rollout(record: JobRecord) -> Parts:
     following = []
     if record.failures:
         following = [RELAUNCH]
+    elif record.check_mode and (result.get("plan") or {}).get("moves"):
+        file = options.get("plan_file")
+        done += [f"plan: {file}"] if file else []
+        following = [
+            "to make exactly these moves: launch the same job without check mode"
+            if file
+            else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
+        ]
     elif result.get("deferred"):
         following = ["launch the same job again for what was deferred"]
     return {
-        "asked": (f"roll out {what.strip()}, scope {options['scope']}",),
+        "asked": (asked,),
         "done": tuple(done),
         "next_steps": tuple(following),
     }
+
+
+def _rollout_asked(record: JobRecord) -> str:
+    options = record.asked
+    plan_file = options.get("plan_file")
+    if not record.check_mode and (plan_file or options.get("plan")):
+        return f"make the plan {plan_file or 'of the job before'}"
+    what = listed(options["namespaces"]) if options["namespaces"] else ""
+    if options["workloads"]:
+        what += f" {plural(len(options['workloads']), 'workload')}"
+    return f"roll out {what.strip()}, scope {options['scope']}"
 
 
 def _topology(record: JobRecord) -> Parts:

@@ -38,6 +38,7 @@ KEPT = (
     "nodes",
     "not_enforced",
     "not_reverted",
+    "plan",
     "resting_rules",
     "reverted",
     "room_for",

@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_maintenance,
     job_report,
+    job_rollout,
     job_verify,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
@@ -48,21 +49,10 @@ def check(job: Job) -> Result:
     return CHECKS[job.role](job) if job.role in CHECKS else {}
 
 
-def check_rollout(job: Job) -> Result:
-    if not job.record.asked["namespaces"] and not job.record.asked["workloads"]:
-        raise JobFailed(
-            [
-                "Give placement_rollout_namespaces, a list of names, or placement_rollout_workloads: one of them is"
-                f" required. {NOTHING}"
-            ]
-        )
-    return {}
-
-
 CHECKS: dict[str, t.Callable[[Job], Result]] = {
     "placement_maintenance": job_maintenance.check,
     "placement_report": job_report.check,
-    "placement_rollout": check_rollout,
+    "placement_rollout": job_rollout.check,
     "placement_verify": job_report.check_verify,
 }
 
@@ -93,12 +83,16 @@ def list_rules(job: Job) -> Result:
 
 def close(job: Job) -> Result:
     """What the job did, as its last lines and as artifacts. It runs after a failure, too, and does not fail: Ansible
-    takes no statistics of a task that fails."""
+    takes no statistics of a task that fails. Only a plan that could not be saved fails it."""
     record = job.record
+    if errors := job_rollout.save_plan(job):
+        job.complain(errors)
     closing = closing_of(record, time.time() - record.began)
     job.show(closing.lines())
     name = job.role.removeprefix("placement_")
     data: Result = {ARTIFACT: {job.host: {name: closing.data()}}}
+    if plan := job_rollout.plan_of(record):
+        data[job_rollout.PLAN] = {job.host: plan}
     if states := record.maintenance.get("states"):
         data["placement_maintenance"] = {job.host: states}
     for note in record.notes:
@@ -111,6 +105,8 @@ def close(job: Job) -> Result:
         if note["module"] == "capacity_info" and "capacity" in note:
             names = ("capacity", "room_for", "domains")
             data["placement_capacity"] = {job.host: {name: note[name] for name in names}}
+    if errors:
+        raise JobFailed([])
     return published(data)
 
 

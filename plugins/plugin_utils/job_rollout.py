@@ -1,0 +1,100 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a rollout: check mode saves and publishes it, and the job after an approval makes it."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, Result
+from ansible_collections.virt.placement.plugins.plugin_utils.report.files import (
+    ReportFile,
+    Unwritable,
+    faults_of_paths,
+    write_file,
+)
+
+PLAN_FILE, PLAN = "placement_rollout_plan_file", "placement_rollout_plan"
+
+
+def check(job: Job) -> Result:
+    """The role placement_rollout. Returns the plan that is to be made, if there is one."""
+    options = job.record.asked
+    if options["plan_file"]:
+        file = ReportFile(PLAN_FILE, options["plan_file"])
+        _require(faults_of_paths([file], job.host, job.hosts))
+    plan = None if job.check_mode else _approved(job.host, options)
+    if plan is None and not options["namespaces"] and not options["workloads"]:
+        raise JobFailed(
+            [
+                "Give placement_rollout_namespaces, a list of names, or placement_rollout_workloads: one of them is"
+                f" required. {NOTHING}"
+            ]
+        )
+    if job.check_mode and options["plan_file"]:
+        _require(_written(options["plan_file"], "", only_check=True))
+    return {} if plan is None else {"plan": plan}
+
+
+def _require(faults: t.Sequence[str]) -> None:
+    if faults:
+        raise JobFailed([*faults, NOTHING])
+
+
+def _approved(host: str, options: Result) -> Result | None:
+    """The plan in the file, or that which an earlier job of the workflow has published."""
+    published = options["plan"]
+    if published and not isinstance(published.get(host), dict):
+        names = ", ".join(sorted(map(str, published)))
+        _require(
+            [f"{PLAN}: has no plan of {host}, only of: {names}. Launch the job in check mode."]
+        )
+    plan: Result | None = published[host] if published else None
+    if not options["plan_file"]:
+        return plan
+    saved = _read(options["plan_file"])
+    if plan is not None and plan.get("checksum") != saved.get("checksum"):
+        _require([f"{PLAN_FILE} and {PLAN} have different plans of {host}: give one of them."])
+    return saved
+
+
+def _read(path: str) -> Result:
+    """Raises JobFailed for a file that is not there, or that has no map."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            plan: t.Any = json.load(file)
+    except FileNotFoundError:
+        fault = f"there is no file {path}. The job in check mode saves the plan there."
+    except OSError as error:
+        fault = f"cannot read {path}: {error.strerror or error}."
+    except ValueError as error:
+        fault = f"{path} is not a plan, since it is not JSON: {error}."
+    else:
+        if isinstance(plan, dict):
+            return plan
+        fault = f"{path} is not a plan, since it is not a map."
+    raise JobFailed([f"{PLAN_FILE}: {fault}", NOTHING])
+
+
+def plan_of(record: JobRecord) -> Result | None:
+    """The plan that check mode has returned."""
+    notes = record.of("rollout")
+    return notes[-1].get("plan") if notes and record.role == "placement_rollout" else None
+
+
+def save_plan(job: Job) -> list[str]:
+    """Save the plan that check mode has returned. Returns the errors."""
+    plan, path = plan_of(job.record), job.record.asked.get("plan_file")
+    if plan is None or not path:
+        return []
+    return _written(path, f"{json.dumps(plan, indent=2)}\n", only_check=False)
+
+
+def _written(path: str, text: str, *, only_check: bool) -> list[str]:
+    try:
+        write_file(ReportFile(PLAN_FILE, path), text, only_check=only_check)
+    except Unwritable as error:
+        return [str(error)]
+    return []

@@ -1,0 +1,130 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role placement_rollout: which plan it makes, and where check mode saves it."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils import job_rollout, job_stages
+from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+
+PLAN = {"format": 1, "moves": [{}], "checksum": "c0ffee"}
+OTHER = {**PLAN, "checksum": "decaf"}
+
+
+class FakeRollout:
+    """A job of the role, in check mode with the plan that the module has returned."""
+
+    def __init__(self, *, check_mode: bool = False, **options: t.Any) -> None:
+        selected = {"namespaces": [], "workloads": [], "scope": "violated", "allow": ["migrate"]}
+        asked = {**selected, "plan_file": "", "plan": {}, **options}
+        self.role, self.host, self.hosts = "placement_rollout", "prod", ["prod"]
+        self.check_mode = check_mode
+        self.record = JobRecord(self.role, "prod", "play", 0.0, check_mode, asked=asked)
+        self.shown: list[str] = []
+
+    def show(self, lines: t.Iterable[str]) -> None:
+        self.shown += lines
+
+    def complain(self, lines: t.Sequence[str]) -> None:
+        self.show(lines)
+        self.record.failures += lines
+
+
+def checked(job: FakeRollout) -> t.Any:
+    return job_rollout.check(t.cast(t.Any, job))
+
+
+def closed(job: FakeRollout) -> t.Any:
+    return job_stages.close(t.cast(t.Any, job))["ansible_stats"]["data"]
+
+
+def faults(job: FakeRollout) -> list[str]:
+    with pytest.raises(JobFailed) as failed:
+        checked(job)
+    *lines, last = failed.value.lines
+    assert last == "Nothing was changed."
+    return lines
+
+
+def test_plan_of_check_mode_is_saved_and_published(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    job = FakeRollout(check_mode=True, namespaces=["shop"], plan_file=str(path))
+    assert checked(job) == {}
+    assert not path.exists()
+
+    job.record.note("rollout", {"moves": [], "plan": PLAN})
+
+    assert closed(job)["placement_rollout_plan"] == {"prod": PLAN}
+    assert json.loads(path.read_text()) == PLAN
+    assert checked(FakeRollout(plan_file=str(path))) == {"plan": PLAN}
+    assert any(f"plan: {path}" in line for line in job.shown)
+
+
+def test_published_plan_of_the_host_is_made() -> None:
+    published = {"prod": PLAN, "lab": OTHER}
+    assert checked(FakeRollout(plan=published)) == {"plan": PLAN}
+    assert checked(FakeRollout(check_mode=True, namespaces=["shop"], plan=published)) == {}
+
+
+def test_without_a_plan_nothing_is_handed_over() -> None:
+    job = FakeRollout(namespaces=["shop"])
+    assert checked(job) == {}
+    job.record.note("rollout", {"moves": []})
+    assert "placement_rollout_plan" not in closed(job)
+
+
+def test_job_that_makes_a_plan_says_so(tmp_path: Path) -> None:
+    job = FakeRollout(plan={"prod": PLAN})
+    assert closing_of(t.cast(t.Any, job.record), 1.0).asked == ("make the plan of the job before",)
+
+
+def test_plan_of_other_hosts_is_refused() -> None:
+    assert faults(FakeRollout(plan={"lab": PLAN})) == [
+        "placement_rollout_plan: has no plan of prod, only of: lab. Launch the job in check mode."
+    ]
+
+
+def test_two_different_plans_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(OTHER))
+    (fault,) = faults(FakeRollout(plan={"prod": PLAN}, plan_file=str(path)))
+    assert fault.endswith("have different plans of prod: give one of them.")
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "there is no file"),
+        ("{", "is not a plan, since it is not JSON"),
+        ("[]", "is not a plan, since it is not a map"),
+    ],
+)
+def test_file_without_a_plan_is_refused(tmp_path: Path, content: str | None, fault: str) -> None:
+    path = tmp_path / "plan.json"
+    if content is not None:
+        path.write_text(content)
+    assert fault in faults(FakeRollout(plan_file=str(path)))[0]
+
+
+@pytest.mark.parametrize("path", ["plan.json", "/nowhere/plan.json"])
+def test_path_that_cannot_be_written_is_refused_before_the_rollout(path: str) -> None:
+    job = FakeRollout(check_mode=True, namespaces=["shop"], plan_file=path)
+    assert faults(job)[0].startswith("placement_rollout_plan_file: ")
+
+
+def test_plan_that_cannot_be_saved_fails_the_job(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    job = FakeRollout(check_mode=True, namespaces=["shop"], plan_file=str(folder / "plan.json"))
+    job.record.note("rollout", {"moves": [], "plan": PLAN})
+    with pytest.raises(JobFailed):
+        job_stages.close(t.cast(t.Any, job))
+    assert "there is no folder" in job.shown[0]
+    assert closing_of(t.cast(t.Any, job.record), 1.0).outcome == "failed"
