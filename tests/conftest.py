@@ -19,6 +19,7 @@ import pytest
 from tests.returned import undocumented
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+MODULES_IN_PROCESS = CHECKOUT / "tests" / "modules_in_process"
 SANDBOX_LIBRARIES = ("cryptography", "requests", "yaml")
 
 
@@ -174,6 +175,17 @@ def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
         return result
 
     return run
+
+
+@pytest.fixture(scope="module")
+def modules_in_process() -> t.Iterator[None]:
+    """Playbooks of this file run modules in forks of ansible-playbook, in a third of the time. How Ansible packs and
+    starts them is what other tests prove: that of the article, and test_examples.py for each module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANSIBLE_CALLBACK_PLUGINS", str(MODULES_IN_PROCESS))
+        patch.setenv("ANSIBLE_CALLBACKS_ENABLED", "modules_in_process")
+        patch.setenv("ANSIBLE_PIPELINING", "1")
+        yield
 
 
 def _module_arguments(arguments: dict[str, t.Any]) -> contextlib.AbstractContextManager[t.Any]:

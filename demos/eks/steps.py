@@ -23,6 +23,7 @@ PUBLISHED = Effort(commands=13, ended=2, migrations=0)
 kustomization."""
 
 CHECKOUT, REDIS = "checkout", "checkout-redis"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 APART = "2 node(s) didn't match pod anti-affinity rules"
 BESIDE = "1 node(s) didn't match pod affinity rules"
 
@@ -118,15 +119,44 @@ def go_back_to_two(stage: Stage) -> None:
     check(nodes(stage, REDIS) == [node for node in before if node], "the running pods stayed")
 
 
-def refuse_the_order_as_printed(stage: Stage) -> None:
-    """The later lesson requires checkout beside redis. Applied to checkout alone, from a node that both share, its
-    terms would stop the rollout for ever, which is why that lesson deletes both Deployments first. Here the terms are
-    refused before anything is written."""
+@proves("S25")
+def change_a_template_where_every_node_is_taken(stage: Stage) -> None:
+    """Three checkout pods on three nodes, one a node, and a new template. Old and new pods do not keep each other
+    apart, so the workload rollout ends with its own strategy. Without matchLabelKeys it would wait for ever."""
+    path = stage.sandbox.api.path("Deployment", NAMESPACE, CHECKOUT)
+    everywhere = sorted(node.name for node in stage.sandbox.cluster.nodes)
+    before = stage.sandbox.api.patch(path, {"spec": {"replicas": 3}})
+    stage.until(lambda: nodes(stage, CHECKOUT), everywhere, "a checkout pod on each node")
+    pods = {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE) if seat.workload == CHECKOUT}
+    released = {"metadata": {"annotations": {"example.com/release": "2"}}}
+    changed = stage.sandbox.api.patch(path, {"spec": {"template": released}})
+
+    def done() -> bool:
+        status = stage.sandbox.api.get(path)["status"]
+        seen = [status.get(key) for key in ("observedGeneration", "updatedReplicas", "replicas")]
+        return bool(seen == [changed["metadata"]["generation"], 3, 3] and not waiting(stage))
+
+    stage.until(done, True, "the workload rollout has ended")
+    stage.until(lambda: nodes(stage, CHECKOUT), everywhere, "a checkout pod on each node again")
+    left = pods & {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE)}
+    check(not left, "a pod of the old template is left")
+    check(before["spec"]["strategy"] == changed["spec"]["strategy"], "the strategy was changed")
+
+
+def start_anew(stage: Stage) -> None:
+    """Both Deployments without rules, from a node that both share."""
     for name in (CHECKOUT, REDIS):
         stage.sandbox.api.delete(stage.sandbox.api.path("Deployment", NAMESPACE, name))
     path = stage.sandbox.api.path("Pod", NAMESPACE)
     stage.until(lambda: stage.sandbox.api.list(path), [], "all pods are gone")
     create_on_one_node(stage)
+
+
+def refuse_the_order_as_printed(stage: Stage) -> None:
+    """The later lesson requires checkout beside redis. Applied to checkout alone, from a node that both share, its
+    terms would stop the rollout for ever, which is why that lesson deletes both Deployments first. Here the terms are
+    refused before anything is written."""
+    start_anew(stage)
     mark = stage.sandbox.audit.mark()
     result = stage.play("apply", variables(FOLDER, "pairs_as_printed.yml"), identity="mover")
     check(result.rc != 0, "terms that stop the rollout were accepted")
@@ -143,7 +173,8 @@ def pair_them_from_a_shared_node(stage: Stage) -> None:
     """Both rules in one list, from the node that both share: two pairs on two nodes, with no deletion by hand and no
     eviction."""
     mark = stage.sandbox.audit.mark()
-    stage.play_twice("apply", variables(FOLDER, "pairs_rules.yml"), identity="mover")
+    result = stage.play("apply", variables(FOLDER, "pairs_rules.yml"), identity="mover")
+    check(result.rc == 0, f"apply ended with rc {result.rc}")
     result = run(stage, "scale.yml", scale={REDIS: 2, CHECKOUT: 2})
     check(result.rc == 0, f"the playbook scale ended with rc {result.rc}")
     stage.until(
@@ -151,6 +182,30 @@ def pair_them_from_a_shared_node(stage: Stage) -> None:
         (2, True),
         "two pairs on two nodes",
     )
+    ended = [event for event in stage.sandbox.audit.writes(since=mark) if event.resource == "pods"]
+    check(not ended, f"pods were ended by the collection: {ended}")
+
+
+def cure_a_rollout_that_is_stuck(stage: Stage) -> None:
+    """The printed terms, applied to checkout by hand: its new pod waits for ever, and the old one stays. The same
+    rules with `adopt: similar` take the place of these terms, and the rollout ends with a pair, with no deletion by
+    hand and no eviction. A second run changes nothing."""
+    start_anew(stage)
+    (printed,) = variables(FOLDER, "pairs_as_printed.yml")["placement_apply_rules"]
+    path = stage.sandbox.api.path("Deployment", NAMESPACE, CHECKOUT)
+    by_hand = {"spec": {"template": {"spec": {"affinity": printed["terms"]["affinity"]}}}}
+    stage.sandbox.api.patch(path, by_hand)
+    stage.until(lambda: len(waiting(stage)), 1, "the new checkout pod waits")
+    mark = stage.sandbox.audit.mark()
+    wanted = {**variables(FOLDER, "pairs_rules.yml"), "placement_apply_adopt": "similar"}
+    stage.play_twice("apply", wanted, identity="mover")
+    stage.until(lambda: len(waiting(stage)), 0, "no pod waits")
+    pair = nodes(stage, CHECKOUT)
+    stage.until(lambda: (nodes(stage, CHECKOUT), nodes(stage, REDIS)), (pair, pair), "one pair")
+    check(len(pair) == 1, f"one pair: {pair}")
+    affinity = stage.sandbox.api.get(path)["spec"]["template"]["spec"]["affinity"]
+    terms = [affinity[place][REQUIRED] for place in ("podAffinity", "podAntiAffinity")]
+    check([len(each) for each in terms] == [1, 1], f"one term in each place: {terms}")
     ended = [event for event in stage.sandbox.audit.writes(since=mark) if event.resource == "pods"]
     check(not ended, f"pods were ended by the collection: {ended}")
 
@@ -167,6 +222,8 @@ STEPS: tuple[Step, ...] = (
     pair_checkout_with_its_redis,
     ask_for_a_third_redis,
     go_back_to_two,
+    change_a_template_where_every_node_is_taken,
     refuse_the_order_as_printed,
     pair_them_from_a_shared_node,
+    cure_a_rollout_that_is_stuck,
 )

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A pool of guest-cluster VMs, one a host: the rule of the published recording, which does nothing, and one that works;
-soft and hard while a host is cordoned; what Harvester's webhook writes; its maintenance mode."""
+soft and hard while a host is cordoned; what Harvester's webhook writes; two pools and a Deployment in one rule; its
+maintenance mode."""
 
 from __future__ import annotations
 
@@ -41,6 +42,14 @@ NETWORK = Definition(
 )
 VLAN = "vlan1"
 NETWORKS = {f"{NAMESPACE}/{VLAN}": "mgmt"}
+OWN: list[dict[str, t.Any]] = [
+    {"key": key, "operator": "In", "values": ["true"]}
+    for key in ("network.harvesterhci.io/mgmt", "cpumanager")
+]
+"""What Harvester's webhook adds for a VLAN and for dedicated CPUs."""
+ROUTER, BALANCER = "router", "balancer"
+OTHERS = ["guest-pool2-1", "guest-pool3-1"]
+"""A VM of each of two more pools."""
 
 
 @contextlib.contextmanager
@@ -59,11 +68,11 @@ def create_pool(stage: Stage, labels: dict[str, str], affinity: t.Any) -> None:
         stage.sandbox.api.apply(made)
 
 
-def delete_pool(stage: Stage) -> None:
+def delete_vms(stage: Stage, *names: str) -> None:
     api = stage.sandbox.api
-    for name in POOL:
+    for name in names:
         api.delete(api.path("VirtualMachine", NAMESPACE, name))
-    for name in POOL:
+    for name in names:
         api.wait_gone(api.path("VirtualMachineInstance", NAMESPACE, name), 60)
         api.wait_gone(api.path("VirtualMachine", NAMESPACE, name), 60)
 
@@ -121,7 +130,7 @@ def find_the_rule_that_does_nothing(stage: Stage) -> None:
 def spread_a_pool_of_an_older_driver(stage: Stage) -> None:
     """The worst start: no label, no rule, all on one host. The label and the driver's exact term are written, and two
     live migrations put one VM on each host. A second run writes nothing."""
-    delete_pool(stage)
+    delete_vms(stage, *POOL)
     for node in HOSTS[1:]:
         drain.cordon(stage.sandbox, node)
     create_pool(stage, {}, None)
@@ -131,11 +140,7 @@ def spread_a_pool_of_an_older_driver(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
     stage.play_twice("apply", variables(FOLDER, "pool_rules.yml"), identity="mover")
     stage.until(lambda: nodes(stage), HOSTS, "one VM a host")
-    moved = [
-        event
-        for event in stage.sandbox.audit.writes(since=mark)
-        if event.verb == "create" and event.resource == "virtualmachineinstancemigrations"
-    ]
+    moved = live_migrations(stage, mark)
     check(len(moved) == 2, f"two live migrations ({len(moved)})")
     for name in POOL:
         written = template(stage, name)
@@ -146,7 +151,7 @@ def spread_a_pool_of_an_older_driver(stage: Stage) -> None:
 @proves("AC-H2", "S2")
 def create_the_pool_anew_beside_a_cordoned_host(stage: Stage) -> None:
     """Soft: no VM on the cordoned host, none Pending. verify names what is not met, and passes."""
-    delete_pool(stage)
+    delete_vms(stage, *POOL)
     drain.cordon(stage.sandbox, "node2")
     create_pool(stage, LABEL, {"podAntiAffinity": {PREFERRED: [SOFT]}})
     stage.until(lambda: len(nodes(stage)), 3, "three VMs run")
@@ -169,7 +174,7 @@ def require_a_zone_that_is_not_there(stage: Stage) -> None:
         check(text in result.stdout, f"the refusal does not say: {text}")
     check(not stage.sandbox.audit.writes(since=mark), "something was written")
 
-    delete_pool(stage)
+    delete_vms(stage, *POOL)
     hard = {"topologyKey": board.ZONE, "labelSelector": {"matchLabels": LABEL}}
     hard["mismatchLabelKeys"] = ["kubevirt.io/created-by"]
     create_pool(stage, LABEL, {"podAntiAffinity": {REQUIRED: [hard]}})
@@ -185,30 +190,71 @@ def require_a_zone_that_is_not_there(stage: Stage) -> None:
 
 @proves("AC-H5", "S5")
 def keep_what_the_webhook_writes(stage: Stage) -> None:
-    """A VM on a VLAN: Harvester's expression for the network stays beside ours, in one term, and a second run writes
-    nothing."""
+    """A VM on a VLAN with dedicated CPUs: Harvester's expressions for both stay beside ours, in one term. In the same
+    run two more pools and a Deployment, which share a host, get one rule, and each has a host of its own: by one live
+    migration, and the rollout of the Deployment. A second run writes nothing."""
+    drain.cordon(stage.sandbox, HOSTS[1])
+    create_router(stage)
+    drain.cordon(stage.sandbox, HOSTS[2])
+    create_guests(stage)
+    for node in HOSTS[1:]:
+        drain.uncordon(stage.sandbox, node)
+    mark = stage.sandbox.audit.mark()
+    stage.play_twice("apply", variables(FOLDER, "guests_rules.yml"), identity="mover")
+    written = template(stage, ROUTER)["spec"]["affinity"]["nodeAffinity"][REQUIRED]
+    (term,) = written["nodeSelectorTerms"]
+    zones = {"key": board.ZONE, "operator": "In", "values": ["zone1", "zone3"]}
+    expressions = sorted(term["matchExpressions"], key=lambda each: str(each["key"]))
+    expected = sorted([*OWN, zones], key=lambda each: str(each["key"]))
+    check(expressions == expected, f"all three expressions, each once: {expressions}")
+    stage.until(lambda: sorted(guests(stage).values()), HOSTS, "pools and Deployment one a host")
+    check(len(live_migrations(stage, mark)) == 1, "one live migration")
+
+
+def create_router(stage: Stage) -> None:
+    """A VM on a VLAN with dedicated CPUs, as Harvester's webhook leaves it."""
     _create_network(stage)
-    made = objects.virtual_machine("router", NAMESPACE)
+    made = objects.virtual_machine(ROUTER, NAMESPACE, cpu="1")
     spec = made["spec"]["template"]["spec"]
+    spec["domain"]["cpu"] = {"cores": 1, "dedicatedCpuPlacement": True}
     spec["domain"]["devices"]["interfaces"].append({"name": VLAN, "bridge": {}})
     spec["networks"].append({"name": VLAN, "multus": {"networkName": f"{NAMESPACE}/{VLAN}"}})
     stage.sandbox.api.apply(made)
-    own = {"key": "network.harvesterhci.io/mgmt", "operator": "In", "values": ["true"]}
-    before = template(stage, "router")["spec"]["affinity"]["nodeAffinity"][REQUIRED]
-    check(before == {"nodeSelectorTerms": [{"matchExpressions": [own]}]}, f"Harvester's: {before}")
+    before = template(stage, ROUTER)["spec"]["affinity"]["nodeAffinity"][REQUIRED]
+    check(before == {"nodeSelectorTerms": [{"matchExpressions": OWN}]}, f"Harvester's: {before}")
+    wait_running(stage, ROUTER)
+
+
+def create_guests(stage: Stage) -> None:
+    """A VM of each of two more pools, and a Deployment."""
+    for name, pool in zip(OTHERS, ("default-guest-pool2", "default-guest-pool3"), strict=True):
+        labels = dict.fromkeys(LABEL, pool)
+        stage.sandbox.api.apply(objects.virtual_machine(name, NAMESPACE, labels=labels))
+    stage.sandbox.api.apply(objects.deployment(BALANCER, NAMESPACE, replicas=1))
+    shared = dict.fromkeys((*OTHERS, BALANCER), HOSTS[0])
+    stage.until(lambda: guests(stage), shared, "pools and Deployment share a host")
+
+
+def guests(stage: Stage) -> dict[str, str]:
+    """The nodes of the other pools' VMs and of the Deployment."""
+    seats = board.seats(stage.sandbox, NAMESPACE)
+    return {seat.workload: seat.node for seat in seats if seat.workload in (*OTHERS, BALANCER)}
+
+
+def wait_running(stage: Stage, name: str) -> None:
     stage.sandbox.api.wait(
         lambda vmi: vmi["status"].get("phase") == "Running",
-        stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, "router"),
+        stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, name),
         timeout=60,
     )
-    wanted = variables(FOLDER, "network_rules.yml")
-    stage.play_twice("apply", wanted, identity="mover")
-    (term,) = template(stage, "router")["spec"]["affinity"]["nodeAffinity"][REQUIRED][
-        "nodeSelectorTerms"
+
+
+def live_migrations(stage: Stage, since: t.Any) -> list[str]:
+    return [
+        event.name
+        for event in stage.sandbox.audit.writes(since=since)
+        if event.verb == "create" and event.resource == "virtualmachineinstancemigrations"
     ]
-    zones = {"key": board.ZONE, "operator": "In", "values": ["zone1", "zone3"]}
-    expressions = sorted(term["matchExpressions"], key=lambda each: str(each["key"]))
-    check(expressions == [own, zones], f"both expressions, each once: {expressions}")
 
 
 def find_what_the_webhook_takes_back(stage: Stage) -> None:
@@ -233,11 +279,7 @@ def refuse_the_maintenance_of_a_pinned_vm(stage: Stage) -> None:
     """A VM that is pinned to its host: the maintenance is refused with its name, and no cordon is left behind."""
     pinned = {"nodeSelector": {"kubernetes.io/hostname": "node1"}}
     stage.sandbox.api.apply(objects.virtual_machine("pinned", NAMESPACE, placement=pinned))
-    stage.sandbox.api.wait(
-        lambda vmi: vmi["status"].get("phase") == "Running",
-        stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, "pinned"),
-        timeout=60,
-    )
+    wait_running(stage, "pinned")
     mark = stage.sandbox.audit.mark()
     result = maintain(stage, "node1")
     check(result.rc != 0, "the maintenance was not refused")
@@ -250,9 +292,11 @@ def refuse_the_maintenance_of_a_pinned_vm(stage: Stage) -> None:
 
 
 def use_the_maintenance_mode_behind_the_checks(stage: Stage) -> None:
-    """Harvester's own maintenance mode, after the same checks. With the hard rule three VMs need three hosts; the pool
-    with the soft one leaves the host by live migration."""
-    delete_pool(stage)
+    """Harvester's own maintenance mode, after the same checks. With a hard rule three VMs need three hosts, so those
+    are gone; the pool with the soft one leaves the host by live migration."""
+    delete_vms(stage, *POOL, *OTHERS)
+    stage.sandbox.api.delete(stage.sandbox.api.path("Deployment", NAMESPACE, BALANCER))
+    stage.until(lambda: guests(stage), {}, "the other pools and the Deployment are gone")
     create_pool(stage, LABEL, {"podAntiAffinity": {PREFERRED: [SOFT]}})
     stage.until(lambda: nodes(stage), HOSTS, "one VM a host")
     uids = {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE)}

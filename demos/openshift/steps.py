@@ -1,7 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lab's three parts by the collection's playbooks, from one worker that all VMs share. In between, maintenance of
-a worker: a pair that leaves and comes home, and at the end a drain that cannot end."""
+a worker: a pair that leaves and comes home, a worker that another operator holds, and at the end a drain that cannot
+end. A console writes the terms of a rule again."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import yaml
 from demos import board
 from demos.effort import Effort
 from demos.stage import Stage, Step, check, proves, variables
-from sandbox import drain, objects
+from sandbox import drain
 
 FOLDER = pathlib.Path(__file__).parent
 NAMESPACE = "affinity"
@@ -26,6 +27,8 @@ LEADER, FOLLOWER, LONER = VMS = ("node-affinity-vm", "pod-affinity-vm", "pod-ant
 WEST, EAST = "worker-0", "worker-1"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MIGRATIONS = "virtualmachineinstancemigrations"
+MARK = "placement.virt/maintenance"
+DESIRED_DRAIN = "machineconfiguration.openshift.io/desiredDrain"
 FEDORA = {
     "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["fedora"]}]},
     "topologyKey": "kubernetes.io/hostname",
@@ -67,6 +70,11 @@ def migrations(stage: Stage, since: t.Any) -> list[str]:
     return [about.get(name, name) for name in created]
 
 
+def apply(stage: Stage, rules: str) -> None:
+    result = stage.play("apply", variables(FOLDER, rules), identity="mover")
+    check((result.rc, result.changed > 0) == (0, True), f"apply ended with rc {result.rc}")
+
+
 def start_all_on_one_worker(stage: Stage) -> None:
     """The worst start: all three VMs are on the worker that will not be in zone east."""
     stage.sandbox.api.apply(yaml.safe_load((FOLDER / "cluster.yml").read_text())["items"])
@@ -98,7 +106,7 @@ def write_a_preference_without_moving_anything(stage: Stage) -> None:
 def prefer_zone_east(stage: Stage) -> None:
     """Part 1: the VM moves to zone east by one live migration. The lab restarts it."""
     mark = stage.sandbox.audit.mark()
-    stage.play_twice("apply", variables(FOLDER, "part_1_rules.yml"), identity="mover")
+    apply(stage, "part_1_rules.yml")
     expect(stage, EAST, WEST, WEST)
     check(migrations(stage, mark) == [LEADER], "exactly one live migration")
     preference = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["east"]}]}
@@ -112,7 +120,7 @@ def follow_the_first_vm(stage: Stage) -> None:
     """Part 2: the label is on template, VMI and pod at once, without a restart, and the second VM follows by one live
     migration."""
     mark = stage.sandbox.audit.mark()
-    stage.play_twice("apply", variables(FOLDER, "part_2_rules.yml"), identity="mover")
+    apply(stage, "part_2_rules.yml")
     expect(stage, EAST, EAST, WEST)
     check(migrations(stage, mark) == [FOLLOWER], "exactly one live migration")
     expected = {"podAffinity": {REQUIRED: [FEDORA]}}
@@ -142,20 +150,35 @@ def drain_the_pair_and_bring_it_home(stage: Stage) -> None:
     check(not node["spec"].get("unschedulable"), f"{EAST} is cordoned")
 
 
-@proves("AC-O3", "S8")
+def leave_a_worker_to_the_operator_that_drains_it(stage: Stage) -> None:
+    """The third VM leaves its worker for a maintenance. Meanwhile the Machine Config Operator asks for a drain of that
+    worker. So the maintenance ends without an uncordon, and names the operator, which is about to reboot it."""
+    wanted = {
+        "placement_maintenance_nodes": [WEST],
+        "placement_maintenance_reason": "demo",
+        "placement_maintenance_return_home": "none",
+    }
+    drained = {**wanted, "placement_maintenance_state": "drained"}
+    result = stage.play("maintenance", drained, identity="maintainer-mover")
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    expect(stage, EAST, EAST, EAST)
+    want_drain(stage, "drain-1f")
+    back = {**wanted, "placement_maintenance_state": "in_service"}
+    result = stage.play("maintenance", back, identity="maintainer-mover")
+    check("the Machine Config Operator" in result.stdout, "the operator is not named")
+    node = stage.sandbox.api.get(f"/api/v1/nodes/{WEST}")
+    check(node["spec"].get("unschedulable"), f"{WEST} was uncordoned under the operator")
+    check(MARK not in node["metadata"]["annotations"], f"the maintenance of {WEST} has not ended")
+    want_drain(stage, "uncordon-1f")
+    drain.uncordon(stage.sandbox, WEST)
+
+
+@proves("AC-O3")
 def keep_the_third_vm_away(stage: Stage) -> None:
     """Part 3: the third VM shares the worker of the first at first, and leaves it by one live migration. Restarts never
-    bring it back. A console writes the rule again without what its form does not know: the next run has one term."""
-    drain.cordon(stage.sandbox, WEST)
-    stage.sandbox.api.create(
-        stage.sandbox.api.path("VirtualMachineInstanceMigration", NAMESPACE),
-        objects.migration(LONER, NAMESPACE),
-    )
-    expect(stage, EAST, EAST, EAST)
-    drain.uncordon(stage.sandbox, WEST)
+    bring it back."""
     mark = stage.sandbox.audit.mark()
-    rules = variables(FOLDER, "part_3_rules.yml")
-    stage.play_twice("apply", rules, identity="mover")
+    apply(stage, "part_3_rules.yml")
     expect(stage, EAST, EAST, WEST)
     check(migrations(stage, mark) == [LONER], "exactly one live migration")
     expected = {"podAntiAffinity": {REQUIRED: [FEDORA]}}
@@ -165,7 +188,17 @@ def keep_the_third_vm_away(stage: Stage) -> None:
         expect(stage, EAST, EAST, WEST)
 
 
-@proves("AC-O6")
+def apply_all_parts_again(stage: Stage) -> None:
+    """A second run of all three parts changes nothing, with no write in the audit log."""
+    mark = stage.sandbox.audit.mark()
+    result = stage.play(str(FOLDER / "lab.yml"), {}, identity="mover")
+    check((result.rc, result.changed) == (0, 0), f"rc {result.rc}, changed {result.changed}")
+    writes = stage.sandbox.audit.writes(since=mark)
+    check(not writes, f"the second run wrote: {writes}")
+    expect(stage, EAST, EAST, WEST)
+
+
+@proves("AC-O6", "S8")
 def refuse_what_cannot_end(stage: Stage) -> None:
     """On two workers the first VM has no other node than that of the third: neither a drain of its worker nor its
     restart while that is cordoned can end. Both are refused with the VM and the cause, and nothing is written."""
@@ -187,6 +220,42 @@ def refuse_what_cannot_end(stage: Stage) -> None:
     writes = [e for e in stage.sandbox.audit.writes(since=mark) if e.resource != "leases"]
     check(not writes, f"something was written: {writes}")
     expect(stage, EAST, EAST, WEST)
+
+
+def put_back_what_a_console_drops(stage: Stage) -> None:
+    """A rule with `mismatchLabelKeys`, which the form of OpenShift's console does not know. The console writes the
+    affinity again without it; the next run replaces that term, without any option, and nothing is left beside it."""
+    rules = variables(FOLDER, "console_rules.yml")
+    before = affinity(stage, LONER)
+    apply(stage, "console_rules.yml")
+    written = affinity(stage, LONER)
+    terms = written["podAntiAffinity"][REQUIRED]
+    (own,) = (term for term in terms if term not in before["podAntiAffinity"][REQUIRED])
+    check(own.get("mismatchLabelKeys"), f"the rule's term has mismatchLabelKeys: {own}")
+    save_by_console(stage, LONER)
+    check(affinity(stage, LONER) != written, "the console drops mismatchLabelKeys")
+    stage.play_twice("apply", rules, identity="mover")
+    check(affinity(stage, LONER) == written, f"the rule's own term: {affinity(stage, LONER)}")
+    expect(stage, EAST, EAST, WEST)
+
+
+def want_drain(stage: Stage, wanted: str) -> None:
+    """As the Machine Config Operator asks for a drain or an uncordon of the worker."""
+    body = {"metadata": {"annotations": {DESIRED_DRAIN: wanted}}}
+    stage.sandbox.api.patch(f"/api/v1/nodes/{WEST}", body)
+
+
+def save_by_console(stage: Stage, name: str) -> None:
+    """The affinity dialog of OpenShift's console keeps matchExpressions and the topologyKey of a pod term (openshift/
+    kubevirt-plugin, src/utils/components/AffinityModal)."""
+    saved = affinity(stage, name)
+    for term in saved["podAntiAffinity"][REQUIRED]:
+        expressions = term["labelSelector"].get("matchExpressions") or []
+        key = term["topologyKey"]
+        term.clear()
+        term.update(labelSelector={"matchExpressions": expressions}, topologyKey=key)
+    body = {"spec": {"template": {"spec": {"affinity": saved}}}}
+    stage.sandbox.api.patch(stage.sandbox.api.path("VirtualMachine", NAMESPACE, name), body)
 
 
 def restart(stage: Stage, name: str) -> None:
@@ -218,6 +287,9 @@ STEPS: tuple[Step, ...] = (
     prefer_zone_east,
     follow_the_first_vm,
     drain_the_pair_and_bring_it_home,
+    leave_a_worker_to_the_operator_that_drains_it,
     keep_the_third_vm_away,
+    apply_all_parts_again,
     refuse_what_cannot_end,
+    put_back_what_a_console_drops,
 )
