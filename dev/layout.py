@@ -29,6 +29,7 @@ PACKAGES = {
     "lint": "findings: one file per family of checks, all in the registry of `lint/run.py`",
     "forecast": "what becomes unschedulable after a change, with reasons; drills",
     "planning": "the fewest moves that repair violated groups, and their order",
+    "cpu": "what CPU labels of nodes let VMs do: where they reach, common models, odd nodes, what a model costs",
     "compliance": "verdicts: what is declared, what is enforced, what is violated, and why a pod has no node",
     "node_labels": "the changes of node labels and what depends on them",
     "rules": "parse, resolve, compile and merge rules into templates; ownership and undo",

@@ -25,6 +25,7 @@ PURE = (
     "lint",
     "forecast",
     "planning",
+    "cpu",
     "compliance",
     "node_labels",
     "rules",

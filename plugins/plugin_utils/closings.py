@@ -358,6 +358,26 @@ def _capacity(record: JobRecord) -> Parts:
     }
 
 
+def _cpu(record: JobRecord) -> Parts:
+    namespaces = record.asked["namespaces"]
+    counts = _last(record, "cpu_info").get("counts") or {}
+    bound = {
+        "node": "bound to one node",
+        "zone": "bound to one zone",
+        "none": "without a node to start on",
+        "unknown": "unknown",
+        "unproven": "with doubtful nodes alone",
+    }
+    done = [plural(counts["vms"], "VM")] if counts else []
+    done += [f"{counts[name]} {text}" for name, text in bound.items() if counts.get(name)]
+    return {
+        "asked": (
+            f"CPU models of VMs of {listed(namespaces) if namespaces else 'all namespaces'}",
+        ),
+        "done": tuple(done),
+    }
+
+
 def _rules(record: JobRecord) -> Parts:
     namespaces = record.asked["namespaces"]
     result = _last(record, "rules_info")
@@ -392,6 +412,7 @@ def _drs_import(record: JobRecord) -> Parts:
 CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
     "apply": _apply,
     "capacity": _capacity,
+    "cpu": _cpu,
     "drill": _drill,
     "drs_import": _drs_import,
     "maintenance": _maintenance,

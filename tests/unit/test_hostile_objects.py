@@ -99,6 +99,7 @@ def test_a_pod_with_many_terms_beside_many_pods_stalls_nothing(objects: Objects)
         ("rules", {"namespace": OTHERS, "rules": RULES}, True),
         ("forecast_info", {"unavailable": {"nodes": ["w1"]}}, True),
         ("drill_info", {"domains_of": ["node"]}, True),
+        ("cpu_info", {"details": True}, True),
         ("capacity_info", {"room_for": {"cores": 2, "memory": "4Gi"}}, True),
         ("rollout", {"namespaces": [OTHERS]}, True),
         ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),

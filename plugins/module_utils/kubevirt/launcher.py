@@ -59,7 +59,7 @@ def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
     asked = []
     if cpu.get("dedicatedCpuPlacement"):
         asked.append(CPU_MANAGER_BEFORE_1_8 if _before(platform, 1, 8) else CPU_MANAGER)
-    if (model := _model(spec, platform)) not in _HOST_MODELS:
+    if (model := cpu_model(spec, platform)) not in _HOST_MODELS:
         asked.append(CPU_MODEL + model)
     if not _before(platform, *MACHINE_TYPE_SINCE):
         asked.append(MACHINE_TYPE + _machine_type(spec, platform))
@@ -76,7 +76,7 @@ def launcher_node_expressions(spec: Object, platform: Platform) -> list[tuple[st
     """Key and operator of the expressions that stand in each required node term of the launcher pod (template.go,
     setNodeAffinityForPod)."""
     absent = [CPU_FEATURE + name for name in cpu_features(spec, "forbid")]
-    if _model(spec, platform) in (HOST_MODEL, ""):
+    if cpu_model(spec, platform) in (HOST_MODEL, ""):
         absent.insert(0, OBSOLETE_HOST_MODEL)
     return [(key, "DoesNotExist") for key in absent]
 
@@ -204,14 +204,9 @@ def multus_networks(template: Object, namespace: str) -> tuple[tuple[str, str], 
     return tuple((head, tail) if slash else (namespace, head) for head, slash, tail in split)
 
 
-def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> str:
-    """Why requests or node labels of the launcher pod may be others than these; empty where they are
-    known."""
-    configuration = platform.configuration
-    domain, devices = spec.get("domain") or {}, _devices_of(spec)
-    hyperv = ((domain.get("features") or {}).get("hyperv")) or {}
-    gates = _developer(platform).get("featureGates") or ()
-    efi = ((domain.get("firmware") or {}).get("bootloader") or {}).get("efi") or {}
+def why_labels_not_modeled(spec: Object, platform: Platform) -> str:
+    """Why the launcher pod may ask for other node labels than these; empty where they are known."""
+    hyperv = ((spec.get("domain") or {}).get("features") or {}).get("hyperv") or {}
     frequency = any(
         feature.get("name") == "invtsc" and feature.get("policy") in ("require", "force")
         for feature in _cpu(spec).get("features") or ()
@@ -219,6 +214,24 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
     reasons = {
         "the release of KubeVirt is not known": platform.kubevirt is not None
         and release(platform.kubevirt) == (0, 0),
+        "KubeVirt chooses its TSC frequency": frequency
+        or (hyperv.get("reenlightenment") or {}).get("enabled") is True,
+        "KubeVirt checks its Hyper-V features": bool(hyperv)
+        and "HypervStrictCheck" in (_developer(platform).get("featureGates") or ()),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> str:
+    """Why requests or node labels of the launcher pod may be others than these; empty where they are
+    known."""
+    if why := why_labels_not_modeled(spec, platform):
+        return why
+    configuration = platform.configuration
+    domain, devices = spec.get("domain") or {}, _devices_of(spec)
+    gates = _developer(platform).get("featureGates") or ()
+    efi = ((domain.get("firmware") or {}).get("bootloader") or {}).get("efi") or {}
+    reasons = {
         "its network binding may ask for memory": any(
             "binding" in interface for interface in _interfaces(spec)
         ),
@@ -236,9 +249,6 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
         and _before(platform, 1, 6),
         "it shares file systems": bool(devices.get("filesystems")),
         "it boots a kernel of an image": "kernelBoot" in (domain.get("firmware") or {}),
-        "KubeVirt chooses its TSC frequency": frequency
-        or (hyperv.get("reenlightenment") or {}).get("enabled") is True,
-        "KubeVirt checks its Hyper-V features": bool(hyperv) and "HypervStrictCheck" in gates,
         # Persistent TPM or EFI variables (pkg/storage/backend-storage, IsBackendStorageNeeded).
         "its state is on a volume that KubeVirt chooses": bool(
             (devices.get("tpm") or {}).get("persistent") or efi.get("persistent")
@@ -400,7 +410,7 @@ def requires_evmcs(spec: Object) -> bool:
     return evmcs is not None and evmcs.get("enabled") is not False
 
 
-def _model(spec: Object, platform: Platform) -> str:
+def cpu_model(spec: Object, platform: Platform) -> str:
     """The CPU model that the VM names, else that of its architecture (SetArm64Defaults), else the cluster's."""
     of_architecture = "host-passthrough" if _arch(spec, platform) == "arm64" else ""
     named: str = _cpu(spec).get("model") or of_architecture

@@ -178,3 +178,17 @@ def test_variables_that_are_refused_have_a_block() -> None:
         "Verify: FAILED, after 0 s",
         "  failed   Check; the lines above have the error",
     ]
+
+
+def test_closing_of_cpu_has_the_vms_that_are_bound() -> None:
+    counts = {"vms": 5, "nodes": 6, "free": 3, "zone": 0, "node": 2, "none": 0, "unknown": 0}
+    notes = [{"module": "cpu_info", "failed": False, "counts": {**counts, "unproven": 1}}]
+
+    lines = closing_of(record("placement_cpu", asked={"namespaces": ["shop"]}, notes=notes), 1)
+
+    text = "\n".join(lines.lines())
+    assert "CPU models of VMs of shop" in text
+    assert "5 VMs" in text
+    assert "2 bound to one node" in text
+    assert "1 with doubtful nodes alone" in text
+    assert "one zone" not in text

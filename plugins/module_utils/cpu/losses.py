@@ -1,0 +1,97 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which running VMs would reach more nodes with the common CPU model, and which CPU features would they lose?
+
+Labels do not say which features a model has. It has none that a node lacks which can run it. Of the others nothing is
+known.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ..kubevirt.labels import HOST_MODEL
+from ..model.objects import Ref
+from .baseline import Baseline
+from .labels_of_nodes import NodeCpu
+from .reach import HOST_PASSTHROUGH, Reach, VmCpu
+
+_ON = ("force", "require")
+_OFF = ("disable", "forbid")
+"""Policies of features in the spec of a VM, which stay with another model."""
+_NAMES_NO_FEATURES = "node labels do not say which CPU features the model {} has"
+_MIGRATED = (
+    "they have migrated, and nothing shows all CPU features of the node on which they started"
+)
+
+
+@dataclass(frozen=True)
+class ModelChange:
+    """VMs that gain from the common model in the same way. `loses` are CPU features that their node offers to them and
+    that the model does not have, `may_lose` those of which it is not known. `unknown` says why more may be lost."""
+
+    current: str
+    model: str
+    vms: tuple[Ref, ...]
+    reaches: int
+    """The number of nodes that a VM with the common model can be on."""
+    loses: tuple[str, ...]
+    may_lose: tuple[str, ...]
+    unknown: str
+
+
+def model_changes(
+    cpus: t.Sequence[NodeCpu], vms: t.Sequence[VmCpu], baselines: t.Iterable[Baseline]
+) -> tuple[ModelChange, ...]:
+    """For the running VMs that do not reach each node of the same architecture and vendor."""
+    by_name = {cpu.name: cpu for cpu in cpus}
+    of_cluster = [x for x in baselines if x.zone is None and x.model]
+    by_node = {name: baseline for baseline in of_cluster for name in baseline.nodes}
+    offered_by = {
+        baseline.model: frozenset.intersection(
+            *(cpu.features for cpu in cpus if baseline.model in cpu.models and cpu.features)
+        )
+        for baseline in of_cluster
+        if any(by_name[name].features for name in baseline.nodes)
+    }
+    found: dict[ModelChange, list[Ref]] = defaultdict(list)
+    for vm in vms:
+        baseline = by_node.get(vm.node)
+        if baseline is None or vm.reach is Reach.UNKNOWN or vm.model in baseline.models:
+            continue
+        if {*vm.nodes, vm.node}.difference(vm.doubtful) >= {*baseline.nodes}:
+            continue
+        offered = offered_by.get(baseline.model, frozenset())
+        current, features, unknown = _features(vm, by_name[vm.node])
+        kept = {name for name, policy in vm.policies.items() if policy in _ON}
+        change = ModelChange(
+            current=current,
+            model=baseline.model,
+            vms=(),
+            reaches=len(baseline.nodes),
+            loses=tuple(sorted(features - offered - kept)),
+            may_lose=tuple(sorted((features & offered) - kept)),
+            unknown=unknown,
+        )
+        found[change].append(vm.ref)
+    changes = (
+        ModelChange(**{**vars(change), "vms": tuple(sorted(set(refs)))})
+        for change, refs in found.items()
+    )
+    return tuple(sorted(changes, key=lambda x: (x.model, x.current, x.vms)))
+
+
+def _features(vm: VmCpu, source: NodeCpu) -> tuple[str, frozenset[str], str]:
+    """The present model as text, the features that are offered to the guest, and why it may have more."""
+    off = {name for name, policy in vm.policies.items() if policy in _OFF}
+    if vm.model not in (HOST_MODEL, HOST_PASSTHROUGH):
+        return vm.model, frozenset(), _NAMES_NO_FEATURES.format(vm.model)
+    if vm.migrated:
+        return vm.model, vm.kept - off, _MIGRATED
+    unknown = (
+        "" if vm.model == HOST_MODEL else "host-passthrough may have features beyond the labels"
+    )
+    host = f"{vm.model} ({source.host_model})" if source.host_model else vm.model
+    return host, source.features - off, unknown
