@@ -153,7 +153,9 @@ def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> Non
     }
 
     planned = stage.play("rollout", as_survey(wanted), identity="mover", check=True)
-    result = stage.play("rollout", as_survey(wanted), identity="mover")
+    approved = artifact(planned, "placement_rollout_plan")
+    survey = {**as_survey(wanted), "placement_rollout_plan": approved}
+    result = stage.play("rollout", survey, identity="mover")
 
     assert planned.rc == result.rc == 0, result.stdout
     (module,) = (
@@ -163,6 +165,7 @@ def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> Non
     )
     assert len(module["moves"]) == 1
     assert module["moves"][0]["method"] == "recreate"
+    assert module["moves"][0]["uid"] == approved["localhost"]["moves"][0]["uid"]
     assert "max_moves" in module["stop_reason"]
     assert sum("] would recreate " in line for line in progress(planned)) == 1
 

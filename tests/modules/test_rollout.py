@@ -147,6 +147,58 @@ def test_check_mode_names_the_moves_and_makes_none(shop: Shop) -> None:
     assert planned["moves"][1]["after"] == [planned["moves"][0]["uid"]]
 
 
+def test_approved_plan_is_made_exactly_or_refused_before_the_first_write(shop: Shop) -> None:
+    names = three_in_one_zone(shop)
+    keep_machines_apart(shop, names)
+    plan = shop.roll(check=True)["plan"]
+    first, second = plan["moves"]
+    target = f"/api/v1/nodes/{first['to_node']}"
+    zone = shop.zone(first["to_node"])
+    template = "VirtualMachine", first["name"]
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "most", "namespace": shop.namespace},
+        "spec": {"hard": {"pods": "3"}},
+    }
+
+    def refused(change: str) -> None:
+        mark = shop.sandbox.audit.mark()
+        result = shop.roll(plan=plan)
+        assert change in result["msg"], result["msg"]
+        assert result["moves"] == []
+        assert shop.sandbox.audit.writes(since=mark) == []
+
+    drain.cordon(shop.sandbox, first["to_node"])
+    refused(f"Node {first['to_node']} is cordoned now")
+    drain.uncordon(shop.sandbox, first["to_node"])
+
+    shop.api.patch(target, {"metadata": {"labels": {ZONE: "zone9"}}})
+    refused(f"has the label {ZONE}=zone9 now, and had the label {ZONE}={zone}")
+    shop.api.patch(target, {"metadata": {"labels": {ZONE: zone}}})
+
+    shop.patch_template(*template, {"nodeSelector": {"kubernetes.io/os": "linux"}})
+    refused(f"{first['name']}: the placement fields of its template were changed")
+    shop.patch_template(*template, {"nodeSelector": None})
+
+    shop.api.create(shop.path("ResourceQuota"), quota)
+    refused(f"ResourceQuota {shop.namespace}/most was added")
+    shop.api.delete(shop.path("ResourceQuota", "most"))
+
+    shop.start(objects.virtual_machine("b0", shop.namespace), nodes=[first["from_node"]])
+    before = shop.nodes()
+    made = shop.roll(plan=plan)
+    assert not made.get("failed"), made.get("msg")
+    assert {move["uid"] for move in made["moves"]} == {first["uid"], second["uid"]}
+    after = shop.nodes()
+    assert {name for name in after if after[name] != before[name]} == {
+        first["name"],
+        second["name"],
+    }
+    again = shop.roll(plan=plan)
+    assert (again["moves"], again["changed"]) == ([], False)
+
+
 def test_vm_that_cannot_migrate_is_skipped_with_the_reason(shop: Shop) -> None:
     stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
     machines = [
