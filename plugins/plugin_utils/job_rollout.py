@@ -46,7 +46,7 @@ def _require(faults: t.Sequence[str]) -> None:
 def _approved(host: str, options: Result) -> Result | None:
     """The plan in the file, or that which an earlier job of the workflow has published."""
     published = options["plan"]
-    if published and not isinstance(published.get(host), dict):
+    if published and not _is_plan(published.get(host)):
         names = ", ".join(sorted(map(str, published)))
         _require(
             [f"{PLAN}: has no plan of {host}, only of: {names}. Launch the job in check mode."]
@@ -60,8 +60,13 @@ def _approved(host: str, options: Result) -> Result | None:
     return saved
 
 
+def _is_plan(value: t.Any) -> bool:
+    """The module checks the rest. An empty map must not become a rollout without a plan."""
+    return isinstance(value, dict) and "checksum" in value
+
+
 def _read(path: str) -> Result:
-    """Raises JobFailed for a file that is not there, or that has no map."""
+    """Raises JobFailed for a file that is not there, or that has no plan."""
     try:
         with open(path, encoding="utf-8") as file:
             plan: t.Any = json.load(file)
@@ -72,9 +77,9 @@ def _read(path: str) -> Result:
     except ValueError as error:
         fault = f"{path} is not a plan, since it is not JSON: {error}."
     else:
-        if isinstance(plan, dict):
-            return plan
-        fault = f"{path} is not a plan, since it is not a map."
+        if _is_plan(plan):
+            return t.cast("Result", plan)
+        fault = f"{path} is not a plan that check mode has saved."
     raise JobFailed([f"{PLAN_FILE}: {fault}", NOTHING])
 
 

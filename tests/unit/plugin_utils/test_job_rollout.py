@@ -86,8 +86,11 @@ def test_job_that_makes_a_plan_says_so(tmp_path: Path) -> None:
     assert closing_of(t.cast(t.Any, job.record), 1.0).asked == ("make the plan of the job before",)
 
 
-def test_plan_of_other_hosts_is_refused() -> None:
-    assert faults(FakeRollout(plan={"lab": PLAN})) == [
+@pytest.mark.parametrize("of_prod", [{}, {"prod": {}}, {"prod": None}])
+def test_plan_of_other_hosts_is_refused(of_prod: t.Any) -> None:
+    """An empty plan of the host must not become a rollout without a plan."""
+    job = FakeRollout(namespaces=["shop"], plan={"lab": PLAN, **of_prod})
+    assert [text.replace(", prod.", ".") for text in faults(job)] == [
         "placement_rollout_plan: has no plan of prod, only of: lab. Launch the job in check mode."
     ]
 
@@ -104,7 +107,8 @@ def test_two_different_plans_are_refused(tmp_path: Path) -> None:
     [
         (None, "there is no file"),
         ("{", "is not a plan, since it is not JSON"),
-        ("[]", "is not a plan, since it is not a map"),
+        ("[]", "is not a plan that check mode has saved"),
+        ("{}", "is not a plan that check mode has saved"),
     ],
 )
 def test_file_without_a_plan_is_refused(tmp_path: Path, content: str | None, fault: str) -> None:

@@ -11,8 +11,20 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
+    Method,
+    Move,
+    Plan,
+    SkippedInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
+    LeftAlone,
+    not_made,
+    of_approved,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_plan import (
     ApprovedPlan,
     checksum,
@@ -22,6 +34,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_pl
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     RolloutOptions,
     parse_options,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.plan_basis import (
+    PlanBasis,
+    WorkloadFacts,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepResult
 from dev.trace_server import KUBEVIRT, NAMESPACE, ZONE, TraceServer
@@ -289,10 +305,6 @@ def test_plan_of_another_cluster_is_refused(cluster: TraceServer) -> None:
         make(cluster, plan)
 
 
-def edited(plan: JSON, **changed: JSON) -> JSON:
-    return {**plan, **changed}
-
-
 def test_edited_plan_is_refused(cluster: TraceServer) -> None:
     plan = planned(cluster)
     plan["moves"][0]["method"] = "restart"
@@ -350,3 +362,66 @@ def test_plan_has_other_checksum_with_each_value(cluster: TraceServer) -> None:
 def test_checksum_is_of_the_content_and_not_of_its_order(cluster: TraceServer) -> None:
     plan = planned(cluster)
     assert isinstance(read_plan(dict(reversed(plan.items()))), ApprovedPlan)
+
+
+def moving(uid: str, source: str = "w1", method: Method = Method.MIGRATE) -> Move:
+    ref = Ref("VirtualMachineInstance", "shop", uid)
+    return Move(ref, uid, Ref("VirtualMachine", "shop", uid), method, source, ("w2",), "")
+
+
+def approved(*moves: Move) -> ApprovedPlan:
+    return ApprovedPlan("uid", {}, moves, PlanBasis())
+
+
+def left_alone(planned: Move) -> LeftAlone:
+    return LeftAlone.of(approved(moving("a")), Plan((planned,)), ())
+
+
+def test_move_that_is_not_as_approved_is_not_made() -> None:
+    assert not left_alone(moving("a"))
+    assert left_alone(moving("a", source="w9")).moved == {
+        "a": "the plan moves it from w1, and it runs on w9 now"
+    }
+    assert left_alone(moving("a", method=Method.RESTART)).kept == {
+        "a": "the plan has migrate, and it can move only by restart now"
+    }
+
+
+def test_moves_that_could_not_be_made_are_named_and_moved_instances_are_not() -> None:
+    def skipped(uid: str, node: str) -> SkippedInstance:
+        move = moving(uid)
+        return SkippedInstance(move.instance, uid, move.workload, node, "no node is available")
+
+    plan = approved(moving("a"), moving("b"))
+    seen = [skipped("a", "w1"), skipped("b", "w2"), skipped("other", "w1")]
+    assert not_made(plan, seen) == (
+        "1 move of the plan was not made: VirtualMachine shop/a: no node is available"
+    )
+    assert not_made(plan, seen[1:]) == not_made(None, seen) == ""
+
+
+def test_run_does_not_wait_for_instances_that_the_plan_does_not_move() -> None:
+    def skipped(uid: str) -> SkippedInstance:
+        return SkippedInstance(moving(uid).instance, uid, None, "w1", "", temporary=True)
+
+    plan = of_approved(approved(moving("a")), Plan(skipped=(skipped("a"), skipped("b"))))
+    assert [x.temporary for x in plan.skipped] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("rules", "placement", "change"),
+    [
+        (("shop/s/a", "shop/s/b"), "x", ""),
+        (("shop/s/b", "shop/s/c"), "y", "rule shop/s/c was added and rule shop/s/a was removed"),
+        (
+            ("shop/s/a", "shop/s/b"),
+            "y",
+            "the placement fields of its template were changed",
+        ),
+    ],
+)
+def test_change_of_a_workload_names_its_rules(
+    rules: tuple[str, ...], placement: str, change: str
+) -> None:
+    before = WorkloadFacts(("shop/s/a", "shop/s/b"), "x")
+    assert before.change(WorkloadFacts(rules, placement)) == change
