@@ -26,10 +26,10 @@ NOT_SHOWN: frozenset[str] = frozenset()
 
 
 @functools.cache
-def proven_by_steps() -> set[str]:
-    """What the decorator `proves` names; the step's test has it in its id."""
+def proven_by_steps() -> set[tuple[str, str]]:
+    """What the decorator `proves` names, which the step's test has in its id, and the step."""
     return {
-        str(argument.value)
+        (str(argument.value), function.name.replace("_", " "))
         for path in (CHECKOUT / "demos").glob("*/steps.py")
         for function in ast.parse(path.read_text()).body
         if isinstance(function, ast.FunctionDef)
@@ -41,11 +41,14 @@ def proven_by_steps() -> set[str]:
 
 
 @functools.cache
-def in_names_of_tests() -> set[str]:
-    texts = [path.read_text() for path in (CHECKOUT / "tests").rglob("test_*.py")]
-    names = [name for text in texts for name in re.findall(r"^ *def (test_\w+)", text, re.M)]
-    found = [re.findall(r"(?<=_)(?:ac_[hote]\d|s\d+)(?=_)", name) for name in names]
-    return {each.upper().replace("_", "-") for criteria in found for each in criteria}
+def in_names_of_tests() -> set[tuple[str, str]]:
+    """What names of tests have, and the files of these tests."""
+    return {
+        (criterion.upper().replace("_", "-"), str(path.relative_to(CHECKOUT)))
+        for path in (CHECKOUT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^ *def (test_\w+)", path.read_text(), re.M)
+        for criterion in re.findall(r"(?<=_)(?:ac_[hote]\d|s\d+)(?=_)", name)
+    }
 
 
 @functools.cache
@@ -62,12 +65,14 @@ def on_pages() -> dict[str, str]:
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_criterion_has_a_test_and_a_row_on_a_page(criterion: str) -> None:
-    shown = criterion in proven_by_steps() | in_names_of_tests()
+    where = {place for name, place in proven_by_steps() | in_names_of_tests() if name == criterion}
+    row = on_pages()[criterion]
 
-    assert shown == (criterion not in NOT_SHOWN)
-    assert on_pages()[criterion].startswith("not shown") == (criterion in NOT_SHOWN)
+    assert bool(where) == (criterion not in NOT_SHOWN)
+    assert row.startswith("not shown") == (criterion in NOT_SHOWN)
+    assert not where or any(place in row for place in where), "the row names its step or its file"
 
 
 def test_steps_and_pages_name_no_other_criterion() -> None:
-    assert proven_by_steps() <= set(CRITERIA)
+    assert {name for name, _step in proven_by_steps()} <= set(CRITERIA)
     assert set(on_pages()) <= set(CRITERIA)
