@@ -1,0 +1,182 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""cpu_info against what virt-controller asks of a migration's target, and where the scheduler puts such a pod.
+
+Each VM gets a migration whose target pod no node takes. Pods that ask for the same, one for each other node, show
+which nodes the scheduler accepts.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.modules import cpu_info
+from demos.stage import Stage
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+from tests.unit.cpu.labeled_nodes import labels_of
+
+JSON = t.Any
+
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+NOWHERE = "example.com/nowhere"
+NODES = {
+    "kni-worker": ("Haswell-noTSX", "a"),
+    "kni-worker2": ("Broadwell-noTSX", "a"),
+    "kni-worker3": ("Cascadelake-Server-noTSX", "b"),
+    "kni-worker4": ("Skylake-Server-noTSX-IBRS", "b"),
+    "kni-worker5": ("EPYC-Rome", "a"),
+    "kni-worker6": ("EPYC-Milan", "b"),
+}
+VMS: dict[str, tuple[str, JSON]] = {
+    "newest": ("kni-worker3", {"model": "host-model"}),
+    "oldest": ("kni-worker", {"model": "host-model"}),
+    "named": ("kni-worker2", {"model": "Broadwell-noTSX"}),
+    "passthrough": ("kni-worker6", {"model": "host-passthrough"}),
+    "features": (
+        "kni-worker4",
+        {
+            "model": "Haswell-noTSX",
+            "features": [{"name": "avx512f"}, {"name": "avx512vnni", "policy": "forbid"}],
+        },
+    ),
+}
+"""The node on which each VM is to start, and its CPU."""
+
+
+@pytest.fixture
+def labeled(article: Sandbox) -> t.Iterator[Sandbox]:
+    for node, (model, zone) in NODES.items():
+        labels = {**labels_of(model), ZONE: zone}
+        article.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+    yield article
+    article.restore_nodes()
+
+
+def create_vms(sandbox: Sandbox, where: str) -> None:
+    made = []
+    for name, (node, cpu) in VMS.items():
+        wished = [{"key": HOSTNAME, "operator": "In", "values": [node]}]
+        preference = {"weight": 100, "preference": {"matchExpressions": wished}}
+        field = "preferredDuringSchedulingIgnoredDuringExecution"
+        vm = objects.virtual_machine(
+            name, where, placement={"affinity": {"nodeAffinity": {field: [preference]}}}
+        )
+        vm["spec"]["template"]["spec"]["domain"]["cpu"] = cpu
+        made.append(vm)
+    sandbox.api.apply(made)
+    sandbox.api.wait_list(
+        sandbox.api.path("VirtualMachineInstance", where),
+        lambda found: (
+            {x["metadata"]["name"]: (x.get("status") or {}).get("nodeName") for x in found}
+            == {name: node for name, (node, _cpu) in VMS.items()}
+            and all(x["status"].get("phase") == "Running" for x in found)
+        ),
+    )
+
+
+def target_pods(sandbox: Sandbox, where: str) -> dict[str, JSON]:
+    """The target pod of a migration of each VM. No node takes it."""
+    for name in VMS:
+        migration = objects.migration(name, where, name=name)
+        migration["spec"]["addedNodeSelector"] = {NOWHERE: "true"}
+        sandbox.api.create(sandbox.api.path("VirtualMachineInstanceMigration", where), migration)
+    label = "kubevirt.io/migrationJobUID"
+
+    def targets(pods: JSON) -> dict[str, JSON]:
+        return {
+            x["metadata"]["labels"]["vmi.kubevirt.io/id"]: x
+            for x in pods
+            if label in x["metadata"]["labels"]
+        }
+
+    path = sandbox.api.path("Pod", where)
+    return targets(sandbox.api.wait_list(path, lambda pods: len(targets(pods)) == len(VMS)))
+
+
+def accepted_nodes(sandbox: Sandbox, where: str, pods: t.Mapping[str, JSON]) -> dict[str, set[str]]:
+    """The nodes on which the scheduler puts a pod that asks of nodes what each of these does."""
+    path, count = sandbox.api.path("Pod", where), 0
+    for name, pod in pods.items():
+        asked = {k: v for k, v in pod["spec"]["nodeSelector"].items() if k != NOWHERE}
+        for node in NODES:
+            if node == VMS[name][0]:
+                continue
+            spec = {
+                "nodeSelector": {**asked, HOSTNAME: node},
+                "affinity": {"nodeAffinity": pod["spec"]["affinity"]["nodeAffinity"]},
+                "containers": [{"name": "probe", "image": "probe"}],
+            }
+            metadata = {"name": f"probe-{name}-{node}", "labels": {"probe": name}}
+            sandbox.api.create(path, {"metadata": metadata, "spec": spec})
+            count += 1
+
+    def answered(found: JSON) -> list[JSON]:
+        probes = [x for x in found if "probe" in (x["metadata"].get("labels") or {})]
+        return [x for x in probes if (x.get("status") or {}).get("conditions")]
+
+    probes = answered(sandbox.api.wait_list(path, lambda found: len(answered(found)) == count))
+    return {
+        name: {
+            x["spec"]["nodeName"]
+            for x in probes
+            if x["metadata"]["labels"]["probe"] == name and "nodeName" in x["spec"]
+        }
+        for name in pods
+    }
+
+
+def test_answers_are_those_of_virt_controller_and_the_scheduler(
+    labeled: Sandbox, namespace: MakeNamespace, run_module: RunModule
+) -> None:
+    where = namespace(labeled, "cpu")
+    create_vms(labeled, where)
+    params = {"kubeconfig": str(labeled.kubeconfig("reader")), "namespaces": [where]}
+    start = labeled.audit.mark()
+
+    result = run_module(cpu_info.main, {**params, "details": True})
+
+    assert labeled.audit.writes(since=start) == []
+    vms = {vm["name"]: vm for vm in result["vms"]}
+    targets = target_pods(labeled, where)
+    for name, pod in targets.items():
+        selector = {k: v for k, v in pod["spec"]["nodeSelector"].items() if k != NOWHERE}
+        listed = {x for x in vms[name]["selects"] if not x.startswith("!")}
+        assert listed == {f"{k}={v}" for k, v in selector.items()} - {
+            "kubevirt.io/schedulable=true"
+        }
+    accepted = accepted_nodes(labeled, where, targets)
+    assert {name: set(vm["nodes"]) for name, vm in vms.items()} == accepted
+    assert {name: vm["reach"] for name, vm in vms.items()} == {
+        "newest": "node",
+        "oldest": "free",
+        "named": "free",
+        "passthrough": "free",
+        "features": "node",
+    }
+    assert [x["model"] for x in result["baselines"] if x["zone"] is None] == [
+        "EPYC-Rome",
+        "Haswell-noTSX",
+    ]
+    assert {x["name"] for x in result["findings"]} == {"blocks_live_migration"}
+    named = {name for x in result["findings"] for name in x["objects"]}
+    assert named == {f"VirtualMachine {where}/{name}" for name in ("newest", "features")}
+    assert_playbook_fails_on_bound_vms(labeled, where)
+
+
+def assert_playbook_fails_on_bound_vms(sandbox: Sandbox, where: str) -> None:
+    variables = {
+        "placement_cpu_namespaces": f"[{where}]",
+        "placement_cpu_fail_on": "[node, unknown]",
+    }
+
+    played = Stage(sandbox, where, quiet=True).play("cpu", variables, identity="reader")
+
+    assert played.rc != 0, played.stdout
+    assert "5 VMs on 6 nodes: 2 bound to one node" in played.stdout
+    assert (
+        "VMs are bound or unknown by their CPU (node). The lines above name them" in played.stdout
+    )
