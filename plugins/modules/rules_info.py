@@ -123,6 +123,12 @@ rules:
         - Whether an instance violates the rule where it runs, enforced or not. What RV(permission_gaps) names is not
           counted.
       type: bool
+    since:
+      description:
+        - When the rule was written as it is, by the clock of the job that did it (RFC 3339, UTC). With several
+          workloads, the earliest of RV(rules[].workloads[].since).
+        - Null where that is not known of each workload, as after an undo, or of what an earlier release has written.
+      type: str
     declaration:
       description:
         - The rule as O(virt.placement.rules#module:rules) takes it. Written as it is, it changes nothing on this
@@ -150,6 +156,9 @@ rules:
         resting:
           description: Whether the rule rests on the workload.
           type: bool
+        since:
+          description: When the rule of the workload was written as it is. Null where that is not known.
+          type: str
         instances:
           description: Running instances of the workload.
           type: int
@@ -166,6 +175,7 @@ rules:
       type: keep_apart
       preferred: false
       resting: false
+      since: "2026-03-02T21:14:09Z"
       terms: [pod anti-affinity over zone to vmi.kubevirt.io/id In (db1)]
       enforced: false
       violated: true
@@ -175,6 +185,7 @@ rules:
           name: db1
           complete: true
           resting: false
+          since: "2026-03-02T21:14:09Z"
           instances: 1
           enforced: 0
           violated: 1
@@ -202,8 +213,8 @@ table:
   returned: success
   type: str
   sample: |-
-    NAMESPACE  RULE SET  RULE             TYPE        WORKLOADS  INSTANCES  ENFORCED  VIOLATED
-    shop       default   db-one-per-zone  keep_apart  1          1          0         1
+    NAMESPACE  RULE SET  RULE             TYPE        WORKLOADS  INSTANCES  ENFORCED  VIOLATED  SINCE
+    shop       default   db-one-per-zone  keep_apart  1          1          0         1         2026-03-02T21:14:09Z
 cluster:
   description: The cluster that was read.
   returned: always

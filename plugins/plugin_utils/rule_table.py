@@ -21,12 +21,13 @@ NAMED = 5
 def rule_lines(rules: t.Sequence[Rule]) -> list[str]:
     if not rules:
         return ["no rules"]
-    rows = [("RULE", "TYPE", "STATE", "WORKLOADS")]
+    rows = [("RULE", "TYPE", "STATE", "SINCE", "WORKLOADS")]
     for rule in rules:
         names = [workload["name"] for workload in rule["workloads"]]
         kind = f"{rule['type'] or '-'}{', preferred' if rule['preferred'] else ''}"
         name = f"{rule['namespace']}/{rule['rule_set']}/{rule['name']}"
-        rows.append((name, kind, state_of(rule), listed(names, NAMED)))
+        since = str(rule["since"] or "")[: len("2026-03-02")]
+        rows.append((name, kind, state_of(rule), since, listed(names, NAMED)))
     return columns(rows)
 
 

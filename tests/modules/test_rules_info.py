@@ -80,6 +80,7 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
             "name": "db1",
             "complete": True,
             "resting": False,
+            "since": fast["since"],
             "instances": 1,
             "enforced": 0,
             "violated": 0,
@@ -87,7 +88,7 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
     ]
     assert result["table"].splitlines()[1].split() == [
         *(task.namespace, "default", "fast", "avoid"),
-        *("1", "1", "0", "0"),
+        *("1", "1", "0", "0", fast["since"]),
     ]
     assert (result["permission_gaps"], result["cluster"]["uid"] is None) == ([], False)
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -147,6 +148,7 @@ def rules_request(
         fail_on_findings=tuple(params.get("fail_on_findings") or ()),
         faults=parsed.faults,
         broken=parsed.broken,
+        at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     )
 
 

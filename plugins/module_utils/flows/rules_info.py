@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from collections import Counter, defaultdict
 
@@ -18,10 +19,12 @@ from ..model.kinds import VMIS
 from ..model.objects import Ref
 from ..model.rendering import as_json, columns, one_line, table_text
 from ..model.rule import RuleId
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, Workload
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
 from ..rules.declaration import DeclarationReader
+from ..rules.ownership import UnreadableAnnotation
+from ..rules.undo import read_undo_record
 from ..view.selection import look_up, question_of
 
 if t.TYPE_CHECKING:
@@ -54,11 +57,15 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         declared = reader.declared(workload)
         if declared.damaged:
             module.warn(one_line(declared.damaged))
+        since = _written_since(workload)
         for rule in declared.rules:
             terms_of[RuleId.parse(rule.rule)].append(rule)
             workloads_of[RuleId.parse(rule.rule)].append(
                 _workload(
-                    workload.ref, evaluated[workload.ref, rule.rule], complete=not rule.removed
+                    workload.ref,
+                    evaluated[workload.ref, rule.rule],
+                    complete=not rule.removed,
+                    since=since.get(rule.rule),
                 )
             )
         for name, kind in declared.resting.items():
@@ -66,7 +73,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             types_at_rest[rule_id] = kind
             workloads_of[rule_id].append(
                 {
-                    **_workload(workload.ref, (), complete=True),
+                    **_workload(workload.ref, (), complete=True, since=since.get(name)),
                     "resting": True,
                     "instances": running[workload.ref],
                 }
@@ -102,8 +109,17 @@ def _are_instances_known(rule: RuleId, snapshot: Snapshot) -> bool:
     )
 
 
+def _written_since(workload: Workload) -> t.Mapping[str, str]:
+    """Since when the workload has each of its rules as it is, where the record of the last change has that."""
+    with contextlib.suppress(UnreadableAnnotation):
+        record = read_undo_record(workload)
+        if record is not None and not record.reverted:
+            return record.since
+    return {}
+
+
 def _workload(
-    workload: Ref, verdicts: t.Sequence[RuleVerdict], *, complete: bool
+    workload: Ref, verdicts: t.Sequence[RuleVerdict], *, complete: bool, since: str | None
 ) -> dict[str, JSON]:
     return {
         "kind": workload.kind,
@@ -111,6 +127,7 @@ def _workload(
         "name": workload.name,
         "complete": complete,
         "resting": False,
+        "since": since,
         "instances": len(verdicts),
         "enforced": sum(verdict.enforced for verdict in verdicts),
         "violated": sum(verdict.placed is Verdict.VIOLATED for verdict in verdicts),
@@ -130,6 +147,7 @@ def _rule(
     types = {part.rule_type for part in terms} - {""} or {at_rest} - {""}
     instances = sum(workload["instances"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)
+    since = [workload["since"] for workload in workloads]
     return {
         "namespace": rule.namespace,
         "rule_set": rule.rule_set,
@@ -138,6 +156,7 @@ def _rule(
         "preferred": any(part.preferred for part in terms),
         "terms": list(dict.fromkeys(text for part in terms for text in part.described(topology))),
         "resting": bool(at_rest),
+        "since": min(since) if all(since) else None,
         "enforced": known
         and not at_rest
         and enforced == instances
@@ -148,7 +167,7 @@ def _rule(
 
 
 def _table(rules: t.Sequence[t.Mapping[str, JSON]]) -> str:
-    counts = ("WORKLOADS", "INSTANCES", "ENFORCED", "VIOLATED")
+    counts = ("WORKLOADS", "INSTANCES", "ENFORCED", "VIOLATED", "SINCE")
     rows = [("NAMESPACE", "RULE SET", "RULE", "TYPE", *counts)]
     for rule in rules:
         counted = (
@@ -160,5 +179,5 @@ def _table(rules: t.Sequence[t.Mapping[str, JSON]]) -> str:
         part = "" if str(resting) == number else f" on {resting} of {number}"
         kind = f"{rule['type'] or '-'}{f' (rests{part})' if resting else ''}"
         named = (rule["namespace"], rule["rule_set"], rule["name"], kind)
-        rows.append((*named, number, *counted))
+        rows.append((*named, number, *counted, rule["since"] or ""))
     return table_text(columns(rows))

@@ -45,7 +45,13 @@ from .term_slots import (
     ensure,
     tidy,
 )
-from .undo import UndoRecord, read_undo_record, undo_record_of, written_placement
+from .undo import (
+    UndoRecord,
+    read_undo_record,
+    undo_record_of,
+    written_placement,
+    written_since,
+)
 from .write import build_write
 
 
@@ -106,7 +112,8 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     changed = before_and_after[0] != before_and_after[1] or bool(draft.replacing)
     if (previous is None and draft.touched) or (changed and not _keeps(previous, wanted)):
         written = written_placement(before, draft.root, rules)
-        undo = undo_record_of(workload, wanted.change, written, previous).text()
+        since = written_since(ownership, owned, previous, wanted.change.at)
+        undo = undo_record_of(workload, wanted.change, written, previous, since).text()
     annotations = {RULES: rules, UNDO: undo}
     return Merged(
         build_write(workload, before, draft.root, annotations, (ownership, owned)),

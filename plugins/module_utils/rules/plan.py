@@ -67,6 +67,7 @@ def requested_rules(
         f"{request.namespace}/{request.rule_set}",
         _digest(request, compiled),
         (x for ref, x in view.workloads.items() if ref.namespace == request.namespace),
+        request.at,
     )
     requested: dict[Ref, RequestedRules] = {}
     for ref, workload in sorted(view.workloads.items()):
@@ -216,7 +217,8 @@ ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.It
 class RulesRequest:
     """`fail_on_findings`: names and severities of findings that refuse the request like errors. `faults` are
     the errors of the rules as they were parsed, `broken` the rules that have them: their workloads are looked
-    up, so that every error is reported at once. `adopt_similar` counts only with `adopt`."""
+    up, so that every error is reported at once. `adopt_similar` counts only with `adopt`. `at`: when the request is
+    made (RFC 3339)."""
 
     namespace: str
     rule_set: str
@@ -229,6 +231,7 @@ class RulesRequest:
     fail_on_findings: tuple[str, ...] = ()
     faults: tuple[InputError, ...] = ()
     broken: tuple[Rule, ...] = ()
+    at: str = ""
 
 
 @dataclass(frozen=True)

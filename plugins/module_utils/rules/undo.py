@@ -12,6 +12,7 @@
      "change": {"rule_set": "<namespace>/<set>", "number": 3, "request": "<digest>"},
      "written": {"fields": {"affinity": "<digest>", ...}, "labels": {"<key>": "<value>"}, "rules": "<digest>"},
      "earlier": {"<namespace>/<set>": 2, ...},
+     "since": {"<namespace>/<set>/<rule>": "2026-11-26T07:45:12Z", ...},
      "reverted": true}
 
 `placement` has the placement fields of the template before the change, `labels` its labels, `rules` the ownership
@@ -19,6 +20,7 @@ then, null if there was none. `change` is the same on all workloads that one req
 its requests, and a request that is made again, since it was interrupted or since a term was lost, is not a new one.
 `written` has what the change made of the fields and labels that it touched (null: removed), so that what others
 changed since is recognized. `earlier` has the last change of other rule sets that wrote this workload before.
+`since` says when a rule was written as the workload has it, by the clock of the job, where that is known.
 `reverted` is there once the workload was restored.
 """
 
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -35,8 +38,17 @@ from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.snapshot import Workload
 from ..view.label_input import is_reserved
-from .ownership import VERSION, UnreadableAnnotation, decode, digest, without_empties
+from .ownership import (
+    VERSION,
+    Ownership,
+    UnreadableAnnotation,
+    decode,
+    digest,
+    without_empties,
+)
 from .term_slots import FIELDS
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 REVERTED = "reverted"
 """The state of the module rules that undoes the last change."""
@@ -44,11 +56,13 @@ REVERTED = "reverted"
 
 @dataclass(frozen=True, slots=True)
 class RuleSetChange:
-    """One request about a rule set (`namespace/set`), which may write many workloads. `request` is its digest."""
+    """One request about a rule set (`namespace/set`), which may write many workloads. `request` is its digest, `at`
+    when it is made (RFC 3339), which makes no other change of it."""
 
     rule_set: str
     number: int
     request: str
+    at: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,7 @@ class UndoRecord:
     written: WrittenPlacement
     earlier: t.Mapping[str, int] = field(default_factory=dict)
     reverted: bool = False
+    since: t.Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         content: dict[str, JSON] = {
@@ -94,6 +109,8 @@ class UndoRecord:
         }
         if self.earlier:
             content["earlier"] = self.earlier
+        if self.since:
+            content["since"] = self.since
         if self.reverted:
             content["reverted"] = True
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -113,6 +130,7 @@ def undo_record_of(
     change: RuleSetChange,
     written: WrittenPlacement,
     previous: UndoRecord | None = None,
+    since: t.Mapping[str, str] | None = None,
 ) -> UndoRecord:
     """The record that restores the object as it is now, before `change` makes `written` of it. A change that writes
     over a later one gets the number of that, so that an undo sees two requests with one number."""
@@ -127,21 +145,41 @@ def undo_record_of(
         change=replace(change, number=number),
         written=written,
         earlier={x: n for x, n in earlier.items() if x != change.rule_set},
+        since=since or {},
     )
 
 
+def written_since(
+    before: Ownership, after: Ownership, previous: UndoRecord | None, at: str
+) -> dict[str, str]:
+    """Since when the workload has each rule as it is after a change that is made `at` a time. Nothing of a rule that
+    the change leaves as it is, and whose time the record before does not have."""
+    known = previous.since if previous is not None and not previous.reverted else {}
+    since = {}
+    for rule, fingerprints in after.rules.items():
+        same = (
+            before.uid == after.uid
+            and set(before.rules.get(rule, ())) == set(fingerprints)
+            and rule in before.rules
+            and before.resting.get(rule) == after.resting.get(rule)
+        )
+        if time := known.get(str(rule), "") if same else at:
+            since[str(rule)] = time
+    return since
+
+
 def change_of_request(
-    rule_set: str, request: str, workloads: t.Iterable[Workload]
+    rule_set: str, request: str, workloads: t.Iterable[Workload], at: str = ""
 ) -> RuleSetChange:
     """The change that a request makes, given its digest and the workloads that may have records: the last one of the
     rule set if that is the same request and was not reverted, otherwise the next one."""
     records = list(records_of(rule_set, workloads).values())
     number = max((record.changes[rule_set] for record in records), default=0)
     last = [x for x in records if x.changes[rule_set] == number]
-    again = RuleSetChange(rule_set, number, request)
+    again = RuleSetChange(rule_set, number, request, at)
     if any(x.is_of(again) for x in last) and not any(x.reverted for x in last):
         return again
-    return RuleSetChange(rule_set, number + 1, request)
+    return RuleSetChange(rule_set, number + 1, request, at)
 
 
 def records_of(rule_set: str, workloads: t.Iterable[Workload]) -> dict[Ref, UndoRecord]:
@@ -217,6 +255,7 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
         ),
         _typed({"earlier": {}, **content}, "earlier", dict),
         content.get("reverted") is True,
+        _typed({"since": {}, **content}, "since", dict),
     )
     numbers = record.earlier.values()
     if any(isinstance(x, bool) or not isinstance(x, int) for x in numbers):
@@ -227,6 +266,8 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
     values = {*record.labels.values(), *record.written.labels.values()} - {None}
     if not all(isinstance(value, str) for value in values):
         raise TypeError("a label is no text")
+    if not all(isinstance(time, str) and _TIME.fullmatch(time) for time in record.since.values()):
+        raise TypeError("a time of since is no time")
     if any(map(is_reserved, record.written.labels)):
         raise TypeError("it names a label that rules never set")
     return record

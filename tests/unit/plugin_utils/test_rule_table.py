@@ -30,6 +30,7 @@ def rule(*workloads: dict[str, t.Any], **values: t.Any) -> dict[str, t.Any]:
         "preferred": False,
         "enforced": True,
         "violated": False,
+        "since": "2026-03-02T21:14:09Z",
         "workloads": list(workloads),
         **values,
     }
@@ -58,9 +59,11 @@ def test_state_is_the_worst_that_is_known(shown: dict[str, t.Any], state: str) -
 def test_each_rule_is_a_line_with_its_workloads() -> None:
     many = [workload(f"vm{number}") for number in range(7)]
     assert rule_lines([rule(*many, preferred=True)]) == [
-        "RULE                TYPE                   STATE     WORKLOADS",
-        "shop/default/apart  keep_apart, preferred  enforced  vm0, vm1, vm2, vm3, vm4 and 2 more",
+        "RULE                TYPE                   STATE     SINCE       WORKLOADS",
+        "shop/default/apart  keep_apart, preferred  enforced  2026-03-02  vm0, vm1, vm2, vm3, vm4 and 2 more",
     ]
+    unknown = rule_lines([rule(workload("db"), since=None)])[1]
+    assert unknown.split() == ["shop/default/apart", "keep_apart", "enforced", "db"]
     assert rule_lines([]) == ["no rules"]
 
 
