@@ -34,6 +34,7 @@ options:
       - finish
       - report
       - list_rules
+      - check_room
       - close
   nodes:
     description: Names of the nodes that the stage is about.
@@ -116,6 +117,7 @@ STAGES = [
     "finish",
     "report",
     "list_rules",
+    "check_room",
     "close",
 ]
 

@@ -81,6 +81,25 @@ def list_rules(job: Job) -> Result:
     return result
 
 
+def check_room(job: Job) -> Result:
+    """The role placement_apply, before it writes: must it still be possible that any one of these fails?"""
+    options = job.record.asked
+    names = ("namespace", "rule_set", "rules", "state", "prune", "adopt", "topology_keys")
+    asked = {"tolerate": options["keep_room_for"], **{name: options[name] for name in names}}
+    if job.check_mode:  # the role placement_topology has not written its labels
+        asked["assume_node_labels"] = job.variable("__placement_topology_planned") or {}
+    result = job.run("capacity_info", asked)
+    job.show(result["table"].splitlines())
+    if result["capacity"] != "green":
+        raise JobFailed(
+            [
+                f"With these rules the capacity is {result['capacity']}, not green (placement_apply_keep_room_for)."
+                " The lines above show what would fail. No rule was written, and nothing is moved."
+            ]
+        )
+    return result
+
+
 def close(job: Job) -> Result:
     """What the job did, as its last lines and as artifacts. It runs after a failure, too, and does not fail: Ansible
     takes no statistics of a task that fails. Only a plan that could not be saved fails it."""
@@ -122,5 +141,6 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "finish": job_maintenance.finish,
     "report": job_report.report,
     "list_rules": list_rules,
+    "check_room": check_room,
     "close": close,
 }
