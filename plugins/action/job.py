@@ -17,6 +17,9 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result, play_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job_stages import STAGES
+from ansible_collections.virt.placement.plugins.plugin_utils.orphans import end_pauses_with_parent
+
+end_pauses_with_parent()
 
 
 class ActionModule(ActionBase):

@@ -26,7 +26,10 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.orphans import end_pauses_with_parent
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
+
+end_pauses_with_parent()
 
 PARENT_POLL = 0.5
 
