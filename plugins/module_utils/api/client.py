@@ -272,11 +272,12 @@ class ApiClient:
             if request.repeatable and not self.deadline.remaining:
                 raise DeadlineExceeded(request, self.deadline.total, last) from last
             if delay is None or self.counts.retries >= self.policy.budget:
+                if last.refuses_request:
+                    self.transport.outage.answered()
                 raise last
             if delay >= self.deadline.remaining:
                 raise DeadlineExceeded(request, self.deadline.total, last) from last
-            if not last.is_status:
-                self.transport.outage.failing(last, failing_for)
+            self.transport.outage.failing(last, failing_for)
             self.deadline.pause(delay)
 
     def _send_once(

@@ -307,7 +307,8 @@ class DeadlineExceeded(ApiError):
 
     def advise(self) -> str:
         """More time helps where the server is slow, and not where it cannot be reached."""
-        if isinstance(self.last, Unreachable):
+        lost = isinstance(self.last, AnswerLost) and "timed out" not in self.last.message
+        if self.last is not None and (lost or isinstance(self.last, Unreachable)):
             return self.last.advise()
         return "raise timeout, or check why the API server is slow"
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from .errors import (
     AnswerLost,
+    ApiError,
     ApiRequest,
     DeadlineExceeded,
     NoConfiguration,
@@ -200,29 +201,32 @@ NOTED_AFTER = 2.0
 
 class Outage:
     """Whether the API server is away, seen by all threads. `note` gets one line when it is, and one when it is
-    back."""
+    back. `since` is the time of day, empty where it answers."""
 
     def __init__(self) -> None:
         self.note: t.Callable[[str], None] | None = None
+        self.since = ""
         self._lock = threading.Lock()
-        self._since = ""
 
-    def failing(self, error: Exception, seconds: float) -> None:
+    def failing(self, error: ApiError, seconds: float) -> None:
         """A request has failed for so many seconds, with this error, and is sent again."""
         if self.note is None or seconds < NOTED_AFTER:
             return
         with self._lock:
-            if self._since:
+            if self.since:
                 return
-            self._since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
-            text = f"no answer from the API server since {self._since}: {error}; trying again"
-        self.note(text)
+            since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
+            self.since = since
+        away = "no answer from the API server since"
+        if error.is_status:
+            away = "only errors from the API server since"
+        self.note(f"{away} {since}: {error}; trying again")
 
     def answered(self) -> None:
-        if not self._since or self.note is None:
+        if not self.since or self.note is None:
             return
         with self._lock:
-            since, self._since = self._since, ""
+            since, self.since = self.since, ""
         if since:
             self.note(f"the API server, which was away since {since}, answers again")
 

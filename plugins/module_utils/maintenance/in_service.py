@@ -32,7 +32,15 @@ from ..rollout.migrate import NOT_CANCELED, phase_of
 from ..rollout.recreate import SUBRESOURCES
 from ..rollout.send import record_node_event, timestamp
 from ..rollout.state import RolloutState, StepResult
-from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening, step_bounded
+from ..rollout.watch import (
+    OVERTIME,
+    STEP_LIMIT,
+    STEP_SECONDS,
+    Listening,
+    OutageReport,
+    ProgressPipe,
+    step_bounded,
+)
 from . import start_again
 from .holders import held_by
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
@@ -117,6 +125,9 @@ class InServiceStep:
         self.lines: list[str] = []
         self.findings: tuple[Finding, ...] = ()
         self.started: list[dict[str, JSON]] = []
+        self.outage = OutageReport(
+            self.api, ProgressPipe(state.pipe), state.away_since, begun=self.before > 0
+        )
 
     @property
     def elapsed(self) -> float:
@@ -149,7 +160,7 @@ class InServiceStep:
                 result.failure = self.missing
                 return result
             if waiting != self.state.waiting:
-                self.lines.append(waiting)
+                self.lines += [] if self.outage.since else [waiting]
                 self.state.waiting = waiting
             if self.elapsed >= self.asked.run_timeout:
                 result = self._result(finished=True)
@@ -393,6 +404,10 @@ class InServiceStep:
     def _result(self, *, finished: bool) -> StepResult:
         self.state.elapsed = self.elapsed
         self.state.changed = self.state.changed or bool(self.writes)
+        self.state.away_since = self.outage.since
         return StepResult(
-            finished=finished, state=self.state, progress=self.lines, changed=self.state.changed
+            finished=finished,
+            state=self.state,
+            progress=[*self.lines, *self.outage.lines],
+            changed=self.state.changed,
         )

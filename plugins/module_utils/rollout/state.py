@@ -169,6 +169,8 @@ class RolloutState:
     delete or eviction that an earlier run may still send fails. `total` and `to_come` are those of MoveCount.
     `retry_at` and `not_outdated` are those of the Reconciler. `failures` names the moves that failed so far, with
     their reasons. `interrupted`: this step only gives the Lease back. `pipe` is the path of a ProgressPipe.
+    `away_since`: since when the API server does not answer, as it was reported. `in_flight` are the moves that the
+    step before has left, as entries of `skipped`.
     """
 
     run: str = ""
@@ -188,6 +190,8 @@ class RolloutState:
     failures: list[str] = field(default_factory=list)
     interrupted: bool = False
     pipe: str = ""
+    away_since: str = ""
+    in_flight: list[dict[str, JSON]] = field(default_factory=list)
 
     @classmethod
     def read(cls: type[AnyState], given: t.Mapping[str, JSON] | None) -> AnyState:

@@ -27,7 +27,6 @@ from ..kubevirt.moving import PERMISSION
 from ..model.findings import InvalidInput
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
-from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from . import journal as journals
 from . import report, takeover
@@ -39,7 +38,7 @@ from .options import RolloutOptions, namespaces_of, wanted
 from .reconcile import Reconciler
 from .reconciliation import Reconciliation
 from .send import StartRevisions, rights_of_run
-from .state import RolloutState, StepReport, StepResult
+from .state import NAMED, RolloutState, StepReport, StepResult
 from .view import JudgedSnapshot, View
 from .watch import (
     OVERTIME,
@@ -48,6 +47,7 @@ from .watch import (
     STEP_LIMIT,
     YOUNG,
     Listening,
+    OutageReport,
     ProgressPipe,
     StepTime,
     step_bounded,
@@ -74,6 +74,7 @@ def run_step(step: RolloutStep, *, check: bool) -> StepResult:
         result = step.final_failure(error)
     if result.failure:
         result.failure += step.undo_hint()
+    result.progress += step.outage.lines
     return result
 
 
@@ -111,7 +112,9 @@ class RolloutStep:
         self.journal: RunJournal | None = None  # as it was when this step took or read the Lease
         self._failures_before = state.failures
         self.pipe = ProgressPipe(state.pipe)
-        self.api.transport.outage.note = self._note_outage
+        self.outage = OutageReport(
+            self.api, self.pipe, state.away_since, begun=state.held is not None
+        )
         self.time = StepTime(self.began, self.pipe.open)
         self._view: JudgedSnapshot | None = None
         self._timed_out = f"not done within {options.run_timeout} s (run_timeout)"
@@ -200,11 +203,6 @@ class RolloutStep:
             self._report_plan(view, plan, f"run {journal.run}")
             return self._reconcile(keeper, journal, view)
 
-    def _note_outage(self, line: str) -> None:
-        """At once, since the step may wait for a minute. Not with a secret: Ansible filters results alone."""
-        if not any(secret in line for secret in self.api.secrets):
-            self.pipe.note(one_line(line))
-
     def nothing_to_do(self, _view: View, plan: Plan) -> bool:
         """Whether the run can end before it takes the Lease."""
         return not (plan.moves or any(left.temporary for left in plan.skipped))
@@ -253,10 +251,12 @@ class RolloutStep:
         begins = self.state.failing_since < 0
         if begins:
             self.state.failing_since = self.before
+        reason = ""
         if self.before >= self.options.run_timeout:
-            return self._leave(held, f"{self._timed_out}: {error}")
-        if self.elapsed - self.state.failing_since >= PATIENCE:
+            reason = f"{self._timed_out}: {error}"
+        elif self.elapsed - self.state.failing_since >= PATIENCE:
             reason = f"no answer for {PATIENCE:.0f} s: {error}"
+        if reason:
             return self._leave(
                 held, f"{reason}; when it answers, launch the same job again: it continues"
             )
@@ -264,7 +264,7 @@ class RolloutStep:
             dropped = self.report.revert(self.report.saved)
             if self.state.waiting in dropped:
                 self.state.waiting = ""
-        if begins:
+        if begins and not self.outage.since:
             self.report.lines.append(f"waiting for the API server: {error}")
         self.api.deadline.pause(1.0)
         return self.result(finished=False)
@@ -280,7 +280,13 @@ class RolloutStep:
     def _leave(self, held: HeldLease, reason: str) -> StepResult:
         """Fail and release the Lease. The next run continues the moves in flight."""
         journal = self.reconciler.journal if self.reconciler is not None else self.journal
-        return self.failed(reason + takeover.leave(self.api, held, journal, self.task))
+        records = journal.records if journal is not None else ()
+        left = [*map(report.move_in_flight, records)] or self.state.in_flight
+        result = self.failed(
+            reason + takeover.leave(self.api, held, journal, self.task, known=self.state.in_flight)
+        )
+        result.skipped += left
+        return result
 
     def read_cluster(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> View:
         """The cluster as it is now; with `fresh` all lists are read again instead of followed by watches.
@@ -442,6 +448,10 @@ class RolloutStep:
         self.state.changed = self.state.changed or self.report.changed
         self.state.count = self.report.count
         self.state.failures = self._failures_before + report.failures(self.report.moves)
+        self.state.away_since = self.outage.since
+        if self.reconciler is not None:
+            records = self.reconciler.journal.records[:NAMED]
+            self.state.in_flight = [report.move_in_flight(record) for record in records]
         plan = plan or Plan()
         return StepResult(
             finished=finished,

@@ -11,6 +11,7 @@ been sent is recognized by its effect (a request queued on the VM, a VMI that te
 from __future__ import annotations
 
 import secrets
+import typing as t
 
 from ..api.client import ApiClient
 from ..api.errors import MERGE_PATCH, TOO_LARGE, ApiError, Conflict, NotFound
@@ -19,6 +20,7 @@ from ..cluster import lease
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
 from ..model.kinds import instance_path
 from ..model.plan import Method
 from . import journal as journals
@@ -48,19 +50,28 @@ def release(api: ApiClient, held: HeldLease, text: str) -> str:
 
 
 def leave(
-    api: ApiClient, held: HeldLease, journal: RunJournal | None, task: str = "rollout"
+    api: ApiClient,
+    held: HeldLease,
+    journal: RunJournal | None,
+    task: str = "rollout",
+    *,
+    known: t.Sequence[t.Mapping[str, JSON]] = (),
 ) -> str:
     """Release the Lease, so that another run can continue. Returns the end of a sentence that names the
-    moves in flight, and says whether the Lease is free. `journal` None: the one on the Lease is kept."""
+    moves in flight, and says whether the Lease is free. `journal` None: the one on the Lease is kept. `known`: the
+    moves that were in flight when it was read last."""
     if journal is not None:
         text = journals.write(journal)
     else:
         try:
             text = lease.read(api.under(Deadline(RELEASE_LIMIT))).journal
         except ApiError as error:
+            moves = ", ".join(f"{x['namespace']}/{x['name']} ({x['method']})" for x in known)
+            unknown = "" if moves else ", so the moves in flight are unknown,"
+            goes_on = f"; these moves go on, and the next {task} continues them: {moves}"
             return (
-                f"; {lease.NAME} could not be read, so the moves in flight are unknown, and expires"
-                f" in {lease.DURATION} s: {error}"
+                f"; {lease.NAME} could not be read{unknown} and expires in {lease.DURATION} s: {error}"
+                f"{goes_on if moves else ''}"
             )
     return report.in_flight(text, task) + release(api, held, text)
 

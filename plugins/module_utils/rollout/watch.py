@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import select
@@ -14,8 +15,10 @@ import threading
 import typing as t
 from dataclasses import dataclass
 
+from ..api.client import ApiClient
 from ..api.transport import Deadline, computing_bounded, no_request_under_way, uptime
 from ..cluster.reading import ListQuery
+from ..model.rendering import one_line
 from .state import StepReport
 
 STEP_SECONDS = 10.0
@@ -107,6 +110,34 @@ class ProgressPipe:
                 self._descriptor = -1
                 return
             report.shown += 1
+
+
+class OutageReport:
+    """Lines about an API server that does not answer, and that answers again: at once where they are read while the
+    step runs. If not, `lines` has them for the result of the step, and a request that fails is not sent again for
+    longer than a step lasts. `away_since` is what the step before knew; `begun` whether the run is to go on."""
+
+    def __init__(self, api: ApiClient, pipe: ProgressPipe, away_since: str, *, begun: bool) -> None:
+        self.lines: list[str] = []
+        self._api, self._pipe = api, pipe
+        self._outage = api.transport.outage
+        self._outage.since = away_since
+        self._outage.note = self._note
+        if begun and not pipe.open:
+            patience = min(api.policy.patience, STEP_SECONDS)
+            api.policy = dataclasses.replace(api.policy, patience=patience)
+
+    @property
+    def since(self) -> str:
+        """The time of day since which there is no answer, as it was reported; else empty."""
+        return self._outage.since
+
+    def _note(self, line: str) -> None:
+        """At once, since the step may wait for a minute. Not with a secret: Ansible filters results alone."""
+        if not self._pipe.open:
+            self.lines.append(line)
+        elif not any(secret in line for secret in self._api.secrets):
+            self._pipe.note(one_line(line))
 
 
 Listening = t.Callable[[], bool]

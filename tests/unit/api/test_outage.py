@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    AnswerLost,
     ApiError,
     ApiRequest,
     DeadlineExceeded,
@@ -37,6 +38,13 @@ def test_outage_is_noted_once_and_its_end_once() -> None:
     assert second.startswith("the API server, which was away since ")
 
 
+def test_server_that_answers_with_errors_is_noted_in_other_words() -> None:
+    outage, lines = Outage(), list[str]()
+    outage.note = lines.append
+    outage.failing(ServerFault(REQUEST, "etcd", status=500, is_status=True), 3.0)
+    assert lines[0].startswith("only errors from the API server since ")
+
+
 def test_nothing_is_noted_where_no_one_listens() -> None:
     outage = Outage()
     outage.failing(REFUSED, 60.0)
@@ -48,6 +56,14 @@ def test_nothing_is_noted_where_no_one_listens() -> None:
     [
         (REFUSED, "check host, port, proxy and network"),
         (ServerFault(REQUEST, "overloaded"), "raise timeout, or check why the API server is slow"),
+        (
+            AnswerLost(REQUEST, "Read timed out."),
+            "raise timeout, or check why the API server is slow",
+        ),
+        (
+            AnswerLost(REQUEST, "Connection reset"),
+            "check the network and the API server, and run again",
+        ),
         (None, "raise timeout, or check why the API server is slow"),
     ],
 )

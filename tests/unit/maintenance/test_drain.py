@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.client import RetryPolicy
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline, Outage
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainStep
@@ -43,7 +44,8 @@ class Step(DrainStep):
 
     def __init__(self) -> None:
         transport = SimpleNamespace(outage=Outage())
-        api = t.cast(t.Any, SimpleNamespace(deadline=Deadline(60), transport=transport))
+        fake = SimpleNamespace(deadline=Deadline(60), transport=transport, policy=RetryPolicy())
+        api = t.cast(t.Any, fake)
         api.under = lambda _deadline: api
         state = DrainState(run="r1", transitions=1, nodes={"w1": "u1"}, cordoned=True)
         super().__init__(api, options(), state, lambda: True)

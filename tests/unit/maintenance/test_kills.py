@@ -187,8 +187,11 @@ def three_zones() -> KubeVirt:
     return KubeVirt({cluster.path_of(item): item for item in copy.deepcopy(made)})
 
 
-def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Object:
-    """Steps until the task has ended. Between two of them the time is over for which a Lease is held."""
+def maintain(
+    server: KubeVirt, state: str, node: str, *, lines: list[str] | None = None, **options: t.Any
+) -> Object:
+    """Steps until the task has ended. Between two of them the time is over for which a Lease is held. `lines` gets
+    the progress of all of them."""
     run: Object = {}
     for number in range(1, 30):
         given = {"nodes": [node], "state": state, "step_state": run, **options}
@@ -203,6 +206,8 @@ def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Objec
         ):
             node_maintenance.main()
         result: Object = ended.value.args[0]
+        if lines is not None:
+            lines += result["progress"]
         if result.get("failed") or result["finished"]:
             return result
         run = {**result["step_state"], "elapsed": 25.0 * number}

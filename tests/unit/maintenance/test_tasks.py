@@ -8,13 +8,19 @@ import contextlib
 import copy
 import datetime
 import json
+import re
 import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api import transport
 from ansible_collections.virt.placement.plugins.module_utils.api.client import (
     ApiClient,
     RetryPolicy,
+)
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiRequest,
+    Unreachable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
@@ -635,6 +641,8 @@ class FailsMidway(Refuses):
     ) -> tuple[int, Object]:
         if self.has_begun and self.fault == "no answer":
             return 503, {"kind": "Status", "code": 503, "message": "no etcd"}
+        if self.has_begun and self.fault == "refused connection":
+            raise Unreachable(ApiRequest(method, path), "connection refused")
         if method == "DELETE" and self.fault == "no cancellation":
             return 200, self.objects[path]
         answer = super().answer(method, path, body, content_type, dry_run=dry_run)
@@ -676,6 +684,48 @@ def test_drain_that_fails_midway_names_the_nodes_that_stay_cordoned(
     assert message in drained["msg"]
     assert drained["msg"].endswith(STAYS)
     assert drained["msg"].count(STAYS) == 1
+
+
+@pytest.mark.parametrize("comes_back", [False, True], ids=["stays away", "comes back"])
+def test_server_that_is_away_is_named_once_with_since_when_and_what_goes_on(
+    comes_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module runs where no line is read before a step has ended, as on another host."""
+    monkeypatch.setattr(watch, "STEP_SECONDS", 0.05)  # also the longest patience with a request
+    monkeypatch.setattr(transport, "NOTED_AFTER", 0.0)
+    monkeypatch.setattr(step, "PATIENCE", 70.0)
+    server = FailsMidway(three_zones().objects)
+    server.fault = "refused connection"
+    connect, steps = server.client, list[ApiClient]()
+
+    def client() -> ApiClient:
+        steps.append(connect())
+        if server.has_begun and comes_back and len(steps) > 3:
+            server.fault = ""
+        return steps[-1]
+
+    lines: list[str] = []
+    monkeypatch.setattr(server, "client", client)
+    drained = maintain(server, "drained", "w1", lines=lines)
+
+    about = [line for line in lines if "the API server" in line]
+    assert re.match(
+        r"no answer from the API server since \d\d:\d\d:\d\d: .*connection refused.*; trying again$",
+        about[0],
+    )
+    if comes_back:
+        assert [line.partition(", which was away")[0] for line in about[1:]] == ["the API server"]
+        return
+    assert len(about) == 1
+    message = drained["msg"]
+    assert message.startswith("no answer for 70 s: ")
+    assert "raise timeout" not in message
+    assert "; when it answers, launch the same job again: it continues" in message
+    assert "; these moves go on, and the next maintenance continues them: " in message
+    assert "shop/w1-0 (migrate)" in message
+    goes_on = [entry["reason"] for entry in drained["skipped_instances"]]
+    assert goes_on
+    assert {reason.partition(", ")[0] for reason in goes_on} == {"goes on without this task"}
 
 
 def test_drain_that_cannot_begin_names_the_nodes_that_an_earlier_run_has_cordoned() -> None:
