@@ -35,6 +35,7 @@ from .terms import (
     terms_of,
     without_platform,
 )
+from .tied import tied_text, tied_to
 from .unmet import unmet_preferences
 from .violations import MissingData, Violation, bypass_text
 
@@ -269,18 +270,22 @@ class RuleEvaluator:
             result = results.of("", note)
             result.stale = True
             result.add_missing(note, effect)
-        if self._pinned(instance):
+        if why := self._why_no_migration(instance):
             for result in results.values():
                 if result.missing and result.takes_effect:
-                    result.missing.append(pinned_text(instance.node))
+                    result.missing.append(why)
 
-    def _pinned(self, instance: EvaluatedInstance) -> bool:
+    def _why_no_migration(self, instance: EvaluatedInstance) -> str:
+        """Why what the workload declares allows no live migration, or nothing."""
         if instance.declared is None or instance.instance.vmi is None:
-            return False
-        return allows_only(instance.declared.placement, instance.node, self._index.nodes)
+            return ""
+        if allows_only(instance.declared.placement, instance.node, self._index.nodes):
+            return pinned_text(instance.node)
+        others = tied_to(self._index, instance.declared_pod)
+        return tied_text(others) if others else ""
 
     def _takes_effect(self, instance: EvaluatedInstance, labels: t.Collection[str] = ()) -> str:
-        vmi, pinned = instance.instance.vmi, self._pinned(instance)
+        vmi, pinned = instance.instance.vmi, bool(self._why_no_migration(instance))
         return takes_effect(instance.workload, vmi, self._platform, labels=labels, pinned=pinned)
 
     def _add_missing_terms(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..kubevirt.moving import pinned_text
+from ..kubevirt.moving import MIGRATION, RESTART, pinned_text
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Ref
 from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
@@ -243,11 +243,19 @@ def ended_move(record: MoveRecord, end: MoveResult, seconds: float) -> dict[str,
 _NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation"}
 
 
-def well_placed(movable: MovableInstance, plan: Plan, unmet: str = "") -> dict[str, JSON]:
+def well_placed(
+    movable: MovableInstance, plan: Plan, unmet: str = "", tied: str = ""
+) -> dict[str, JSON]:
     """An instance that still runs with the previous constraints, on a node that the new ones allow:
-    now, or after the moves of the plan. `unmet`: the preferences that the node does not meet, in words."""
-    drift, event = movable.drift, f"the next {_NEXT[movable.takes_effect]}"
+    now, or after the moves of the plan. `unmet`: the preferences that the node does not meet, in words. `tied`: why
+    other pods on its node leave it no live migration."""
+    takes_effect = movable.takes_effect
+    if tied and takes_effect == MIGRATION:
+        takes_effect = RESTART
+    drift, event = movable.drift, f"the next {_NEXT[takes_effect]}"
     enforced = f"enforced from {event}"
+    if tied:
+        enforced += f" ({tied})"
     if movable.pinned:
         enforced += f" ({pinned_text(movable.node)})"
     if drift is not None and drift.stale and not (drift.missing or drift.labels):
@@ -262,7 +270,7 @@ def well_placed(movable: MovableInstance, plan: Plan, unmet: str = "") -> dict[s
         "uid": movable.uid,
         "node": movable.node,
         "when": "after_moves" if after_moves else "now",
-        "takes_effect": movable.takes_effect,
+        "takes_effect": takes_effect,
         "reason": f"violated now, satisfied after the planned moves; {enforced}"
         if after_moves
         else f"no required rule is violated; {unmet}; {enforced}"

@@ -13,6 +13,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..cluster.lease import HeldLease, LeaseReading, LeaseState, LeaseWatch, lease_state
+from ..compliance.tied import tied_text, tied_to
 from ..model.json_pointer import JSON
 from ..model.plan import Move, Plan
 from ..model.rendering import one_line
@@ -229,6 +230,14 @@ class RolloutState:
         return compared
 
 
+def why_tied(simulation: ClusterSimulation, movable: MovableInstance) -> str:
+    """Why other pods on its node leave a VM no live migration, or nothing."""
+    if movable.instance.vmi is None or movable.pinned:
+        return ""
+    others = tied_to(simulation.declared, movable.declared_pod)
+    return tied_text(others) if others else ""
+
+
 @dataclass(slots=True)
 class StepResult:
     """`moves` are those that ended in this step, or in check mode those that are planned.
@@ -286,11 +295,14 @@ class StepResult:
     ) -> None:
         placed = report.not_enforced(candidates, plan)
         missed: tuple[MissedPreference, ...] = ()
+        tied: dict[str, str] = {}
         if placed:
-            missed = missed_preferences(ClusterSimulation(snapshot, candidates), placed, topology)
+            simulation = ClusterSimulation(snapshot, candidates)
+            missed = missed_preferences(simulation, placed, topology)
+            tied = {x.uid: why for x in placed if (why := why_tied(simulation, x))}
         unmet = {each.uid: str(each) for each in missed}
         self.not_enforced = [
-            report.well_placed(instance, plan, unmet.get(instance.uid, "")) for instance in placed
+            report.well_placed(x, plan, unmet.get(x.uid, ""), tied.get(x.uid, "")) for x in placed
         ]
         self.progress += report.well_placed_lines(self.not_enforced)
         self.warnings += report.removed_constraints(candidates)
