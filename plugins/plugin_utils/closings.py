@@ -14,6 +14,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
 Parts = dict[str, t.Any]
+VM = "VirtualMachine"
 RELAUNCH = "correct it, then launch the same job again: it continues"
 
 
@@ -88,7 +89,7 @@ def _maintenance(record: JobRecord) -> Parts:
         "nodes": states,
         "skipped": skipped,
         "next_steps": tuple(_after_maintenance(record, states)),
-        "done": tuple(_stopped(known)),
+        "done": (*_stopped(known), *_restarted_again(record)),
     }
 
 
@@ -105,6 +106,25 @@ def _stopped(known: Parts) -> t.Iterator[str]:
         yield (
             f"stopped, and not started again: {vm['namespace']}/{vm['name']}, run strategy before:"
             f" {vm.get('run_strategy')}"
+        )
+
+
+def _restarted_again(record: JobRecord) -> t.Iterator[str]:
+    """kube-scheduler chooses where a restarted VM runs, perhaps on a node that is serviced later."""
+    routes: dict[tuple[str, str], list[str]] = {}
+    for move in record.moves:
+        if (move["kind"], move["method"], move["state"]) == (VM, "restart", "moved"):
+            route = routes.setdefault((move["namespace"], move["name"]), [str(move["from_node"])])
+            route.append(str(move["to_node"]))
+    again = [
+        f"{namespace}/{name} {' -> '.join(route)}"
+        for (namespace, name), route in routes.items()
+        if len(route) > 2
+    ]
+    if again:
+        yield (
+            f"restarted more than once: {listed(again, 4)}; with placement_maintenance_vm_policy: [migrate,"
+            " stop_and_start] such a VM is stopped and started once instead"
         )
 
 

@@ -68,7 +68,7 @@ def leave(
         except ApiError as error:
             moves = ", ".join(f"{x['namespace']}/{x['name']} ({x['method']})" for x in known)
             unknown = "" if moves else ", so the moves in flight are unknown,"
-            goes_on = f"; these moves go on, and the next {task} continues them: {moves}"
+            goes_on = f"; the next {task} continues the moves in flight: {moves}"
             return (
                 f"; {lease.NAME} could not be read{unknown} and expires in {lease.DURATION} s: {error}"
                 f"{goes_on if moves else ''}"

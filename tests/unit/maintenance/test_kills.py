@@ -64,6 +64,7 @@ class KubeVirt(Server):
         self.changes: list[t.Any] = []
         self.made: dict[str, int] = {}
         self.readings = 0
+        self.progress: list[str] = []
         self._versions = itertools.count(2)
 
     def answer(
@@ -187,11 +188,8 @@ def three_zones() -> KubeVirt:
     return KubeVirt({cluster.path_of(item): item for item in copy.deepcopy(made)})
 
 
-def maintain(
-    server: KubeVirt, state: str, node: str, *, lines: list[str] | None = None, **options: t.Any
-) -> Object:
-    """Steps until the task has ended. Between two of them the time is over for which a Lease is held. `lines` gets
-    the progress of all of them."""
+def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Object:
+    """Steps until the task has ended. Between two of them the time is over for which a Lease is held."""
     run: Object = {}
     for number in range(1, 30):
         given = {"nodes": [node], "state": state, "step_state": run, **options}
@@ -206,8 +204,7 @@ def maintain(
         ):
             node_maintenance.main()
         result: Object = ended.value.args[0]
-        if lines is not None:
-            lines += result["progress"]
+        server.progress += result.get("progress") or []
         if result.get("failed") or result["finished"]:
             return result
         run = {**result["step_state"], "elapsed": 25.0 * number}

@@ -74,6 +74,22 @@ def test_block_names_what_was_asked_and_what_became_of_it() -> None:
     json.dumps(data)
 
 
+def test_vm_that_was_restarted_again_is_named_with_what_avoids_that() -> None:
+    moves = [
+        move("db", "restart", to_node="w3"),
+        move("web", "restart", to_node="w2"),
+        move("web", from_node="w2", to_node="w5"),
+        move("db", "restart", from_node="w3", to_node="w5"),
+    ]
+    known = {"states": {"w1": "serviced", "w3": "serviced"}}
+    notes = [{"module": "node_maintenance", "moves": moves}]
+    (line,) = closing_of(record(maintenance=known, notes=notes), 125).done
+    assert line == (
+        "restarted more than once: shop/db w1 -> w3 -> w5; with placement_maintenance_vm_policy: [migrate,"
+        " stop_and_start] such a VM is stopped and started once instead"
+    )
+
+
 def test_failure_is_named_by_its_task_and_told_whole_as_data() -> None:
     known = {"states": {"w1": "serviced", "w2": "failed", "w3": "not_begun"}}
     failed = record(maintenance=known, failures=["w2: refused", "do this"], failed_task="Drain w2")
