@@ -38,7 +38,8 @@ def what_matters(output: str, **names: str) -> str:
     error = False
     for line in output.splitlines():
         # Since 2.19 ansible-core prints an error also with an excerpt of the role.
-        error = (error or line.startswith("[ERROR]")) and not line.startswith("fatal: ")
+        excerpt = line.startswith("[ERROR]") and "User interrupted" not in line
+        error = (error or excerpt) and not line.startswith("fatal: ")
         if error or _LEFT_OUT.search(line):
             continue
         for pattern, replacement in _VARYING:
