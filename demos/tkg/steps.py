@@ -59,11 +59,12 @@ def beside(sandbox: Sandbox) -> t.Iterator[None]:
         del _managements[sandbox]
 
 
-def follow_hosts(stage: Stage) -> PlayResult:
+def follow_hosts(stage: Stage, *, check_mode: bool = False) -> PlayResult:
     """The playbook that reads the management cluster, labels nodes of the workload cluster, and moves what has to."""
     kubeconfig = _managements[stage.sandbox].kubeconfig("capi-reader")
     wanted = {"management_kubeconfig": str(kubeconfig)}
-    result = stage.play(str(FOLDER / "hosts.yml"), wanted, identity="labeler-mover")
+    playbook, identity = str(FOLDER / "hosts.yml"), "labeler-mover"
+    result = stage.play(playbook, wanted, identity=identity, check=check_mode)
     check(result.rc == 0, f"the playbook hosts ended with rc {result.rc}")
     return result
 
@@ -177,8 +178,8 @@ def drain_the_only_node_of_a_host(stage: Stage) -> None:
 
 @proves("AC-T6", "S16")
 def repair_what_a_vmotion_broke(stage: Stage) -> None:
-    """vSphere moves the VM of a node with a replica to a host that has one already. The label follows,
-    and one eviction repairs what that violates."""
+    """vSphere moves the VM of a node with a replica to a host that has one already. Check mode names the drift, and
+    writes nothing. Then the label follows, and one eviction repairs what that violates."""
     nodes = board.nodes_of(stage.sandbox, NAMESPACE, "web")
     moved = next(node for node in nodes if node != LAST)
     other = next(
@@ -188,6 +189,12 @@ def repair_what_a_vmotion_broke(stage: Stage) -> None:
     check(HOSTS[moved] == spare, "the VM leaves its host")
     management.move(_managements[stage.sandbox], moved, other)
     mark = stage.sandbox.audit.mark()
+    drift = follow_hosts(stage, check_mode=True)
+    check(drift.changed == 1, f"check mode names one change ({drift.changed})")
+    for text in (f"Node {moved}", f'-    "{HOST}": "{spare}"', f'+    "{HOST}": "{other}"'):
+        check(text in drift.stdout, f"check mode does not show: {text}")
+    check(not stage.sandbox.audit.writes(since=mark), "check mode wrote something")
+
     result = follow_hosts(stage)
     check(labels(stage)[moved] == other, "the label follows")
     check("1 move planned" in result.stdout, "the one move is not named")
