@@ -31,6 +31,11 @@ def importer_pins(python: Python) -> Path:
     return _pins("importer", python)
 
 
+def rulebook_pins(python: Python) -> Path:
+    """The pins of ansible-rulebook's environment, likewise."""
+    return _pins("rulebook", python)
+
+
 def _pins(name: str, python: Python) -> Path:
     version = min(python.version, (3, 12))
     return HERE / "requirements-{}-{}.{}.txt".format(name, *version)

@@ -25,7 +25,7 @@ MAIN: tuple[Version, ...] = ((3, 10), (3, 11), (3, 12))
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=["main", "importer", "unit", "hashes"])
+    parser.add_argument("--only", choices=["main", "importer", "rulebook", "unit", "hashes"])
     only = parser.parse_args().only
     for place, version, arguments in _described():
         if only == "hashes" or only not in (None, _part(place)):
@@ -41,7 +41,7 @@ def main() -> int:
 
 def _described() -> t.Iterator[tuple[Path, Version, list[str]]]:
     """Each file that a `.in` file describes, its Python, and what pip resolves for it."""
-    for name in ("main", "importer"):
+    for name in ("main", "importer", "rulebook"):
         source = environments.HERE / f"requirements-{name}.in"
         for version in MAIN:
             place = environments.HERE / "requirements-{}-{}.{}.txt".format(name, *version)

@@ -7,6 +7,7 @@ They go to playbooks/vars/controller_surveys.yml, and to the patterns in extensi
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import typing as t
@@ -102,6 +103,14 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
         Question("placement_drill_domains_of", "What fails in turn"),
         Question("placement_drill_event", "Failure or drain"),
         Question("placement_drill_fail_on", "Forecasts that fail the job"),
+    ),
+    "drs_import": (
+        Question("placement_drs_import_files", "Files of the export"),
+        Question("placement_drs_import_cluster", "DRS cluster"),
+        Question("placement_drs_import_namespace", "Namespace of other VMs"),
+        Question("placement_drs_import_host_groups", "Nodes of host groups"),
+        Question("placement_drs_import_host_names", "Nodes of ESXi hosts"),
+        Question("placement_drs_import_missing_vms", "VMs of rules that the cluster lacks"),
     ),
     "capacity": (
         Question("placement_capacity_tolerate", "What must be able to fail"),
@@ -231,6 +240,11 @@ def _options(variable: str) -> Object:
         for path in ROLES.glob("*/meta/argument_specs.yml")
         if variable.startswith(f"{path.parts[-3]}_")
     )
+    return _options_in(file)
+
+
+@functools.cache
+def _options_in(file: Path) -> Object:
     content: t.Any = yaml.safe_load(file.read_text())
     return t.cast(Object, content["argument_specs"]["main"]["options"])
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for the API of AWX 24.6.1, as awx.awx uses it. No AWX can run in the tests.
+"""A stand-in for the API of AWX 24.6.1, as awx.awx and ansible-rulebook use it. No AWX can run in the tests.
 
 It refuses what AWX refuses, and also fields that AWX would silently ignore. Sources: awx/api/serializers.py,
 awx/api/views (JobTemplateSurveySpec), awx/main/models/unified_jobs.py.
@@ -15,7 +15,12 @@ import typing as t
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.conftest import CHECKOUT
+
 Object = dict[str, t.Any]
+
+PROJECT = CHECKOUT / "docs" / "examples" / "controller-project"
+"""The files that a user copies into the project of AWX."""
 
 ASK = ("limit", "variables", "tags", "skip_tags", "inventory", "scm_branch", "labels")
 NOTIFIED = ("started", "success", "error", "approvals")
@@ -114,6 +119,7 @@ class Controller:
         self.surveys: dict[tuple[str, int], Object] = {}
         self.links: dict[tuple[str, int, str], list[int]] = {}
         self.writes: list[str] = []
+        self.launched: list[tuple[str, Object]] = []
         self._next = 1
         self.add("organizations", name="Default")
         self.add("credential_types", name="OpenShift or Kubernetes API Bearer Token")
@@ -148,6 +154,14 @@ class Controller:
         match path.removeprefix("/api/v2/").strip("/").split("/"):
             case ["me"]:
                 return 200, {"count": 1, "next": None, "results": [{"id": 1, "username": "admin"}]}
+            case ["config"] if method == "GET":
+                return 200, {"version": "24.6.1"}
+            case ["jobs"] if method == "GET":
+                end = {"status": "successful", "created": "2026-01-01T00:00:00Z", "artifacts": {}}
+                ended = [{"id": int(x), **end} for x in query["id__in"].split(",")]
+                return 200, {"count": len(ended), "next": None, "results": ended}
+            case ["job_templates", number, "launch"] if method == "POST":
+                return 201, self._launch(self.objects["job_templates"][int(number)], body)
             case ["unified_job_templates"] if method == "GET":
                 return 200, self._listed(
                     [(x, y) for x in UNIFIED for y in self.objects[x].values()], query
@@ -177,15 +191,44 @@ class Controller:
                 return self._linked(method, (name, int(number), link), body)
         raise Refused(404, {"detail": "Not found."})
 
+    def _launch(self, template: Object, body: Object) -> Object:
+        """As JobTemplateLaunch. AWX would ignore a limit and variables for which the template does not ask."""
+        spec = self.surveys.get(("job_templates", template["id"]), {"spec": []})["spec"]
+        questions = {question["variable"]: question for question in spec}
+        answers: Object = body.get("extra_vars", {})
+        answers.pop("ansible_eda", None)  # ansible-rulebook adds it, and AWX ignores it
+        for name in sorted(set(answers) - set(questions)):
+            raise Refused(400, {"extra_vars": [f"{name} is in no survey."]})
+        for name, question in questions.items():
+            if name not in answers and question["required"]:
+                raise Refused(400, {"variables_needed_to_start": [f"'{name}' value missing"]})
+            if name in answers and (fault := answer_fault(question, answers[name])):
+                raise Refused(400, {"variables_needed_to_start": [f"{name}: {fault}"]})
+        if "limit" in body and not template.get("ask_limit_on_launch"):
+            raise Refused(400, {"limit": ["Field is not configured to prompt on launch."]})
+        self.launched.append((template["name"], body))
+        return {"id": len(self.launched), "url": f"/api/v2/jobs/{len(self.launched)}/"}
+
     def _listed(self, found: list[tuple[str, Object]], query: Object) -> Object:
         for key, wanted in query.items():
             if key in ("page_size",):
                 continue
             field, _double, how = key.partition("__")
+            if (field, how) == ("organization", "name"):
+                organizations = self.objects["organizations"]
+                found = [
+                    (c, x) for c, x in found if organizations[x["organization"]]["name"] == wanted
+                ]
+                continue
             if field not in {"id", "type", *(f for c, _x in found for f in FIELDS[c])} and found:
                 raise Refused(400, {"detail": f"Invalid filter {key}"})
             values = wanted.split(",") if how == "in" else [wanted]
-            found = [(c, x) for c, x in found if str(x.get(field)) in values]
+            found = [
+                (c, x)
+                for c, x in found
+                if str(x.get(field)) in values
+                or (how == "startswith" and str(x.get(field)).startswith(wanted))
+            ]
         shown = [self._shown(collection, x) for collection, x in found]
         return {"count": len(shown), "next": None, "previous": None, "results": shown}
 
@@ -201,6 +244,9 @@ class Controller:
         if item.get("organization"):
             owner = self.objects["organizations"][item["organization"]]
             summary["organization"] = {"id": owner["id"], "name": owner["name"]}
+        if collection in UNIFIED[1:]:
+            related["launch"] = f"{url}launch/"
+            item = {**{f"ask_{name}_on_launch": False for name in ASK}, **item}
         shown = {**item, "type": collection.removesuffix("s"), "url": url, "related": related}
         if collection == "projects":
             shown["scm_revision"] = "5c5cc1d"
@@ -335,6 +381,18 @@ def _question_fault(question: Object) -> str:
         lines = str(default).splitlines() if question["type"] == "multiselect" else [default]
         if several and [line for line in lines if line and line not in choices]:
             return "a default that is no choice"
+    return ""
+
+
+def answer_fault(question: Object, answer: t.Any) -> str:
+    """As SurveyJobTemplateMixin._survey_element_validation."""
+    if question["type"] in ("text", "textarea") and not isinstance(answer, str):
+        return f"{answer!r} expected to be a string."
+    if question["type"] == "multiselect" and not isinstance(answer, list):
+        return f"{answer!r} is expected to be a list."
+    for value in answer if isinstance(answer, list) else [answer]:
+        if value not in question.get("choices", [value]):
+            return f"{value!r} expected to be one of {question['choices']}."
     return ""
 
 

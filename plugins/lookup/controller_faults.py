@@ -6,18 +6,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: controller_faults
-short_description: Check the variables of the playbook controller_setup, and the controller
+short_description: Check the variables of the playbooks for AWX, and the controller
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - The playbook C(virt.placement.controller_setup) checks its variables and the controller through this lookup before
-    it writes. Other playbooks do not need it.
+  - The playbooks C(virt.placement.controller_setup) and C(virt.placement.controller_choices) check their variables and
+    the controller through this lookup before they write. Other playbooks do not need it.
 options:
   _terms:
     description:
-      - V(settings) for the variables, V(controller) for the answer to the first request, V(names) for objects of the
-        same names, V(requested) for the names that the playbook asks the controller for.
+      - V(settings) for the variables of C(controller_setup), V(connection) for those of C(controller_choices),
+        V(controller) for the answer to the first request, V(names) for objects of the same names, V(requested) for
+        the names that the playbook asks the controller for.
     required: true
 """
 
@@ -52,7 +53,9 @@ from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     OBJECTS,
     PREFIX,
     SETTINGS,
+    connection_faults,
     controller_fault,
+    existing_credentials,
     name_faults,
     names_of,
     setting_faults,
@@ -74,9 +77,13 @@ class LookupModule(LookupBase):
             if not faults:
                 faults = setting_faults({**settings, **self._objects()}, self._names)
             return [{"faults": faults}]
+        if question == "connection":
+            known = self._values(*(f"{PREFIX}{name}" for name in (*SETTINGS, *INTERNAL)))
+            return [{"faults": connection_faults(known)}]
         if question == "requested":
             objects = self._objects()
             names = {collection: names_of(objects, collection) for collection in OBJECTS}
+            names["credentials"] += self._existing()
             return [{"faults": [], "names": {key: value for key, value in names.items() if value}}]
         settings = self._values(
             *(f"{PREFIX}{name}" for name in ("me", "same", "api", "organization"))
@@ -86,13 +93,18 @@ class LookupModule(LookupBase):
             return [{"faults": [fault] if fault else []}]
         if question == "names":
             answers = settings[f"{PREFIX}same"]["results"]
-            return [{"faults": name_faults(answers, settings[f"{PREFIX}organization"])}]
+            organization = settings[f"{PREFIX}organization"]
+            return [{"faults": name_faults(answers, organization, self._existing())}]
         raise AnsibleLookupError(f"controller_faults has no question {question}")
 
     def _values(self, *names: str) -> dict[str, t.Any]:
         return {
             name: self._templar.template(self._names[name]) for name in names if name in self._names
         }
+
+    def _existing(self) -> list[str]:
+        names = ("project_credential", "choices_credential", "credentials")
+        return existing_credentials(self._values(*(f"{PREFIX}{name}" for name in names)))
 
     def _objects(self) -> dict[str, t.Any]:
         return self._values(*(f"controller_{name}" for names in OBJECTS.values() for name in names))

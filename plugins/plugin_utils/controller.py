@@ -27,8 +27,11 @@ SETTINGS = (
     "update_secrets",
     "notification_url",
     "maintenance_tasks",
+    "topology_keys",
+    "choices_credential",
     "verify_rrule",
     "drill_rrule",
+    "choices_rrule",
 )
 """What a user may set. Each is in playbooks/vars/controller.yml with its default."""
 
@@ -59,6 +62,12 @@ def setting_faults(values: Values, names: t.Iterable[str]) -> list[str]:
     ]
 
 
+def connection_faults(values: Values) -> list[str]:
+    """What is wrong with the variables of controller_choices, before the controller is asked."""
+    value = {name: values.get(f"{PREFIX}{name}") for name in (*SETTINGS, *INTERNAL)}
+    return [*_connection(value), *_names(value)]
+
+
 def _unknown(names: t.Iterable[str]) -> t.Iterator[str]:
     known = [*SETTINGS, *INTERNAL]
     for name in sorted(names):
@@ -82,12 +91,18 @@ def _connection(value: Values) -> t.Iterator[str]:
         )
 
 
-def _texts(value: Values) -> t.Iterator[str]:
-    prefix = value["prefix"]
+def _names(value: Values) -> t.Iterator[str]:
+    prefix, keys = value["prefix"], value["topology_keys"]
     if not isinstance(prefix, str) or not prefix.strip() or "," in prefix:
         yield f"{PREFIX}prefix: must be a text without a comma, but is {prefix!r}."
     if not value["organization"]:
         yield f"{PREFIX}organization: must be the name of an organization, but is empty."
+    if not isinstance(keys, dict):
+        yield f"{PREFIX}topology_keys: must be a map of topology name to label key, but is {keys!r}."
+
+
+def _texts(value: Values) -> t.Iterator[str]:
+    yield from _names(value)
     if not value["project_url"]:
         yield f"{PREFIX}project_url: required. It is the Git URL of your project (docs/awx.md)."
     if value["image"] and value["execution_environment"]:
@@ -145,7 +160,7 @@ def _tokens(value: Values) -> t.Iterator[str]:
 
 def _schedules(value: Values) -> t.Iterator[str]:
     """As AWX has it: awx/main/utils, and `validate_rrule` of its serializers."""
-    for name in ("verify_rrule", "drill_rrule"):
+    for name in ("verify_rrule", "drill_rrule", "choices_rrule"):
         rule = str(value[name] or "")
         if missing := [word for word in ("DTSTART", "RRULE:", "INTERVAL=") if word not in rule]:
             yield f"{PREFIX}{name}: {rule!r} has no {', '.join(missing)}, which AWX wants."
@@ -195,9 +210,20 @@ def controller_fault(answer: Values, url: str) -> str:
     return ""
 
 
-def name_faults(answers: t.Iterable[Values], organization: str) -> list[str]:
-    """A fault for each name that awx.awx would not find exactly once. `answers`: results of a loop over OBJECTS."""
+def existing_credentials(values: Values) -> list[str]:
+    """The names of credentials that the user has to create before."""
+    named = [values.get(f"{PREFIX}{name}") for name in ("project_credential", "choices_credential")]
+    named += values.get(f"{PREFIX}credentials") or []
+    return list(dict.fromkeys(str(name) for name in named if name))
+
+
+def name_faults(
+    answers: t.Iterable[Values], organization: str, existing: t.Collection[str] = ()
+) -> list[str]:
+    """A fault for each name that awx.awx would not find exactly once. `answers`: results of a loop over OBJECTS.
+    `existing`: the names of credentials that must be there."""
     faults = []
+    missing = dict.fromkeys(existing)
     for answer in answers:
         collection = answer["item"]["key"]
         found: dict[str, list[str]] = {}
@@ -206,7 +232,15 @@ def name_faults(answers: t.Iterable[Values], organization: str) -> list[str]:
             place = f"the organization {owner['name']}" if owner.get("name") else "no organization"
             found.setdefault(item["name"], []).append(place)
         for name, places in found.items():
+            if collection == "credentials" and name in missing:
+                del missing[name]
+                if len(places) == 1:  # that of another organization can be used, too
+                    continue
             if places != [f"the organization {organization}"]:
                 where = " and ".join(f"once in {place}" for place in places)
                 faults.append(f"{collection}: {name!r} exists {where}.")
+    faults += [
+        f"credentials: {name!r} does not exist, or the user of the token may not use it. Create it first."
+        for name in missing
+    ]
     return faults

@@ -53,6 +53,7 @@ PUBLISHED = frozenset(
         "placement_summary",
         "placement_capacity",
         "placement_drill",
+        "placement_drs_import",
         "placement_forecast",
         "placement_maintenance",
         "placement_job",

@@ -14,6 +14,7 @@ from demos.stage import PlayResult, Stage
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.controller import PROJECT
 from tests.shop import Shop
 
 MIGRATION = "VirtualMachineInstanceMigration"
@@ -280,7 +281,7 @@ def test_undo_restores_a_removed_rule_and_moves_what_violates_it(
     known = {"kubeconfig": str(shop.sandbox.kubeconfig("mover")), "namespace": shop.namespace}
     rule = {"name": "apart", "workloads": names, "keep_apart": "zone"}
     wanted = {"placement_undo_namespace": shop.namespace}
-    nothing = stage.play("undo", wanted, identity="mover")
+    nothing = stage.play(str(PROJECT / "undo.yml"), wanted, identity="mover")
     assert nothing.rc != 0
     assert "there is nothing to undo" in " ".join(failure(nothing))
     assert run_module(rules.main, {**known, "rules": [rule]})["changed"]

@@ -10,6 +10,7 @@ import pytest
 
 from demos.stage import Stage
 from sandbox import Sandbox, objects
+from tests.controller import PROJECT
 
 NAMESPACE = "drilled"
 ZONE = "topology.kubernetes.io/zone"
@@ -35,7 +36,9 @@ def stage() -> t.Iterator[Stage]:
 def test_drill_reports_unschedulable_pods_for_each_zone_and_writes_nothing(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 
-    result = stage.play("drill", {"placement_drill_domains_of": "[zone]"}, identity="reader")
+    result = stage.play(
+        str(PROJECT / "drill.yml"), {"placement_drill_domains_of": "[zone]"}, identity="reader"
+    )
 
     assert result.rc == 0, result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
@@ -59,7 +62,7 @@ def test_capacity_is_red_and_apply_keeps_room_for_a_failure(stage: Stage) -> Non
     room = {"placement_capacity_room_for": "{cores: 2, memory: 4Gi}"}
     tolerate = {"placement_capacity_tolerate": "[zone]"}
 
-    result = stage.play("capacity", {**room, **tolerate}, identity="reader")
+    result = stage.play(str(PROJECT / "capacity.yml"), {**room, **tolerate}, identity="reader")
 
     assert result.rc != 0, result.stdout
     assert "RED: 3 of 3 failures leave instances without a node" in result.stdout

@@ -14,6 +14,7 @@ import yaml
 
 from demos.stage import Stage
 from sandbox import Sandbox, drain, objects
+from tests.controller import PROJECT
 from tests.maintenance import MARK
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -112,7 +113,7 @@ def test_check_mode_shows_the_moves_and_writes_nothing(stage: Stage, reboot: Pat
     mark = stage.sandbox.audit.mark()
     before = boot(stage, "w1")
 
-    result = stage.play("maintenance", wanted, identity="maintainer", check=True)
+    result = stage.play(str(PROJECT / "maintenance.yml"), wanted, identity="maintainer", check=True)
 
     assert result.rc == 0, result.stdout
     assert "would migrate VirtualMachine" in result.stdout

@@ -18,12 +18,11 @@ import yaml
 from dev.commands import environment
 from dev.importer import build
 from tests.conftest import CHECKOUT
-from tests.controller import Controller, Refused, refuse_rrule, refuse_survey
+from tests.controller import PROJECT, Controller, Refused, refuse_rrule, refuse_survey
 
 TOKEN = "t0ken-of-the-controller"
 SECRET = "t0ken-of-the-cluster"
 IN_PROCESS = Path(__file__).parent / "in_process"
-PROJECT = CHECKOUT / "docs" / "examples" / "controller-project"
 MODULES = (
     CHECKOUT
     / "build"
@@ -47,6 +46,7 @@ SETTINGS: dict[str, t.Any] = {
     ),
     "placement_controller_notification_url": "https://chat.example.com/hook",
     "placement_controller_maintenance_tasks": "/runner/project/reboot.yml",
+    "placement_controller_choices_credential": "the controller",
 }
 MODULE_OF = {
     "controller_organizations": "organization",
@@ -66,6 +66,15 @@ MODULE_OF = {
 @pytest.fixture
 def controller() -> t.Iterator[Controller]:
     with Controller(TOKEN, {path.name for path in PROJECT.iterdir()}) as controller:
+        of_controller = controller.add(
+            "credential_types", name="Red Hat Ansible Automation Platform"
+        )
+        controller.add(
+            "credentials",
+            name="the controller",
+            organization=1,
+            credential_type=of_controller["id"],
+        )
         yield controller
 
 
@@ -137,13 +146,16 @@ def refused_in_one_message(status: int, output: str) -> str:
 
 
 @pytest.mark.sweep
-def test_second_run_changes_nothing(controller: Controller, tmp_path: Path) -> None:
-    status, output = set_up(tmp_path, controller.url)
+def test_second_run_changes_nothing(
+    controller: Controller, tmp_path: Path, installed: Path
+) -> None:
+    """Of the archive of the collection, with nothing else of the checkout."""
+    status, output = set_up(tmp_path, controller.url, collections=installed)
     assert status == 0, output
     writes = len(controller.writes)
     assert writes > 30
 
-    status, output = set_up(tmp_path, controller.url)
+    status, output = set_up(tmp_path, controller.url, collections=installed)
 
     assert status == 0, output
     assert re.search(r"localhost +: ok=\d+ +changed=0 ", output), output
@@ -172,7 +184,11 @@ def assert_rollout_is_approved(controller: Controller) -> None:
     (group,) = controller.objects["groups"].values()
     assert group["name"] == "clusters"
     assert len(controller.links["groups", group["id"], "hosts"]) == 1
-    assert len(controller.objects["schedules"]) == 2
+    assert len(controller.objects["schedules"]) == 3
+    renewing = controller.named("job_templates", "Placement - renew choices")
+    of_it = controller.links["job_templates", renewing["id"], "credentials"]
+    names = {controller.objects["credentials"][x]["name"] for x in of_it}
+    assert names == {"Placement - reader", "the controller"}
 
 
 @pytest.mark.parametrize(
@@ -192,16 +208,19 @@ def test_wrong_token_or_url_is_named(
     assert controller.writes == []
 
 
-def test_template_of_another_organization_with_the_same_name_is_named(
+def test_template_of_another_organization_and_a_missing_credential_are_named(
     controller: Controller, tmp_path: Path
 ) -> None:
     lab = controller.add("organizations", name="Lab")
     controller.add("job_templates", name="Placement - apply", organization=lab["id"])
 
-    status, output = set_up(tmp_path, controller.url)
+    status, output = set_up(
+        tmp_path, controller.url, placement_controller_credentials=["the vault"]
+    )
 
     text = refused_in_one_message(status, output)
     assert "unified_job_templates: 'Placement - apply' exists once in the organization Lab." in text
+    assert "credentials: 'the vault' does not exist" in text
     assert "placement_controller_prefix" in text
     assert controller.writes == []
 
@@ -213,12 +232,20 @@ def test_each_field_is_an_option_of_its_module() -> None:
         "controller_execution_environments": "__placement_controller_environments",
         "controller_credentials": "__placement_controller_kubernetes",
         "controller_notifications": "__placement_controller_notifications",
+        "controller_templates": "__placement_controller_templates",
+        "controller_schedules": "__placement_controller_schedules",
+    }
+    optional = {
+        "controller_templates": "__placement_controller_renewing",
+        "controller_schedules": "__placement_controller_renewals",
     }
     assert {name for name in variables if name.startswith("controller_")} == set(MODULE_OF)
     for name, module in MODULE_OF.items():
         text = (MODULES / f"{module}.py").read_text()
         documentation = yaml.safe_load(re.findall(r"DOCUMENTATION = '''(.*?)'''", text, re.S)[0])
         objects = variables[of_objects.get(name, name)]
+        if name in optional:
+            objects = [*objects, *variables[optional[name]]]
         if isinstance(objects, str):
             continue  # hosts are what the user gives, with the inventory
         for item in objects:
@@ -264,3 +291,13 @@ def test_files_of_the_project_import_the_playbooks() -> None:
         (play,) = yaml.safe_load(path.read_text())
         assert play["ansible.builtin.import_playbook"] == f"virt.placement.{path.stem}"
     assert os.path.isfile(PROJECT / "apply.yml")
+
+
+def test_each_file_of_the_project_is_run_by_a_test() -> None:
+    tests = "".join(
+        path.read_text()
+        for suite in ("jobs", "integration")
+        for path in (CHECKOUT / "tests" / suite).glob("test_*.py")
+    )
+    run = re.findall(r'\.play\(\s*str\(PROJECT / "(\w+\.yml)"\)', tests)
+    assert set(run) == {path.name for path in PROJECT.iterdir()}

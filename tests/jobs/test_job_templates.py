@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 from datetime import datetime, timedelta, timezone
@@ -15,8 +16,16 @@ import yaml
 from demos import board
 from demos.kubevirt import steps
 from demos.stage import PlayResult, Stage, variables
+from dev.commands import environment
 from sandbox import Sandbox, node_faults
+from tests.conftest import CHECKOUT
+from tests.controller import PROJECT, Controller
 from tests.unit.report.pages import parsed
+
+IN_PROCESS = Path(__file__).parent / "in_process"
+SURVEYS = yaml.safe_load((CHECKOUT / "playbooks" / "vars" / "controller_surveys.yml").read_text())[
+    "placement_controller_surveys"
+]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +68,9 @@ def test_topology_takes_a_survey(stage: Stage) -> None:
     wanted = variables(steps.FOLDER, "topology.yml")
 
     result = stage.play(
-        "topology", as_survey({**wanted, "placement_topology_force": "no"}), identity="labeler"
+        str(PROJECT / "topology.yml"),
+        as_survey({**wanted, "placement_topology_force": "no"}),
+        identity="labeler",
     )
 
     assert result.rc == 0, result.stdout
@@ -76,7 +87,8 @@ def test_apply_takes_a_survey_and_shows_each_move(stage: Stage) -> None:
     survey = as_survey({**wanted, "placement_apply_max_unavailable": "1"})
 
     approved = artifact(
-        stage.play("apply", survey, identity="mover", check=True), "placement_forecast"
+        stage.play(str(PROJECT / "apply.yml"), survey, identity="mover", check=True),
+        "placement_forecast",
     )
     (forecast,) = approved["localhost"].values()
     refused = stage.play(
@@ -101,7 +113,7 @@ def test_verify_publishes_its_summary(stage: Stage, tmp_path: Path) -> None:
             "placement_verify_report": {"junit": f"{tmp_path}/verify.xml", "html": ""},
         }
     )
-    result = stage.play("verify", survey, identity="reader")
+    result = stage.play(str(PROJECT / "verify.yml"), survey, identity="reader")
 
     assert result.rc == 0, result.stdout
     assert ' failures="0" ' in (tmp_path / "verify.xml").read_text()
@@ -112,6 +124,42 @@ def test_verify_publishes_its_summary(stage: Stage, tmp_path: Path) -> None:
         "verify", {"placement_verify_namespaces": "shop, lab"}, identity="reader"
     )
     assert "Write it in brackets: [shop, lab]." in unreadable.stdout
+
+
+def test_rules_are_listed_for_a_survey(stage: Stage) -> None:
+    survey = as_survey({"placement_rules_namespaces": [steps.NAMESPACE]})
+
+    result = stage.play(str(PROJECT / "rules.yml"), survey, identity="reader")
+
+    assert result.rc == 0, result.stdout
+    rules = artifact(result, "placement_rules")["localhost"]
+    assert rules
+    assert {rule["namespace"] for rule in rules} == {steps.NAMESPACE}
+
+
+def test_rules_of_drs_are_artifacts_that_apply_takes(stage: Stage, tmp_path: Path) -> None:
+    rule = {"rule_name": "Web apart", "rule_type": "vm_vm_rule", "rule_vms": ["WEB_1", "WEB_2"]}
+    flags = {"rule_enabled": True, "rule_mandatory": False, "rule_affinity": False}
+    export = tmp_path / "export.json"
+    export.write_text(json.dumps({"drs_rule_info": {"Production": [{**rule, **flags}]}}))
+    survey = {
+        "placement_drs_import_files": [str(export)],
+        "placement_drs_import_folder": str(tmp_path / "imported"),
+        "placement_drs_import_namespace": steps.NAMESPACE,
+        "placement_drs_import_read_cluster": "false",
+    }
+
+    result = stage.play(str(PROJECT / "drs_import.yml"), as_survey(survey), identity="reader")
+
+    assert result.rc == 0, result.stdout
+    imported = artifact(result, "placement_drs_import")["localhost"]
+    assert imported["node_labels"] == {}
+    assert imported["vm_labels"] == []
+    (of_namespace,) = imported["namespaces"]
+    written = yaml.safe_load((tmp_path / "imported" / f"rules-{steps.NAMESPACE}.yml").read_text())
+    assert of_namespace["namespace"] == written["placement_apply_namespace"] == steps.NAMESPACE
+    assert of_namespace["rules"] == written["placement_apply_rules"]
+    assert of_namespace["rules"][0]["workloads"] == ["web-1", "web-2"]
 
 
 def test_report_takes_a_survey_and_has_each_vm_and_failure(stage: Stage, tmp_path: Path) -> None:
@@ -139,6 +187,67 @@ def test_report_takes_a_survey_and_has_each_vm_and_failure(stage: Stage, tmp_pat
     assert sum(map(int, counts)) == 3
 
 
+@pytest.fixture
+def controller(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Controller]:
+    """A controller with templates that controller_setup could have made, as the credential of a job names it."""
+    with Controller("t0ken", {path.name for path in PROJECT.iterdir()}) as controller:
+        lab = controller.add("organizations", name="Lab")["id"]
+        for name, survey, organization in (
+            ("Placement - verify", "verify", 1),
+            ("Placement - enter maintenance mode", "drain", 1),
+            ("Placement - rollout", "rollout", 1),
+            ("Placement - verify", "verify", lab),
+            ("Backup", "verify", 1),
+        ):
+            template = controller.add("job_templates", name=name, organization=organization)
+            controller.surveys["job_templates", template["id"]] = SURVEYS[survey]
+        workflow = controller.add(
+            "workflow_job_templates", name="Placement - apply after approval", organization=1
+        )
+        controller.surveys["workflow_job_templates", workflow["id"]] = SURVEYS["workflow"]
+        for name, value in (
+            ("CONTROLLER_HOST", controller.url),
+            ("CONTROLLER_OAUTH_TOKEN", controller.token),
+            ("ANSIBLE_ACTION_PLUGINS", str(IN_PROCESS)),
+            ("ANSIBLE_COLLECTIONS_PATH", environment()["ANSIBLE_COLLECTIONS_PATH"]),  # awx.awx
+        ):
+            monkeypatch.setenv(name, value)
+        yield controller
+
+
+def test_choices_are_renewed_from_the_cluster_and_a_second_run_changes_nothing(
+    stage: Stage, controller: Controller
+) -> None:
+    old = dict(controller.surveys)
+
+    result = stage.play(str(PROJECT / "controller_choices.yml"), {}, identity="reader")
+
+    assert result.rc == 0, result.stdout
+    surveys = {
+        controller.objects[collection][number]["name"]: {
+            question["variable"]: question.get("choices") for question in survey["spec"]
+        }
+        for (collection, number), survey in controller.surveys.items()
+        if survey != old[collection, number]
+    }
+    assert set(surveys) == {
+        "Placement - verify",
+        "Placement - enter maintenance mode",
+        "Placement - apply after approval",
+    }
+    assert len(controller.writes) == 3
+    namespaces = surveys["Placement - verify"]["placement_verify_namespaces"]
+    assert namespaces == ["default", "kubevirt", steps.NAMESPACE]
+    drain = surveys["Placement - enter maintenance mode"]
+    nodes = [node["metadata"]["name"] for node in stage.sandbox.api.list("/api/v1/nodes")]
+    assert drain["placement_maintenance_nodes"] == sorted(nodes)
+    assert '{"zone": "scu"}' in drain["placement_maintenance_topology"]
+    workflow = surveys["Placement - apply after approval"]
+    assert workflow["placement_apply_namespace"] == namespaces
+    assert stage.play("controller_choices", {}, identity="reader").changed == 0
+    assert len(controller.writes) == 3
+
+
 def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> None:
     now, hours = datetime.now(timezone.utc), timedelta(hours=2)
     start, end = (f"{time:%H:%M}" for time in (now - hours, now + hours))
@@ -152,7 +261,9 @@ def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> Non
         "placement_rollout_max_moves": "1",
     }
 
-    planned = stage.play("rollout", as_survey(wanted), identity="mover", check=True)
+    planned = stage.play(
+        str(PROJECT / "rollout.yml"), as_survey(wanted), identity="mover", check=True
+    )
     approved = artifact(planned, "placement_rollout_plan")
     survey = {**as_survey(wanted), "placement_rollout_plan": approved}
     result = stage.play("rollout", survey, identity="mover")

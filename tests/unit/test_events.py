@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tests.unit.report.results import shop_content
 CHECKOUT = Path(__file__).resolve().parents[2]
 RULEBOOK = CHECKOUT / "extensions" / "eda" / "rulebooks" / "repair.yml"
 GUIDE = CHECKOUT / "docs" / "events.md"
+PROMTOOL = shutil.which("promtool")
 
 #: metrics of others, with the release in which they were looked up
 KUBEVIRT = {  # docs/observability/metrics.md of KubeVirt 1.4.0 and 1.8.4
@@ -52,7 +55,10 @@ def ruleset() -> dict[str, t.Any]:
 def templates() -> dict[str, dict[str, t.Any]]:
     """Job templates of controller_setup, by the name after the prefix."""
     content = yaml.safe_load((CHECKOUT / "playbooks" / "vars" / "controller.yml").read_text())
-    return {entry["name"].split(" - ")[1]: entry for entry in content["controller_templates"]}
+    return {
+        entry["name"].split(" - ")[1]: entry
+        for entry in content["__placement_controller_templates"]
+    }
 
 
 @pytest.mark.parametrize("alert", alerts().values(), ids=alerts())
@@ -75,6 +81,30 @@ def test_alert_names_only_verdicts_and_labels_that_exist(alert: dict[str, t.Any]
 @pytest.mark.parametrize("alert", alerts())
 def test_alert_is_explained(alert: str) -> None:
     assert f"| `{alert}` |" in GUIDE.read_text()
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not here: it is in Debian's prometheus")
+@pytest.mark.parametrize(
+    "arguments",
+    [("check", "docs/examples/alerts.yml"), ("test", "tests/unit/alerts.test.yml")],
+    ids=["check", "test"],
+)
+def test_prometheus_takes_the_rules_and_fires_the_alerts(arguments: tuple[str, str]) -> None:
+    """The second file has series of metrics, and the alerts that fire. All passed with 2.42."""
+    command, file = arguments
+    done = subprocess.run(
+        [str(PROMTOOL), command, "rules", CHECKOUT / file],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_is_played_to_prometheus() -> None:
+    content = yaml.safe_load((CHECKOUT / "tests" / "unit" / "alerts.test.yml").read_text())
+    played = [case["alertname"] for x in content["tests"] for case in x["alert_rule_test"]]
+    assert set(played) == set(alerts())
 
 
 def test_webhook_wants_a_token_and_listens_on_loopback() -> None:

@@ -40,9 +40,8 @@ def of_type(kind: str) -> list[str]:
 
 
 PROJECT = CHECKOUT / "docs" / "examples" / "controller-project"
-TEMPLATES = yaml.safe_load((CHECKOUT / "playbooks" / "vars" / "controller.yml").read_text())[
-    "controller_templates"
-]
+VARIABLES = yaml.safe_load((CHECKOUT / "playbooks" / "vars" / "controller.yml").read_text())
+TEMPLATES = VARIABLES["__placement_controller_templates"]
 RULES = "[{name: one-per-zone, workloads: [web], keep_apart: zone}]"
 
 
@@ -99,6 +98,8 @@ def test_text_for_a_list_or_a_map(key: str) -> None:
     several = given(question)["type"] == "list"
     rules = question["variable"] == "placement_apply_rules"
     text = RULES if rules else "[shop, lab]" if several else "{zone: {a: [w1]}}"
+    if given(question).get("elements") == "path":
+        text = f"[{SURVEYS_FILE}]"  # a file that is there
     value, errors = read(question, text)
     assert errors == []
     assert value == yaml.safe_load(text)

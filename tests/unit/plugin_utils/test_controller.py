@@ -13,7 +13,9 @@ import yaml
 
 from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     SETTINGS,
+    connection_faults,
     controller_fault,
+    existing_credentials,
     name_faults,
     setting_faults,
 )
@@ -34,9 +36,12 @@ RIGHT: dict[str, t.Any] = {
     "credentials": [],
     "verify_rrule": "DTSTART;TZID=UTC:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=1",
     "drill_rrule": "DTSTART;TZID=UTC:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=1",
+    "choices_rrule": "DTSTART;TZID=UTC:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=1",
+    "topology_keys": {},
 }
 
-DEFAULTS = ("host", "token", "organization", "prefix", "credentials", "verify_rrule", "drill_rrule")
+RRULES = ("verify_rrule", "drill_rrule", "choices_rrule")
+DEFAULTS = ("host", "token", "organization", "prefix", "credentials", "topology_keys", *RRULES)
 
 
 def faults(**settings: t.Any) -> list[str]:
@@ -74,6 +79,7 @@ def test_right_settings_have_no_fault() -> None:
         ({"cluster_ca_cert": "/etc/ca.crt"}, "placement_controller_cluster_ca_cert: required"),
         ({"cluster_url": ""}, "placement_controller_cluster_url: required"),
         ({"maintenance_tasks": "reboot.yml"}, "must be an absolute path"),
+        ({"topology_keys": "rack"}, "must be a map of topology name to label key"),
         ({"verify_rrule": "RRULE:FREQ=DAILY"}, "has no DTSTART, INTERVAL="),
         ({"image": "a", "execution_environment": "b"}, "give one of them"),
         ({"projct_url": "x"}, "Did you mean placement_controller_project_url?"),
@@ -95,7 +101,8 @@ def test_settings_in_the_guide_are_right_and_complete() -> None:
     others = {f"placement_controller_{name}": RIGHT[name] for name in DEFAULTS}
     assert setting_faults({**others, **given}, given) == []
     assert [name for name in SETTINGS if f"| `placement_controller_{name}`" not in guide] == [
-        "drill_rrule"  # in one row with verify_rrule
+        "drill_rrule",  # in one row with verify_rrule
+        "choices_rrule",
     ]
 
 
@@ -144,3 +151,29 @@ def test_name_must_exist_once_in_the_organization_or_not_at_all() -> None:
     assert name_faults(found("Default", None), "Default") == [
         f"{name} once in the organization Default and once in no organization."
     ]
+
+
+def test_choices_need_the_connection_alone() -> None:
+    values = {f"placement_controller_{name}": RIGHT[name] for name in DEFAULTS}
+    assert connection_faults(values) == []
+    faults = connection_faults({**values, "placement_controller_token": ""})
+    assert [fault.partition(":")[0] for fault in faults] == ["CONTROLLER_OAUTH_TOKEN"]
+
+
+def credentials(*organizations: str) -> list[dict[str, t.Any]]:
+    items = [
+        {"name": "vault", "summary_fields": {"organization": {"name": x}}} for x in organizations
+    ]
+    return [{"item": {"key": "credentials"}, "json": {"results": items}}]
+
+
+def test_credential_that_must_be_there_is_named_if_it_is_not() -> None:
+    settings = {"credentials": ["vault"], "choices_credential": "awx", "project_credential": ""}
+    values = {f"placement_controller_{name}": x for name, x in settings.items()}
+    assert existing_credentials(values) == ["awx", "vault"]
+
+    assert name_faults(credentials("Lab"), "Default", ["vault"]) == []
+    (twice,) = name_faults(credentials("Lab", "Default"), "Default", ["vault"])
+    assert twice.startswith("credentials: 'vault' exists once in the organization Lab and once")
+    (missing,) = name_faults(credentials("Default"), "Default", ["vault", "git"])
+    assert missing.startswith("credentials: 'git' does not exist")

@@ -23,7 +23,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.role_variables impo
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 ROLES = sorted(path.name for path in (CHECKOUT / "roles").iterdir())
-NO_ROLE = ("controller_setup.yml", "sandbox_up.yml", "sandbox_down.yml")
+NO_ROLE = ("controller_choices.yml", "controller_setup.yml", "sandbox_up.yml", "sandbox_down.yml")
 PLAYBOOKS = sorted(x for x in (CHECKOUT / "playbooks").glob("*.yml") if x.name not in NO_ROLE)
 BOTH: dict[str, dict[str, t.Any]] = {
     "placement_verify": {
