@@ -20,9 +20,9 @@ options:
     suboptions:
       kind:
         description:
-          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet) or V(Deployment).
+          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet), V(Deployment) or V(StatefulSet).
           - M(virt.placement.rollout) takes only these. Modules that only report also take V(VirtualMachinePool),
-            V(StatefulSet), V(DaemonSet) and V(Pod), which is a pod without an owner.
+            V(DaemonSet) and V(Pod), which is a pod without an owner.
         type: str
         default: VirtualMachine
       namespace:

@@ -29,6 +29,9 @@ description:
     what happens.
   - Waits for the rollout of a Deployment or StatefulSet that is in progress. If that rollout is paused or stuck, its
     pods are skipped.
+  - Replaces the pods of a StatefulSet on which rules were written with
+    O(virt.placement.rules#module:workload_rollout=hold), whatever O(scope) is, if O(allow) has V(recreate). When all
+    are of the present template, its update strategy is given back.
 options:
   namespaces:
     description:

@@ -57,7 +57,7 @@ options:
           kind:
             description: Kind of the workloads.
             type: str
-            choices: [VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment]
+            choices: [VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment, StatefulSet]
             default: VirtualMachine
           namespace:
             description:
@@ -223,10 +223,16 @@ options:
     default: 'false'
   workload_rollout:
     description:
-      - What to do if the write makes a controller replace running pods, as for a Deployment.
+      - What to do if the write makes a controller replace running pods, as for a Deployment or StatefulSet.
       - V(refuse) refuses with the finding C(starts_workload_rollout), V(allow) writes.
+      - V(hold) is for a StatefulSet. The same write sets its update strategy to C(OnDelete), so that no pod is replaced
+        by that, and keeps the strategy that it had in the annotation C(placement.virt/hold).
+        M(virt.placement.rollout) with V(recreate) in its O(virt.placement.rollout#module:allow) then replaces its pods
+        within its limits, and gives the strategy back. A StatefulSet with a C(partition) of its own is refused.
+      - A StatefulSet with the strategy C(OnDelete), or with a C(partition) above all its replicas, replaces no pod by
+        itself, and neither does a Deployment that is paused. The option does not concern them.
     type: str
-    choices: [refuse, allow]
+    choices: [refuse, allow, hold]
     default: refuse
   fail_on_forecast:
     description:
@@ -424,8 +430,9 @@ workloads:
       description:
         - What has to happen before the change applies to what is running. For several instances, the most disruptive.
         - V(migration), V(restart) and V(recreate) are moves of M(virt.placement.rollout). V(workload_rollout) starts
-          with the write. V(start) means that nothing is running, so the next start applies the
-          change. V(now) means that nothing has to happen.
+          with the write, or once a paused Deployment is resumed or the C(partition) of a StatefulSet lowered.
+        - V(start) means that nothing is running, so the next start applies the change. V(now) means that nothing has to
+          happen.
       type: str
     patch:
       description:
@@ -614,10 +621,8 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULE_KINDS
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
-    STATES,
-    WORKLOAD_ROLLOUT,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rules.change import WORKLOAD_ROLLOUT
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import STATES
 
 POD_LABELS = {
     "labels": {"type": "dict", "required": True},

@@ -37,6 +37,7 @@ REQUESTS = (
     ("PATCH", "virtualmachineinstances"),
     ("PATCH", "virtualmachineinstancereplicasets"),
     ("PATCH", "deployments"),
+    ("PATCH", "statefulsets"),
     ("PATCH", "pods"),
     ("POST", "virtualmachineinstancemigrations"),
     ("POST", "pods"),

@@ -72,6 +72,7 @@ class RulesTask:
             "rules": [rule],
         }
         forecast = self._run(forecast_info.main, params)
+        forecast.pop("warnings", None)  # Ansible shows them, and no module takes them
         return self(rule, check=check, forecast=forecast, **options)
 
     def create(self, manifest: JSON) -> JSON:

@@ -126,11 +126,6 @@ OF_FORM = [
         id="kind that is only read",
     ),
     pytest.param(
-        {"workloads": [{"kind": "StatefulSet", "name": "x"}], "run_on": {"zone": "a"}},
-        "workloads[0].kind: StatefulSet is not supported yet",
-        id="kind to come",
-    ),
-    pytest.param(
         {"workloads": [{"kind": "VirtualMachinePool", "name": "x"}], "run_on": {"zone": "a"}},
         "workloads[0].kind: VirtualMachinePool is not supported yet",
         id="pool to come",
@@ -138,7 +133,7 @@ OF_FORM = [
     pytest.param(
         {"workloads": [{"kind": "VirtualMachin", "name": "x"}], "run_on": {"zone": "a"}},
         "workloads[0].kind: 'VirtualMachin' is not a kind of workload: use one of VirtualMachine,"
-        " VirtualMachineInstanceReplicaSet, Deployment; did you mean 'VirtualMachine'?",
+        " VirtualMachineInstanceReplicaSet, Deployment, StatefulSet; did you mean 'VirtualMachine'?",
         id="misspelt kind",
     ),
     pytest.param(

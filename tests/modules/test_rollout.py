@@ -810,3 +810,51 @@ def test_max_unavailable_bounds_what_is_away(shop: Shop) -> None:
 
     assert len(before & shop.uids()) == 0
     assert least >= 3, f"only {least} of 4 were Ready at one time"
+
+
+def test_held_stateful_set_is_replaced_replica_by_replica(shop: Shop, run_module: t.Any) -> None:
+    """No replica is replaced before a rollout may do that. One that may not leaves the hold to the next one."""
+    db = objects.stateful_set("db", shop.namespace, replicas=3)
+    shop.start(db, nodes=["w1", "w2"])
+    path = shop.path("StatefulSet", "db")
+    before = shop.api.get(path)
+    mover = {"kubeconfig": str(shop.sandbox.kubeconfig("mover")), "namespace": shop.namespace}
+    rule = {"name": "apart", "workloads": [{"kind": "StatefulSet", "name": "db"}]}
+    options = {"rules": [rule | {"keep_apart": "zone"}], "workload_rollout": "hold"}
+    pods = pods_by_name(shop)
+    mark = shop.sandbox.audit.mark()
+
+    written = run_module(rules.main, mover | options)
+    may_not = shop.roll(fail_on_skipped=False)
+    kept = pods_by_name(shop)
+    held = shop.sandbox.audit.writes("mover", mark)
+    result = shop.roll(allow=["recreate"])
+    after = shop.api.get(path)
+    replaced = pods_by_name(shop)
+    disruptions = shop.disruptions(mark)
+    end = shop.sandbox.audit.mark()
+    again = shop.roll(allow=["recreate"])
+
+    assert [each["takes_effect"] for each in written["workloads"]] == ["recreate"], written
+    assert any("its own rollout is held by rules" in line for line in may_not["progress"])
+    assert {name: pod["metadata"]["uid"] for name, pod in kept.items()} == {
+        name: pod["metadata"]["uid"] for name, pod in pods.items()
+    }
+    assert "statefulsets" in {write.resource for write in held}
+    assert not result.get("failed"), result.get("msg")
+    assert {move["instance"] for move in result["moves"]} == {"db-0", "db-1", "db-2"}
+    assert disruptions == [("create", "pods/eviction")] * 3
+    assert any("its update strategy is RollingUpdate again" in x for x in result["progress"])
+    zones = sorted(shop.zone(pod["spec"]["nodeName"]) for pod in replaced.values())
+    assert zones == ["zone1", "zone2", "zone3"]
+    assert after["spec"]["updateStrategy"] == before["spec"]["updateStrategy"]
+    assert "placement.virt/hold" not in after["metadata"]["annotations"]
+    assert (again["moves"], again["changed"]) == ([], False)
+    assert shop.sandbox.audit.writes("mover", end) == []
+    assert {pod["metadata"]["uid"] for pod in pods_by_name(shop).values()} == {
+        pod["metadata"]["uid"] for pod in replaced.values()
+    }, "the controller replaces nothing once it has its strategy back"
+
+
+def pods_by_name(shop: Shop) -> dict[str, Object]:
+    return {pod["metadata"]["name"]: pod for pod in shop.api.list(shop.path("Pod"))}

@@ -46,8 +46,26 @@ def _start(task: RulesTask, machines: t.Iterable[tuple[str, dict[str, t.Any]]]) 
 
 
 def _zone(task: RulesTask, vmi: t.Any) -> str:
-    node = task.api.get(f"/api/v1/nodes/{vmi['status']['nodeName']}")
+    return _zone_of(task, vmi["status"]["nodeName"])
+
+
+def _zone_of(task: RulesTask, node_name: str) -> str:
+    node = task.api.get(f"/api/v1/nodes/{node_name}")
     return str(node["metadata"]["labels"][ZONE])
+
+
+def _rolled_out(task: RulesTask, name: str, replicas: int) -> dict[str, t.Any]:
+    """The pods of a StatefulSet, once its rollout has ended."""
+
+    def done(found: t.Any) -> bool:
+        status = found.get("status") or {}
+        ready = status.get("readyReplicas"), status.get("updatedReplicas")
+        seen = status.get("observedGeneration") == found["metadata"]["generation"]
+        return seen and ready == (replicas, replicas)
+
+    task.api.wait(done, task.api.path("StatefulSet", task.namespace, name), timeout=60)
+    pods = task.api.list(task.api.path("Pod", task.namespace))
+    return {pod["metadata"]["name"]: pod for pod in pods}
 
 
 def _wait_for_affinity(task: RulesTask, path: str, wanted: t.Any) -> None:
@@ -358,39 +376,50 @@ def test_rules_whose_own_forecast_is_impossible_are_refused(task: RulesTask) -> 
     assert not again.get("failed"), "it is no worse than what is there"
 
 
-def test_a_rule_against_the_zone_of_a_bound_volume_is_refused(task: RulesTask) -> None:
+@pytest.fixture
+def disk(task: RulesTask) -> t.Iterator[t.Callable[[str, str], None]]:
+    """Makes a claim that is bound to a disk in a zone."""
+    made = []
+
+    def make(claim: str, zone: str) -> None:
+        name = f"{claim}-{task.namespace}"
+        size = {"storage": "1Gi"}
+        shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+        nodes = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+        volume = {
+            **shared,
+            "capacity": size,
+            "local": {"path": "/data"},
+            "claimRef": {"namespace": task.namespace, "name": claim},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [nodes]}},
+        }
+        version = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+        task.api.create(task.api.path("PersistentVolume"), {**version, "spec": volume})
+        made.append(name)
+        spec = {**shared, "resources": {"requests": size}, "volumeName": name}
+        version = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": claim}}
+        path = task.api.path("PersistentVolumeClaim", task.namespace)
+        task.api.create(path, {**version, "spec": spec})
+
+    yield make
+    for name in made:
+        task.api.delete(task.api.path("PersistentVolume", name=name))
+
+
+def test_a_rule_against_the_zone_of_a_bound_volume_is_refused(
+    task: RulesTask, disk: t.Callable[[str, str], None]
+) -> None:
     """The real scheduler lets the VM run in the zone of its volume only."""
-    name = f"bound-{task.namespace}"
-    size = {"storage": "1Gi"}
-    shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
-    expression = {"key": ZONE, "operator": "In", "values": ["zone1"]}
-    volume = {
-        **shared,
-        "capacity": size,
-        "local": {"path": "/data"},
-        "claimRef": {"namespace": task.namespace, "name": "data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
-    }
-    version = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
-    task.api.create(task.api.path("PersistentVolume"), {**version, "spec": volume})
-    claim = {**shared, "resources": {"requests": size}, "volumeName": name}
-    task.api.create(
-        task.api.path("PersistentVolumeClaim", task.namespace),
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
-        | {"spec": claim},
-    )
+    disk("data", "zone1")
     machine = objects.virtual_machine("db")
     spec = machine["spec"]["template"]["spec"]
     spec["domain"]["devices"]["disks"].append({"name": "data", "disk": {"bus": "virtio"}})
     spec["volumes"].append({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
     task.create(machine)
-    try:
-        vmi = task.running("db")["db"]
+    vmi = task.running("db")["db"]
 
-        refused = task({"name": "elsewhere", "workloads": ["db"], "run_on": {"zone": "zone2"}})
-        written = task({"name": "here", "workloads": ["db"], "run_on": {"zone": "zone1"}})
-    finally:
-        task.api.delete(task.api.path("PersistentVolume", name=name))
+    refused = task({"name": "elsewhere", "workloads": ["db"], "run_on": {"zone": "zone2"}})
+    written = task({"name": "here", "workloads": ["db"], "run_on": {"zone": "zone1"}})
 
     assert _zone(task, vmi) == "zone1"
     assert refused["failed"]
@@ -443,3 +472,56 @@ def test_keep_together_of_vms_that_are_kept_apart_is_refused(
         in found["msg"]
     )
     assert task.sandbox.audit.writes(since=start) == []
+
+
+def test_replicas_of_a_stateful_set_are_replaced_beside_their_disks(
+    task: RulesTask, run_module: RunModule, disk: t.Callable[[str, str], None]
+) -> None:
+    """The controller replaces one replica after the other, each in the zone of its disk, and nothing else runs."""
+    size = {"resources": {"requests": {"storage": "1Gi"}}}
+    of_disk = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", **size}
+    claims = [{"metadata": {"name": "data"}, "spec": of_disk}]
+    for number in range(3):
+        disk(f"data-db-{number}", f"zone{number + 1}")
+    manifest = objects.stateful_set("db", replicas=3)
+    manifest["spec"] |= {"volumeClaimTemplates": claims, "podManagementPolicy": "Parallel"}
+    task.create(manifest)
+    _rolled_out(task, "db", 3)
+    before = task.get("StatefulSet", "db")["spec"]
+    only = {"workloads": [{"kind": "StatefulSet", "name": "db"}]}
+    apart = {"name": "apart", **only, "keep_apart": "zone"}
+    start = task.sandbox.audit.mark()
+
+    of_forecast: dict[str, t.Any] = {
+        "workload_rollout": "allow",
+        "fail_on_forecast": ["impossible"],
+    }
+    pin = {"name": "pin", **only, "run_on": {"zone": "zone1"}}
+    elsewhere = task.after_forecast(pin, **of_forecast)
+    refused = task(apart)
+    untouched = task.sandbox.audit.writes("mover", start)
+    written = task.after_forecast(apart, **of_forecast)
+    pods = _rolled_out(task, "db", 3)
+    reader = {"kubeconfig": str(task.sandbox.kubeconfig("reader"))}
+    verdicts = run_module(placement_info.main, {**reader, "namespaces": [task.namespace]})
+    again = task(apart)
+    removed = task({"name": "apart"}, state="absent", workload_rollout="allow")
+
+    assert "the forecast of these rules is impossible" in elsewhere["msg"]
+    assert "starts_workload_rollout" in refused["msg"]
+    assert untouched == []
+    assert [each["takes_effect"] for each in written["workloads"]] == ["workload_rollout"]
+    assert {name: _zone_of(task, pod["spec"]["nodeName"]) for name, pod in pods.items()} == {
+        f"db-{number}": f"zone{number + 1}" for number in range(3)
+    }
+    (term,) = anti_affinity({"spec": {"template": pods["db-0"]}})
+    assert term == {
+        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]},
+        "topologyKey": ZONE,
+    }
+    assert verdicts["summary"]["satisfied"] == 3, verdicts
+    assert (again["changed"], again["writes"]) == (False, [])
+    assert [each["removed"] for each in removed["workloads"]] == [["apart"]]
+    assert task.get("StatefulSet", "db")["spec"] == before
+    writes = [write.verb for write in task.sandbox.audit.writes("mover", start)]
+    assert writes == ["patch", "patch"]

@@ -58,6 +58,7 @@ def scene(small: Sandbox) -> t.Iterator[Scene]:
     api.create(api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
     made = {
         "Deployment": objects.deployment("web", NAMESPACE, replicas=1),
+        "StatefulSet": objects.stateful_set("log", NAMESPACE, replicas=0),
         "VirtualMachine": objects.virtual_machine("db", NAMESPACE),
         "VirtualMachineInstanceReplicaSet": objects.replica_set("set", NAMESPACE, replicas=1),
         "Pod": objects.pod("single", NAMESPACE),
@@ -98,7 +99,8 @@ PLACEMENT = {
     "topologySpreadConstraints": None,
 }
 GROUP = {"labels": {"placement.virt/group-0123456789": "member"}}
-WORKLOADS = ("Deployment", "VirtualMachine", "VirtualMachineInstanceReplicaSet")
+ON_DELETE = {"type": "OnDelete", "rollingUpdate": None}
+WORKLOADS = ("Deployment", "StatefulSet", "VirtualMachine", "VirtualMachineInstanceReplicaSet")
 INSTANCES = ("Pod", "VirtualMachineInstance")
 
 PASSES: list[tuple[str, str, Object]] = [
@@ -116,6 +118,7 @@ PASSES: list[tuple[str, str, Object]] = [
             template(metadata=GROUP),
         )
     ),
+    ("mover", "StatefulSet", {**note("hold"), "spec": {"updateStrategy": ON_DELETE}}),
     *(("mover", kind, {"metadata": GROUP}) for kind in INSTANCES),
     *((role, kind, note("run")) for role in ("mover", "maintainer") for kind in INSTANCES),
 ]
@@ -141,6 +144,7 @@ STOPPED: list[tuple[str, str, Object, str]] = [
     ("mover", "Deployment", template(metadata={"labels": {"team": "x"}}), "label team of the"),
     ("mover", "Deployment", {"spec": {"replicas": 0}}, "spec.replicas"),
     ("mover", "Deployment", {"spec": {"paused": True}}, "spec.paused"),
+    ("mover", "StatefulSet", {"spec": {"replicas": 1}}, "spec.replicas"),
     ("mover", "VirtualMachine", {"spec": {"runStrategy": "Halted"}}, "spec.runStrategy"),
     ("mover", "VirtualMachine", template(spec={"hostname": "x"}), "spec.template.spec.hostname"),
     ("mover", "VirtualMachine", template(spec={"volumes": []}), "spec.template.spec."),

@@ -82,6 +82,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
         "virtualmachines": {"patch"},
         "virtualmachineinstancereplicasets": {"patch"},
         "deployments": {"patch"},
+        "statefulsets": {"patch"},
         "virtualmachineinstances": {"patch", "delete"},
         "pods": {"patch"},
         "virtualmachineinstancemigrations": {"create", "delete"},

@@ -22,6 +22,7 @@ from ..kubevirt.instances import (
     vmi_workload,
 )
 from ..kubevirt.next_pod import NEXT, launcher_pod, planned_vmi, with_data_volumes
+from ..kubevirt.ordinals import keeps_revision
 from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Workload
@@ -37,6 +38,7 @@ from .eviction import (
     Evictions,
     NodeEvent,
     next_uid,
+    other_revision,
 )
 from .loss import Loss
 from .scaling import Scale, scaled
@@ -160,7 +162,8 @@ class _WrittenTemplates:
     """What new templates make of the instances: running ones stay as they are, waiting ones are created
     anew, halted members are to be placed, and self-rolling workloads begin to roll: their waiting pods, too,
     stay until new ones have a node. A self-rolling workload without a new template stays as it is: its pods
-    come from that template already."""
+    come from that template already, or its controller replaces them. Pods of a StatefulSet with the strategy
+    OnDelete are replaced one by one, too, by the moves of a rollout."""
 
     def __init__(self, before: Snapshot, after: Snapshot, members: t.Collection[Ref]) -> None:
         self.replaced: Replaced = {}
@@ -180,9 +183,12 @@ class _WrittenTemplates:
                 running[instance.workload].append(instance)
         for workload in self._after.workloads:
             ref = workload.ref
-            if ref in self._touched or (
-                ref in self._members and not workload.kind.workload_rollout
-            ):
+            if ref in self._touched:
+                self._apply(workload, running[ref])
+            elif ref in self._members and workload.waits_for_deletion:
+                left = [x for x in running[ref] if x.pod and other_revision(x.pod, workload)]
+                self._apply(workload, left)
+            elif ref in self._members and not workload.kind.workload_rollout:
                 self._apply(workload, running[ref])
         return replace(
             self._after,
@@ -206,8 +212,9 @@ class _WrittenTemplates:
             self._vmis = [x for x in self._vmis if x.uid != vmi.uid]
             self._vmis.append(vmi)
             self._pods.append(self._evictions.named(pod, pod.name))
-        rolling = rolls_itself(workload) and not workload.kind.virtual_machines
-        old_pods = [instance.pod for instance in running if instance.pod is not None]
+        replaced = rolls_itself(workload) or workload.waits_for_deletion
+        rolling = replaced and not workload.kind.virtual_machines
+        old_pods = [x.pod for x in running if x.pod and not keeps_revision(workload, x.pod)]
         if rolling:
             # An earlier rollout that has not ended has more pods than wanted. The controller ends those first.
             old_pods.sort(key=lambda pod: bool(pod.node_name))

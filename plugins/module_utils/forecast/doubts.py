@@ -198,21 +198,26 @@ def of_scale_down(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
 
 
 def of_ordered_start(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:
-    """The doubt about a StatefulSet that starts its replicas in their order: one that is not ready holds the others
-    (kubernetes pkg/controller/statefulset/stateful_set_control.go, processReplica)."""
-    scaled = {entry.workload for entry in scale if entry.workload.kind == STATEFUL_SET.name}
+    """The doubt about a StatefulSet that starts and replaces its replicas in their order: one that is not ready holds
+    the others (kubernetes pkg/controller/statefulset/stateful_set_control.go, processReplica)."""
+    scaled = {entry.workload for entry in scale}
     new = {pending.workload for pending in change.pending if pending.required}
     ordered = {
-        workload.ref
+        workload.ref: workload.ref in change.touched and rolls_itself(workload)
         for workload in change.after.workloads
-        if workload.ref in scaled & new
+        if workload.ref.kind == STATEFUL_SET.name
+        and workload.ref in new.intersection(scaled | change.touched)
         and (workload.manifest.get("spec") or {}).get("podManagementPolicy") != "Parallel"
     }
     for instance in instances(change.before) if ordered else ():
-        pod = instance.pod
-        if instance.workload in ordered and pod is not None and pod.node_name and not pod.ready:
-            text = f"{instance.workload} starts no replica before its {pod.ref} is ready"
-            yield Doubt("ordered_start", text)
+        pod, workload = instance.pod, instance.workload
+        if workload not in ordered or pod is None or pod.ready:
+            continue
+        if pod.node_name or ordered[workload]:
+            verb = "replaces" if ordered[workload] else "starts"
+            yield Doubt(
+                "ordered_start", f"{workload} {verb} no replica before its {pod.ref} is ready"
+            )
 
 
 def of_partition(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:

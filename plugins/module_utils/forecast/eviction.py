@@ -41,6 +41,7 @@ from ..kubevirt.next_pod import (
     with_source_cpu,
     without_migration_cpu,
 )
+from ..kubevirt.ordinals import keeps_revision
 from ..model.kinds import DEPLOYMENT, POOL, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
@@ -177,9 +178,10 @@ class Evictions:
         self, pod: Pod, workload: Workload | None, name: str = "", vmi: Vmi | None = None
     ) -> Pod:
         """The pod that a controller creates after `pod`, from what the workload declares now, or like `pod` while
-        its rollout is paused. With `name` it is called just that. `vmi` is the one that `pod` runs, if it runs
-        one."""
-        if workload is None or workload.paused:
+        its rollout is paused or a partition keeps it. With `name` it is called just that. `vmi` is the one that `pod`
+        runs, if it runs one."""
+        itself = name in ("", pod.name)
+        if workload is None or workload.paused or (itself and keeps_revision(workload, pod)):
             labels = unbound_labels(pod.labels)
             placement = without_migration_cpu(pod.placement, vmi)
             created = replace(pod, uid="", labels=labels, placement=placement, **_FRESH)

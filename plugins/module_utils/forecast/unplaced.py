@@ -86,7 +86,7 @@ class Unplaced:
         simulation: PlacementSimulation,
         topology: Topology,
     ) -> None:
-        self._touched = change.touched
+        self._affected = change.affected
         self._view = view
         self._simulation = simulation
         self._index = simulation.index
@@ -132,7 +132,7 @@ class Unplaced:
         rooms = {
             ref: workload.rollout_room
             for ref, workload in self._view.workloads.items()
-            if ref in self._touched and workload.kind.workload_rollout
+            if ref in self._affected and workload.kind.workload_rollout
         }
         return {ref: max(1, room.surge + room.unavailable) for ref, room in rooms.items()}
 

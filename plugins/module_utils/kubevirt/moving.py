@@ -16,7 +16,13 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.kinds import (
+    DEPLOYMENT,
+    REPLICA_SET,
+    STATEFUL_SET,
+    VIRTUAL_MACHINE,
+    partition_of,
+)
 from ..model.plan import Method
 from ..model.snapshot import Instance, Platform, Vmi, Workload
 from .labels import vm_spec
@@ -300,9 +306,9 @@ def run_strategy(workload: Workload) -> str:
 def _behind(workload: Workload) -> int:
     """How many pods are not of the latest revision that the controller has seen. Under the strategy
     OnDelete that is nothing to wait for: pods follow when they are deleted."""
-    spec, status = workload.manifest.get("spec") or {}, workload.manifest.get("status") or {}
-    if (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
+    if workload.waits_for_deletion:
         return 0
+    status = workload.manifest.get("status") or {}
     return max(0, (workload.replicas or 0) - int(status.get("updatedReplicas", 0)))
 
 
@@ -319,8 +325,7 @@ def _held(workload: Workload) -> str:
     if stuck is not None:
         why = stuck.get("message") or stuck.get("reason") or "no reason given"
         return f"the rollout of its workload is stuck: {why}"
-    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
-    partition = rolling.get("partition") or 0
+    partition = partition_of(spec)
     if partition and _behind(workload) <= partition:
         return f"the rollout of its workload is held by its partition ({partition})"
     return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..model.kinds import STATEFUL_SET, partition_of
 from ..model.objects import ClaimTemplate, Pod
 from ..model.snapshot import Workload
 from ..model.storage import claim_template
@@ -26,8 +27,30 @@ def wanted_ordinals(workload: Workload) -> range:
 
 def previous_ordinals(workload: Workload) -> range:
     """The numbers of the replicas that its partition keeps on the revision before the present template."""
-    strategy = (workload.manifest.get("spec") or {}).get("updateStrategy") or {}
-    return _ordinals(workload, int((strategy.get("rollingUpdate") or {}).get("partition") or 0))
+    return _ordinals(workload, partition_of(workload.manifest.get("spec") or {}))
+
+
+def keeps_all(workload: Workload) -> bool:
+    """Whether its partition keeps all replicas on the revision before the present template."""
+    if workload.ref.kind != STATEFUL_SET.name:
+        return False
+    return len(previous_ordinals(workload)) >= max(1, len(wanted_ordinals(workload)))
+
+
+def keeps_revision(workload: Workload, pod: Pod) -> bool:
+    """Whether the pod after this one is made from the revision before the present template, too: its number is below
+    the partition."""
+    if workload.ref.kind != STATEFUL_SET.name:
+        return False
+    return ordinal_of(pod.name, workload.ref.name) in previous_ordinals(workload)
+
+
+def is_of_other_revision(workload: Workload, pod: Pod) -> bool:
+    """Whether a pod of a StatefulSet was made from another template than the present one, as far as its controller has
+    seen it."""
+    running = pod.labels.get("controller-revision-hash")
+    update = (workload.manifest.get("status") or {}).get("updateRevision")
+    return bool(running and update) and running != update
 
 
 def _ordinals(workload: Workload, count: int) -> range:

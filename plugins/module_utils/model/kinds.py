@@ -44,7 +44,7 @@ class Kind:
     older_versions: tuple[str, ...] = ()
     """Versions of the group with the same fields, the newest first, that older releases serve instead."""
     surges: bool = False
-    """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge)."""
+    """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge), old ones beside new."""
 
     def path(self, namespace: str, name: str) -> str:
         """The API path of one object."""
@@ -106,6 +106,7 @@ STATEFUL_SET = Kind(
     "statefulsets",
     _TEMPLATE,
     virtual_machines=False,
+    takes_rules=True,
     scalable=True,
     forecast=True,
     workload_rollout=True,
@@ -164,6 +165,12 @@ def rollout_room(kind: Kind, spec: t.Mapping[str, JSON], replicas: int) -> Rollo
     return RolloutRoom(surge, unavailable if surge or unavailable else 1)
 
 
+def partition_of(spec: t.Mapping[str, JSON]) -> int:
+    """How many replicas of a StatefulSet, from the first, stay on the revision before its present template."""
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    return int(rolling.get("partition") or 0)
+
+
 def share_of(value: JSON, of: int, *, up: bool) -> int:
     """`value` as a number of instances: a number, or a percentage of `of` (None: the default of a rollout)."""
     text = "25%" if value is None else str(value)
@@ -198,6 +205,10 @@ RULES = f"{PREFIX}rules"
 
 UNDO = f"{PREFIX}undo"
 """Annotation on a workload: the undo record, which is the placement before the last change of the rules."""
+
+HOLD = f"{PREFIX}hold"
+"""Annotation on a StatefulSet: its update strategy before a write of rules set its own rollout aside
+(`rules/hold.py`)."""
 
 JOURNAL = f"{PREFIX}journal"
 """Annotation on the Lease: the state of the run."""

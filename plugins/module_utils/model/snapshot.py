@@ -110,6 +110,13 @@ class Workload:
         return self.kind.workload_rollout and bool(spec.get("paused"))
 
     @property
+    def waits_for_deletion(self) -> bool:
+        """Whether its instances follow a changed template only when something deletes them: the strategy OnDelete of
+        a StatefulSet."""
+        spec = self.manifest.get("spec") or {}
+        return (spec.get("updateStrategy") or {}).get("type") == "OnDelete"
+
+    @property
     def rollout_room(self) -> RolloutRoom:
         """How the workload's own rollout replaces instances."""
         return rollout_room(self.kind, self.manifest.get("spec") or {}, self.replicas or 0)

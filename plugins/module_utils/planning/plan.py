@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from ..compliance.pending import no_good_node_text
 from ..compliance.violations import bypass_text
 from ..kubevirt.instances import in_flight
+from ..kubevirt.ordinals import ordinal_of
 from ..model.gc import collector_paused
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Snapshot
@@ -43,6 +44,8 @@ class PlanRequest:
     that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
     `kept`: those that no method may move; they are skipped with this reason if they should move.
     `not_disrupted`: those that only a live migration may move, since disruption budgets never allow another method.
+    `held`: replicas of a StatefulSet whose own rollout is set aside, and which are not of its present template: they
+    are moved whatever the scope is.
     `topology`: the names of label keys in reasons. `preferred_nodes`: the node that the plan counts on for an
     instance, where it is among the nodes that are available.
     """
@@ -55,6 +58,7 @@ class PlanRequest:
     no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
     kept: t.Mapping[Uid, str] = field(default_factory=dict)
     not_disrupted: t.Mapping[Uid, str] = field(default_factory=dict)
+    held: frozenset[Uid] = frozenset()
     topology: Topology = field(default_factory=Topology.of)
     preferred_nodes: t.Mapping[Uid, str] = field(default_factory=dict)
 
@@ -110,7 +114,12 @@ class _Planner:
         if self.request.scope == "preference_not_met":
             sequence += self._improve()
         elif self.request.scope != "violated":
-            sequence += self._renew()
+            every = self.request.scope == "all"
+            reason = "scope is all" if every else "its pod was scheduled before the rules changed"
+            drifted = {uid for uid, movable in self.candidates.items() if every or movable.drift}
+            sequence += self._renew(drifted, reason)
+        if held := self.request.held & self.candidates.keys():
+            sequence += self._renew(held, "the rollout of its workload is held")
         # One of the last moves may have made room for an instance that was skipped.
         for move in sequence:
             if not self.simulation.violations(move.uid):
@@ -161,11 +170,18 @@ class _Planner:
         return chosen
 
     def _take_next(self, todo: set[Uid]) -> Uid:
-        """Remove the instance with the fewest affinity targets among the others."""
+        """Remove the instance with the fewest affinity targets among the others, of held replicas the last one."""
         targets = self.dependencies.affinity_targets
-        uid = min(todo, key=lambda x: (len(targets(x) & todo), self._name(x)))
+        uid = min(todo, key=lambda x: (len(targets(x) & todo), -self._ordinal(x), self._name(x)))
         todo.discard(uid)
         return uid
+
+    def _ordinal(self, uid: Uid) -> int:
+        """The number of a held replica, 0 for any other instance: a StatefulSet replaces the highest first, too."""
+        movable = self.candidates[uid]
+        if uid not in self.request.held or movable.workload is None:
+            return 0
+        return ordinal_of(movable.pod.name, movable.workload.ref.name)
 
     def _make_optional(
         self, uid: Uid, method: Method, nodes: NodeSet, reason: str
@@ -204,15 +220,9 @@ class _Planner:
         method, nodes = options
         return self._make_optional(uid, method, self._better(uid, nodes), "a preference is not met")
 
-    def _renew(self) -> list[PlannedMove]:
-        """Moves of every instance that is to run with its declared terms, affinity targets first."""
-        every = self.request.scope == "all"
-        reason = "scope is all" if every else "its pod was scheduled before the rules changed"
-        todo = {
-            uid
-            for uid, movable in self.candidates.items()
-            if (every or movable.drift) and uid not in self.repair.moved and uid not in self.skipped
-        }
+    def _renew(self, wanted: t.Iterable[Uid], reason: str) -> list[PlannedMove]:
+        """Moves of those that are to run with their declared terms, affinity targets first."""
+        todo = {uid for uid in wanted if uid not in self.repair.moved and uid not in self.skipped}
         for uid in [uid for uid in todo if not self._renewing(uid)]:
             todo.discard(uid)
             if uid not in self.request.not_movable:

@@ -28,10 +28,12 @@ from ..model.findings import InvalidInput
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
+from ..rules.hold import Hold
+from . import holds, report, takeover
 from . import journal as journals
-from . import report, takeover
 from .approval import not_made, plan_of, require_approved
 from .gates import until_stopped
+from .holds import holds_of, why_waiting
 from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
@@ -148,7 +150,8 @@ class RolloutStep:
         result = self.result(finished=True, plan=replace(plan, moves=left))
         result.plan = approvable.as_json() if approvable is not None else None
         result.moves = [report.planned_move(move) for move in moves]
-        result.stop_reason, result.changed = stop_reason, bool(moves)
+        ends = any(hold.ends for hold in self._holds(view))
+        result.stop_reason, result.changed = stop_reason, bool(moves) or ends
         self.finish_check(view, plan, result)
         return result
 
@@ -203,9 +206,16 @@ class RolloutStep:
             self._report_plan(view, plan, f"run {journal.run}")
             return self._reconcile(keeper, journal, view)
 
-    def nothing_to_do(self, _view: View, plan: Plan) -> bool:
+    def nothing_to_do(self, view: View, plan: Plan) -> bool:
         """Whether the run can end before it takes the Lease."""
+        found = self._holds(view)
+        if any(hold.ends for hold in found) or why_waiting(found, view.candidates):
+            return False
         return not (plan.moves or any(left.temporary for left in plan.skipped))
+
+    def _holds(self, view: View) -> tuple[Hold, ...]:
+        """The holds that this run ends."""
+        return holds_of(view.snapshot, view.selection) if self.task == "rollout" else ()
 
     def refuse(self, _view: View, _plan: Plan) -> None:
         """Raises InvalidInput where the run must not begin. Nothing was written by then."""
@@ -230,9 +240,9 @@ class RolloutStep:
         if reading is not None:
             lease.require(self.api, reading)
 
-    def other_rights(self, _view: View) -> set[Right]:
+    def other_rights(self, view: View) -> set[Right]:
         """Rights beside those for the Lease and the moves."""
-        return set()
+        return holds.rights_of(self._holds(view))
 
     def failed(self, reason: str, plan: Plan | None = None) -> StepResult:
         result = self.result(finished=True, plan=plan)
@@ -380,6 +390,8 @@ class RolloutStep:
         if reconciler.failed or now.stop_reason:
             return False
         temporary = [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
+        if why := why_waiting(self._holds(now.view), now.view.candidates):
+            temporary.append(why)
         now.waiting = now.waiting or next(iter(temporary), "")
         return bool(now.plan.moves or temporary)
 
@@ -401,10 +413,17 @@ class RolloutStep:
             )
             result.skipped += [report.move_in_flight(record) for record in given_up]
             return result
+        self._end_holds(reconciler, now.view)
         result = self.finish(now.view, now.plan)
         result.stop_reason = now.stop_reason
         reconciler.keeper.release(text)
         return result
+
+    def _end_holds(self, reconciler: Reconciler, view: View) -> None:
+        """Give the workloads that this run held their own rollouts back."""
+        for hold in self._holds(view):
+            self.report.lines.append(holds.end(reconciler.keeper.api_while_ours(), hold))
+            self.report.changed |= hold.ends
 
     def finish(self, view: View, plan: Plan) -> StepResult:
         """Report skipped instances, and those whose rules are not enforced yet."""
@@ -419,6 +438,7 @@ class RolloutStep:
         self.report.lines += report.plan_lines(
             plan, run, name_skipped=not self.options.fail_on_skipped, selected=self.selected(view)
         )
+        self.report.lines += holds.lines(self._holds(view))
 
     def selected(self, view: View) -> int | None:
         """How many instances were looked at, which tells a wrong namespace from a good placement."""

@@ -21,6 +21,7 @@ from ..planning.movable_instances import (
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.simulation import VerifiedIndex
 from .approval import LeftAlone, of_approved
+from .holds import held_replicas, holds_of
 from .journal import RunJournal, digest
 from .move import MoveRecord, Phase
 from .options import RolloutOptions
@@ -141,6 +142,7 @@ class JudgedSnapshot:
             spent,
             kept=self.kept,
             not_disrupted=self.not_disrupted(options),
+            held=held_replicas(holds_of(self.snapshot, self.selection), self.candidates),
             topology=options.topology,
         )
         approved = options.approved

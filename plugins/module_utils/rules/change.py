@@ -16,9 +16,10 @@ from ..kubevirt.moving import (
     RESTART,
     most_disruptive,
 )
-from ..model.findings import Finding
+from ..kubevirt.ordinals import keeps_all
+from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, REPLICA_SET, RULES, UNDO, VMI, VMIS
+from ..model.kinds import REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.rule import RuleId
@@ -28,6 +29,7 @@ from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView
 from .checks import for_rules, label_conflict
 from .draft import RequestedRules
+from .hold import held, is_holding, why_not_held
 from .merge import Merged, merge
 from .ownership import Ownership, owners_of
 from .term_slots import TermLocation, pair
@@ -39,8 +41,9 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
     VMs are assumed to run and to need the most disruptive method."""
     if not merged.locations:
         return NOW
-    if workload.ref.kind == DEPLOYMENT.name:
-        return OWN_ROLLOUT if workload.replicas else NEXT_START
+    if not workload.kind.virtual_machines:
+        effect = RECREATION if workload.waits_for_deletion else OWN_ROLLOUT
+        return effect if workload.replicas else NEXT_START
     vmis = view.vmis_of(workload)
     if not vmis and view.snapshot.why_unreadable(VMIS, workload.ref.namespace) is None:
         return NEXT_START
@@ -64,8 +67,12 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
 
 def rolls_itself(workload: Workload) -> bool:
     """Whether a change of the template starts a workload rollout at once."""
-    return workload.kind.workload_rollout and not workload.paused and bool(workload.replicas)
+    waits = workload.paused or workload.waits_for_deletion or keeps_all(workload)
+    return workload.kind.workload_rollout and not waits and bool(workload.replicas)
 
+
+Recompute = t.Callable[[Write, JSON], "Write | None"]
+"""The write for an object that was read again; None where nothing is left to do."""
 
 _OURS = (ANNOTATIONS, ANNOTATIONS / RULES, ANNOTATIONS / UNDO)
 
@@ -85,6 +92,11 @@ class WorkloadChange:
     @property
     def ref(self) -> Ref:
         return self.workload.ref
+
+    @property
+    def starts_rollout(self) -> bool:
+        """Whether the write makes the controller of the workload replace pods at once."""
+        return bool(self.merged.locations) and rolls_itself(self.workload)
 
     def as_json(self, made: t.Sequence[Write], *, refused: bool) -> dict[str, JSON]:
         """The change as in the result. `made` are the writes that were made; the patch is the planned
@@ -180,6 +192,42 @@ def labels_of_terms(requested: RequestedRules) -> tuple[tuple[str, str], ...]:
 COPIED_ANNOTATION = "copied_annotation"
 EXTERNALLY_MANAGED = "externally_managed"
 STARTS_WORKLOAD_ROLLOUT = "starts_workload_rollout"
+REFUSE, ALLOW, HELD = WORKLOAD_ROLLOUT = ("refuse", "allow", "hold")
+"""What to do where a write starts the rollout of the workload itself."""
+
+
+def with_hold(change: WorkloadChange, workload_rollout: str) -> WorkloadChange:
+    """The change, with the workload's own rollout set aside where it is to be and can be."""
+    write = change.merged.write
+    if workload_rollout != HELD or write is None or not change.starts_rollout:
+        return change
+    if why_not_held(change.workload):
+        return change
+    holding = held(change.workload, write)
+    stages = tuple(
+        tuple(holding if made is write else made for made in stage) for stage in change.stages
+    )
+    merged = replace(change.merged, write=holding)
+    return replace(change, merged=merged, stages=stages, takes_effect=RECREATION)
+
+
+class RecomputeHeld:
+    """Recomputes writes as `recompute` does. Those of workloads in `targets` set their rollouts aside, too."""
+
+    def __init__(self, recompute: Recompute, changes: t.Iterable[WorkloadChange]) -> None:
+        self._recompute = recompute
+        self._targets = {x.ref for x in changes if x.merged.write and is_holding(x.merged.write)}
+
+    def __call__(self, write: Write, manifest: JSON) -> Write | None:
+        again = self._recompute(write, manifest)
+        if again is None or write.target not in self._targets:
+            return again
+        workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
+        if not rolls_itself(workload):
+            return again
+        if why := why_not_held(workload):
+            raise InvalidInput([InputError(str(write.target), f"was changed meanwhile: {why}")])
+        return held(workload, again)
 
 
 def of_change(change: WorkloadChange, workload_rollout: str) -> list[Finding]:
@@ -187,13 +235,17 @@ def of_change(change: WorkloadChange, workload_rollout: str) -> list[Finding]:
     workload, merged = change.workload, change.merged
     rules = sorted((*merged.added, *merged.updated, *merged.removed))
     findings: list[Finding] = []
-    if merged.locations and rolls_itself(workload) and workload_rollout == "refuse":
+    is_held = merged.write is not None and is_holding(merged.write)
+    if change.starts_rollout and workload_rollout != ALLOW and not is_held:
+        cannot = why_not_held(workload)
+        why = f": {cannot}" if workload_rollout == HELD else ""
+        advice = "Set workload_rollout to allow if that is wanted"
         findings += for_rules(
             rules,
             workload.ref,
             STARTS_WORKLOAD_ROLLOUT,
-            f"Writing to {workload.ref} starts its workload rollout at once.",
-            "Set workload_rollout to allow if that is wanted.",
+            f"Writing to {workload.ref} starts its workload rollout at once{why}.",
+            f"{advice}." if cannot else f"{advice}, or to hold, so that rollout replaces its pods.",
         )
     manager = managed_by(workload)
     if manager is not None and merged.locations:

@@ -15,6 +15,8 @@ A keep_apart term must not count an instance's own old pod. For a VM it has mism
 `kubevirt.io/created-by`, which differs between VMs: the source pod of a migration does not exclude the
 target from its domain. For a Deployment it has matchLabelKeys with the revision: old pods of a workload
 rollout do not exclude new ones. The spread of one Deployment has them, too, so that it counts one revision.
+A StatefulSet needs neither: a replica is created only once its old pod is gone, and its pods of both
+revisions have to keep apart from each other.
 """
 
 from __future__ import annotations
@@ -127,7 +129,7 @@ class _Compiler:
                 )
             return
         members = self._resolved.members.workloads
-        one_term = workload.kind.virtual_machines or len(members) == 1
+        one_term = not workload.kind.surges or len(members) == 1
         keys = self._keys_without_own_pods(workload)
         selection = self._group() if one_term else self._one(workload)
         yield self._pod_term(TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection, keys)
@@ -154,6 +156,8 @@ class _Compiler:
             if supported and self._platform.merges_match_label_keys:
                 return {"mismatchLabelKeys": [CREATED_BY]}
             self.lacking.add("mismatchLabelKeys")
+            return {}
+        if not workload.kind.surges:
             return {}
         if self._platform.merges_match_label_keys:
             return {"matchLabelKeys": [POD_TEMPLATE_HASH]}
@@ -209,7 +213,7 @@ class _Compiler:
         return self._remember(role, lambda: self._selectors.target(target, self._rule.id, role))
 
     def _one(self, workload: Workload) -> Selection:
-        """One replica set or Deployment of the group alone."""
+        """One workload of the group alone that is no VM."""
         return self._choose(str(workload.ref), Members((workload,)))
 
     def _choose(self, role: str, members: Members) -> Selection:

@@ -3,7 +3,7 @@
 """Which writes fulfill a request, and which findings prevent them?
 
 Membership is exact: a workload that a rule no longer names loses the terms of the rule, in every
-namespace that was read. `Recompute` makes a write again for an object that changed since the
+namespace that was read. `RecomputeRules` makes a write again for an object that changed since the
 snapshot.
 """
 
@@ -23,12 +23,16 @@ from ..model.snapshot import Snapshot, Workload
 from ..model.write import Write
 from ..view.view import ClusterView
 from .change import (
+    WORKLOAD_ROLLOUT,
+    Recompute,
+    RecomputeHeld,
     WorkloadChange,
     change_of,
     copied_rules,
     copy_of_another,
     labels_of_terms,
     of_change,
+    with_hold,
 )
 from .checks import is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
@@ -171,7 +175,7 @@ def unread_workloads(
             findings.append(unchecked(gap, "Whether other workloads still have the rules"))
 
 
-class Recompute:
+class RecomputeRules:
     """Calling it gives the write for a freshly read manifest, None where nothing is left to do.
 
     The requested rules stay as they were planned; the template and its ownership are read anew.
@@ -207,7 +211,6 @@ class Recompute:
 
 
 STATES = ("present", "absent", "reverted")
-WORKLOAD_ROLLOUT = ("refuse", "allow")
 
 ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.Iterable[Finding]]
 """More checks, given the snapshot, the rules and the writes to come."""
@@ -248,7 +251,7 @@ class RulesPlan:
     workloads: tuple[WorkloadChange, ...]
     findings: tuple[Finding, ...]
     refused: tuple[Finding, ...]
-    recompute: t.Callable[[Write, JSON], Write | None]
+    recompute: Recompute
     owner_of: t.Mapping[Ref, Ref]
     needs: LabelNeeds
     requested: t.Mapping[Ref, RequestedRules]
@@ -274,7 +277,10 @@ def plan_rules(
     unread_workloads(request, view, faults, findings)
     if request.state == "absent":
         findings += unknown_rules((rule.id for rule in request.rules), ownerships.rules)
-    changes = _changes(request, requested, view, faults)
+    changes = [
+        with_hold(change, request.workload_rollout)
+        for change in _changes(request, requested, view, faults)
+    ]
     gap = view.snapshot.why_unreadable(VMIS, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
         findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
@@ -296,7 +302,7 @@ def plan_rules(
         workloads=changed,
         findings=tuple(findings),
         refused=refused,
-        recompute=Recompute(requested, changed, request.rules),
+        recompute=RecomputeHeld(RecomputeRules(requested, changed, request.rules), changed),
         owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
         needs=needs,
         requested=requested,

@@ -20,7 +20,7 @@ from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload, managed_by
 from ..model.write import Write
 from ..view.view import ClusterView
-from .change import WorkloadChange, of_change, staged_change
+from .change import RecomputeHeld, WorkloadChange, of_change, staged_change, with_hold
 from .checks import CHANGED_BY_WEBHOOK, is_refused, unchecked
 from .draft import placement_parts, present_terms
 from .labels_first import needs_of_restored, ordered_stages
@@ -76,7 +76,9 @@ def plan_revert(
     keep_required_labels(candidates, restored, left, view)
     severity: Severity = "warning" if restored else "error"  # nothing of the request can be done
     findings = [_not_reverted(ref, error, severity) for ref, error in sorted(left.items())]
-    changes = [change for change in restored.values() if change.stages]
+    changes = [
+        with_hold(change, request.workload_rollout) for change in restored.values() if change.stages
+    ]
     gap = snapshot.why_unreadable(VMIS, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
         findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
@@ -93,7 +95,9 @@ def plan_revert(
         workloads=tuple(changes),
         findings=tuple(findings),
         refused=tuple(x for x in findings if is_refused(x, (), request.fail_on_findings)),
-        recompute=RecomputeRevert({x.ref: x.record.change for x in candidates}, changes),
+        recompute=RecomputeHeld(
+            RecomputeRevert({x.ref: x.record.change for x in candidates}, changes), changes
+        ),
         owner_of={relabel.target: change.ref for change in changes for relabel in change.relabels},
         needs=needs,
         requested={},

@@ -66,6 +66,10 @@ def deployment(name: str, **options: t.Any) -> Workload:
     return workload(objects.deployment(name, NAMESPACE, **options))
 
 
+def stateful_set(name: str, **options: t.Any) -> Workload:
+    return workload(objects.stateful_set(name, NAMESPACE, **options))
+
+
 def node(name: str, zone: str = "", *, taint: bool = False, **labels: str) -> Node:
     found = {"kubernetes.io/hostname": name, **labels}
     if zone:

@@ -22,7 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.members impor
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
 from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
 
-from .builders import deployment, plan, request, running, snapshot, vm, vmirs
+from .builders import deployment, plan, request, running, snapshot, stateful_set, vm, vmirs
 
 JSON = t.Any
 ZONE = "topology.kubernetes.io/zone"
@@ -288,6 +288,39 @@ def test_a_deployment_among_others_needs_a_term_for_each_of_them() -> None:
     }
     written = _written(web, rule, api, db, vm("a"), vm("b"))
     assert written == _anti(_pods(WEB, **REVISION), _pods(_in("app", "api")), _pods(DB), _pods(IDS))
+
+
+SETS: JSON = {"kind": "StatefulSet", "names": ["pg", "mq"]}
+
+
+def test_all_revisions_of_a_stateful_set_are_kept_apart() -> None:
+    """A replica is created once its old pod is gone: nothing has to be left out, not even by an old server."""
+    pg = stateful_set("pg")
+    rule = {"name": "r", "workloads": [{**SETS, "names": ["pg"]}], "keep_apart": "zone"}
+    old = snapshot(pg, platform=Platform(kubernetes=(1, 30), kubevirt="v1.8.4"))
+    found = plan(old, rule, workload_rollout="allow")
+    assert not found.refused
+    assert found.workloads[0].merged.after == _anti(_pods(_in("app", "pg")))
+
+
+def test_spread_of_a_stateful_set_counts_all_revisions() -> None:
+    rule = {"workloads": [{**SETS, "names": ["pg"]}], "spread": {"topology_key": "zone"}}
+    (constraint,) = _written(stateful_set("pg"), rule)["topologySpreadConstraints"]
+    assert constraint["labelSelector"] == {"matchExpressions": [_in("app", "pg")]}
+    assert "matchLabelKeys" not in constraint
+
+
+def test_stateful_sets_are_kept_apart_by_one_term() -> None:
+    rule = {"workloads": [SETS], "keep_apart": "zone"}
+    written = _written(stateful_set("pg"), rule, stateful_set("mq"))
+    assert written == _anti(_pods(_in("app", "pg", "mq")))
+
+
+def test_stateful_set_and_deployment_are_kept_apart() -> None:
+    rule = {"workloads": [{**SETS, "names": ["pg"]}, WEB_REF], "keep_apart": "zone"}
+    pg, web = stateful_set("pg"), deployment("web")
+    assert _written(pg, rule, web) == _anti(_pods(_in("app", "pg", "web")))
+    assert _written(web, rule, pg) == _anti(_pods(WEB, **REVISION), _pods(_in("app", "pg")))
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from .builders import (
     request,
     running,
     snapshot,
+    stateful_set,
     vm,
     vmirs,
     workload,
@@ -202,6 +203,32 @@ def test_deployment_starts_its_own_rollout(manifest: JSON, severity: str | None)
     expected = [("starts_workload_rollout", severity)] if severity else []
     assert _names(snapshot(web), rule) == expected
     assert not _names(snapshot(web), rule, workload_rollout="allow")
+
+
+def _partition(number: int) -> JSON:
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": number}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused", "effect"),
+    [
+        ({}, True, "workload_rollout"),
+        (_partition(2), True, "workload_rollout"),
+        (_partition(3), False, "workload_rollout"),
+        ({"updateStrategy": {"type": "OnDelete"}}, False, "recreate"),
+        ({"replicas": 0}, False, "start"),
+    ],
+)
+def test_stateful_set_starts_its_own_rollout_unless_its_strategy_waits(
+    spec: JSON, refused: bool, effect: str
+) -> None:
+    found = stateful_set("pg")
+    found.manifest["spec"].update(spec)
+    rule = {"workloads": [{"kind": "StatefulSet", "name": "pg"}], "avoid": {"zone": "a"}}
+    expected = [("starts_workload_rollout", "error")] if refused else []
+    assert _names(snapshot(found), rule) == expected
+    (change,) = plan(snapshot(found), {"name": "r", **rule}, workload_rollout="allow").workloads
+    assert change.takes_effect == effect
 
 
 def test_a_vm_of_a_pool_is_managed_by_it() -> None:
@@ -441,7 +468,7 @@ def test_an_annotation_of_ours_that_is_damaged_is_a_fault(annotation: str, text:
 
 
 def test_a_workload_of_a_kind_that_is_not_supported_is_not_proposed() -> None:
-    stateful = workload({"kind": "StatefulSet", "metadata": {"name": "db"}, "spec": {}})
+    stateful = workload({"kind": "DaemonSet", "metadata": {"name": "db"}, "spec": {}})
     rule = {"workloads": [{"name": "db"}], "avoid": {"zone": "a"}}
     (fault,) = _faults(snapshot(stateful, vm("a")), rule)
     assert fault.endswith("there is no VirtualMachine 'db' in namespace 'shop'")

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which selected StatefulSets have their own rollout set aside, what is left to do for them, and how does a hold end?
+
+The replicas that are not of the present template move like any other instance (`planning/plan`, `held`). A hold that a
+run leaves is on the object: the next run finds it.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.client import ApiClient
+from ..api.errors import Conflict, Invalid
+from ..cluster.access import Right
+from ..kubevirt.ordinals import is_of_other_revision
+from ..model.kinds import STATEFUL_SET
+from ..model.rendering import one_line
+from ..model.snapshot import Snapshot
+from ..planning.movable_instances import InstanceSelection, MovableInstance
+from ..rules.hold import Hold, hold_of, release_of
+
+_GROUP = STATEFUL_SET.group_version.partition("/")[0]
+
+
+def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ...]:
+    """The holds of the selected workloads."""
+    by_name = selection.workloads
+    return tuple(
+        hold
+        for workload in snapshot.workloads
+        if (hold := hold_of(workload)) is not None
+        and (hold.ref in by_name or (not by_name and hold.ref.namespace in selection.namespaces))
+    )
+
+
+def held_replicas(
+    holds: t.Iterable[Hold], candidates: t.Iterable[MovableInstance]
+) -> frozenset[str]:
+    """The uids of the replicas that are not of the present template."""
+    held = {hold.ref for hold in holds}
+    return frozenset(
+        movable.uid
+        for movable in candidates
+        if movable.workload is not None
+        and movable.workload.ref in held
+        and is_of_other_revision(movable.workload, movable.pod)
+    )
+
+
+def why_waiting(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]) -> str:
+    """What the controller of a held workload has still to do, beside the moves; empty where nothing."""
+    for hold in holds:
+        if not hold.seen:
+            return f"the controller of {hold.ref} has not seen the latest change yet"
+        if hold.behind and not held_replicas((hold,), candidates):
+            return f"{hold.ref} {_left(hold)}"
+    return ""
+
+
+def rights_of(holds: t.Iterable[Hold]) -> set[Right]:
+    """The rights to end the holds."""
+    return {Right("patch", _GROUP, STATEFUL_SET.plural, "", hold.ref.namespace) for hold in holds}
+
+
+def lines(holds: t.Iterable[Hold]) -> list[str]:
+    """A line about each hold that a run finds."""
+    return [
+        f"{hold.ref}: its own rollout is held by rules, and {_left(hold)}; its update strategy"
+        f" RollingUpdate is given back after the last one"
+        for hold in holds
+    ]
+
+
+def end(api: ApiClient, hold: Hold) -> str:
+    """Give the strategy back, or say why it is not. Returns a line. Raises ApiError."""
+    if hold.strategy is None:
+        return (
+            f"{hold.ref} stays held: its annotation placement.virt/hold is damaged. Set its update strategy by hand,"
+            " and remove the annotation"
+        )
+    if not hold.ends:
+        return f"{hold.ref} stays held: {_left(hold)}. Run the rollout again"
+    write = release_of(hold)
+    try:
+        api.patch(write.path, write.patch())
+    except Conflict:
+        return f"{hold.ref} stays held: it was changed meanwhile. Run the rollout again"
+    except Invalid as error:
+        return f"{hold.ref} stays held: {one_line(str(error))}. Set its update strategy by hand"
+    return f"{hold.ref}: its update strategy is RollingUpdate again"
+
+
+def _left(hold: Hold) -> str:
+    count = hold.workload.replicas or 0
+    return f"{hold.behind} of {count} replicas {'is' if hold.behind == 1 else 'are'} not of its present template"

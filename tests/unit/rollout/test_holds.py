@@ -1,0 +1,125 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Holds of StatefulSets, as a run finds and ends them."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, Conflict
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+    movable_instances,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
+    PlanRequest,
+    plan_moves,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout import holds
+from tests.unit.forecast.test_claims import stateful_set
+from tests.unit.planning.scenes import cluster
+
+JSON = t.Any
+SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
+ROLLING: JSON = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+
+
+def held(*revisions: str, updated: int, generation: int = 2) -> Snapshot:
+    """A held StatefulSet whose replicas are of these revisions; `db-2` is the present one."""
+    made = cluster("a" * len(revisions))
+    nodes = [f"n{number + 1}" for number in range(len(revisions))]
+    db = made.workloads[stateful_set(made, "db", nodes)]
+    db["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    text = json.dumps({"updateStrategy": ROLLING})
+    db["metadata"] |= {"annotations": {HOLD: text}, "generation": generation}
+    db["status"] = {"observedGeneration": 2, "updateRevision": "db-2", "updatedReplicas": updated}
+    for number, revision in enumerate(revisions):
+        pod = made.pods["shop", f"db-{number}"]
+        pod["metadata"]["labels"]["controller-revision-hash"] = revision
+    return made.snapshot()
+
+
+class Server:
+    """Takes patches, or refuses them."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.patches: list[JSON] = []
+        self._refuses = refuses
+
+    def patch(self, path: str, body: JSON) -> None:
+        if self._refuses:
+            raise Conflict(ApiRequest("PATCH", path), status=409)
+        self.patches.append(body)
+
+
+def test_held_replicas_move_from_the_last_one_whatever_the_scope_is() -> None:
+    snapshot = held("db-1", "db-2", "db-1", updated=1)
+    candidates = movable_instances(snapshot, SHOP)
+    found = holds.holds_of(snapshot, SHOP)
+    request = PlanRequest(
+        SHOP,
+        allow=frozenset({Method.RECREATE}),
+        held=holds.held_replicas(found, candidates),
+    )
+    plan = plan_moves(snapshot, request, candidates)
+    assert [(move.instance.name, move.method) for move in plan.moves] == [
+        ("db-2", Method.RECREATE),
+        ("db-0", Method.RECREATE),
+    ]
+    assert {move.reason for move in plan.moves} == {"the rollout of its workload is held"}
+    assert holds.why_waiting(found, candidates) == ""
+    (line,) = holds.lines(found)
+    assert "2 of 3 replicas are not of its present template" in line
+    assert "RollingUpdate is given back" in line
+
+
+def test_hold_of_a_workload_that_is_not_selected_is_left() -> None:
+    snapshot = held("db-1", updated=0)
+    assert not holds.holds_of(snapshot, InstanceSelection(namespaces=frozenset({"other"})))
+    other = InstanceSelection(workloads=frozenset({Ref("StatefulSet", "shop", "mq")}))
+    assert not holds.holds_of(snapshot, other)
+    named = InstanceSelection(workloads=frozenset({Ref("StatefulSet", "shop", "db")}))
+    assert len(holds.holds_of(snapshot, named)) == 1
+
+
+@pytest.mark.parametrize(
+    ("updated", "generation", "text"),
+    [(2, 2, ""), (1, 2, "1 of 2 replicas is not"), (2, 3, "has not seen the latest change")],
+)
+def test_run_waits_for_the_controller(updated: int, generation: int, text: str) -> None:
+    snapshot = held("db-2", "db-2", updated=updated, generation=generation)
+    found = holds.holds_of(snapshot, SHOP)
+    why = holds.why_waiting(found, movable_instances(snapshot, SHOP))
+    assert text in why
+    assert bool(text) == bool(why)
+
+
+def test_strategy_is_given_back_once() -> None:
+    server: JSON = Server()
+    (hold,) = holds.holds_of(held("db-2", updated=1), SHOP)
+    assert "its update strategy is RollingUpdate again" in holds.end(server, hold)
+    (patch,) = server.patches
+    changes = [x for x in patch if x["op"] != "test"]
+    assert [(x["op"], x["path"]) for x in changes] == [
+        ("replace", "/spec/updateStrategy"),
+        ("remove", "/metadata/annotations/placement.virt~1hold"),
+    ]
+    assert "changed meanwhile" in holds.end(t.cast("t.Any", Server(refuses=True)), hold)
+
+
+def test_unfinished_or_damaged_hold_stays() -> None:
+    server: JSON = Server()
+    snapshot = held("db-1", updated=0)
+    (hold,) = holds.holds_of(snapshot, SHOP)
+    assert "stays held: 1 of 1 replicas is not of its present template" in holds.end(server, hold)
+    hold.workload.manifest["metadata"]["annotations"][HOLD] = "{"
+    (hold,) = holds.holds_of(snapshot, SHOP)
+    assert "is damaged" in holds.end(server, hold)
+    assert not server.patches

@@ -1,0 +1,172 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rollout that a StatefulSet makes by itself: set aside by the write of the rules, and given back."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.rules.hold import (
+    Hold,
+    hold_of,
+    release_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+
+from .builders import applied, deployment, plan, request, snapshot, stateful_set, workload
+
+JSON = t.Any
+APART: JSON = {
+    "name": "apart",
+    "workloads": [{"kind": "StatefulSet", "name": "pg"}],
+    "keep_apart": "zone",
+}
+ROLLING: JSON = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+
+
+def pg(strategy: JSON = ROLLING, **spec: JSON) -> Workload:
+    made = stateful_set("pg")
+    made.manifest["spec"].update(copy.deepcopy(spec), updateStrategy=copy.deepcopy(strategy))
+    return made
+
+
+def held(found: Workload, rule: JSON = APART) -> Workload:
+    (write,) = plan(snapshot(found), rule, workload_rollout="hold").writes
+    return workload(applied(copy.deepcopy(dict(found.manifest)), write))
+
+
+def the_hold(found: Workload) -> Hold:
+    hold = hold_of(found)
+    assert hold is not None
+    return hold
+
+
+def test_one_patch_writes_the_rule_and_sets_the_rollout_aside() -> None:
+    (change,) = (planned := plan(snapshot(pg()), APART, workload_rollout="hold")).workloads
+    assert not planned.refused
+    assert change.takes_effect == "recreate"
+    (write,) = planned.writes
+    assert change.merged.write is write
+    assert write.before["updateStrategy"] == ROLLING
+    assert write.after["updateStrategy"] == {"type": "OnDelete"}
+
+    found = held(pg())
+
+    assert found.manifest["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert found.template["spec"]["affinity"]["podAntiAffinity"]
+    assert the_hold(found).strategy == ROLLING
+    again = plan(snapshot(found), APART, workload_rollout="hold")
+    assert (again.writes, again.refused) == ((), ())
+
+
+def test_held_workload_takes_another_rule_and_keeps_its_strategy() -> None:
+    other = {**APART, "name": "away"}
+    del other["keep_apart"]
+    found = held(held(pg()), {**other, "avoid": {"zone": "a"}})
+    assert the_hold(found).strategy == ROLLING
+    assert "starts_workload_rollout" not in [
+        finding.name for finding in plan(snapshot(found), APART).findings
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"updateStrategy": 3}', "{}", '{"updateStrategy": {"type": "x\\ny"}}']
+)
+def test_damaged_hold_never_ends(text: str) -> None:
+    found = held(pg())
+    found.manifest["metadata"]["annotations"][HOLD] = text
+    hold = the_hold(found)
+    assert hold.strategy is None
+    assert not hold.ends
+
+
+@pytest.mark.parametrize(
+    ("status", "ends"),
+    [
+        ({"observedGeneration": 2, "updatedReplicas": 3}, True),
+        ({"observedGeneration": 2, "updatedReplicas": 2}, False),
+        ({"observedGeneration": 1, "updatedReplicas": 3}, False),
+        ({}, False),
+    ],
+)
+def test_hold_ends_once_all_replicas_are_of_the_present_template(status: JSON, ends: bool) -> None:
+    found = held(pg())
+    manifest: JSON = found.manifest
+    manifest["metadata"]["generation"] = 2
+    manifest["status"] = status
+    assert the_hold(found).ends is ends
+
+
+@pytest.mark.parametrize("strategy", [ROLLING, {"type": "RollingUpdate"}])
+def test_end_of_a_hold_gives_the_strategy_back(strategy: JSON) -> None:
+    found = held(pg(strategy))
+    after = applied(copy.deepcopy(dict(found.manifest)), release_of(the_hold(found)))
+    assert after["spec"]["updateStrategy"] == strategy
+    assert HOLD not in after["metadata"]["annotations"]
+
+
+def test_end_of_a_hold_leaves_a_strategy_that_others_have_set() -> None:
+    found = held(pg())
+    found.manifest["spec"]["updateStrategy"] = {"type": "RollingUpdate"}
+    after = applied(copy.deepcopy(dict(found.manifest)), release_of(the_hold(found)))
+    assert after["spec"]["updateStrategy"] == {"type": "RollingUpdate"}
+    assert HOLD not in after["metadata"]["annotations"]
+
+
+def test_partition_of_its_own_refuses_a_hold() -> None:
+    found = pg({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}})
+    planned = plan(snapshot(found), APART, workload_rollout="hold")
+    (finding,) = planned.refused
+    assert "it has a partition (1)" in finding.why
+    assert finding.advice == "Set workload_rollout to allow if that is wanted."
+
+
+def test_deployment_cannot_be_held() -> None:
+    rule = {**APART, "workloads": [{"kind": "Deployment", "name": "web"}]}
+    (finding,) = plan(snapshot(deployment("web")), rule, workload_rollout="hold").refused
+    assert "only the rollout of a StatefulSet can be held" in finding.why
+    (finding,) = plan(snapshot(pg()), APART).refused
+    assert "or to hold" in finding.advice
+
+
+def test_workload_that_replaces_nothing_by_itself_is_not_held() -> None:
+    for found in (pg({"type": "OnDelete"}), pg(replicas=0)):
+        (write,) = plan(snapshot(found), APART, workload_rollout="hold").writes
+        assert HOLD not in json.dumps(write.changes())
+
+
+def test_write_that_is_made_again_holds_too() -> None:
+    planned = plan(snapshot(pg()), APART, workload_rollout="hold")
+    (write,) = planned.writes
+    changed = pg()
+    changed.manifest["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    again = planned.recompute(write, changed.manifest)
+    assert again is not None
+    assert applied(copy.deepcopy(dict(changed.manifest)), again)["spec"]["updateStrategy"] == {
+        "type": "OnDelete"
+    }
+    assert planned.recompute(write, held(pg()).manifest) is None
+    kept = pg({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
+    with pytest.raises(InvalidInput, match="partition"):
+        planned.recompute(write, kept.manifest)
+
+
+def test_undo_holds_too_and_the_object_is_as_before() -> None:
+    before = pg()
+    found = held(before)
+    ended = applied(copy.deepcopy(dict(found.manifest)), release_of(the_hold(found)))
+    undo = plan_revert(
+        snapshot(workload(ended)), request(state="reverted", workload_rollout="hold")
+    )
+    (write,) = undo.writes
+    reverted = workload(applied(ended, write))
+    assert the_hold(reverted).strategy == ROLLING
+    last = applied(copy.deepcopy(dict(reverted.manifest)), release_of(the_hold(reverted)))
+    assert last["spec"] == before.manifest["spec"]
