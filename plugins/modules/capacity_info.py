@@ -26,6 +26,14 @@ options:
     type: list
     elements: str
     default: [node]
+  unavailable:
+    description:
+      - Nodes that are drained meanwhile, as during a maintenance. Their VMs and pods need other nodes beside those of
+        each failure.
+      - C(nodes) is a list of node names. Any other key is a topology name or label key, with a domain or a list of
+        domains, such as C(zone=a).
+      - Whether the drain can end is a question for M(virt.placement.forecast_info).
+    type: dict
   room_for:
     description:
       - Count how many more VMs of this size have room. They have no rules, and no volumes or devices that bind them.
@@ -488,6 +496,7 @@ def main() -> None:
         argument_spec=argument_spec(
             **what_if_options(),
             tolerate={"type": "list", "elements": "str", "default": ["node"]},
+            unavailable={"type": "dict"},
             room_for={
                 "type": "dict",
                 "options": {"cores": {"type": "int"}, "memory": {"type": "str"}},

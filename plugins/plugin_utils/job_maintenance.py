@@ -10,12 +10,14 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    NOTHING,
     Job,
     JobFailed,
     lines_of,
     published,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
+from ansible_collections.virt.placement.plugins.plugin_utils.job_room import read_room, show_room
 from ansible_collections.virt.placement.plugins.plugin_utils.job_verify import verify_placement
 from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan import (
     MaintenancePlan,
@@ -45,10 +47,12 @@ def check(job: Job) -> Result:
         "states": states,
         "ended": list(plan.done),
         "done": list(plan.done),
+        "continued": [node["name"] for node in plan.begun],
         "begun": options["state"] == "in_service" if plan.groups else _window_is_open(job),
         "missing": lines_of(found) if found.get("failed") else [],
     }
     _check_drains(job, plan)
+    _check_room(job, plan)
     _check_rights_to_return(job, plan)
     for node in plan.done:
         job.show([_already_serviced(node)])
@@ -110,6 +114,45 @@ def _check_drains(job: Job, plan: MaintenancePlan) -> None:
         if checked.get("failed"):
             errors += _of_group(group, checked)
     if errors:
+        raise JobFailed(errors)
+
+
+def _check_room(job: Job, plan: MaintenancePlan) -> None:
+    """Before the first node is cordoned, like the drains: now, since it will be so again once the nodes are back, and
+    while each group is drained. A job that continues ends what it has begun, and asks before the next group."""
+    options = job.record.asked
+    if not options["keep_room_for"] or options["state"] == "in_service" or not plan.groups:
+        return
+    now = read_room(job, ())
+    if plan.begun:
+        return
+    if errors := show_room(job, now, "Without this maintenance", NOTHING):
+        raise JobFailed(errors)
+    for group in plan.groups:
+        errors += _room_without(job, group, NOTHING)
+    if errors and not job.check_mode:
+        raise JobFailed(errors)
+    job.complain(errors)
+
+
+def _room_without(job: Job, group: t.Sequence[str], nothing: str) -> list[str]:
+    are = "is" if len(group) == 1 else "are"
+    when = f"While {', '.join(group)} {are} drained,"
+    return show_room(job, read_room(job, group), when, nothing)
+
+
+def _check_room_again(job: Job, group: t.Sequence[str]) -> None:
+    """Before a group that is not the first one of the job, and not one that an earlier job has begun."""
+    known = job.record.maintenance
+    first = group == known["groups"][0] and not known["continued"]
+    if not job.record.asked["keep_room_for"] or job.check_mode or first:
+        return
+    if set(group) <= set(known["continued"]):
+        return
+    nothing = (
+        f"Not cordoned: {', '.join(group)}. Launch this job again once there is room, to continue."
+    )
+    if errors := _room_without(job, group, nothing):
         raise JobFailed(errors)
 
 
@@ -192,6 +235,7 @@ def drain(job: Job) -> Result:
     """Check mode goes on after a refused drain, to name all."""
     options, known = job.record.asked, job.record.maintenance
     group = list(job.arguments["nodes"])
+    _check_room_again(job, group)
     if not job.check_mode:
         known["states"] |= dict.fromkeys(group, "failed")
     asked = _drain_options(job, group)

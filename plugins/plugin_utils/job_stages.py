@@ -11,6 +11,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_maintenance,
     job_report,
     job_rollout,
+    job_room,
     job_verify,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
@@ -89,14 +90,9 @@ def check_room(job: Job) -> Result:
     if job.check_mode:  # the role placement_topology has not written its labels
         asked["assume_node_labels"] = job.variable("__placement_topology_planned") or {}
     result = job.run("capacity_info", asked)
-    job.show(result["table"].splitlines())
-    if result["capacity"] != "green":
-        raise JobFailed(
-            [
-                f"With these rules the capacity is {result['capacity']}, not green (placement_apply_keep_room_for)."
-                " The lines above show what would fail. No rule was written, and nothing is moved."
-            ]
-        )
+    nothing = "No rule was written, and nothing is moved."
+    if errors := job_room.show_room(job, result, "With these rules", nothing):
+        raise JobFailed(errors)
     return result
 
 

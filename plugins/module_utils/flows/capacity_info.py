@@ -37,10 +37,11 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     size = _size(module.params["room_for"], faults)
     question = _read(module.params, api, topology, names, faults)
     tolerated = _tolerated(question, topology, names, values)
+    out, question = question.unavailable, replace(question, unavailable=frozenset())
     question, change = with_new_pods(api, question)
     scaled = {entry.workload for entry in question.scale}
     added = {pod_key(x.pod) for x in new_pods(change) if x.workload in scaled}
-    report = capacity(change.after, tolerated, topology=topology, size=size, added=added)
+    report = capacity(change.after, tolerated, topology=topology, size=size, added=added, out=out)
     warn_unreadable(module.warn, report.drills.unreadable)
     preempting = () if report.drills.unreadable else tuple(preempting_vms(instances(change.after)))
     return {

@@ -25,8 +25,9 @@ from ..model.topology import Topology
 from ..scheduler.framework import pod_key
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
-from .conclusion import WORSE, ForecastResult
-from .doubts import relevant_gaps
+from .conclusion import WORSE, Doubt, ForecastResult
+from .doubts import of_left_over, relevant_gaps
+from .drained import drained
 from .drill import Drill, DrillEngine, DrillReport
 from .drill_table import SHOWN_ROWS, impact_lines, totals
 from .simulation import PendingPod
@@ -97,18 +98,22 @@ def capacity(
     topology: Topology | None = None,
     size: VmSize | None = None,
     added: t.Collection[str] = (),
+    out: t.Collection[str] = (),
 ) -> CapacityReport:
     """Fail each of the tolerated domains in turn. Where something that matters could not be read, the state is
     unknown, and so it is where there is no such domain. Nodes that are not ready already fail with each: their VMs
     need nodes, too, once they are fenced. Nodes without the label may fail with any of the domains, so the state is
-    not green. `added` are the keys of pods that a change adds: each of them has to find a node, too."""
+    not green. `added` are the keys of pods that a change adds: each of them has to find a node, too. So have the
+    instances of the nodes `out`, which are drained."""
     gaps = relevant_gaps(snapshot)
     if gaps:
         return CapacityReport(CapacityState.UNKNOWN, DrillReport("failure", unreadable=gaps))
     topology = topology or Topology.of()
-    view = ClusterView(settled(snapshot))
+    without = drained(settled(snapshot), out)
+    view = ClusterView(without.snapshot)
     engine = DrillEngine(view, "failure", topology)
-    more = [replace(x, required=True) for x in engine.waiting if pod_key(x.pod) in added]
+    new = [replace(x, required=True) for x in engine.waiting if pod_key(x.pod) in added]
+    more = _Others((*new, *without.moved), len(new), tuple(out), view.snapshot, without.doubts)
     engine.waiting = [x for x in engine.waiting if pod_key(x.pod) not in added]
     engine.waiting += _without_pods(view)
     table, not_ready = engine.index.table, engine.snapshot.not_ready_nodes
@@ -121,7 +126,7 @@ def capacity(
             if not wanted.domains or domain in wanted.domains
         }
         drills = [
-            _with_added(
+            _with_others(
                 engine,
                 replace(engine.lose(key, domain, nodes | down), nodes=table.names_of(nodes)),
                 nodes | down,
@@ -137,35 +142,55 @@ def capacity(
         report = CapacityReport(
             _state(drills, any(without_label.values())),
             DrillReport("failure", tuple(drills)),
-            notes=tuple(_notes(engine, without_label, table.names_of(down))),
+            notes=tuple(_notes(engine, without_label, table.names_of(down), sorted(out))),
         )
         if size is None or report.state is CapacityState.UNKNOWN:
             return report
         by_room = sorted(drills, key=lambda drill: (drill.room[1], drill.room[0]))
         ordered = [losses[drill.key, drill.domain] | down for drill in by_room]
-        return replace(report, room=_room(engine, report, ordered, size, more))
+        return replace(report, room=_room(engine, report, ordered, size, more.pods))
 
 
-def _with_added(
-    engine: DrillEngine, drill: Drill, nodes: NodeSet, more: t.Sequence[PendingPod]
-) -> Drill:
-    """The drill with the room that is left, and the answer if it is worse, where `more` pods need a node, too."""
-    if not more:
+class _Others:
+    """The pods that need a node beside those of a failure: `pods`, the first `new` of them of a change, the others off
+    the nodes `out`. `doubts`: what is not known of them."""
+
+    def __init__(
+        self,
+        pods: tuple[PendingPod, ...],
+        new: int,
+        out: tuple[str, ...],
+        snapshot: Snapshot,
+        doubts: tuple[Doubt, ...],
+    ) -> None:
+        self.pods = pods
+        self.doubts = (*doubts, *of_left_over(pods, snapshot))
+        parts = [
+            f"the {plural(len(some), 'instance')} {whence} ({listed([x.name for x in some], 3)})"
+            for some, whence in (
+                (pods[:new], "that the change adds"),
+                (pods[new:], f"of the drained {_nodes(sorted(out))}" if out else ""),
+            )
+            if some
+        ]
+        self.text = f"with {' and '.join(parts)}"
+
+
+def _with_others(engine: DrillEngine, drill: Drill, nodes: NodeSet, others: _Others) -> Drill:
+    """The drill with the room that is left, and the answer if it is worse, where these pods need a node, too."""
+    if not others.pods:
         return drill
-    cpu, memory = engine.taken_by(more)
+    cpu, memory = engine.taken_by(others.pods)
     drill = replace(drill, room=(drill.room[0] - cpu, drill.room[1] - memory))
-    conclusion = engine.conclusion_with(nodes, more)
+    conclusion = engine.conclusion_with(nodes, others.pods, others.doubts)
     if WORSE.index(conclusion.answer) <= WORSE.index(drill.answer):
         return drill
-    text = (
-        f"with the {plural(len(more), 'instance')} that the change adds ({listed([x.name for x in more], 3)}) the"
-        f" forecast is {conclusion.answer}"
-    )
+    why = [f"not certain: {doubt.text}" for doubt in conclusion.doubts]
     return replace(
         drill,
         answer=conclusion.answer,
         codes=conclusion.codes,
-        reasons=(*drill.reasons, text),
+        reasons=(*drill.reasons, f"{others.text} the forecast is {conclusion.answer}", *why),
     )
 
 
@@ -194,8 +219,17 @@ def _is_certain(drill: Drill) -> bool:
 
 
 def _notes(
-    engine: DrillEngine, without_label: t.Mapping[str, t.Sequence[str]], down: t.Sequence[str]
+    engine: DrillEngine,
+    without_label: t.Mapping[str, t.Sequence[str]],
+    down: t.Sequence[str],
+    out: t.Sequence[str],
 ) -> t.Iterator[str]:
+    if out:
+        one = len(out) == 1
+        yield (
+            f"{_nodes(out)} {'counts' if one else 'count'} as drained: {'its' if one else 'their'} instances need other"
+            " nodes beside those of each failure"
+        )
     for key, names in without_label.items():
         if names:
             one = len(names) == 1

@@ -214,6 +214,14 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "a pod tolerates the taints of a failed node, and the scheduler may choose that node again",
         "doubts.of_failed_nodes",
     ),
+    "stays_terminating": CodeMeaning(
+        "a pod that has no node yet may be on the failing one, and stay there terminating",
+        "doubts.of_left_over",
+    ),
+    "not_again_after_drain": CodeMeaning(
+        "a VM is migrated to a node that may fail, and nothing starts it again then",
+        "drained.drained",
+    ),
     "paused": CodeMeaning(
         "a replica set or pool of VMs is paused, and is not scaled until it is resumed",
         "doubts.of_paused",

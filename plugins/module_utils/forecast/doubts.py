@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from ..kubevirt.instances import instances
+from ..kubevirt.instances import instances, replaced_once_gone
 from ..kubevirt.labels import adds_node_key, adds_toleration
 from ..kubevirt.next_pod import (
     controlled_pod,
@@ -23,9 +23,12 @@ from ..kubevirt.next_pod import (
 from ..kubevirt.ordinals import ordinal_of, previous_ordinals
 from ..model.budget import BUDGETS
 from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.objects import Pod
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, Workload
+from ..model.topology import HOSTNAME
 from ..rules.change import rolls_itself
+from ..scheduler.labels import matches
 from ..scheduler.node_state import untolerated
 from .admission import LimitRanges, admission_doubts
 from .change import ChangedCluster
@@ -240,6 +243,34 @@ def of_partition(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator
                     " which is not its present template"
                 )
                 yield Doubt("next_pod_estimated", text, NO_CERTAINTY)
+
+
+def of_left_over(pending: t.Sequence[PendingPod], snapshot: Snapshot) -> t.Iterator[Doubt]:
+    """The doubt about pods that may run on a failing node by then, and of which one that terminates stays there: it
+    still counts for anti-affinity, so that its topology domain may be closed to others, and to its successor."""
+    others = (*snapshot.pods, *(x.pod for x in pending))
+    terms = {
+        (term, pod.namespace)
+        for pod in others
+        for term in pod.placement.anti_affinity
+        if term.topology_key != HOSTNAME
+    }
+
+    def counts(pod: Pod) -> bool:
+        own = any(term.topology_key != HOSTNAME for term in pod.placement.anti_affinity)
+        return own or any(
+            matches(term.selector, pod.labels)
+            and (bool(term.namespaces or term.namespace_selector) or namespace == pod.namespace)
+            for term, namespace in terms
+        )
+
+    names = [x.name for x in pending if not replaced_once_gone(x.pod) and counts(x.pod)]
+    if names:
+        text = (
+            f"{listed(names, 3)} may run on the node that fails, and a terminating pod there still counts for"
+            " anti-affinity"
+        )
+        yield Doubt("stays_terminating", text)
 
 
 def of_paused(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:

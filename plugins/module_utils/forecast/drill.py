@@ -181,11 +181,13 @@ class DrillEngine:
             made = self._drill(key, domain, names, loss, simulation, decision)
         return replace(made, room=self._room(names, loss))
 
-    def conclusion_with(self, nodes: NodeSet, more: t.Sequence[PendingPod]) -> Conclusion:
-        """What the loss of these nodes comes to where `more` pods need a node, too."""
+    def conclusion_with(
+        self, nodes: NodeSet, more: t.Sequence[PendingPod], doubts: t.Sequence[Doubt] = ()
+    ) -> Conclusion:
+        """What the loss of these nodes comes to where `more` pods need a node, too. `doubts` are about these."""
         with self._lost(nodes, more) as (_names, loss, simulation):
             pending = [*loss.pending, *more]
-            return self._concluded(loss, pending, self._decision(simulation)).conclusion
+            return self._concluded(loss, pending, self._decision(simulation), doubts).conclusion
 
     def free_without(self, lost: t.Collection[str]) -> list[t.Mapping[str, int]]:
         """What is free on each node that takes pods, without the lost ones."""
@@ -292,7 +294,11 @@ class DrillEngine:
         return tolerated
 
     def _concluded(
-        self, loss: Loss, pending: t.Sequence[PendingPod], decision: Decision
+        self,
+        loss: Loss,
+        pending: t.Sequence[PendingPod],
+        decision: Decision,
+        doubts: t.Sequence[Doubt] = (),
     ) -> _Concluded:
         """What the decision about these pods comes to with all that is not known of them."""
         namespaces = {x.pod.namespace for x in pending}
@@ -307,7 +313,7 @@ class DrillEngine:
             *(of_failed_nodes(pending) if self.event == "failure" else ()),
         )
         of_evictions = (doubt for evicted in loss.doubtful for doubt in of_evicted(evicted))
-        doubted = decision.doubted(*external, *of_pods, *of_evictions)
+        doubted = decision.doubted(*external, *of_pods, *of_evictions, *doubts)
         conclusion = conclude(
             doubted.evidence,
             *proofs,

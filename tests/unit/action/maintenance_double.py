@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The modules that the role placement_maintenance calls, as actions on a cluster that is a JSON file.
 
-The variable `played_cluster` has its path. It holds `nodes`, by name, `window_open`, and `calls`, one line
-for each task.
+The variable `played_cluster` has its path. It holds `nodes`, by name, `window_open`, `room`, the answer of
+capacity_info while nodes are drained, where that is not green, and `calls`, one line for each task.
 """
 
 from __future__ import annotations
@@ -29,10 +29,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if name == "node_maintenance":
             name = args["state"]
         only = [item["name"] for item in args.get("only", ())]
-        words = [name, "check" if check else "", ",".join(args.get("nodes", only))]
+        only += (args.get("unavailable") or {}).get("nodes", ())
+        shows = check and name != "capacity_info"
+        words = [name, "check" if shows else "", ",".join(args.get("nodes", only))]
         cluster["calls"].append(" ".join(word for word in words if word))
         nodes = [cluster["nodes"][x] for x in args.get("nodes", ()) if x in cluster["nodes"]]
         result: Result = {"moves": [], "stop_reason": "", "rules": [{"namespace": "shop"}]}
+        if name == "capacity_info":
+            state = cluster["room"].get(",".join(only), "green")
+            result |= {"capacity": state, "table": f"{state.upper()}: as played", "domains": []}
+            result["room_for"] = None
         if name == "in_service":
             result |= put_in_service(nodes, args, check=check)
         elif name in ("cordoned", "drained"):

@@ -67,7 +67,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a collection that has this role, and actions that play its modules."""
     collection = tmp_path / "collections" / "ansible_collections" / "virt" / "placement"
     (collection / "plugins" / "action").mkdir(parents=True)
-    for name in ("node_maintenance", "placement_info", "rollout", "rules_info", "topology_info"):
+    played_modules = (
+        "capacity_info node_maintenance placement_info rollout rules_info topology_info"
+    )
+    for name in played_modules.split():
         (collection / "plugins" / "action" / f"{name}.py").symlink_to(DOUBLE)
     job = Path("plugins", "action", "job.py")
     (collection / job).symlink_to(CHECKOUT / job)
@@ -84,6 +87,7 @@ def maintained(
     nodes: list[Node],
     *uses: dict[str, t.Any],
     window_open: bool = True,
+    room: t.Mapping[str, str] | None = None,
     check: bool = False,
     verbosity: str = "-v",
     **task: t.Any,
@@ -92,7 +96,8 @@ def maintained(
     that includes it."""
     file = folder / "cluster.json"
     by_name = {node["name"]: node for node in nodes}
-    file.write_text(json.dumps({"nodes": by_name, "window_open": window_open, "calls": []}))
+    begun = {"nodes": by_name, "window_open": window_open, "room": room or {}, "calls": []}
+    file.write_text(json.dumps(begun))
     tasks: list[Task] = []
     for use in uses:
         variables = {"nodes": list(by_name), **use}
@@ -356,3 +361,62 @@ def test_output_is_the_same_on_each_release_of_ansible_core(folder: Path) -> Non
     now = "".join(f"{line}\n" for line in lines if not line.startswith(of_test))
     assert now == kept("role_with_six_nodes", now)
     assert now.count("The task Update firmware failed for node w3") == 1
+
+
+def asked_of_room(play: Played) -> list[str]:
+    return [call for call in play.calls if call.startswith("capacity_info")]
+
+
+@pytest.mark.parametrize(
+    ("room", "refused", "asked"),
+    [
+        (
+            {"w2": "red"},
+            "While w2 is drained, the capacity is red, not green (placement_maintenance_keep_room_for).",
+            ["capacity_info", "capacity_info w1", "capacity_info w2"],
+        ),
+        (
+            {"": "possible"},
+            "Without this maintenance the capacity is possible, not green",
+            ["capacity_info"],
+        ),
+    ],
+    ids=["during", "already"],
+)
+def test_maintenance_that_would_spend_the_room_for_a_failure_is_refused_before_the_first_cordon(
+    folder: Path, room: dict[str, str], refused: str, asked: list[str]
+) -> None:
+    nodes = [node("w1", "a"), node("w2", "a")]
+    play = maintained(folder, nodes, {"keep_room_for": ["node"]}, room=room)
+    assert play.failed
+    assert refused in play.output
+    assert "Nothing was changed." in play.output
+    assert asked_of_room(play) == asked
+    assert not [call for call in play.calls if call.startswith("drained w")]
+
+
+def test_room_is_asked_again_before_each_later_group(folder: Path) -> None:
+    nodes = [node("w1", "a"), node("w2", "a")]
+    play = maintained(folder, nodes, {"keep_room_for": ["node"]})
+    assert not play.failed
+    calls = [call for call in play.calls if call.startswith(("capacity_info", "drained w"))]
+    assert calls == [
+        "capacity_info",
+        "capacity_info w1",
+        "capacity_info w2",
+        "drained w1",
+        "capacity_info w2",
+        "drained w2",
+    ]
+
+
+def test_maintenance_that_was_begun_ends_without_room_and_asks_before_the_next_node(
+    folder: Path,
+) -> None:
+    nodes = [drained("w1", "a"), node("w2", "a")]
+    room = {"": "red", "w1": "red", "w2": "red"}
+    play = maintained(folder, nodes, {"keep_room_for": ["node"]}, room=room)
+    assert play.failed
+    assert "Not cordoned: w2. Launch this job again once there is room, to continue." in play.output
+    assert asked_of_room(play) == ["capacity_info", "capacity_info w2"]
+    assert (play.nodes["w1"]["since"], play.nodes["w2"]["since"]) == (None, None)

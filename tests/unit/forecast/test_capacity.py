@@ -521,3 +521,100 @@ def test_instances_that_a_change_adds_need_a_node_after_each_failure(
 
 
 ONE_CPU = {"requests": {"cpu": "1"}}
+
+
+def test_drained_node_has_no_instances_and_takes_none() -> None:
+    """Three nodes have room for one VM each, one of them is free: a drain takes the reserve."""
+    made = small("abc")
+    machine(made, "db-1", "n1")
+    machine(made, "db-2", "n2")
+    assert capacity(made.snapshot(), NODE).state is CapacityState.GREEN
+
+    report = capacity(made.snapshot(), NODE, out=["n1"], size=SMALL)
+
+    assert report.state is CapacityState.RED
+    assert {x.domain: str(x.answer) for x in report.drills.drills} == {
+        "n1": "guaranteed",
+        "n2": "impossible",
+        "n3": "impossible",
+    }
+    lines = table_of(report)
+    assert lines[0] == "RED: 2 of 3 failures leave instances without a node"
+    assert (
+        "node n1 counts as drained: its instances need other nodes beside those of each failure"
+        in lines
+    )
+    assert report.drills.drills[0].reasons[-1] == (
+        "with the 1 instance of the drained node n1 (db-1) the forecast is impossible"
+    )
+
+
+def test_drained_free_node_leaves_room_where_there_is_enough() -> None:
+    made = small("abcd")
+    machine(made, "db-1", "n1")
+    assert capacity(made.snapshot(), NODE, out=["n2"]).state is CapacityState.GREEN
+    assert capacity(made.snapshot(), NODE, out=["n1", "n2"]).state is CapacityState.GREEN
+    machine(made, "db-2", "n2")
+    assert capacity(made.snapshot(), NODE, out=["n1", "n2"]).state is CapacityState.RED
+
+
+def test_vm_that_is_not_started_again_is_no_longer_safe_after_a_drain() -> None:
+    """It is migrated off n1, and perhaps to the node that fails."""
+    made = three()
+    made.workloads[machine(made, "once", "n1")]["spec"]["runStrategy"] = "Manual"
+    zone_b = [Tolerated(ZONE, ("b",))]
+    assert capacity(made.snapshot(), zone_b).state is CapacityState.GREEN
+
+    report = capacity(made.snapshot(), zone_b, out=["n1"])
+
+    assert report.state is CapacityState.POSSIBLE
+    assert report.drills.drills[0].codes == ("not_again_after_drain",)
+
+
+@pytest.mark.parametrize("apart_over", [ZONE, HOST])
+def test_pod_that_moves_may_stay_on_the_failing_node_and_close_its_zone(apart_over: str) -> None:
+    """Two zones of two nodes: n1 is drained, its pod goes to n2 or to zone b, and is ended there, if that fails."""
+    made = cluster("aabb")
+    deployment(made, "web", ["n1"], {"affinity": keep_apart(over=apart_over, app="web")})
+
+    report = capacity(made.snapshot(), NODE, out=["n1"])
+
+    expected = CapacityState.POSSIBLE if apart_over == ZONE else CapacityState.GREEN
+    assert report.state is expected
+    if apart_over == ZONE:
+        assert {x.codes for x in report.drills.drills} == {("stays_terminating",)}
+
+
+def test_room_for_more_vms_counts_the_instances_of_drained_nodes() -> None:
+    made = three()
+    before = capacity(made.snapshot(), NODE, size=SMALL).room
+    after = capacity(made.snapshot(), NODE, size=SMALL, out=["n3"]).room
+    assert before is not None
+    assert after is not None
+    assert (before.at_least, after.at_least) == (6, 3)
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5, 8, 10])
+def test_green_while_nodes_are_drained_holds_wherever_the_drain_moves_vms(seed: int) -> None:
+    chance = random.Random(seed)
+    made = random_cluster(chance)
+    snapshot = made.snapshot()
+    key, lost = chance.choice([HOST, ZONE]), [chance.choice(list(made.nodes))]
+    report = capacity(snapshot, [Tolerated(key)], out=lost)
+    assert report.state is CapacityState.GREEN
+    change = what_if(snapshot, lost_nodes=lost)
+    simulation = PlacementSimulation(ClusterView(change.after).index, change.pending)
+    moved = {}
+    for number in chance.sample(list(simulation.waiting), len(list(simulation.waiting))):
+        names = simulation.table.names_of(simulation.feasible_nodes(number))
+        node = chance.choice(names)
+        simulation.place(number, node)
+        moved[simulation.pending[number].name] = node
+    for pod in made.pods.values():
+        if name_of(pod) in moved:
+            pod["spec"]["nodeName"] = moved[name_of(pod)]
+    for name, node in moved.items():
+        made.machines[name]["status"]["nodeName"] = node
+    made.nodes[lost[0]]["spec"]["unschedulable"] = True
+    for drill in report.drills.drills:
+        assert replayed(made.snapshot(), drill.nodes, chance) == 0
