@@ -36,16 +36,23 @@ options:
     type: dict
   room_for:
     description:
-      - Count how many more VMs of this size have room. They have no rules, and no volumes or devices that bind them.
+      - Count how many more VMs of this size or instance type have room. They have no rules, and no volumes that bind
+        them.
       - A number is proven with each of the failures. VMs that are halted now take no room, and ResourceQuotas do not
         count.
     type: dict
     suboptions:
       cores:
-        description: CPUs of the guest. Required.
+        description: CPUs of the guest. Required without O(room_for.instance_type).
         type: int
       memory:
-        description: Memory of the guest, such as V(8Gi). Required.
+        description: Memory of the guest, such as V(8Gi). Required without O(room_for.instance_type).
+        type: str
+      instance_type:
+        description:
+          - Name of an instance type of the cluster, such as V(u1.large), instead of O(room_for.cores) and
+            O(room_for.memory). Its devices, huge pages and node selector count, too.
+          - V(shop/small) is the type of a namespace. Its name alone will do, if no other one has it.
         type: str
 extends_documentation_fragment:
   - virt.placement.auth_options
@@ -106,6 +113,9 @@ room_for:
   returned: success
   type: dict
   contains:
+    instance_type:
+      description: The instance type. Empty where O(room_for) has a size.
+      type: str
     cores:
       description: CPUs of the guest.
       type: int
@@ -121,7 +131,7 @@ room_for:
     doubt:
       description: Why the pod of such a VM is not known, so that none is proven. Empty otherwise.
       type: str
-  sample: {cores: 4, memory_bytes: 8589934592, at_least: 14, at_most: 16, doubt: ""}
+  sample: {instance_type: "", cores: 4, memory_bytes: 8589934592, at_least: 14, at_most: 16, doubt: ""}
 forecast:
   description: The worst forecast of all failures, as RV(virt.placement.forecast_info#module:forecast).
   returned: success
@@ -499,7 +509,11 @@ def main() -> None:
             unavailable={"type": "dict"},
             room_for={
                 "type": "dict",
-                "options": {"cores": {"type": "int"}, "memory": {"type": "str"}},
+                "options": {
+                    "cores": {"type": "int"},
+                    "memory": {"type": "str"},
+                    "instance_type": {"type": "str"},
+                },
             },
         ),
         supports_check_mode=True,

@@ -367,10 +367,15 @@ def _capacity(record: JobRecord) -> Parts:
         done += [f"failures with an impact: {listed(worst, 8)}"] if worst else []
         room = result["room_for"]
         if room:
+            size = (
+                f"of {room['instance_type']}"
+                if room["instance_type"]
+                else f"with {plural(room['cores'], 'core')}"
+            )
             done.append(
                 f"room for more VMs: unknown: {room['doubt']}"
                 if room["doubt"]
-                else f"room for at least {room['at_least']} more VMs with {plural(room['cores'], 'core')}"
+                else f"room for at least {room['at_least']} more VMs {size}"
             )
     return {
         "asked": (f"any one of these may fail: {', '.join(options['tolerate'])}",),

@@ -11,6 +11,10 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instance_types import (
+    InstanceType,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.quantity import parse_quantity
 from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
@@ -89,6 +93,48 @@ def _is_unreachable(node: JSON) -> bool:
 
 def _node_of(pod: JSON) -> str:
     return str(pod["spec"].get("nodeName", ""))
+
+
+TYPES = "/apis/instancetype.kubevirt.io/v1beta1/virtualmachineclusterinstancetypes"
+BIG = {"cpu": {"guest": 2}, "memory": {"guest": "22Gi", "overcommitPercent": 15}}
+
+
+@pytest.fixture
+def instance_type(three_nodes: Stage) -> t.Iterator[str]:
+    """Of the cluster; a node of 64 GiB has room for three of its VMs."""
+    name = three_nodes.namespace
+    kind = {
+        "apiVersion": "instancetype.kubevirt.io/v1beta1",
+        "kind": "VirtualMachineClusterInstancetype",
+    }
+    three_nodes.api.create(TYPES, {**kind, "metadata": {"name": name}, "spec": BIG})
+    yield name
+    three_nodes.api.delete(f"{TYPES}/{name}")
+
+
+def test_as_many_vms_of_an_instance_type_start_as_are_counted(
+    three_nodes: Stage, instance_type: str
+) -> None:
+    """They are on all three nodes then, and w3 may still fail."""
+    asked = {"tolerate": ["node=w3"], "room_for": {"instance_type": instance_type}}
+
+    room = three_nodes.capacity(**asked)["room_for"]
+
+    assert (room["instance_type"], room["at_least"], room["at_most"]) == (instance_type, 6, 6)
+    names = [f"vm-{number}" for number in range(6)]
+    for name in names:
+        vm = objects.virtual_machine(name)
+        for field in ("resources", "memory", "cpu"):
+            vm["spec"]["template"]["spec"]["domain"].pop(field, None)
+        vm["spec"]["instancetype"] = {"name": instance_type}
+        three_nodes.create(vm)
+    assert "" not in three_nodes.placed(6)
+    full = three_nodes.capacity(**asked)
+    assert (full["capacity"], full["room_for"]["at_least"]) == ("green", 0), full
+    vm = three_nodes.api.get(three_nodes.path("VirtualMachineInstance", "vm-0"))
+    made = InstanceType(instance_type, spec=BIG).template["spec"]["domain"]["resources"]["requests"]
+    requested = vm["spec"]["domain"]["resources"]["requests"]
+    assert parse_quantity(requested["memory"]) == int(made["memory"])
 
 
 @pytest.mark.parametrize("over", [ZONE, HOST], ids=["one a zone", "one a host"])

@@ -8,6 +8,7 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
+from ..cluster.read_instance_types import instance_types
 from ..forecast.capacity import CapacityReport, Tolerated, VmSize, capacity, capacity_table
 from ..forecast.new_pods import new_pods
 from ..forecast.preemption import preempting_vms
@@ -34,13 +35,14 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     topology = topology_of(module.params)
     faults: list[InputError] = []
     names, values = _split(module.params["tolerate"], faults)
-    size = _size(module.params["room_for"], faults)
+    asked = _size(module.params["room_for"], faults)
     question = _read(module.params, api, topology, names, faults)
     tolerated = _tolerated(question, topology, names, values)
     out, question = question.unavailable, replace(question, unavailable=frozenset())
     question, change = with_new_pods(api, question)
     scaled = {entry.workload for entry in question.scale}
     added = {pod_key(x.pod) for x in new_pods(change) if x.workload in scaled}
+    size = asked if isinstance(asked, VmSize) or asked is None else _of_type(api, asked)
     report = capacity(change.after, tolerated, topology=topology, size=size, added=added, out=out)
     warn_unreadable(module.warn, report.drills.unreadable)
     preempting = () if report.drills.unreadable else tuple(preempting_vms(instances(change.after)))
@@ -66,12 +68,21 @@ def _split(tolerate: t.Sequence[str], faults: list[InputError]) -> tuple[list[st
     return [name for name, _sign, _value in pairs], [value for _name, _sign, value in pairs]
 
 
-def _size(given: JSON, faults: list[InputError]) -> VmSize | None:
-    """The VM of the option room_for, `{cores, memory}`."""
+def _size(given: JSON, faults: list[InputError]) -> VmSize | str | None:
+    """The VM of the option room_for: `{cores, memory}`, or the name of an instance type."""
+    given = {key: value for key, value in (given or {}).items() if value is not None}
     if not given:
         return None
     reader = InputReader("room_for", faults)
-    fields = reader.mapping(given, ("cores", "memory")) or {}
+    fields = reader.mapping(given, ("cores", "memory", "instance_type")) or {}
+    if "instance_type" in fields:
+        if len(fields) > 1:
+            reader.error(
+                "has an instance_type, and cores or memory, which come from it: leave them out"
+            )
+        if not fields["instance_type"]:
+            reader.at("instance_type").error("must not be empty: omit it")
+        return str(fields["instance_type"])
     for name in ("cores", "memory"):
         if name not in fields:
             reader.error(f"needs {name}, for example {{cores: 4, memory: 8Gi}}")
@@ -86,6 +97,22 @@ def _size(given: JSON, faults: list[InputError]) -> VmSize | None:
     if memory <= 0:
         reader.at("memory").error(f"must be more than 0, not {shown(fields['memory'])}")
     return VmSize(cores, memory) if cores and memory > 0 else None
+
+
+def _of_type(api: ApiClient, name: str) -> VmSize:
+    """The VM of an instance type that the cluster has. Raises InvalidInput where it has none of that name, or several,
+    and ApiError."""
+    known = instance_types(api)
+    found = [x for x in known if str(x) == name] or [x for x in known if x.name == name]
+    if len(found) == 1:
+        return VmSize(found[0].cpus, found[0].memory, found[0])
+    if found:
+        hint = f"several namespaces have one: name it as {by_likeness(name, map(str, found))}"
+    elif known:
+        hint = f"the cluster has none of that name; it has {by_likeness(name, map(str, known))}"
+    else:
+        hint = "the cluster has no instance types"
+    raise InvalidInput([InputError("room_for, instance_type", f"{name!r}: {hint}")])
 
 
 def _read(
@@ -144,6 +171,7 @@ def _room(report: CapacityReport) -> JSON:
     if room is None:
         return None
     return {
+        "instance_type": str(room.size.instance_type or ""),
         "cores": room.size.cores,
         "memory_bytes": room.size.memory,
         "at_least": room.at_least,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..kubevirt.instance_types import InstanceType
 from ..kubevirt.instances import settled
 from ..kubevirt.next_pod import launcher_pod, planned_vmi, why_estimated
 from ..model.gc import collector_paused
@@ -55,13 +56,16 @@ class Tolerated:
 
 @dataclass(frozen=True, slots=True)
 class VmSize:
-    """A VM as its owner sees it: CPUs and bytes of memory of the guest."""
+    """A VM as its owner sees it: CPUs and bytes of memory of the guest, and all else of its instance type, if it has
+    one."""
 
     cores: int
     memory: int
+    instance_type: InstanceType | None = None
 
     def __str__(self) -> str:
-        return f"{plural(self.cores, 'core')}, {memory_text(self.memory)}"
+        size = f"{plural(self.cores, 'core')}, {memory_text(self.memory)}"
+        return f"{self.instance_type}: {size}" if self.instance_type else size
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,13 +315,13 @@ _NAMESPACE = "placement.virt-room"
 
 
 def _vm(size: VmSize) -> Workload:
-    domain = {
-        "cpu": {"cores": size.cores},
-        "memory": {"guest": str(size.memory)},
-        "devices": {},
-    }
     ref = Ref(VIRTUAL_MACHINE.name, _NAMESPACE, "vm")
-    template = {"metadata": {"labels": {}}, "spec": {"domain": domain}}
+    if size.instance_type is not None:
+        template = size.instance_type.template
+    else:
+        guest = {"cpu": {"cores": size.cores}, "memory": {"guest": str(size.memory)}}
+        domain = {**guest, "devices": {}}
+        template = {"metadata": {"labels": {}}, "spec": {"domain": domain}}
     return Workload(ref, "vm", {"metadata": {"name": "vm"}, "spec": {"template": template}})
 
 

@@ -31,6 +31,9 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.preemption
 from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
     PlacementSimulation,
 )
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instance_types import (
+    InstanceType,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Snapshot,
@@ -231,6 +234,30 @@ def test_green_means_that_each_failure_finds_places_for_all(seed: int) -> None:
             ],
         ),
         (
+            {"room_for": {"cores": 2, "instance_type": ""}},
+            [
+                "room_for: has an instance_type, and cores or memory, which come from it: leave them out",
+                "room_for, instance_type: must not be empty: omit it",
+            ],
+        ),
+        (
+            {"room_for": {"instance_type": "u1.larg"}},
+            [
+                "room_for, instance_type: 'u1.larg': the cluster has none of that name; it has 'u1.large', 'ops/small',"
+                " 'shop/small'"
+            ],
+        ),
+        (
+            {"room_for": {"instance_type": "small"}},
+            [
+                "room_for, instance_type: 'small': several namespaces have one: name it as 'ops/small', 'shop/small'"
+            ],
+        ),
+        (
+            {"unavailable": {"nodes": ["n9"]}},
+            ["unavailable.nodes: there is no node 'n9'"],
+        ),
+        (
             {"room_for": {"cores": 0, "memory": "8 GB"}},
             [
                 "room_for, cores: must be a whole number of at least 1, not 0",
@@ -247,9 +274,40 @@ def test_each_fault_of_the_options_is_named(
     assert [str(fault) for fault in refused.value.errors] == faults
 
 
+LARGE = InstanceType(
+    "u1.large", spec={"cpu": {"guest": 4}, "memory": {"guest": "8Gi"}, "nodeSelector": {ZONE: "a"}}
+)
+TYPES = (
+    LARGE,
+    *(
+        InstanceType("small", namespace, {"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}})
+        for namespace in ("ops", "shop")
+    ),
+)
+
+
+def test_room_for_an_instance_type_counts_all_that_the_type_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """VMs of u1.large may only be in zone a: none has room once that node fails."""
+    asked = {"tolerate": ["node=n2"], "room_for": {"instance_type": "u1.large"}}
+    room = run(monkeypatch, three(), **asked)["room_for"]
+    assert (room["instance_type"], room["cores"], room["memory_bytes"]) == (
+        "u1.large",
+        4,
+        8 * 2**30,
+    )
+    sized = run(monkeypatch, three(), tolerate=["node=n2"], room_for={"cores": 4, "memory": "8Gi"})
+    assert 0 < room["at_least"] < sized["room_for"]["at_least"]
+    small = run(monkeypatch, three(), room_for={"instance_type": "shop/small"})
+    assert small["room_for"]["instance_type"] == "shop/small"
+    assert "room for more VMs (shop/small: 1 core, 1.0 GiB memory) that" in small["table"]
+
+
 def run(monkeypatch: pytest.MonkeyPatch, made: Cluster, **options: t.Any) -> dict[str, t.Any]:
     monkeypatch.setattr(flow, "read_snapshot", lambda *_args: made.snapshot())
     monkeypatch.setattr(flow, "new_pod_fields", lambda *_args: {})
+    monkeypatch.setattr(capacity_info, "instance_types", lambda _api: TYPES)
     params: dict[str, t.Any] = {
         "namespace": None,
         "rule_set": "default",
@@ -263,6 +321,7 @@ def run(monkeypatch: pytest.MonkeyPatch, made: Cluster, **options: t.Any) -> dic
         "cluster_uid": None,
         "tolerate": ["node"],
         "room_for": None,
+        "unavailable": None,
     }
     return capacity_info.run(mock.Mock(params={**params, **options}), mock.Mock())
 
