@@ -66,7 +66,8 @@ forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50,
 	@echo "forecasts: $(CLUSTERS) clusters and $(VMS) drains and fleets of VMs by chance, on a real scheduler"
 	@PLACEMENT_RANDOM_CLUSTERS="$(CLUSTERS)" PLACEMENT_RANDOM_VMS="$(VMS)" $(RUN) -m pytest \
 		tests/forecasts/test_forecast_against_scheduler.py tests/forecasts/test_forecast_of_vms.py \
-		tests/forecasts/test_claims_against_scheduler.py tests/forecasts/test_budgets_against_scheduler.py
+		tests/forecasts/test_claims_against_scheduler.py tests/forecasts/test_budgets_against_scheduler.py \
+		tests/forecasts/test_capacity_against_scheduler.py
 
 .PHONY: conformance
 conformance: prepare-python ## the engine against recorded scheduler verdicts (CASES=dir)

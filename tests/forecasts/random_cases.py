@@ -24,6 +24,8 @@ DECIDED: collections.Counter[tuple[str, str]] = collections.Counter()
 """How many forecasts of this run had an answer, and a code that made it."""
 FORECASTS: collections.Counter[str] = collections.Counter()
 """How many had each answer."""
+CAPACITIES: collections.Counter[str] = collections.Counter()
+"""How many answers of capacity_info were which, and how many failures were played after a green one."""
 
 
 def count(found: t.Mapping[str, t.Any]) -> None:
@@ -41,6 +43,8 @@ def summary_of_codes() -> t.Iterator[str]:
         codes = ((n, code) for (of, code), n in DECIDED.items() if of == answer)
         for count_of_code, code in sorted(codes, reverse=True):
             yield f"  {code}: {count_of_code} ({100 * count_of_code / total:.1f} %)"
+    if CAPACITIES:
+        yield f"capacity: {', '.join(f'{n} {name}' for name, n in sorted(CAPACITIES.items()))}"
 
 
 def assert_enough_definite(answers: t.Sequence[str]) -> None:

@@ -69,6 +69,13 @@ def deployment_of(pod: str) -> str:
 class Case:
     """A cluster, and what is changed in it, by a seed."""
 
+    cpus: t.ClassVar[tuple[str, ...]] = ("1", "2", "3")
+    """Of a node."""
+    sizes: t.ClassVar[tuple[int, int]] = (3, 5)
+    """The least and the most nodes."""
+    replicas: t.ClassVar[tuple[int, int]] = (2, 5)
+    """The least and the most pods of a Deployment."""
+
     def __init__(self, seed: int) -> None:
         self.chance = chance = random.Random(seed)
         self.urgent = seed % 3 == 0
@@ -79,11 +86,11 @@ class Case:
                 "name": f"{prefix}-{number}",
                 "labels": {ZONE: chance.choice(zones)},
                 "allocatable": {
-                    "cpu": chance.choice(["1", "2", "3"]),
+                    "cpu": chance.choice(self.cpus),
                     "pods": chance.choice(["3", "9", "110"]),
                 },
             }
-            for number in range(chance.randint(3, 5))
+            for number in range(chance.randint(*self.sizes))
         ]
         content = {"kubevirt": False, "nodes": entries}
         self.nodes = cluster_file.parse(prefix, content).nodes
@@ -100,7 +107,7 @@ class Case:
 
     def _deployment(self, name: str, first: str) -> JSON:
         cpu = self.chance.choice(["100m", "500m", "1"])
-        replicas = self.chance.randint(2, 5)
+        replicas = self.chance.randint(*self.replicas)
         made = objects.deployment(
             name, NAMESPACE, replicas=replicas, placement=self._rule(name, first), cpu=cpu
         )
@@ -273,9 +280,9 @@ class Stage:
         assert written["changed"], written
         self.api.wait(_is_rolled_out, path)
 
-    def settle(self, *, patience: float = 20, placed: bool = False) -> set[str]:
+    def settle(self, *, patience: float = 20, placed: bool = False, left_over: int = 0) -> set[str]:
         """Wait until every pod has a node or was refused; the names of those without a node.
-        `placed`: wait for all to have one, as long as there is patience."""
+        `placed`: wait for all to have one, as long as there is patience. `left_over` pods beside them cannot end."""
         deadline, last, since = time.monotonic() + patience, None, time.monotonic()
         while True:
             seen = self.api.list(self.pods)
@@ -285,7 +292,8 @@ class Stage:
             if state != last:
                 last, since = state, time.monotonic()
             decided = all(pod["spec"].get("nodeName") or _is_refused(pod) for pod in alive)
-            complete = len(alive) == len(seen) == self.expected and decided
+            ending = len(seen) - len(alive)
+            complete = len(alive) == self.expected and ending == left_over and decided
             if complete and not waiting:
                 return waiting
             quiet = time.monotonic() - since > SETTLED and not placed
