@@ -31,14 +31,16 @@ APART: JSON = {
 ROLLING: JSON = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
 
 
-def pg(strategy: JSON = ROLLING, **spec: JSON) -> Workload:
-    made = stateful_set("pg")
+def pg(strategy: JSON = None, **spec: JSON) -> Workload:
+    """With ROLLING if no strategy is given."""
+    made, strategy = stateful_set("pg"), ROLLING if strategy is None else strategy
     made.manifest["spec"].update(copy.deepcopy(spec), updateStrategy=copy.deepcopy(strategy))
     return made
 
 
-def held(found: Workload, rule: JSON = APART) -> Workload:
-    (write,) = plan(snapshot(found), rule, workload_rollout="hold").writes
+def held(found: Workload, rule: JSON = None) -> Workload:
+    """After a write of the rule, or of APART."""
+    (write,) = plan(snapshot(found), rule or APART, workload_rollout="hold").writes
     return workload(applied(copy.deepcopy(dict(found.manifest)), write))
 
 
