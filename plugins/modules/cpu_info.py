@@ -107,7 +107,7 @@ counts:
       description: VMs of which that is not known. A list that could not be read counts as one more.
       type: int
     unproven:
-      description: VMs of C(free) and C(zone) whose other nodes are all in RV(vms[].doubtful_nodes).
+      description: VMs of C(free) and C(zone) that get that far by RV(vms[].doubtful_nodes) alone.
       type: int
   sample: {nodes: 6, vms: 41, free: 30, zone: 3, node: 8, none: 0, unknown: 0, unproven: 0}
 baselines:
@@ -225,7 +225,8 @@ vms:
       description:
         - Those of RV(vms[].nodes) for which KubeVirt may start a migration that libvirt then refuses.
         - For V(host-model) these are nodes that have no label of the CPU model with which the guest started, for
-          V(host-passthrough) nodes with another CPU model or other features.
+          V(host-passthrough) nodes with another CPU model or other features, or without such labels, as those of arm64.
+        - For a VM with features of the policy V(optional), also nodes that lack one which its node has.
       type: list
       elements: str
     selects:

@@ -391,7 +391,7 @@ def _cpu(record: JobRecord) -> Parts:
         "zone": "bound to one zone",
         "none": "without a node to start on",
         "unknown": "unknown",
-        "unproven": "with doubtful nodes alone",
+        "unproven": "perhaps bound (doubtful nodes)",
     }
     done = [plural(counts["vms"], "VM")] if counts else []
     done += [f"{counts[name]} {text}" for name, text in bound.items() if counts.get(name)]

@@ -66,11 +66,13 @@ class VmCpu:
     doubtful: tuple[str, ...] = ()
     """Those of `nodes` for which KubeVirt may start a migration that libvirt then refuses: it compares the guest's CPU
     with the host, and the labels do not show that they fit."""
+    proven_reach: Reach | None = None
+    """How far a running VM gets without the doubtful nodes; None of others."""
 
     @property
     def unproven(self) -> bool:
-        """Whether it reaches other nodes, each of them with a doubt."""
-        return bool(self.nodes) and len(self.doubtful) == len(self.nodes)
+        """Whether it gets as far as `reach` by doubtful nodes alone."""
+        return self.proven_reach not in (None, self.reach)
 
     @property
     def running(self) -> bool:
@@ -189,18 +191,30 @@ class ReachReader:
     def _from(self, facts: dict[str, t.Any], needs: NodeNeeds, source: str) -> VmCpu:
         nodes = tuple(name for name in self._fit(needs) if name != source)
         doubtful = tuple(name for name in nodes if self._is_doubtful(facts, source, name))
-        reach = self._reach(nodes, source)
-        return VmCpu(**facts, needs=needs, nodes=nodes, reach=reach, doubtful=doubtful)
+        proven = [name for name in nodes if name not in doubtful]
+        return VmCpu(
+            **facts,
+            needs=needs,
+            nodes=nodes,
+            reach=self._reach(nodes, source),
+            doubtful=doubtful,
+            proven_reach=self._reach(proven, source),
+        )
 
     def _is_doubtful(self, facts: t.Mapping[str, t.Any], source: str, name: str) -> bool:
+        """Nodes without labels of their CPU, as those of arm64, are never alike. The guest has an optional feature if
+        the node had it on which it started, and no label asks for it (libvirt, formatdomain: cpu)."""
         own, other = self._by_name.get(source), self._by_name[name]
+        optional = {x for x, policy in facts["policies"].items() if policy == "optional"}
+        if optional.difference(other.features) & (optional if own is None else own.features):
+            return True
         if facts["model"] == HOST_PASSTHROUGH:
-            alike = own is not None and own.host_model == other.host_model
+            alike = own is not None and own.host_model == other.host_model != ""
             return not alike or (own is not None and own.features != other.features)
         if facts["model"] != HOST_MODEL:
             return False
         model = facts.get("host_model")
-        return model != other.host_model and model not in other.models
+        return not model or (model != other.host_model and model not in other.models)
 
     def _fit(self, needs: NodeNeeds) -> tuple[str, ...]:
         nodes = self._fitting.get(needs)
@@ -209,7 +223,7 @@ class ReachReader:
             nodes = self._fitting[needs] = tuple(fitting)
         return nodes
 
-    def _reach(self, nodes: tuple[str, ...], source: str) -> Reach:
+    def _reach(self, nodes: t.Sequence[str], source: str) -> Reach:
         if not nodes:
             return Reach.NODE
         own = self._zones.get(source)

@@ -118,7 +118,10 @@ def _finding(
     )
     if lost:
         why += f" The labels changed after the start: {node} itself does not fit {listed(lost, _SHOWN)} any more."
-    advice = [f"Add a node with these labels ({listed(blocking, _SHOWN)})"]
+    wanted = [text for text in blocking if not text.startswith("!")]
+    parts = [f"with these labels ({listed(wanted, _SHOWN)})"] if wanted else []
+    parts += [f"without the labels {listed(blocked, _SHOWN)}"] if blocked else []
+    advice = [f"Add a node {' and '.join(parts)}"]
     if lost:
         advice.append(
             "bring the labels back (firmware, microcode and releases of KubeVirt change them)"
@@ -157,7 +160,7 @@ def _summary(report: CpuReport) -> str:
         "zone": "bound to one zone",
         "none": "without a node to start on",
         "unknown": "unknown",
-        "unproven": "with doubtful nodes alone",
+        "unproven": "perhaps bound (doubtful nodes)",
     }
     parts = [f"{counts[name]} {text}" for name, text in texts.items() if counts[name]]
     bound = ", ".join(parts) or "none is bound to a node or a zone by its CPU"
@@ -188,15 +191,16 @@ def _bound(vms: t.Iterable[VmCpu], report: CpuReport) -> list[str]:
         reach = "unknown" if vm.reach is Reach.UNKNOWN else f"its {vm.reach}"
         if vm.reach is Reach.NONE:
             reach = "no node"
-        elif vm.reach is Reach.FREE:
-            reach = "its node, maybe"
+        elif vm.unproven:
+            reach = f"its {vm.proven_reach}, maybe"
         missing = [
             f"{text} ({plural(len(nodes), 'node')} without)"
             for text, nodes in report.lacking(vm).items()
         ]
         if vm.unproven:
+            fit = "fits" if len(vm.doubtful) == 1 else "fit"
             missing = [
-                f"libvirt may refuse: no label shows that {plural(len(vm.nodes), 'node')} fit its CPU"
+                f"libvirt may refuse: no label shows that {plural(len(vm.doubtful), 'node')} {fit} its CPU"
             ]
         why = vm.doubt or listed(missing, _SHOWN) or "there is no other node"
         name = vm.instance or vm.ref.name

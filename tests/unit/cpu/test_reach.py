@@ -244,3 +244,53 @@ def test_migration_without_a_label_of_the_host_model_asks_for_the_vendor() -> No
 
     assert set(vm.nodes) == {"i1", "i2", "i3"}
     assert vm.doubtful == vm.nodes
+
+
+ARM = {f"arm{number}": "Haswell-noTSX" for number in (1, 2)}
+
+
+@pytest.mark.parametrize("model", ["host-model", "host-passthrough"])
+def test_nodes_without_any_label_of_their_cpu_are_doubtful(model: str) -> None:
+    """As those of arm64, which KubeVirt gives no label of models, features or a vendor: one CPU may be another."""
+    made = labeled(ARM)
+    for node in ARM:
+        labels = made.nodes[node]["metadata"]["labels"]
+        relabel(made, node, *(key for key in labels if "cpu" in key or "host-model" in key))
+    run_vm(made, "db", "arm1", model)
+
+    vm = one(report_of(made))
+
+    assert (vm.nodes, vm.doubtful, vm.unproven) == (("arm2",), ("arm2",), True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "doubtful"),
+    [("optional", ("i1", "i2")), ("force", ()), ("disable", ()), ("forbid", ())],
+)
+def test_optional_feature_that_the_guest_got_is_a_doubt_about_nodes_without_it(
+    policy: str, doubtful: tuple[str, ...]
+) -> None:
+    """KubeVirt asks for no label of it, and libvirt does not take it away from a running guest."""
+    made = labeled(NODES, ZONES)
+    node = "i1" if policy == "forbid" else "i4"
+    run_vm(made, "db", node, "Haswell-noTSX", {"name": "avx512f", "policy": policy})
+
+    vm = one(report_of(made))
+
+    assert vm.doubtful == doubtful
+    assert not vm.unproven or policy == "optional"
+
+
+def test_zone_that_is_reached_by_doubtful_nodes_alone_is_not_proven() -> None:
+    """Zone a has nodes of the same CPU, zone b older ones, which know its model and cannot run it."""
+    made = labeled(
+        {"i1": "Broadwell-noTSX", "i2": "Broadwell-noTSX", "i3": "Haswell-noTSX"}, {"i3": "b"}
+    )
+    run_vm(made, "db", "i1")
+
+    report = report_of(made)
+    vm = one(report)
+
+    assert (vm.reach, vm.nodes, vm.doubtful) == ("free", ("i2", "i3"), ("i3",))
+    assert vm.unproven
+    assert report.counts["unproven"] == 1

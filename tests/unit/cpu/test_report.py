@@ -174,6 +174,17 @@ def test_result_has_the_vms_that_are_bound_and_with_details_all(
     ]
 
 
+def test_node_to_add_is_one_without_the_labels_that_must_not_be_there() -> None:
+    made = labeled({"i1": "Broadwell-noTSX", "i3": "Cascadelake-Server-noTSX"})
+    forbidden = {"name": "avx512vnni", "policy": "forbid"}
+    run_vm(made, "db", "i1", "Broadwell-noTSX", forbidden)
+
+    (finding,) = findings(report_of(made))
+
+    assert f"is without {FEATURE}avx512vnni, which KubeVirt asks" in finding.why
+    assert finding.advice == f"Add a node without the labels {FEATURE}avx512vnni."
+
+
 def test_list_that_could_not_be_read_counts_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     made = labeled(NODES)
     gap = Unreadable("virtualmachines", "", "list", "no")
@@ -196,3 +207,15 @@ def test_vm_that_reaches_doubtful_nodes_alone_is_listed(monkeypatch: pytest.Monk
     assert result["counts"]["unproven"] == 1
     assert "its node, maybe" in result["table"]
     assert HOST not in result["table"]
+
+
+def test_table_names_the_zone_out_of_which_doubtful_nodes_alone_lead() -> None:
+    made = labeled(
+        {"i1": "Broadwell-noTSX", "i2": "Broadwell-noTSX", "i3": "Haswell-noTSX"}, {"i3": "b"}
+    )
+    run_vm(made, "db", "i1")
+
+    lines = table(report_of(made)).splitlines()
+
+    assert lines[0] == "1 VM on 3 nodes: 1 perhaps bound (doubtful nodes)"
+    assert any("its zone, maybe" in line and "that 1 node fits its CPU" in line for line in lines)

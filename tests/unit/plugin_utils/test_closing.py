@@ -206,5 +206,5 @@ def test_closing_of_cpu_has_the_vms_that_are_bound() -> None:
     assert "CPU models of VMs of shop" in text
     assert "5 VMs" in text
     assert "2 bound to one node" in text
-    assert "1 with doubtful nodes alone" in text
+    assert "1 perhaps bound (doubtful nodes)" in text
     assert "one zone" not in text
