@@ -207,15 +207,18 @@ class Outage:
         self.note: t.Callable[[str], None] | None = None
         self.since = ""
         self._lock = threading.Lock()
+        self._answered = -math.inf
 
     def failing(self, error: ApiError, seconds: float) -> None:
-        """A request has failed for so many seconds, with this error, and is sent again."""
-        if self.note is None or seconds < NOTED_AFTER:
+        """A request has failed for so many seconds, with this error, and is sent again. A server that answers others
+        meanwhile is not away, and one that answers with errors has a fault with this request alone."""
+        silence = min(seconds, uptime() - self._answered)
+        if self.note is None or silence < NOTED_AFTER or (error.is_status and silence < seconds):
             return
         with self._lock:
             if self.since:
                 return
-            since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
+            since = time.strftime("%H:%M:%S", time.localtime(time.time() - silence))
             self.since = since
         away = "no answer from the API server since"
         if error.is_status:
@@ -223,6 +226,7 @@ class Outage:
         self.note(f"{away} {since}: {error}; trying again")
 
     def answered(self) -> None:
+        self._answered = uptime()
         if not self.since or self.note is None:
             return
         with self._lock:

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api import transport
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     AnswerLost,
     ApiError,
@@ -43,6 +46,31 @@ def test_server_that_answers_with_errors_is_noted_in_other_words() -> None:
     outage.note = lines.append
     outage.failing(ServerFault(REQUEST, "etcd", status=500, is_status=True), 3.0)
     assert lines[0].startswith("only errors from the API server since ")
+
+
+def test_request_that_fails_while_others_are_answered_is_no_outage() -> None:
+    """As the list of a kind whose conversion webhook is down: it would be named as away and as back at each turn."""
+    outage, lines = Outage(), list[str]()
+    outage.note = lines.append
+    for seconds in (3.0, 6.0, 9.0):
+        outage.answered()
+        outage.failing(ServerFault(REQUEST, "webhook", status=500, is_status=True), seconds)
+    assert lines == []
+
+
+def test_outage_begins_with_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with the first failure of a request, where others were answered after it."""
+    clock = iter((100.0, 101.0, 103.0))
+    monkeypatch.setattr(transport, "uptime", lambda: next(clock))
+    monkeypatch.setattr(transport.time, "time", lambda: 1000.0)
+    outage, lines = Outage(), list[str]()
+    outage.note = lines.append
+    outage.answered()
+    outage.failing(REFUSED, 20.0)
+    assert lines == []
+    outage.failing(REFUSED, 22.0)
+    since = time.strftime("%H:%M:%S", time.localtime(1000.0 - 3.0))
+    assert lines[0].startswith(f"no answer from the API server since {since}: ")
 
 
 def test_nothing_is_noted_where_no_one_listens() -> None:
