@@ -32,15 +32,17 @@ def end_pauses_with_parent() -> None:
 
 def _watch() -> None:
     """In the worker."""
-    if os.getppid() in _watched:
-        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    parent = os.getppid()
+    if parent in _watched:
+        threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
 
 
 def _end_with_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(POLL)
-    if _is_in_pause():
-        os._exit(1)
+    while not _is_in_pause():
+        time.sleep(POLL)
+    os._exit(1)
 
 
 def _is_in_pause() -> bool:

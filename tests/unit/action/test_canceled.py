@@ -8,12 +8,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.plugin_utils import orphans
 from tests.unit.action.plays import PLAYBOOK, environment, play
 
 SECONDS = 60.0
@@ -73,3 +75,29 @@ def test_worker_in_a_pause_ends_with_the_job(tmp_path: Path) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         job.wait(SECONDS)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_pause_that_begins_once_the_job_is_gone_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker may be killed between its fork and its pause."""
+    monkeypatch.setattr(orphans, "POLL", 0.05)
+    gone = os.getpid()
+    worker = os.fork()
+    if not worker:
+        threading.Thread(target=orphans._end_with_parent, args=(gone + 1,), daemon=True).start()
+        time.sleep(0.3)
+        exec(compile("import time; time.sleep(20)", f"/ansible/{orphans._PAUSE}", "exec"))
+        os._exit(7)
+    try:
+        ended: list[int] = []
+
+        def has_ended() -> bool:
+            process, status = os.waitpid(worker, os.WNOHANG)
+            ended.extend([os.waitstatus_to_exitcode(status)] if process else [])
+            return bool(process)
+
+        until(has_ended)
+        assert ended == [1]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
