@@ -48,8 +48,9 @@ def check(job: Job) -> Result:
         "ended": list(plan.done),
         "done": list(plan.done),
         "continued": [node["name"] for node in plan.begun],
-        "begun": options["state"] == "in_service" if plan.groups else _window_is_open(job),
+        "begun": options["state"] == "in_service" if plan.groups else _may_return_home(job),
         "missing": lines_of(found) if found.get("failed") else [],
+        "has_room": False,
     }
     _check_drains(job, plan)
     _check_room(job, plan)
@@ -119,12 +120,13 @@ def _check_drains(job: Job, plan: MaintenancePlan) -> None:
 
 def _check_room(job: Job, plan: MaintenancePlan) -> None:
     """Before the first node is cordoned, like the drains: now, since it will be so again once the nodes are back, and
-    while each group is drained. A job that continues ends what it has begun, and asks before the next group."""
+    while each group is drained. A job that continues ends what it has begun, and asks before the next group. Outside
+    of the window none is drained."""
     options = job.record.asked
     if not options["keep_room_for"] or options["state"] == "in_service" or not plan.groups:
         return
     now = read_room(job, ())
-    if plan.begun:
+    if plan.begun or _is_outside_of_window(job):
         return
     if errors := show_room(job, now, "Without this maintenance", NOTHING):
         raise JobFailed(errors)
@@ -132,6 +134,7 @@ def _check_room(job: Job, plan: MaintenancePlan) -> None:
         errors += _room_without(job, group, NOTHING)
     if errors and not job.check_mode:
         raise JobFailed(errors)
+    job.record.maintenance["has_room"] = not errors
     job.complain(errors)
 
 
@@ -142,12 +145,13 @@ def _room_without(job: Job, group: t.Sequence[str], nothing: str) -> list[str]:
 
 
 def _check_room_again(job: Job, group: t.Sequence[str]) -> None:
-    """Before a group that is not the first one of the job, and not one that an earlier job has begun."""
+    """Before a group that is not the first one, of which `_check_room` has asked just before, and not one that an
+    earlier job has begun."""
     known = job.record.maintenance
-    first = group == known["groups"][0] and not known["continued"]
+    first = group == known["groups"][0] and known["has_room"]
     if not job.record.asked["keep_room_for"] or job.check_mode or first:
         return
-    if set(group) <= set(known["continued"]):
+    if set(group) <= set(known["continued"]) or _is_outside_of_window(job):
         return
     nothing = (
         f"Not cordoned: {', '.join(group)}. Launch this job again once there is room, to continue."
@@ -190,15 +194,19 @@ def _returning(job: Job, namespaces: t.Sequence[str]) -> Result:
     }
 
 
-def _window_is_open(job: Job) -> bool:
-    """An earlier job may have ended before it moved VMs home. A task without nodes says whether the window is
-    open."""
+def _may_return_home(job: Job) -> bool:
+    """An earlier job may have ended before it moved VMs home."""
+    return not returns_home(job) or not _is_outside_of_window(job)
+
+
+def _is_outside_of_window(job: Job) -> bool:
+    """A task without nodes tells it."""
     options = job.record.asked
-    if not options["window"] or not returns_home(job):
-        return True
+    if not options["window"]:
+        return False
     keys = options["topology_keys"]
     asked = {"nodes": [], "state": "cordoned", "window": options["window"], "topology_keys": keys}
-    return not job.run("node_maintenance", asked, check=True).get("stop_reason")
+    return bool(job.run("node_maintenance", asked, check=True).get("stop_reason"))
 
 
 def _steps(job: Job, plan: MaintenancePlan) -> list[Result]:

@@ -410,6 +410,20 @@ def test_room_is_asked_again_before_each_later_group(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("first", [node, drained], ids=["fresh", "begun"])
+def test_room_refuses_no_job_outside_of_the_window(
+    folder: Path, night: dict[str, t.Any], first: t.Callable[..., dict[str, t.Any]]
+) -> None:
+    """Like findings: it drains no further node then."""
+    nodes = [first("w1", "a"), node("w2", "a")]
+    room = {"": "red", "w1": "red", "w2": "red"}
+    options = {**night, "keep_room_for": ["node"]}
+    play = maintained(folder, nodes, options, room=room, window_open=False)
+    assert not play.failed, play.output
+    assert play.nodes["w2"]["since"] is None
+    assert "not green" not in play.output
+
+
 def test_maintenance_that_was_begun_ends_without_room_and_asks_before_the_next_node(
     folder: Path,
 ) -> None:
