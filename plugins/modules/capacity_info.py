@@ -51,7 +51,8 @@ options:
       instance_type:
         description:
           - Name of an instance type of the cluster, such as V(u1.large), instead of O(room_for.cores) and
-            O(room_for.memory). Its devices, huge pages and node selector count, too.
+            O(room_for.memory). Its devices, huge pages and node selector count, too. What a preference adds, such as
+            the memory of a TPM, does not.
           - V(shop/small) is the type of a namespace. Its name alone will do, if no other one has it.
         type: str
 extends_documentation_fragment:
