@@ -190,9 +190,11 @@ def _with_others(engine: DrillEngine, drill: Drill, nodes: NodeSet, others: _Oth
     if WORSE.index(conclusion.answer) <= WORSE.index(drill.answer):
         return drill
     why = [f"not certain: {doubt.text}" for doubt in conclusion.doubts]
+    impossible = conclusion.answer is ForecastResult.IMPOSSIBLE
     return replace(
         drill,
         answer=conclusion.answer,
+        min_unschedulable=max(drill.min_unschedulable, int(impossible)),
         codes=conclusion.codes,
         reasons=(*drill.reasons, f"{others.text} the forecast is {conclusion.answer}", *why),
     )

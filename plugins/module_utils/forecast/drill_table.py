@@ -10,6 +10,7 @@ from ..model.quantity import cpu_text, memory_text
 from ..model.rendering import columns, listed, plural, table_text
 from ..model.snapshot import unreadable_texts
 from ..model.topology import HOSTNAME, Topology
+from .conclusion import ForecastResult
 from .drill import Drill, DrillReport
 from .explain import counted
 
@@ -87,14 +88,20 @@ def totals(report: DrillReport, impact: t.Sequence[Drill], topology: Topology) -
     noun, total, unaffected = report.event, len(report.drills), len(report.drills) - len(impact)
     uncertain = sum(not (drill.min_down or drill.not_migratable) for drill in impact)
     certain = len(impact) - uncertain
+    unknown = sum(
+        drill.answer is ForecastResult.UNKNOWN and not (drill.min_down or drill.not_migratable)
+        for drill in impact
+    )
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
     fenced = worst is not None and bool(worst.down_until_fenced)
     after = " after fencing" * fenced
     if certain and (uncertain or not unaffected):
         problem = "down" if report.event == "failure" else "down or not migratable"
         yield f"{plural(certain, noun)}: instances are {problem}"
-    if uncertain:
-        yield f"{plural(uncertain, noun)}: no impact expected{after}, but not guaranteed"
+    if uncertain > unknown:
+        yield f"{plural(uncertain - unknown, noun)}: no impact expected{after}, but not guaranteed"
+    if unknown:
+        yield f"{plural(unknown, noun)}: unknown, no choice of nodes was found"
     if unaffected or not impact:
         not_listed = ", not listed above" if impact else ""
         yield f"{unaffected} of {plural(total, noun)}: no impact{after}{not_listed}"

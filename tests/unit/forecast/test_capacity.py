@@ -606,6 +606,8 @@ def test_drained_node_has_no_instances_and_takes_none() -> None:
     assert report.drills.drills[0].reasons[-1] == (
         "with the 1 instance of the drained node n1 (db-1) the forecast is impossible"
     )
+    assert [x.min_down for x in report.drills.drills] == [1, 1, 0]
+    assert not [line for line in lines if "no impact expected" in line]
 
 
 def test_drained_free_node_leaves_room_where_there_is_enough() -> None:

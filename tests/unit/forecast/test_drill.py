@@ -20,10 +20,14 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.decide imp
     NOT_ALL_TRIED,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (
+    Drill,
     DrillReport,
     drill,
 )
-from ansible_collections.virt.placement.plugins.module_utils.forecast.drill_table import table
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill_table import (
+    table,
+    totals,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
     NODE_EVENTS,
     NodeEvent,
@@ -500,3 +504,15 @@ def test_drill_counts_the_nodes_that_each_filter_refuses() -> None:
         "VM db: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector"
         " (topology.kubernetes.io/zone=a)",
     )
+
+
+def test_totals_call_a_drill_unknown_that_is() -> None:
+    drills = [
+        Drill(HOST, "n1", ("n1",), ForecastResult.UNKNOWN, instances_to_schedule=1),
+        Drill(HOST, "n2", ("n2",), ForecastResult.POSSIBLE, instances_to_schedule=1),
+    ]
+    lines = list(totals(DrillReport("failure", tuple(drills)), drills, Topology.of()))
+    assert lines == [
+        "1 failure: no impact expected, but not guaranteed",
+        "1 failure: unknown, no choice of nodes was found",
+    ]
