@@ -275,8 +275,8 @@ vms:
           count: 2
 model_changes:
   description:
-    - The running VMs that do not reach each node of their vendor, and would with the model of RV(baselines), together
-      with what they would lose. Nothing is changed.
+    - The running VMs that would reach more nodes of their vendor with the model of RV(baselines), together with what
+      they would lose. Nothing is changed.
     - A VM gets another CPU model at its next restart.
   returned: success
   type: list

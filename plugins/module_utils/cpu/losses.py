@@ -16,7 +16,8 @@ from ..kubevirt.labels import HOST_MODEL
 from ..model.objects import Ref
 from .baseline import Baseline
 from .labels_of_nodes import NodeCpu
-from .reach import HOST_PASSTHROUGH, Reach, VmCpu
+from .node_needs import NodeNeeds
+from .reach import HOST_PASSTHROUGH, VmCpu
 
 _ON = ("force", "require")
 _OFF = ("disable", "forbid")
@@ -45,7 +46,8 @@ class ModelChange:
 def model_changes(
     cpus: t.Sequence[NodeCpu], vms: t.Sequence[VmCpu], baselines: t.Iterable[Baseline]
 ) -> tuple[ModelChange, ...]:
-    """For the running VMs that do not reach each node of the same architecture and vendor."""
+    """For the running VMs that do not reach each node of the same architecture and vendor that has all else they
+    select."""
     by_name = {cpu.name: cpu for cpu in cpus}
     of_cluster = [x for x in baselines if x.zone is None and x.model]
     by_node = {name: baseline for baseline in of_cluster for name in baseline.nodes}
@@ -57,11 +59,18 @@ def model_changes(
         if any(by_name[name].features for name in baseline.nodes)
     }
     found: dict[ModelChange, list[Ref]] = defaultdict(list)
+    fitting: dict[tuple[NodeNeeds, tuple[str, ...]], list[str]] = {}
     for vm in vms:
         baseline = by_node.get(vm.node)
-        if baseline is None or vm.reach is Reach.UNKNOWN or vm.model in baseline.models:
+        if baseline is None or vm.needs is None or vm.model in baseline.models:
             continue
-        if {*vm.nodes, vm.node}.difference(vm.doubtful) >= {*baseline.nodes}:
+        required = frozenset(name for name, policy in vm.policies.items() if policy == "require")
+        asked = vm.needs.without_model(required), baseline.nodes
+        if asked not in fitting:
+            fitting[asked] = [
+                name for name in baseline.nodes if not asked[0].unmet_by(by_name[name].node.labels)
+            ]
+        if {*vm.nodes, vm.node}.difference(vm.doubtful).issuperset(fitting[asked]):
             continue
         offered = offered_by.get(baseline.model, frozenset())
         current, features, unknown = _features(vm, by_name[vm.node])
@@ -70,7 +79,7 @@ def model_changes(
             current=current,
             model=baseline.model,
             vms=(),
-            reaches=len(baseline.nodes),
+            reaches=len(fitting[asked]),
             loses=tuple(sorted(features - offered - kept)),
             may_lose=tuple(sorted((features & offered) - kept)),
             unknown=unknown,

@@ -8,9 +8,17 @@ left out, and so is the label of nodes on which virt-handler runs.
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import dataclass
 
-from ..kubevirt.labels import SCHEDULABLE, adds_node_key
+from ..kubevirt.labels import (
+    CPU_FEATURE,
+    CPU_MODEL,
+    MIGRATION_CPU,
+    SCHEDULABLE,
+    adds_node_key,
+)
+from ..kubevirt.launcher import OBSOLETE_HOST_MODEL
 from ..model.objects import Labels, Placement, Requirement
 from ..scheduler.labels import holds
 
@@ -31,6 +39,18 @@ class NodeNeeds:
         """All of it, as `unmet_by` has it."""
         labels = (f"{key}={value}" for key, value in self.labels)
         return (*labels, *map(_text, self.expressions))
+
+    def without_model(self, required: t.Container[str]) -> NodeNeeds:
+        """What is left of it with a CPU model that each node can run, after a restart. `required` are the CPU features
+        that the VM names itself."""
+        labels = tuple(
+            (key, value)
+            for key, value in self.labels
+            if not key.startswith((CPU_MODEL, MIGRATION_CPU))
+            and (not key.startswith(CPU_FEATURE) or key.removeprefix(CPU_FEATURE) in required)
+        )
+        kept = tuple(x for x in self.expressions if x.key != OBSOLETE_HOST_MODEL)
+        return NodeNeeds(labels, kept)
 
 
 def needs_of(placement: Placement) -> NodeNeeds:

@@ -81,7 +81,7 @@ def findings(report: CpuReport) -> tuple[Finding, ...]:
     for another reason are left out, and so are all where there is no second node."""
     alike: dict[tuple[str, tuple[str, ...], tuple[str, ...], str], list[VmCpu]] = defaultdict(list)
     by_name = {cpu.name: cpu for cpu in report.cpus}
-    models = {name: x.model for x in report.baselines if x.zone is None for name in x.nodes}
+    models = {ref: change.model for change in report.changes for ref in change.vms}
     for vm in report.vms:
         if vm.reach is not Reach.NODE or vm.not_migratable or vm.needs is None or not vm.running:
             continue
@@ -93,8 +93,7 @@ def findings(report: CpuReport) -> tuple[Finding, ...]:
         blocking = everywhere or tuple(text for text, _nodes in labels)
         own = by_name.get(vm.node)
         lost = vm.needs.unmet_by(own.node.labels) if own is not None else ()
-        model = models.get(vm.node, "")
-        alike[vm.node, blocking, lost, "" if vm.model == model else model].append(vm)
+        alike[vm.node, blocking, lost, models.get(vm.ref, "")].append(vm)
     total = len(report.cpus)
     return tuple(_finding(*cause, alike[cause], total) for cause in sorted(alike))
 

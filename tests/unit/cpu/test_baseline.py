@@ -9,7 +9,10 @@ import random
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.cpu.models import newest, newest_first
-from ansible_collections.virt.placement.plugins.module_utils.cpu.report import CpuReport
+from ansible_collections.virt.placement.plugins.module_utils.cpu.report import (
+    CpuReport,
+    findings,
+)
 
 from .labeled_nodes import (
     FEATURE,
@@ -185,6 +188,33 @@ def test_common_model_costs_the_features_that_no_model_of_all_nodes_has() -> Non
     assert named.unknown == (
         "node labels do not say which CPU features the model Cascadelake-Server-noTSX has"
     )
+
+
+@pytest.mark.parametrize("kept_by", ["feature", "label"])
+def test_common_model_is_no_gain_where_something_else_keeps_the_vm(kept_by: str) -> None:
+    """A feature that the VM requires is required with each model, and so are nodes with the CPU manager."""
+    made = labeled({name: NODES[name] for name in ("i1", "i2", "i3")})
+    features = [{"name": "avx512vnni"}] if kept_by == "feature" else []
+    selected = {"kubevirt.io/cpumanager": "true"} if kept_by == "label" else {}
+    relabel(made, "i3", **selected)
+    run_vm(made, "db", "i3", "host-model", *features, **selected)
+
+    report = report_of(made)
+
+    assert report.changes == ()
+    (finding,) = findings(report)
+    assert "CPU model" not in finding.advice
+
+
+def test_common_model_reaches_the_nodes_that_have_what_else_the_vm_selects() -> None:
+    made = labeled({name: NODES[name] for name in ("i1", "i2", "i4")})
+    for node in ("i2", "i4"):
+        relabel(made, node, **{"kubevirt.io/cpumanager": "true"})
+    run_vm(made, "db", "i4", "host-model", **{"kubevirt.io/cpumanager": "true"})
+
+    (change,) = report_of(made).changes
+
+    assert change.reaches == 2
 
 
 def test_features_that_the_vm_requires_stay_with_the_common_model() -> None:
