@@ -191,7 +191,8 @@ class ReachReader:
     def _from(self, facts: dict[str, t.Any], needs: NodeNeeds, source: str) -> VmCpu:
         nodes = tuple(name for name in self._fit(needs) if name != source)
         doubtful = tuple(name for name in nodes if self._is_doubtful(facts, source, name))
-        proven = [name for name in nodes if name not in doubtful]
+        refusing = frozenset(doubtful)
+        proven = [name for name in nodes if name not in refusing]
         return VmCpu(
             **facts,
             needs=needs,
