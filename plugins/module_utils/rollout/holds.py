@@ -14,13 +14,14 @@ from ..api.client import ApiClient
 from ..api.errors import Conflict, Invalid
 from ..cluster.access import Right
 from ..kubevirt.ordinals import is_of_other_revision
-from ..model.kinds import STATEFUL_SET
+from ..model.kinds import HOLD, STATEFUL_SET
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from ..planning.movable_instances import InstanceSelection, MovableInstance
 from ..rules.hold import Hold, hold_of, release_of
 
 _GROUP = STATEFUL_SET.group_version.partition("/")[0]
+_BY_HAND = f"Set its update strategy by hand, and remove the annotation {HOLD}"
 
 
 def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ...]:
@@ -37,8 +38,8 @@ def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ..
 def held_replicas(
     holds: t.Iterable[Hold], candidates: t.Iterable[MovableInstance]
 ) -> frozenset[str]:
-    """The uids of the replicas that are not of the present template."""
-    held = {hold.ref for hold in holds}
+    """The uids of the replicas that are not of the present template, and wait for their deletion."""
+    held = {hold.ref for hold in holds if not hold.is_over}
     return frozenset(
         movable.uid
         for movable in candidates
@@ -48,13 +49,20 @@ def held_replicas(
     )
 
 
+def can_end(hold: Hold, candidates: t.Iterable[MovableInstance]) -> bool:
+    """Whether the strategy can be given back, and nothing restarts by that."""
+    return hold.ends and not held_replicas((hold,), candidates)
+
+
 def why_waiting(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]) -> str:
     """What the controller of a held workload has still to do, beside the moves; empty where nothing."""
     for hold in holds:
+        if hold.is_over or hold.strategy is None:
+            continue
         if not hold.seen:
             return f"the controller of {hold.ref} has not seen the latest change yet"
         if hold.behind and not held_replicas((hold,), candidates):
-            return f"{hold.ref} {_left(hold)}"
+            return f"{hold.ref}: {_left(hold, candidates)}"
     return ""
 
 
@@ -63,34 +71,58 @@ def rights_of(holds: t.Iterable[Hold]) -> set[Right]:
     return {Right("patch", _GROUP, STATEFUL_SET.plural, "", hold.ref.namespace) for hold in holds}
 
 
-def lines(holds: t.Iterable[Hold]) -> list[str]:
+def lines(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]) -> list[str]:
     """A line about each hold that a run finds."""
-    return [
-        f"{hold.ref}: its own rollout is held by rules, and {_left(hold)}; its update strategy"
-        f" RollingUpdate is given back after the last one"
-        for hold in holds
-    ]
+    return [f"{hold.ref}: its own rollout {_state(hold, candidates)}" for hold in holds]
+
+
+def _state(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
+    if hold.is_over:
+        return "is not held any more, since its update strategy was changed meanwhile"
+    if hold.strategy is None:
+        return f"is held by rules, and its annotation {HOLD} is damaged"
+    if can_end(hold, candidates):
+        return "is held by rules until its update strategy RollingUpdate is given back at the end"
+    return (
+        f"is held by rules, and {_left(hold, candidates)}; its update strategy RollingUpdate is"
+        " given back after the last one"
+    )
+
+
+def why_kept(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
+    """Why a hold stays, and what to do; empty where it can end."""
+    if can_end(hold, candidates):
+        return ""
+    if hold.strategy is None:
+        return f"{hold.ref} stays held: its annotation {HOLD} is damaged. {_BY_HAND}"
+    return (
+        f"{hold.ref} stays held: {_left(hold, candidates)}. Its update strategy is OnDelete until a"
+        " rollout with recreate in allow has replaced them"
+    )
 
 
 def end(api: ApiClient, hold: Hold) -> str:
-    """Give the strategy back, or say why it is not. Returns a line. Raises ApiError."""
-    if hold.strategy is None:
-        return (
-            f"{hold.ref} stays held: its annotation placement.virt/hold is damaged. Set its update strategy by hand,"
-            " and remove the annotation"
-        )
-    if not hold.ends:
-        return f"{hold.ref} stays held: {_left(hold)}. Run the rollout again"
+    """Give the strategy back. Returns why it stays held; empty where it does not. Raises ApiError."""
     write = release_of(hold)
     try:
         api.patch(write.path, write.patch())
     except Conflict:
         return f"{hold.ref} stays held: it was changed meanwhile. Run the rollout again"
     except Invalid as error:
-        return f"{hold.ref} stays held: {one_line(str(error))}. Set its update strategy by hand"
+        return f"{hold.ref} stays held: {one_line(str(error))}. {_BY_HAND}"
+    return ""
+
+
+def ended(hold: Hold) -> str:
+    """The line about a hold that a run has ended."""
+    if hold.is_over:
+        return f"{hold.ref}: its annotation {HOLD} is removed, its update strategy stays as it is"
     return f"{hold.ref}: its update strategy is RollingUpdate again"
 
 
-def _left(hold: Hold) -> str:
-    count = hold.workload.replicas or 0
-    return f"{hold.behind} of {count} replicas {'is' if hold.behind == 1 else 'are'} not of its present template"
+def _left(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
+    if not hold.seen:
+        return "its controller has not seen the latest change yet"
+    count = max(hold.behind, len(held_replicas((hold,), candidates)))
+    of = f"{count} of {hold.workload.replicas or 0} replicas"
+    return f"{of} {'is' if count == 1 else 'are'} not of its present template"

@@ -33,7 +33,7 @@ from . import holds, report, takeover
 from . import journal as journals
 from .approval import not_made, plan_of, require_approved
 from .gates import until_stopped
-from .holds import holds_of, why_waiting
+from .holds import can_end, holds_of, why_kept, why_waiting
 from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
@@ -150,7 +150,7 @@ class RolloutStep:
         result = self.result(finished=True, plan=replace(plan, moves=left))
         result.plan = approvable.as_json() if approvable is not None else None
         result.moves = [report.planned_move(move) for move in moves]
-        ends = any(hold.ends for hold in self._holds(view))
+        ends = any(can_end(hold, view.candidates) for hold in self._holds(view))
         result.stop_reason, result.changed = stop_reason, bool(moves) or ends
         self.finish_check(view, plan, result)
         return result
@@ -186,7 +186,10 @@ class RolloutStep:
         require_approved(self.api, view, plan, self.options, unfinished)
         if reading is not None and not records and self.nothing_to_do(view, plan):
             self._report_plan(view, plan)
-            return self.finish(view, plan)
+            kept = [why_kept(hold, view.candidates) for hold in self._holds(view)]
+            result = self.finish(view, plan)
+            result.warnings += kept
+            return result
         self.refuse(view, plan)
         self._require_rights(reading, records, view, plan)
         reading = reading or lease.read(self.api)
@@ -209,7 +212,9 @@ class RolloutStep:
     def nothing_to_do(self, view: View, plan: Plan) -> bool:
         """Whether the run can end before it takes the Lease."""
         found = self._holds(view)
-        if any(hold.ends for hold in found) or why_waiting(found, view.candidates):
+        if any(can_end(hold, view.candidates) for hold in found):
+            return False
+        if why_waiting(found, view.candidates):
             return False
         return not (plan.moves or any(left.temporary for left in plan.skipped))
 
@@ -413,17 +418,25 @@ class RolloutStep:
             )
             result.skipped += [report.move_in_flight(record) for record in given_up]
             return result
-        self._end_holds(reconciler, now.view)
+        kept = self._end_holds(reconciler, now.view)
         result = self.finish(now.view, now.plan)
+        result.warnings += kept
         result.stop_reason = now.stop_reason
         reconciler.keeper.release(text)
         return result
 
-    def _end_holds(self, reconciler: Reconciler, view: View) -> None:
-        """Give the workloads that this run held their own rollouts back."""
+    def _end_holds(self, reconciler: Reconciler, view: View) -> list[str]:
+        """Give the workloads that this run held their own rollouts back. Returns why others stay held."""
+        kept = []
         for hold in self._holds(view):
-            self.report.lines.append(holds.end(reconciler.keeper.api_while_ours(), hold))
-            self.report.changed |= hold.ends
+            why = why_kept(hold, view.candidates)
+            why = why or holds.end(reconciler.keeper.api_while_ours(), hold)
+            if why:
+                kept.append(why)
+            else:
+                self.report.lines.append(holds.ended(hold))
+                self.report.changed = True
+        return kept
 
     def finish(self, view: View, plan: Plan) -> StepResult:
         """Report skipped instances, and those whose rules are not enforced yet."""
@@ -438,7 +451,7 @@ class RolloutStep:
         self.report.lines += report.plan_lines(
             plan, run, name_skipped=not self.options.fail_on_skipped, selected=self.selected(view)
         )
-        self.report.lines += holds.lines(self._holds(view))
+        self.report.lines += holds.lines(self._holds(view), view.candidates)
 
     def selected(self, view: View) -> int | None:
         """How many instances were looked at, which tells a wrong namespace from a good placement."""

@@ -53,9 +53,16 @@ class Hold:
         return max(0, (self.workload.replicas or 0) - int(self._status.get("updatedReplicas", 0)))
 
     @property
+    def is_over(self) -> bool:
+        """Whether another client has set another strategy meanwhile, so that nothing is set aside any more."""
+        return not self.workload.waits_for_deletion
+
+    @property
     def ends(self) -> bool:
-        """Whether the strategy can be given back, and nothing restarts by that."""
-        return self.strategy is not None and self.seen and not self.behind
+        """Whether the hold can end, and nothing restarts by that, as far as the controller has counted. It counts
+        replicas that a scale-in is about to delete, too (kubernetes stateful_set_control.go, updateStatus), so that
+        the pods are to be looked at as well."""
+        return self.is_over or (self.strategy is not None and self.seen and not self.behind)
 
     @property
     def _status(self) -> dict[str, JSON]:
@@ -108,16 +115,19 @@ def held(workload: Workload, write: Write) -> Write:
 
 
 def release_of(hold: Hold) -> Write:
-    """The write that gives the strategy back, unless something else has set one meanwhile."""
+    """The write that gives the strategy back, unless something else has set one meanwhile. It needs the generation
+    that was read: rules that are written at the same time rely on the strategy OnDelete."""
     workload = hold.workload
+    generation = Pointer(("metadata", "generation"))
     strategy = STRATEGY.read(workload.manifest)
     annotation = ANNOTATIONS / HOLD
     tests = [
+        Operation("test", generation, generation.read(workload.manifest, None)),
         Operation("test", annotation, workload.annotations[HOLD]),
         Operation("test", STRATEGY, None if strategy is MISSING else strategy),
     ]
     operations = [Operation("remove", annotation)]
-    if strategy == _ON_DELETE:
+    if not hold.is_over:
         given_back = Operation("replace", STRATEGY, hold.strategy)
         operations.insert(0, given_back if hold.strategy else Operation("remove", STRATEGY))
     return Write(

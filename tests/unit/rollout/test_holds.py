@@ -75,7 +75,7 @@ def test_held_replicas_move_from_the_last_one_whatever_the_scope_is() -> None:
     ]
     assert {move.reason for move in plan.moves} == {"the rollout of its workload is held"}
     assert holds.why_waiting(found, candidates) == ""
-    (line,) = holds.lines(found)
+    (line,) = holds.lines(found, candidates)
     assert "2 of 3 replicas are not of its present template" in line
     assert "RollingUpdate is given back" in line
 
@@ -104,7 +104,8 @@ def test_run_waits_for_the_controller(updated: int, generation: int, text: str) 
 def test_strategy_is_given_back_once() -> None:
     server: JSON = Server()
     (hold,) = holds.holds_of(held("db-2", updated=1), SHOP)
-    assert "its update strategy is RollingUpdate again" in holds.end(server, hold)
+    assert holds.end(server, hold) == ""
+    assert "its update strategy is RollingUpdate again" in holds.ended(hold)
     (patch,) = server.patches
     changes = [x for x in patch if x["op"] != "test"]
     assert [(x["op"], x["path"]) for x in changes] == [
@@ -114,12 +115,55 @@ def test_strategy_is_given_back_once() -> None:
     assert "changed meanwhile" in holds.end(t.cast("t.Any", Server(refuses=True)), hold)
 
 
-def test_unfinished_or_damaged_hold_stays() -> None:
+def test_strategy_is_not_given_back_where_the_object_was_changed_meanwhile() -> None:
+    """Rules that are written at the same time count on the strategy OnDelete."""
     server: JSON = Server()
+    (hold,) = holds.holds_of(held("db-2", updated=1), SHOP)
+    holds.end(server, hold)
+    assert {"op": "test", "path": "/metadata/generation", "value": 2} in server.patches[0]
+
+
+def test_unfinished_or_damaged_hold_stays() -> None:
     snapshot = held("db-1", updated=0)
-    (hold,) = holds.holds_of(snapshot, SHOP)
-    assert "stays held: 1 of 1 replicas is not of its present template" in holds.end(server, hold)
+    candidates = movable_instances(snapshot, SHOP)
+    (hold,) = found = holds.holds_of(snapshot, SHOP)
+    why = holds.why_kept(hold, candidates)
+    assert "stays held: 1 of 1 replicas is not of its present template" in why
+    assert "recreate in allow" in why
     hold.workload.manifest["metadata"]["annotations"][HOLD] = "{"
-    (hold,) = holds.holds_of(snapshot, SHOP)
-    assert "is damaged" in holds.end(server, hold)
-    assert not server.patches
+    (hold,) = found = holds.holds_of(snapshot, SHOP)
+    assert "is damaged. Set its update strategy by hand" in holds.why_kept(hold, candidates)
+    (line,) = holds.lines(found, candidates)
+    assert "is damaged" in line
+    assert "given back" not in line
+
+
+def test_hold_stays_while_a_pod_is_of_another_template_though_enough_are_counted() -> None:
+    """A scale-in deletes db-1. Until then the controller counts it, and a rollout of its own would replace db-0."""
+    snapshot = held("db-1", "db-2", updated=1)
+    (hold,) = found = holds.holds_of(snapshot, SHOP)
+    hold.workload.manifest["spec"]["replicas"] = 1
+    candidates = movable_instances(snapshot, SHOP)
+    assert not holds.can_end(hold, candidates)
+    assert "1 of 1 replicas is not" in holds.why_kept(hold, candidates)
+    (line,) = holds.lines(found, candidates)
+    assert "1 of 1 replicas is not" in line
+
+
+def test_hold_is_over_once_another_client_has_set_a_strategy() -> None:
+    """A partition would keep two replicas on the previous template for ever."""
+    snapshot = held("db-1", "db-1", "db-2", updated=1)
+    (hold,) = found = holds.holds_of(snapshot, SHOP)
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    hold.workload.manifest["spec"]["updateStrategy"] = rolling
+    candidates = movable_instances(snapshot, SHOP)
+    assert not holds.held_replicas(found, candidates)
+    assert holds.why_waiting(found, candidates) == ""
+    assert holds.can_end(hold, candidates)
+    (line,) = holds.lines(found, candidates)
+    assert "is not held any more" in line
+    server: JSON = Server()
+    assert holds.end(server, hold) == ""
+    (patch,) = server.patches
+    assert [x["op"] for x in patch if x["op"] != "test"] == ["remove"]
+    assert "stays as it is" in holds.ended(hold)

@@ -27,9 +27,9 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.rollout import holds, watch
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
-from ansible_collections.virt.placement.plugins.module_utils.rollout import watch
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import RolloutOptions
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
     RolloutState,
@@ -40,6 +40,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.step import
     run_step,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
+from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from dev.trace_server import NAMESPACE, TraceServer
 from tests.unit.rollout.test_gates import parameters
 
@@ -385,3 +386,97 @@ def test_no_request_is_taken_for_computing() -> None:
     clock()
     Deadline(1.0, clock=clock)
     assert seen == [True, False]
+
+
+STATEFUL_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets"
+HELD = '{"updateStrategy": {"type": "RollingUpdate"}}'
+
+
+def hold(cluster: TraceServer, running: str, annotation: str = HELD) -> None:
+    """A StatefulSet with one replica and its own rollout held, whose pod is of this revision; `log-2` is the latest."""
+    metadata = {"name": "log", "namespace": NAMESPACE, "uid": "log", "resourceVersion": "1"}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "log", "uid": "log"}
+    template = {"metadata": {"labels": {"app": "log"}}, "spec": {"containers": [{"name": "log"}]}}
+    cluster.objects[f"{STATEFUL_SETS}/log"] = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {
+            **metadata,
+            "generation": 2,
+            "annotations": {"placement.virt/hold": annotation},
+        },
+        "spec": {"replicas": 1, "template": template, "updateStrategy": {"type": "OnDelete"}},
+        "status": {
+            "observedGeneration": 2,
+            "updateRevision": "log-2",
+            "updatedReplicas": int(running == "log-2"),
+        },
+    }
+    cluster.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/log-0"] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **metadata,
+            "name": "log-0",
+            "uid": "log-0",
+            "labels": {"app": "log", "controller-revision-hash": running},
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "spec": {**template["spec"], "nodeName": "w3"},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def releases(cluster: TraceServer) -> list[t.Any]:
+    return [
+        x
+        for method, path, x in cluster.writes
+        if (method, path.startswith(STATEFUL_SETS)) == ("PATCH", True)
+    ]
+
+
+def test_run_gives_an_update_strategy_back(cluster: TraceServer) -> None:
+    hold(cluster, "log-2")
+    planned, result, again = step(cluster, check=True), step(cluster), step(cluster)
+    assert (planned.changed, result.changed, again.changed) == (True, True, False)
+    assert (result.failure, result.warnings) == ("", [])
+    assert "its update strategy is RollingUpdate again" in result.progress[-1]
+    assert len(releases(cluster)) == 1
+
+
+@pytest.mark.parametrize(
+    ("running", "annotation", "warning"),
+    [
+        ("log-1", HELD, "stays held: 1 of 1 replicas is not of its present template"),
+        ("log-2", "{", "stays held: its annotation placement.virt/hold is damaged"),
+    ],
+)
+def test_run_warns_about_a_hold_that_stays(
+    cluster: TraceServer, running: str, annotation: str, warning: str
+) -> None:
+    """With moves, and where there is nothing to move any more."""
+    hold(cluster, running, annotation)
+    for result in (step(cluster), step(cluster)):
+        assert result.finished
+        (found,) = [x for x in result.warnings if "stays held" in x]
+        assert warning in found
+    assert releases(cluster) == []
+
+
+def test_hold_that_changes_while_it_ends_stays_and_nothing_is_changed(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step(cluster)
+    hold(cluster, "log-2")
+    end = holds.end
+
+    def change_first(api: ApiClient, ends: Hold) -> str:
+        cluster.objects[f"{STATEFUL_SETS}/log"]["metadata"]["generation"] = 3
+        return end(api, ends)
+
+    monkeypatch.setattr(holds, "end", change_first)
+    result = step(cluster)
+    assert not result.changed
+    assert "was changed meanwhile" in result.warnings[0]
+    found = cluster.objects[f"{STATEFUL_SETS}/log"]
+    assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
