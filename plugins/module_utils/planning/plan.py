@@ -33,6 +33,7 @@ Uid = str
 Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]
 
 _ONLY_MIGRATE = frozenset({Method.MIGRATE})
+_HELD: t.Final = "the rollout of its workload is held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class _Planner:
             drifted = {uid for uid, movable in self.candidates.items() if every or movable.drift}
             sequence += self._renew(drifted, reason)
         if held := self.request.held & self.candidates.keys():
-            sequence += self._renew(held, "the rollout of its workload is held")
+            sequence += self._renew(held, _HELD)
         # One of the last moves may have made room for an instance that was skipped.
         for move in sequence:
             if not self.simulation.violations(move.uid):
@@ -258,17 +259,19 @@ class _Planner:
         return chosen
 
     def _recreate_pending(self) -> t.Iterator[Move]:
-        """Moves of Pending instances with previous terms that fit a node with the declared ones."""
+        """Moves of Pending instances with previous terms that fit a node with the declared ones. A held replica with
+        the same terms is of another template in what is not known here, such as its requests: it moves in any case."""
         for movable in self.without_node:
             methods = movable.move_options.methods
             allowed = next((method for method in methods if method in self.request.allow), None)
-            if movable.drift is None or movable.workload is None:
+            same_terms = movable.drift is None
+            if movable.workload is None or (same_terms and movable.uid not in self.request.held):
                 continue
             probe = movable.next_pod(Method.RECREATE)
             nodes = self.simulation.running.feasible_set(probe)
             if allowed is not Method.RECREATE or movable.uid in self.request.kept:
                 self._skip(movable, f"it is Pending; {self._why_not_moved(movable)}")
-            elif not nodes:
+            elif not nodes and not same_terms:
                 pod_info = self.simulation.running.pod_info(probe)
                 text = no_good_node_text(self.simulation.running, pod_info, self.request.topology)
                 self._skip(
@@ -277,7 +280,8 @@ class _Planner:
             elif movable.uid in self.request.not_movable:
                 self._skip(movable, self.request.not_movable[movable.uid])
             else:
-                reason = "it is Pending with previous constraints"
+                previous = "it is Pending with previous constraints"
+                reason = _HELD if same_terms else previous
                 targets = self.simulation.ranking.first(nodes, (), TARGETS)
                 yield _move(movable, Method.RECREATE, "", targets, reason, ())
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -167,3 +168,18 @@ def test_hold_is_over_once_another_client_has_set_a_strategy() -> None:
     (patch,) = server.patches
     assert [x["op"] for x in patch if x["op"] != "test"] == ["remove"]
     assert "stays as it is" in holds.ended(hold)
+
+
+def test_pending_replica_of_another_template_moves_though_its_constraints_are_the_same() -> None:
+    """OnDelete leaves it to us: a request that fits no node was corrected in the template."""
+    snapshot = held("db-1", "db-2", updated=1)
+    asks = {"requests": {**snapshot.pods[0].requests, "cpu": 10**9}}
+    pods = (replace(x, node_name="", **asks) if x.name == "db-0" else x for x in snapshot.pods)
+    snapshot = replace(snapshot, pods=tuple(pods))
+    candidates = movable_instances(snapshot, SHOP)
+    replicas = holds.held_replicas(holds.holds_of(snapshot, SHOP), candidates)
+    request = PlanRequest(SHOP, allow=frozenset({Method.RECREATE}), held=replicas)
+    (move,) = plan_moves(snapshot, request, candidates).moves
+    assert (move.instance.name, move.reason) == ("db-0", "the rollout of its workload is held")
+    (left,) = plan_moves(snapshot, PlanRequest(SHOP, held=replicas), candidates).skipped
+    assert "add recreate to allow" in left.reason
