@@ -19,7 +19,7 @@ from ..kubevirt.moving import (
 from ..kubevirt.ordinals import keeps_all
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import REPLICA_SET, RULES, UNDO, VMI, VMIS
+from ..model.kinds import HOLD, REPLICA_SET, RULES, STATEFUL_SET, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.rule import RuleId
@@ -29,7 +29,7 @@ from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView
 from .checks import for_rules, label_conflict
 from .draft import RequestedRules
-from .hold import held, is_holding, why_not_held
+from .hold import STRATEGY, held, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
 from .ownership import Ownership, owners_of
 from .term_slots import TermLocation, pair
@@ -74,7 +74,8 @@ def rolls_itself(workload: Workload) -> bool:
 Recompute = t.Callable[[Write, JSON], "Write | None"]
 """The write for an object that was read again; None where nothing is left to do."""
 
-_OURS = (ANNOTATIONS, ANNOTATIONS / RULES, ANNOTATIONS / UNDO)
+_OURS = (ANNOTATIONS, *(ANNOTATIONS / key for key in (RULES, UNDO, HOLD)), STRATEGY)
+"""What the source of a managed object does not have: our annotations, and the strategy that a hold sets."""
 
 
 @dataclass(frozen=True)
@@ -197,37 +198,63 @@ REFUSE, ALLOW, HELD = WORKLOAD_ROLLOUT = ("refuse", "allow", "hold")
 
 
 def with_hold(change: WorkloadChange, workload_rollout: str) -> WorkloadChange:
-    """The change, with the workload's own rollout set aside where it is to be and can be."""
-    write = change.merged.write
-    if workload_rollout != HELD or write is None or not change.starts_rollout:
+    """The change, with the workload's own rollout set aside where it is to be and can be. A write that replaces no
+    pod is made only while that is so."""
+    workload, write = change.workload, change.merged.write
+    if workload_rollout == ALLOW or write is None or not change.merged.locations:
         return change
-    if why_not_held(change.workload):
+    if workload.ref.kind != STATEFUL_SET.name:
         return change
-    holding = held(change.workload, write)
+    if not change.starts_rollout:
+        return _with_write(change, with_same_strategy(workload, write))
+    if workload_rollout != HELD or why_not_held(workload):
+        return change
+    return replace(_with_write(change, held(workload, write)), takes_effect=RECREATION)
+
+
+def _with_write(change: WorkloadChange, write: Write) -> WorkloadChange:
+    """The change with another write to its workload."""
+    planned = change.merged.write
     stages = tuple(
-        tuple(holding if made is write else made for made in stage) for stage in change.stages
+        tuple(write if made is planned else made for made in stage) for stage in change.stages
     )
-    merged = replace(change.merged, write=holding)
-    return replace(change, merged=merged, stages=stages, takes_effect=RECREATION)
+    return replace(change, merged=replace(change.merged, write=write), stages=stages)
 
 
 class RecomputeHeld:
-    """Recomputes writes as `recompute` does. Those of workloads in `targets` set their rollouts aside, too."""
+    """Recomputes writes as `recompute` does. One that was to replace no pod does not begin to replace some: it sets the
+    rollout aside, or is not made."""
 
-    def __init__(self, recompute: Recompute, changes: t.Iterable[WorkloadChange]) -> None:
+    def __init__(
+        self, recompute: Recompute, changes: t.Iterable[WorkloadChange], workload_rollout: str
+    ) -> None:
         self._recompute = recompute
-        self._targets = {x.ref for x in changes if x.merged.write and is_holding(x.merged.write)}
+        self._holds = workload_rollout == HELD
+        self._targets = {
+            change.ref
+            for change in changes
+            if workload_rollout != ALLOW
+            and (write := change.merged.write) is not None
+            and (is_holding(write) or not change.starts_rollout)
+        }
 
     def __call__(self, write: Write, manifest: JSON) -> Write | None:
         again = self._recompute(write, manifest)
         if again is None or write.target not in self._targets:
             return again
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
-        if not rolls_itself(workload):
+        template = workload.kind.template.parts
+        if all(op.pointer.parts[: len(template)] != template for op in again.operations):
             return again
-        if why := why_not_held(workload):
-            raise InvalidInput([InputError(str(write.target), f"was changed meanwhile: {why}")])
-        return held(workload, again)
+        if not rolls_itself(workload):
+            is_set = workload.ref.kind == STATEFUL_SET.name
+            return with_same_strategy(workload, again) if is_set else again
+        why = why_not_held(workload)
+        if self._holds and not why:
+            return held(workload, again)
+        text = "was changed meanwhile, and the write would start its workload rollout"
+        text += f": {why}" if self._holds else ". Run again"
+        raise InvalidInput([InputError(str(write.target), text)])
 
 
 def of_change(change: WorkloadChange, workload_rollout: str) -> list[Finding]:
@@ -249,11 +276,12 @@ def of_change(change: WorkloadChange, workload_rollout: str) -> list[Finding]:
         )
     manager = managed_by(workload)
     if manager is not None and merged.locations:
+        reverted = "the change and the hold of its rollout" if is_held else "the change"
         findings += for_rules(
             rules,
             workload.ref,
             EXTERNALLY_MANAGED,
-            f"{workload.ref} is managed by {manager}, which would revert the change.",
+            f"{workload.ref} is managed by {manager}, which would revert {reverted}.",
             _where_to_change(merged),
         )
     return findings

@@ -99,6 +99,13 @@ def is_holding(write: Write) -> bool:
     return any(op.pointer == ANNOTATIONS / HOLD for op in write.operations)
 
 
+def with_same_strategy(workload: Workload, write: Write) -> Write:
+    """A write to the template that is made only while the update strategy is the one that was read, with which it
+    replaces no pod: a rollout may give another one back meanwhile."""
+    strategy = STRATEGY.read(workload.manifest, None)
+    return replace(write, tests=(*write.tests, Operation("test", STRATEGY, strategy)))
+
+
 def held(workload: Workload, write: Write) -> Write:
     """A write to the template that sets the rollout aside, too."""
     strategy = STRATEGY.read(workload.manifest)
@@ -106,8 +113,7 @@ def held(workload: Workload, write: Write) -> Write:
     text = json.dumps({"updateStrategy": strategy if there else {}}, sort_keys=True)
     set_aside = Operation("replace" if there else "add", STRATEGY, _ON_DELETE)
     return replace(
-        write,
-        tests=(*write.tests, Operation("test", STRATEGY, strategy if there else None)),
+        with_same_strategy(workload, write),
         operations=(*write.operations, set_aside, Operation("add", ANNOTATIONS / HOLD, text)),
         before={**write.before, "updateStrategy": strategy if there else None},
         after={**write.after, "updateStrategy": _ON_DELETE},

@@ -302,7 +302,9 @@ def plan_rules(
         workloads=changed,
         findings=tuple(findings),
         refused=refused,
-        recompute=RecomputeHeld(RecomputeRules(requested, changed, request.rules), changed),
+        recompute=RecomputeHeld(
+            RecomputeRules(requested, changed, request.rules), changed, request.workload_rollout
+        ),
         owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
         needs=needs,
         requested=requested,

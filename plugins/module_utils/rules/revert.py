@@ -96,7 +96,9 @@ def plan_revert(
         findings=tuple(findings),
         refused=tuple(x for x in findings if is_refused(x, (), request.fail_on_findings)),
         recompute=RecomputeHeld(
-            RecomputeRevert({x.ref: x.record.change for x in candidates}, changes), changes
+            RecomputeRevert({x.ref: x.record.change for x in candidates}, changes),
+            changes,
+            request.workload_rollout,
         ),
         owner_of={relabel.target: change.ref for change in changes for relabel in change.relabels},
         needs=needs,

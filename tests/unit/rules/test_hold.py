@@ -172,3 +172,49 @@ def test_undo_holds_too_and_the_object_is_as_before() -> None:
     assert the_hold(reverted).strategy == ROLLING
     last = applied(copy.deepcopy(dict(reverted.manifest)), release_of(the_hold(reverted)))
     assert last["spec"] == before.manifest["spec"]
+
+
+def test_write_that_counts_on_on_delete_is_not_made_once_the_strategy_was_given_back() -> None:
+    """A rollout may end the hold between the reading and the write of other rules."""
+    away = {"name": "away", "workloads": APART["workloads"], "avoid": {"zone": "a"}}
+    before, given_back = held(pg()), held(pg())
+    given_back = workload(applied(given_back.manifest, release_of(the_hold(given_back))))
+    for workload_rollout in ("refuse", "hold"):
+        planned = plan(snapshot(before), away, workload_rollout=workload_rollout)
+        (write,) = planned.writes
+        with pytest.raises(AssertionError, match="updateStrategy was not so"):
+            applied(copy.deepcopy(given_back.manifest), write)
+        if workload_rollout == "refuse":
+            with pytest.raises(InvalidInput, match="was changed meanwhile"):
+                planned.recompute(write, given_back.manifest)
+        else:
+            again = planned.recompute(write, given_back.manifest)
+            assert again is not None
+            after = applied(copy.deepcopy(given_back.manifest), again)
+            assert after["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    planned = plan(snapshot(before), away, workload_rollout="allow")
+    assert applied(copy.deepcopy(given_back.manifest), planned.writes[0])
+
+
+def test_undo_that_counts_on_on_delete_is_not_made_once_the_strategy_was_given_back() -> None:
+    found = held(pg())
+    undo = plan_revert(snapshot(found), request(state="reverted"))
+    (write,) = undo.writes
+    given_back = applied(copy.deepcopy(found.manifest), release_of(the_hold(found)))
+    with pytest.raises(AssertionError, match="updateStrategy was not so"):
+        applied(given_back, write)
+    with pytest.raises(InvalidInput, match="was changed meanwhile"):
+        undo.recompute(write, given_back)
+
+
+def test_patch_for_the_source_of_a_managed_object_has_no_hold() -> None:
+    """Committed there, it would be set again and again."""
+    managed = pg()
+    managed.manifest["metadata"]["annotations"] = {"argocd.argoproj.io/tracking-id": "a"}
+    planned = plan(snapshot(managed), APART, workload_rollout="hold")
+    (finding,) = planned.refused
+    assert finding.name == "externally_managed"
+    assert "would revert the change and the hold of its rollout" in finding.why
+    (change,) = planned.workloads
+    paths = [op["path"] for op in change.as_json((), refused=True)["patch"]]
+    assert paths == ["/spec/template/spec/affinity"]
