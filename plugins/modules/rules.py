@@ -451,6 +451,26 @@ workloads:
       updated: []
       removed: []
       takes_effect: migration
+held:
+  description:
+    - StatefulSets that the rule set has written, and whose own rollouts are held since O(workload_rollout=hold) of this
+      task or an earlier one, also where no rule of the rule set is left. In check mode, also those that would be held.
+    - M(virt.placement.rollout) takes them as O(virt.placement.rollout#module:workloads), and ends the holds.
+  returned: always, unless the input is refused
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+  sample:
+    - {kind: StatefulSet, namespace: shop, name: db}
 reverted:
   description:
     - Workloads that this task or an earlier one restored as they were before the last change. In check mode, also

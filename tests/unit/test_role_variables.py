@@ -71,3 +71,24 @@ def test_no_text_of_several_lines_begins_like_data(role: str) -> None:
         return
     texts = {n: x for n, x in variables_of(role).items() if isinstance(x, str) and "\n" in x}
     assert [name for name, text in texts.items() if BEGINS_LIKE_DATA.match(text)] == []
+
+
+def test_rollout_of_rules_that_are_removed_by_name_ends_their_holds() -> None:
+    """Otherwise the StatefulSet would keep the strategy OnDelete for ever."""
+    held = {"kind": "StatefulSet", "namespace": "shop", "name": "db"}
+    for rules, result, wanted in (
+        ([{"name": "apart"}], {"held": [held]}, [held]),
+        ([{"name": "apart"}], {}, []),
+        (
+            [{"name": "a", "workloads": ["web"]}, {"name": "b", "workloads": [held]}],
+            {"held": [held]},
+            ["web", held],
+        ),
+    ):
+        workloads = value(
+            "placement_apply",
+            "__placement_apply_workloads",
+            __placement_apply_options={"rules": rules},
+            placement_apply_rules_result=result,
+        )
+        assert workloads == wanted

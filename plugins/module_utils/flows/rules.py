@@ -79,6 +79,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "workloads": outcome.workloads(),
         "findings": [finding.as_json() for finding in (*plan.findings, *outcome.changed_back)],
         "counts": outcome.counts(),
+        "held": outcome.held(),
     }
     if params["state"] == REVERTED:
         result |= {"reverted": outcome.reverted(), "not_reverted": outcome.not_reverted()}
@@ -177,7 +178,15 @@ class Written:
 
     def reverted(self) -> list[dict[str, JSON]]:
         """The workloads that are as they were before the last change, now or since an earlier run."""
-        left = self.plan.members - self._failed()
+        return self._as_workloads(self.plan.members)
+
+    def held(self) -> list[dict[str, JSON]]:
+        """The StatefulSets whose own rollouts are held by the rule set, now or since an earlier run."""
+        return self._as_workloads(self.plan.held)
+
+    def _as_workloads(self, refs: frozenset[Ref]) -> list[dict[str, JSON]]:
+        """As the option workloads of a rollout takes them."""
+        left = refs - self._failed()
         return [
             {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
             for ref in sorted(left if not (self.plan.refused or self.refusal) else ())

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 
@@ -29,10 +30,11 @@ from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView
 from .checks import for_rules, label_conflict
 from .draft import RequestedRules
-from .hold import STRATEGY, held, is_holding, why_not_held, with_same_strategy
+from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
-from .ownership import Ownership, owners_of
+from .ownership import Ownership, UnreadableAnnotation, owners_of
 from .term_slots import TermLocation, pair
+from .undo import read_undo_record
 from .write import ANNOTATIONS, Relabel, relabels
 
 
@@ -219,6 +221,27 @@ def _with_write(change: WorkloadChange, write: Write) -> WorkloadChange:
         tuple(write if made is planned else made for made in stage) for stage in change.stages
     )
     return replace(change, merged=replace(change.merged, write=write), stages=stages)
+
+
+def held_workloads(
+    view: ClusterView, changes: t.Iterable[WorkloadChange], rule_set: str
+) -> frozenset[Ref]:
+    """The StatefulSets that the rule set (`namespace/set`) has written, with or without a rule of it by now, and whose
+    own rollouts are set aside, once the changes are made."""
+    held_now = {
+        change.ref
+        for change in changes
+        if change.merged.write is not None and is_holding(change.merged.write)
+    }
+    for workload in view.workloads.values():
+        hold = hold_of(workload)
+        if hold is None or hold.is_over:
+            continue
+        with contextlib.suppress(UnreadableAnnotation):
+            record = read_undo_record(workload)
+            if record is not None and rule_set in record.changes:
+                held_now.add(workload.ref)
+    return frozenset(held_now)
 
 
 class RecomputeHeld:

@@ -30,6 +30,7 @@ from .change import (
     change_of,
     copied_rules,
     copy_of_another,
+    held_workloads,
     labels_of_terms,
     of_change,
     with_hold,
@@ -245,7 +246,7 @@ class RulesPlan:
     `requested`: what the request wants of each workload. `recompute` serves a write whose object has
     changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
     `about` counts the workloads that carry one of the rules, are to, or did; `members` are those
-    that carry one afterwards, whether that takes a write or not."""
+    that carry one afterwards, whether that takes a write or not. `held` as in `held_workloads`."""
 
     stages: tuple[tuple[Write, ...], ...]
     workloads: tuple[WorkloadChange, ...]
@@ -257,6 +258,7 @@ class RulesPlan:
     requested: t.Mapping[Ref, RequestedRules]
     about: int = 0
     members: frozenset[Ref] = frozenset()
+    held: frozenset[Ref] = frozenset()
 
     @property
     def writes(self) -> tuple[Write, ...]:
@@ -310,6 +312,7 @@ def plan_rules(
         requested=requested,
         about=len(requested),
         members=frozenset(ref for ref, rules in requested.items() if rules.carries),
+        held=held_workloads(view, changed, f"{request.namespace}/{request.rule_set}"),
     )
 
 

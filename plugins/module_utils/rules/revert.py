@@ -20,7 +20,14 @@ from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload, managed_by
 from ..model.write import Write
 from ..view.view import ClusterView
-from .change import RecomputeHeld, WorkloadChange, of_change, staged_change, with_hold
+from .change import (
+    RecomputeHeld,
+    WorkloadChange,
+    held_workloads,
+    of_change,
+    staged_change,
+    with_hold,
+)
 from .checks import CHANGED_BY_WEBHOOK, is_refused, unchecked
 from .draft import placement_parts, present_terms
 from .labels_first import needs_of_restored, ordered_stages
@@ -105,6 +112,7 @@ def plan_revert(
         requested={},
         about=len({*restored, *left}),
         members=frozenset(restored),
+        held=held_workloads(view, changes, f"{request.namespace}/{request.rule_set}"),
     )
 
 

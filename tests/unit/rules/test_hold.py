@@ -218,3 +218,21 @@ def test_patch_for_the_source_of_a_managed_object_has_no_hold() -> None:
     (change,) = planned.workloads
     paths = [op["path"] for op in change.as_json((), refused=True)["patch"]]
     assert paths == ["/spec/template/spec/affinity"]
+
+
+def test_plan_names_what_its_rule_set_holds_also_without_a_rule() -> None:
+    """A rule that is removed leaves no member, and a rollout has to find the StatefulSet."""
+    pg_ref = pg().ref
+    assert plan(snapshot(pg()), APART, workload_rollout="hold").held == {pg_ref}
+    assert not plan(snapshot(pg()), APART, workload_rollout="allow").held
+    (write,) = plan(snapshot(pg()), APART, workload_rollout="allow").writes
+    ruled = workload(applied(copy.deepcopy(pg().manifest), write))
+    removal = plan(snapshot(ruled), {"name": "apart"}, state="absent", workload_rollout="hold")
+    (write,) = removal.writes
+    assert (removal.held, removal.members) == ({pg_ref}, frozenset())
+    left = workload(applied(copy.deepcopy(ruled.manifest), write))
+    again = plan(snapshot(left), {"name": "apart"}, state="absent", workload_rollout="hold")
+    assert (again.held, again.writes) == ({pg_ref}, ())
+    assert not plan(snapshot(left), {"name": "x"}, state="absent", rule_set="other").held
+    ended = workload(applied(copy.deepcopy(left.manifest), release_of(the_hold(left))))
+    assert not plan(snapshot(ended), {"name": "apart"}, state="absent").held
