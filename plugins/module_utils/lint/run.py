@@ -38,6 +38,7 @@ from .spread import spread_findings
 from .volumes import findings as volume_findings
 from .workloads import (
     count_findings,
+    hold_findings,
     migration_findings,
     new_member_findings,
     node_name_findings,
@@ -103,6 +104,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     budget_findings,
     workload_findings,
     node_name_findings,
+    hold_findings,
     new_member_findings,
     count_findings,
     similar_term_findings,

@@ -11,13 +11,14 @@ from ..compliance.terms import Term, TermKind
 from ..kubevirt.live_update import SPREAD_FIELD
 from ..kubevirt.moving import lagging_fields
 from ..model.findings import Finding
-from ..model.kinds import DAEMON_SET, POD_TEMPLATE_HASH
+from ..model.kinds import DAEMON_SET, HOLD, POD_TEMPLATE_HASH
 from ..model.objects import Placement, PodTerm, Ref, Requirement
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..model.topology import HOSTNAME
+from ..rules.hold import hold_of
 from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
@@ -235,6 +236,26 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 f"It carries rules and is managed by {manager}, which may revert them.",
                 "Commit the terms to the source of the object, and let the rules adopt them.",
             )
+
+
+def hold_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    """StatefulSets that a run has left without their own rollout."""
+    for subject in lint_input.subjects:
+        hold = hold_of(subject.workload) if subject.workload is not None else None
+        if hold is None or hold.is_over:
+            continue
+        by_hand = f"set its update strategy and remove the annotation {HOLD}"
+        rollout = (
+            "Run a rollout of it with recreate in allow, which gives the strategy back. In a file, "
+        )
+        yield subject.finding(
+            None,
+            "workload_rollout_held",
+            "warning",
+            "Rules were written with workload_rollout hold, so its update strategy is OnDelete: no change of its"
+            " template replaces a pod, by whatever client.",
+            f"{rollout}{by_hand}." if hold.strategy is not None else f"S{by_hand[1:]}.",
+        )
 
 
 def node_name_findings(lint_input: LintInput) -> t.Iterator[Finding]:

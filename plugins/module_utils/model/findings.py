@@ -148,6 +148,7 @@ OF_TERMS = (
     "unsatisfiable",
     "unsupported_by_server",
     "volume_blocks_rollout",
+    "workload_rollout_held",
 )
 OF_NODE_LABELS = (
     "duplicate_hostname",

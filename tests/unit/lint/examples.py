@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import (
@@ -65,6 +66,19 @@ def with_labels(key: str, build: Build) -> Build:
         build(cluster)
 
     return labelled
+
+
+def held(strategy: JSON) -> Build:
+    """A StatefulSet with the annotation of a hold, and with this strategy by now."""
+
+    def build(cluster: Cluster) -> None:
+        template = {"metadata": {"labels": {"app": "log"}}, "spec": {}}
+        spec = {"replicas": 1, "template": template, "updateStrategy": strategy}
+        ref = cluster.workload("StatefulSet", "log", spec)
+        kept = '{"updateStrategy": {"type": "RollingUpdate"}}'
+        cluster.workloads[ref]["metadata"]["annotations"] = {HOLD: kept}
+
+    return build
 
 
 def nodes_with(name: str, labels: JSON) -> Build:
@@ -255,6 +269,9 @@ EXAMPLES: dict[str, Example] = {
         machine(anti_affinity(apart(tier="app-1"))),
     ),
     "names_node": Example(web({"nodeName": "n1"}), web({"nodeSelector": {HOST: "n1"}})),
+    "workload_rollout_held": Example(
+        held({"type": "OnDelete"}), held({"type": "RollingUpdate", "rollingUpdate": {}})
+    ),
     "volume_blocks_rollout": Example(
         with_claim(web(MOUNTED, replicas=1)),
         with_claim(web(MOUNTED, replicas=1, strategy={"type": "Recreate"})),
