@@ -245,8 +245,12 @@ def _check_workload(
     strategy = _map(notes.at("spec.strategy"), spec.get("strategy"))
     where = notes.at("spec.strategy.rollingUpdate")
     for name, value in _map(where, strategy.get("rollingUpdate")).items():
-        if value is not None and not _SHARE.fullmatch(str(value)):
-            where.at(name).error(f"must be a number or a percentage, not {shown(value)}")
+        _check_share(where.at(name), value)
+
+
+def _check_share(notes: InputReader, value: JSON) -> None:
+    if value is not None and not _SHARE.fullmatch(str(value)):
+        notes.error(f"must be a number or a percentage, not {shown(value)}")
 
 
 def _check_budget(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
@@ -270,6 +274,8 @@ def _check_replicas(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
         notes.at("updateStrategy.rollingUpdate.partition").error(
             f"must be a whole number, not {shown(partition)}"
         )
+    most = "updateStrategy.rollingUpdate.maxUnavailable"
+    _check_share(notes.at(most), rolling.get("maxUnavailable"))
     where, templates = notes.at("volumeClaimTemplates"), spec.get("volumeClaimTemplates")
     if templates is not None and not isinstance(templates, list):
         where.error(f"must be a list, not {shown(templates)}")

@@ -151,11 +151,14 @@ class RolloutRoom:
 def rollout_room(kind: Kind, spec: t.Mapping[str, JSON], replicas: int) -> RolloutRoom:
     """The RolloutRoom that the strategy in the `spec` of a workload gives, for `replicas` instances.
 
-    Defaults of apps/v1: a quarter of the replicas, rounded up for the surge, down for what may be
-    unavailable, and one unavailable if both are 0.
+    Defaults of a Deployment: a quarter of the replicas, rounded up for the surge, down for what may be
+    unavailable, and one unavailable if both are 0. Of a StatefulSet one is unavailable, or as many as
+    its maxUnavailable has (kubernetes stateful_set_utils.go, getStatefulSetMaxUnavailable).
     """
     if not kind.surges:
-        return RolloutRoom(0, 1)
+        rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+        most = share_of(rolling.get("maxUnavailable") or 1, replicas, up=False)
+        return RolloutRoom(0, max(1, most))
     strategy = spec.get("strategy") or {}
     if strategy.get("type") == "Recreate":
         return RolloutRoom(0, replicas, stops_first=True)

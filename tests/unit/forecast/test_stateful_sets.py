@@ -15,6 +15,8 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    NO_CERTAINTY,
+    NO_GUARANTEE,
     ForecastResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
@@ -26,6 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write, written
 from tests.unit.planning.scenes import (
     ZONE,
@@ -36,7 +39,7 @@ from tests.unit.planning.scenes import (
     template_write,
 )
 
-from .test_claims import stateful_set
+from .test_claims import known, stateful_set
 
 JSON = t.Any
 ON_DELETE = {"type": "OnDelete"}
@@ -155,3 +158,22 @@ def test_replica_that_is_not_ready_holds_the_rollout() -> None:
 
     made.workloads[db]["spec"]["podManagementPolicy"] = "Parallel"
     assert "ordered_start" not in answered(made.snapshot(), pinned(db, "a", "b")).codes
+
+
+@pytest.mark.parametrize("most", [1, 2, "50%"])
+def test_replicas_that_are_replaced_together_leave_no_proof_by_one_order(
+    most: JSON,
+) -> None:
+    """MaxUnavailableStatefulSet: with two of four, one may take the zone that another one leaves."""
+    made = cluster("abcd")
+    apart = {"affinity": keep_apart(plain=True, app="db")}
+    db = stateful_set(made, "db", ("n1", "n2", "n3", "n4"), apart)
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": most}}
+    strategy(made, db, rolling)
+    write = template_write(db, "tolerations", [{"key": "gpu", "operator": "Exists"}])
+    change = what_if(made.snapshot(), writes=[write])
+    states = {("shop", f"data-db-{number}"): ClaimState() for number in range(4)}
+    (doubt,) = forecast(known(change, states)).evidence[0].doubts
+    assert doubt.code == "old_pods_end"
+    assert (doubt.forbids == NO_GUARANTEE) is (most == 1)
+    assert (doubt.forbids == NO_CERTAINTY) is (most != 1)

@@ -265,6 +265,10 @@ def test_volume_of_a_shared_claim_is_checked_without_nodes() -> None:
             {"updateStrategy": {"rollingUpdate": {"partition": "2"}}},
             "updateStrategy.rollingUpdate.partition: must be a whole number",
         ),
+        (
+            {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "few"}}},
+            "updateStrategy.rollingUpdate.maxUnavailable: must be a number or a percentage",
+        ),
         ({"ordinals": {"start": "x"}}, "ordinals.start: must be a whole number"),
     ],
 )
