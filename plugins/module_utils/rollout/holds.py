@@ -25,12 +25,13 @@ _BY_HAND = f"Set its update strategy by hand, and remove the annotation {HOLD}"
 
 
 def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ...]:
-    """The holds of the selected workloads."""
+    """The holds of the selected workloads that stay: of what is being deleted no replica comes back."""
     by_name = selection.workloads
     return tuple(
         hold
         for workload in snapshot.workloads
         if (hold := hold_of(workload)) is not None
+        and not workload.manifest["metadata"].get("deletionTimestamp")
         and (hold.ref in by_name or (not by_name and hold.ref.namespace in selection.namespaces))
     )
 
@@ -95,10 +96,21 @@ def why_kept(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
         return ""
     if hold.strategy is None:
         return f"{hold.ref} stays held: its annotation {HOLD} is damaged. {_BY_HAND}"
+    if not hold.seen:
+        return f"{hold.ref} stays held: {_left(hold, candidates)}. Run the rollout again"
     return (
         f"{hold.ref} stays held: {_left(hold, candidates)}. Its update strategy is OnDelete until a"
         " rollout with recreate in allow has replaced them"
     )
+
+
+def why_kept_after(
+    hold: Hold, candidates: t.Collection[MovableInstance], moved: t.Collection[str]
+) -> str:
+    """As `why_kept`, once the instances with these uids have moved."""
+    left = held_replicas((hold,), candidates)
+    replaced = left and left <= set(moved) and hold.strategy is not None
+    return "" if replaced else why_kept(hold, candidates)
 
 
 def end(api: ApiClient, hold: Hold) -> str:

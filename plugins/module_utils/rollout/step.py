@@ -33,7 +33,7 @@ from . import holds, report, takeover
 from . import journal as journals
 from .approval import not_made, plan_of, require_approved
 from .gates import until_stopped
-from .holds import can_end, holds_of, why_kept, why_waiting
+from .holds import can_end, holds_of, why_kept, why_kept_after, why_waiting
 from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
@@ -153,6 +153,9 @@ class RolloutStep:
         ends = any(can_end(hold, view.candidates) for hold in self._holds(view))
         result.stop_reason, result.changed = stop_reason, bool(moves) or ends
         self.finish_check(view, plan, result)
+        moved = {move.uid for move in moves}
+        kept = (why_kept_after(hold, view.candidates, moved) for hold in self._holds(view))
+        result.warnings += filter(None, kept)
         return result
 
     def planned(self, _view: View, plan: Plan) -> Plan:

@@ -90,6 +90,13 @@ def test_hold_of_a_workload_that_is_not_selected_is_left() -> None:
     assert len(holds.holds_of(snapshot, named)) == 1
 
 
+def test_hold_of_a_workload_that_is_being_deleted_is_not_waited_for() -> None:
+    """Its pods go first, with the propagation policy Foreground."""
+    snapshot = held("db-1", updated=0)
+    snapshot.workloads[0].manifest["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
+    assert not holds.holds_of(snapshot, SHOP)
+
+
 @pytest.mark.parametrize(
     ("updated", "generation", "text"),
     [(2, 2, ""), (1, 2, "1 of 2 replicas is not"), (2, 3, "has not seen the latest change")],

@@ -454,13 +454,20 @@ def test_run_gives_an_update_strategy_back(cluster: TraceServer) -> None:
 def test_run_warns_about_a_hold_that_stays(
     cluster: TraceServer, running: str, annotation: str, warning: str
 ) -> None:
-    """With moves, and where there is nothing to move any more."""
+    """In check mode, with moves, and where there is nothing to move any more."""
     hold(cluster, running, annotation)
-    for result in (step(cluster), step(cluster)):
+    for result in (step(cluster, check=True), step(cluster), step(cluster)):
         assert result.finished
         (found,) = [x for x in result.warnings if "stays held" in x]
         assert warning in found
     assert releases(cluster) == []
+
+
+def test_check_mode_does_not_warn_about_a_hold_that_a_run_would_end(cluster: TraceServer) -> None:
+    hold(cluster, "log-1")
+    result = step(cluster, check=True, allow=["migrate", "recreate"])
+    assert {move["instance"] for move in result.moves} >= {"log-0"}
+    assert not [x for x in result.warnings if "stays held" in x]
 
 
 def test_hold_that_changes_while_it_ends_stays_and_nothing_is_changed(
