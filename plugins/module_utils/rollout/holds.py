@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ..api.client import ApiClient
-from ..api.errors import Conflict, Invalid
+from ..api.errors import Conflict, Forbidden, Invalid, NotFound
 from ..cluster.access import Right
 from ..kubevirt.ordinals import is_of_other_revision
 from ..model.kinds import HOLD, STATEFUL_SET
@@ -114,13 +114,14 @@ def why_kept_after(
 
 
 def end(api: ApiClient, hold: Hold) -> str:
-    """Give the strategy back. Returns why it stays held; empty where it does not. Raises ApiError."""
+    """Give the strategy back. Returns why it stays held; empty where it does not. Raises ApiError where the server
+    does not answer: what it refuses about one workload is no reason to leave the others."""
     write = release_of(hold)
     try:
         api.patch(write.path, write.patch())
     except Conflict:
         return f"{hold.ref} stays held: it was changed meanwhile. Run the rollout again"
-    except Invalid as error:
+    except (Invalid, Forbidden, NotFound) as error:
         return f"{hold.ref} stays held: {one_line(str(error))}. {_BY_HAND}"
     return ""
 

@@ -10,7 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, Conflict
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiError,
+    ApiRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
@@ -50,13 +57,13 @@ def held(*revisions: str, updated: int, generation: int = 2) -> Snapshot:
 class Server:
     """Takes patches, or refuses them."""
 
-    def __init__(self, *, refuses: bool = False) -> None:
+    def __init__(self, refuses: type[ApiError] | None = None) -> None:
         self.patches: list[JSON] = []
         self._refuses = refuses
 
     def patch(self, path: str, body: JSON) -> None:
         if self._refuses:
-            raise Conflict(ApiRequest("PATCH", path), status=409)
+            raise self._refuses(ApiRequest("PATCH", path), "no")
         self.patches.append(body)
 
 
@@ -120,7 +127,24 @@ def test_strategy_is_given_back_once() -> None:
         ("replace", "/spec/updateStrategy"),
         ("remove", "/metadata/annotations/placement.virt~1hold"),
     ]
-    assert "changed meanwhile" in holds.end(t.cast("t.Any", Server(refuses=True)), hold)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (Conflict, "changed meanwhile"),
+        (Invalid, "Set its update strategy by hand"),
+        (Forbidden, "Set its update strategy by hand"),
+        (NotFound, "check the name"),
+    ],
+)
+def test_refusal_of_one_workload_does_not_keep_the_others(error: type[ApiError], text: str) -> None:
+    """An admission policy of its namespace, or a deletion."""
+    server: JSON = Server(error)
+    (hold,) = holds.holds_of(held("db-2", updated=1), SHOP)
+    why = holds.end(server, hold)
+    assert "stays held" in why
+    assert text in why
 
 
 def test_strategy_is_not_given_back_where_the_object_was_changed_meanwhile() -> None:
