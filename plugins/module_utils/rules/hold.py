@@ -17,6 +17,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..model.json_pointer import JSON, MISSING, Pointer
+from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import HOLD, STATEFUL_SET, partition_of
 from ..model.objects import Ref
 from ..model.snapshot import Workload
@@ -75,8 +76,8 @@ def hold_of(workload: Workload) -> Hold | None:
     if text is None or workload.ref.kind != STATEFUL_SET.name:
         return None
     try:
-        strategy = json.loads(text)["updateStrategy"]
-    except (ValueError, TypeError, KeyError):
+        strategy = read_annotation(text).get("updateStrategy")
+    except DamagedAnnotation:
         strategy = None
     known = isinstance(strategy, dict) and strategy.get("type", _HELD) == _HELD
     return Hold(workload, strategy if known else None)

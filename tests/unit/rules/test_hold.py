@@ -79,7 +79,17 @@ def test_held_workload_takes_another_rule_and_keeps_its_strategy() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"updateStrategy": 3}', "{}", '{"updateStrategy": {"type": "x\\ny"}}']
+    "text",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"updateStrategy": 3}',
+        "{}",
+        '{"updateStrategy": {"type": "x\\ny"}}',
+        '{"updateStrategy": {"\\ud800": 1}}',
+    ],
+    ids=range(7),
 )
 def test_damaged_hold_never_ends(text: str) -> None:
     found = held(pg())
