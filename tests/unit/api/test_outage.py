@@ -62,7 +62,7 @@ def test_outage_begins_with_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> 
     """Not with the first failure of a request, where others were answered after it."""
     clock = iter((100.0, 101.0, 103.0))
     monkeypatch.setattr(transport, "uptime", lambda: next(clock))
-    monkeypatch.setattr(transport.time, "time", lambda: 1000.0)
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
     outage, lines = Outage(), list[str]()
     outage.note = lines.append
     outage.answered()

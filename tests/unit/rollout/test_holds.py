@@ -204,8 +204,10 @@ def test_hold_is_over_once_another_client_has_set_a_strategy() -> None:
 def test_pending_replica_of_another_template_moves_though_its_constraints_are_the_same() -> None:
     """OnDelete leaves it to us: a request that fits no node was corrected in the template."""
     snapshot = held("db-1", "db-2", updated=1)
-    asks = {"requests": {**snapshot.pods[0].requests, "cpu": 10**9}}
-    pods = (replace(x, node_name="", **asks) if x.name == "db-0" else x for x in snapshot.pods)
+    asks = {**snapshot.pods[0].requests, "cpu": 10**9}
+    pods = (
+        replace(x, node_name="", requests=asks) if x.name == "db-0" else x for x in snapshot.pods
+    )
     snapshot = replace(snapshot, pods=tuple(pods))
     candidates = movable_instances(snapshot, SHOP)
     replicas = holds.held_replicas(holds.holds_of(snapshot, SHOP), candidates)

@@ -396,7 +396,10 @@ def hold(cluster: TraceServer, running: str, annotation: str = HELD) -> None:
     """A StatefulSet with one replica and its own rollout held, whose pod is of this revision; `log-2` is the latest."""
     metadata = {"name": "log", "namespace": NAMESPACE, "uid": "log", "resourceVersion": "1"}
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "log", "uid": "log"}
-    template = {"metadata": {"labels": {"app": "log"}}, "spec": {"containers": [{"name": "log"}]}}
+    template: t.Any = {
+        "metadata": {"labels": {"app": "log"}},
+        "spec": {"containers": [{"name": "log"}]},
+    }
     cluster.objects[f"{STATEFUL_SETS}/log"] = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",

@@ -188,29 +188,29 @@ def test_write_that_counts_on_on_delete_is_not_made_once_the_strategy_was_given_
     """A rollout may end the hold between the reading and the write of other rules."""
     away = {"name": "away", "workloads": APART["workloads"], "avoid": {"zone": "a"}}
     before, given_back = held(pg()), held(pg())
-    given_back = workload(applied(given_back.manifest, release_of(the_hold(given_back))))
+    given_back = workload(applied(dict(given_back.manifest), release_of(the_hold(given_back))))
     for workload_rollout in ("refuse", "hold"):
         planned = plan(snapshot(before), away, workload_rollout=workload_rollout)
         (write,) = planned.writes
         with pytest.raises(AssertionError, match="updateStrategy was not so"):
-            applied(copy.deepcopy(given_back.manifest), write)
+            applied(copy.deepcopy(dict(given_back.manifest)), write)
         if workload_rollout == "refuse":
             with pytest.raises(InvalidInput, match="was changed meanwhile"):
                 planned.recompute(write, given_back.manifest)
         else:
             again = planned.recompute(write, given_back.manifest)
             assert again is not None
-            after = applied(copy.deepcopy(given_back.manifest), again)
+            after = applied(copy.deepcopy(dict(given_back.manifest)), again)
             assert after["spec"]["updateStrategy"] == {"type": "OnDelete"}
     planned = plan(snapshot(before), away, workload_rollout="allow")
-    assert applied(copy.deepcopy(given_back.manifest), planned.writes[0])
+    assert applied(copy.deepcopy(dict(given_back.manifest)), planned.writes[0])
 
 
 def test_undo_that_counts_on_on_delete_is_not_made_once_the_strategy_was_given_back() -> None:
     found = held(pg())
     undo = plan_revert(snapshot(found), request(state="reverted"))
     (write,) = undo.writes
-    given_back = applied(copy.deepcopy(found.manifest), release_of(the_hold(found)))
+    given_back = applied(copy.deepcopy(dict(found.manifest)), release_of(the_hold(found)))
     with pytest.raises(AssertionError, match="updateStrategy was not so"):
         applied(given_back, write)
     with pytest.raises(InvalidInput, match="was changed meanwhile"):
@@ -236,13 +236,15 @@ def test_plan_names_what_its_rule_set_holds_also_without_a_rule() -> None:
     assert plan(snapshot(pg()), APART, workload_rollout="hold").held == {pg_ref}
     assert not plan(snapshot(pg()), APART, workload_rollout="allow").held
     (write,) = plan(snapshot(pg()), APART, workload_rollout="allow").writes
-    ruled = workload(applied(copy.deepcopy(pg().manifest), write))
+    ruled = workload(applied(copy.deepcopy(dict(pg().manifest)), write))
     removal = plan(snapshot(ruled), {"name": "apart"}, state="absent", workload_rollout="hold")
     (write,) = removal.writes
-    assert (removal.held, removal.members) == ({pg_ref}, frozenset())
-    left = workload(applied(copy.deepcopy(ruled.manifest), write))
+    assert removal.held == {pg_ref}
+    assert not removal.members
+    left = workload(applied(copy.deepcopy(dict(ruled.manifest)), write))
     again = plan(snapshot(left), {"name": "apart"}, state="absent", workload_rollout="hold")
-    assert (again.held, again.writes) == ({pg_ref}, ())
+    assert again.held == {pg_ref}
+    assert not again.writes
     assert not plan(snapshot(left), {"name": "x"}, state="absent", rule_set="other").held
-    ended = workload(applied(copy.deepcopy(left.manifest), release_of(the_hold(left))))
+    ended = workload(applied(copy.deepcopy(dict(left.manifest)), release_of(the_hold(left))))
     assert not plan(snapshot(ended), {"name": "apart"}, state="absent").held
