@@ -51,7 +51,7 @@ class LeftAlone:
         for move in plan.moves:
             known = approved.by_uid.get(move.uid)
             if known is None:
-                others = True
+                kept[move.uid], others = NOT_IN_PLAN, True
             elif known.source != move.source:
                 moved[move.uid] = (
                     f"the plan moves it from {known.source or 'no node'}, and it runs on {move.source} now"
@@ -71,12 +71,15 @@ class LeftAlone:
 
 
 def of_approved(approved: ApprovedPlan, plan: Plan) -> Plan:
-    """The run does not wait for instances that the approved plan does not move."""
+    """In the order that was approved, since the first moves are the canary. The run does not wait for instances that
+    the approved plan does not move."""
+    order = {uid: number for number, uid in enumerate(approved.by_uid)}
+    moves = sorted(plan.moves, key=lambda move: order.get(move.uid, len(order)))
     skipped = (
         x if x.uid in approved.by_uid or not x.temporary else replace(x, temporary=False)
         for x in plan.skipped
     )
-    return replace(plan, skipped=tuple(skipped))
+    return replace(plan, moves=tuple(moves), skipped=tuple(skipped))
 
 
 def plan_of(api: ApiClient, view: View, plan: Plan, options: RolloutOptions) -> ApprovedPlan | None:

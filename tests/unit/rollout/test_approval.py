@@ -21,6 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
+    NOT_IN_PLAN,
     LeftAlone,
     not_made,
     of_approved,
@@ -385,6 +386,20 @@ def test_move_that_is_not_as_approved_is_not_made() -> None:
     assert left_alone(moving("a", method=Method.RESTART)).kept == {
         "a": "the plan has migrate, and it can move only by restart now"
     }
+
+
+def test_move_that_is_not_approved_is_left_out_though_its_instance_is_skipped_too() -> None:
+    """A plan may have a move of an instance that violates another rule after it, so that it is skipped, too."""
+    move = moving("b")
+    skipped = SkippedInstance(move.instance, "b", move.workload, "w1", "no node is available")
+    alone = LeftAlone.of(approved(moving("a")), Plan((move,), (skipped,)), ())
+    assert alone.kept == {"b": NOT_IN_PLAN}
+
+
+def test_moves_begin_in_the_order_of_the_approved_plan() -> None:
+    """The first ones are the canary."""
+    plan = of_approved(approved(moving("b"), moving("a")), Plan((moving("a"), moving("b"))))
+    assert [move.uid for move in plan.moves] == ["b", "a"]
 
 
 def test_moves_that_could_not_be_made_are_named_and_moved_instances_are_not() -> None:
