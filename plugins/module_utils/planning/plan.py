@@ -282,7 +282,8 @@ class _Planner:
             else:
                 previous = "it is Pending with previous constraints"
                 reason = _HELD if same_terms else previous
-                targets = self.simulation.ranking.first(nodes, (), TARGETS)
+                names = self.simulation.ranking.first(nodes, (), TARGETS)
+                targets = self.repair.preferred_first(movable.uid, nodes, names)[:TARGETS]
                 yield _move(movable, Method.RECREATE, "", targets, reason, ())
 
     def _ordered(self, sequence: list[PlannedMove]) -> list[Move]:

@@ -121,8 +121,12 @@ class RepairPlanner:
     def likeliest(self, uid: Uid, nodes: NodeSet, limit: int) -> tuple[str, ...]:
         """The first nodes in the order in which the scheduler is likely to prefer them."""
         names = self.simulation.ranking.first(nodes, self.preference_penalties(uid), limit)
+        return self.preferred_first(uid, nodes, names)[:limit]
+
+    def preferred_first(self, uid: Uid, nodes: NodeSet, names: t.Sequence[str]) -> tuple[str, ...]:
+        """The names behind the preferred node of an instance, if that is among `nodes`."""
         first = self._preferred(uid, nodes)
-        return (first, *(name for name in names if name != first))[:limit] if first else names
+        return (first, *(name for name in names if name != first)) if first else tuple(names)
 
     def _preferred(self, uid: Uid, nodes: NodeSet) -> str:
         """The preferred node of an instance if it is among `nodes`, else empty."""
@@ -308,8 +312,7 @@ class RepairPlanner:
         """The most likely of many nodes: a search tries each."""
         if nodes.bit_count() <= CHOICES:
             names = self.simulation.table.names_of(nodes)
-            first = self._preferred(uid, nodes)
-            return tuple(sorted(names, key=lambda name: name != first)) if first else names
+            return self.preferred_first(uid, nodes, names)
         return self.likeliest(uid, nodes, CHOICES)
 
     def _repair_by_matching(self, group: list[Uid]) -> list[PlannedMove] | None:

@@ -20,7 +20,6 @@ from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.rendering import listed, plural
 from ..model.snapshot import quota_from_manifest
 from ..planning.movable_instances import MovableInstance
-from ..planning.repair import TARGETS
 from . import report
 from .approved_plan import AGAIN, ApprovedPlan
 from .journal import RunJournal, digest
@@ -175,7 +174,7 @@ class _Check:
         planned, skipped = self.planned.get(move.uid), self.skipped.get(move.uid)
         if planned is not None:
             node = move.targets[0] if move.targets else ""
-            if not node or node in planned.targets or len(planned.targets) >= TARGETS:
+            if not node or node in planned.targets:
                 return ""
             return f"cannot move to {node} any more, only to {listed(planned.targets)}"
         if skipped is not None:

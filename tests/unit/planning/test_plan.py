@@ -43,6 +43,9 @@ from tests.unit.compliance.cluster import (
 )
 from tests.unit.compliance.judged import judge, of, rule
 
+from .scenes import cluster as large_cluster
+from .scenes import replica_set
+
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
 IN_ZONE_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
 IN_ZONE_D = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "d"))
@@ -600,3 +603,21 @@ def test_migration_enforces_the_terms_of_a_rule_whose_label_waits_for_a_restart(
 
     (move,) = plan_of(cluster, scope="not_enforced").moves
     assert move.method is Method.MIGRATE
+
+
+def test_preferred_node_of_a_pending_instance_is_its_first_target() -> None:
+    """Also where more nodes are available than a move names."""
+    cluster = large_cluster("ab" + 25 * "c")
+    ref = replica_set(cluster, "cache", [""], {"nodeSelector": {ZONE: "nowhere"}})
+    cluster.template(ref)["spec"]["nodeSelector"] = {ZONE: "c"}
+    (vmi,) = cluster.snapshot().vmis
+
+    def targets(preferred: str) -> tuple[str, ...]:
+        recreate, nodes = frozenset({Method.RECREATE}), {vmi.uid: preferred}
+        request = PlanRequest(SHOP, allow=recreate, preferred_nodes=nodes)
+        (move,) = planned(cluster.snapshot(), request).moves
+        assert len(move.targets) == repair.TARGETS
+        return move.targets
+
+    assert targets("n9")[0] == "n9"
+    assert "n1" not in targets("n1")

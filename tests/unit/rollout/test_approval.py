@@ -203,6 +203,19 @@ def test_cordon_is_refused_where_a_move_counts_on_the_node(cluster: TraceServer)
     assert changes[1].startswith("VirtualMachine shop/web0 cannot")
 
 
+def test_full_target_is_refused_also_where_many_others_are_available(cluster: TraceServer) -> None:
+    """A move names at most 20 nodes, and that of the plan is the first one if it is available."""
+    text = json.dumps(cluster.objects["/api/v1/nodes/w2"])
+    for number in range(25):
+        name = f"x{number}"
+        cluster.change("ADDED", f"/api/v1/nodes/{name}", json.loads(text.replace("w2", name)))
+    plan = planned(cluster)
+    target = plan["moves"][0]["to_node"]
+    patch(cluster, f"/api/v1/nodes/{target}", "status", "allocatable", "pods", value="0")
+    (change,) = refusal(cluster, plan)
+    assert change.startswith(f"VirtualMachine shop/web0 cannot move to {target} any more, only to ")
+
+
 def test_taint_is_refused(cluster: TraceServer) -> None:
     plan = planned(cluster)
     taint = {"key": "example.com/gpu", "value": "a", "effect": "NoSchedule"}
