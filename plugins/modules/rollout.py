@@ -664,7 +664,9 @@ plan:
               description: Whether it is cordoned.
               type: bool
             taints:
-              description: Its taints with the effects V(NoSchedule) and V(NoExecute), as C(key=value:effect).
+              description:
+                - Its taints with the effects V(NoSchedule) and V(NoExecute), as C(key=value:effect). Without those that
+                  come and go with its conditions, C(node.kubernetes.io/).
               type: list
               elements: str
             labels:

@@ -41,7 +41,7 @@ from ..model.topology import Topology
 from ..scheduler.framework import PlacementInfo, PodInfo
 from ..scheduler.inter_pod_affinity import AffinityTerms
 from ..scheduler.node_affinity import nodes_of_placement
-from ..scheduler.node_state import UNSCHEDULABLE_TAINT, TaintToleration
+from ..scheduler.node_state import TRANSIENT_TAINTS, UNSCHEDULABLE_TAINT, TaintToleration
 from ..scheduler.nodes import NodeTable
 from ..scheduler.selector_index import SelectorCount, SelectorIndex
 from ..view.view import ClusterView
@@ -49,11 +49,6 @@ from ..view.view import ClusterView
 LabelPairs = tuple[tuple[str, str], ...]
 _Member = t.TypeVar("_Member")
 _NO_TERMS = PlacementInfo(Placement(), 0, 0, AffinityTerms())
-
-
-_TRANSIENT = "node.kubernetes.io/"
-"""Prefix of the taints that come and go with a node's state: cordon, not ready, pressure
-(Kubernetes core/v1 well_known_taints.go)."""
 
 
 class Population(t.Generic[_Member]):
@@ -213,7 +208,9 @@ class LintInput:
     def lasting(self) -> LintInput:
         """The same with nodes that are neither cordoned nor in trouble."""
         nodes = (
-            replace(node, taints=tuple(x for x in node.taints if not x.key.startswith(_TRANSIENT)))
+            replace(
+                node, taints=tuple(x for x in node.taints if not x.key.startswith(TRANSIENT_TAINTS))
+            )
             for node in self.nodes or ()
         )
         return replace(self, nodes=tuple(nodes))

@@ -23,7 +23,7 @@ from ..planning.movable_instances import MovableInstance
 from . import report
 from .approved_plan import AGAIN, ApprovedPlan
 from .journal import RunJournal, digest
-from .plan_basis import PlanBasis, QuotaSpecs
+from .plan_basis import PlanBasis, QuotaSpecs, transient_taints
 
 if t.TYPE_CHECKING:
     from .options import RolloutOptions
@@ -176,7 +176,10 @@ class _Check:
             node = move.targets[0] if move.targets else ""
             if not node or node in planned.targets:
                 return ""
-            return f"cannot move to {node} any more, only to {listed(planned.targets)}"
+            nodes = (x for x in self.view.snapshot.nodes if x.name == node)
+            taints = [key for x in nodes for key in transient_taints(x)]
+            why = f": {node} has the taint {listed(taints)}" if taints else ""
+            return f"cannot move to {node} any more, only to {listed(planned.targets)}{why}"
         if skipped is not None:
             return "" if skipped.temporary else f"cannot be moved as planned: {skipped.reason}"
         now = self.view.by_uid.get(move.uid)

@@ -21,12 +21,20 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.movable_instances import MovableInstance
 from ..rules.term_slots import FIELDS
+from ..scheduler.node_state import TRANSIENT_TAINTS, UNSCHEDULABLE_TAINT
 
 QuotaSpecs = t.Mapping[str, t.Mapping[str, JSON]]
 """Name of a ResourceQuota to its spec."""
 
 _HARD = ("NoSchedule", "NoExecute")
 """Effects of taints that keep a pod from a node."""
+
+
+def transient_taints(node: Node) -> list[str]:
+    """The keys of those that come and go with its conditions, without that of a cordon. A plan does not rely on them:
+    a move is not possible where they keep its pod away."""
+    keys = (x.key for x in node.taints if x.effect in _HARD and x != UNSCHEDULABLE_TAINT)
+    return list(dict.fromkeys(key for key in keys if key.startswith(TRANSIENT_TAINTS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +65,8 @@ class WorkloadFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What decides whether a node takes pods. `labels` are those under keys that the moves depend on; None where the
-    node lacks one."""
+    """What decides whether a node takes pods. `taints` are those that do not come and go with its conditions. `labels`
+    are those under keys that the moves depend on; None where the node lacks one."""
 
     cordoned: bool
     taints: tuple[str, ...]
@@ -66,7 +74,8 @@ class NodeFacts:
 
     @classmethod
     def of(cls, node: Node, keys: t.Iterable[str]) -> NodeFacts:
-        taints = (f"{x.key}={x.value}:{x.effect}" for x in node.taints if x.effect in _HARD)
+        lasting = (x for x in node.taints if not x.key.startswith(TRANSIENT_TAINTS))
+        taints = (f"{x.key}={x.value}:{x.effect}" for x in lasting if x.effect in _HARD)
         labels = {key: node.labels.get(key) for key in sorted(keys)}
         return cls(node.unschedulable, tuple(sorted(set(taints))), labels)
 

@@ -23,6 +23,10 @@ from .nodes import NodeSet, NodeTable
 
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
+TRANSIENT_TAINTS = "node.kubernetes.io/"
+"""Prefix of the taints that come and go with a node's state: cordon, not ready, pressure
+(Kubernetes core/v1 well_known_taints.go)."""
+
 
 class NodeName:
     """A pod that names its node in spec.nodeName may run nowhere else."""

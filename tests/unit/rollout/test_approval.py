@@ -223,6 +223,45 @@ def test_taint_is_refused(cluster: TraceServer) -> None:
     assert "Node w2 has the taint example.com/gpu=a:NoSchedule now" in refusal(cluster, plan)
 
 
+def test_taint_of_a_condition_is_no_change_of_its_own(cluster: TraceServer) -> None:
+    """The node controller sets it and takes it back. Where it keeps the VM away, the move is not possible any more."""
+    pressure = {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}
+    tolerated = {**pressure, "operator": "Exists"}
+    for name in ("web0", "web1"):
+        for at in (f"{VMS}/{name}", f"{VMIS}/{name}", f"{PODS}/virt-launcher-{name}"):
+            inside = ("template", "spec") if at.startswith(VMS) else ()
+            patch(cluster, at, "spec", *inside, "tolerations", value=[tolerated])
+    calm = planned(cluster)
+    patch(cluster, "/api/v1/nodes/w2", "spec", "taints", value=[pressure])
+    under_pressure = planned(cluster)
+    assert calm["moves"][0]["to_node"] == under_pressure["moves"][0]["to_node"] == "w2"
+
+    assert make(cluster, calm, check=True).failure == ""
+    patch(cluster, "/api/v1/nodes/w2", "spec", "taints", value=[])
+    assert make(cluster, under_pressure, check=True).failure == ""
+
+
+def test_target_that_is_not_ready_is_refused_with_its_taint(cluster: TraceServer) -> None:
+    plan = planned(cluster)
+    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+    patch(cluster, "/api/v1/nodes/w2", "spec", "taints", value=[taint])
+    assert refusal(cluster, plan) == [
+        "VirtualMachine shop/web0 cannot move to w2 any more, only to w3:"
+        " w2 has the taint node.kubernetes.io/unreachable"
+    ]
+
+
+def test_cordon_is_named_once(cluster: TraceServer) -> None:
+    """The node controller taints a node that is cordoned."""
+    plan = planned(cluster)
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    patch(cluster, "/api/v1/nodes/w2", "spec", "taints", value=[taint])
+    patch(cluster, "/api/v1/nodes/w2", "spec", "unschedulable", value=True)
+    assert [text for text in refusal(cluster, plan) if text.startswith("Node")] == [
+        "Node w2 is cordoned now"
+    ]
+
+
 def test_other_zone_of_the_target_is_refused_and_a_label_of_no_rule_is_not(
     cluster: TraceServer,
 ) -> None:
