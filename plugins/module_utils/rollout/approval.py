@@ -23,6 +23,7 @@ from ..planning.movable_instances import MovableInstance
 from . import report
 from .approved_plan import AGAIN, ApprovedPlan
 from .journal import RunJournal, digest
+from .move import Phase
 from .plan_basis import PlanBasis, QuotaSpecs, transient_taints
 
 if t.TYPE_CHECKING:
@@ -118,11 +119,16 @@ def require_approved(
 
 
 def _on_the_way(view: View, options: RolloutOptions, unfinished: RunJournal | None) -> set[str]:
-    """The approved instances that move already, or that the run which is continued has moved."""
+    """The approved instances that move already, or that the run which is continued has moved. A move that it has only
+    intended begins anew if its instance is still there."""
     approved = options.approved.by_uid if options.approved is not None else {}
     uids = set(in_flight(view.snapshot, view.selection.all_namespaces).instances)
     if unfinished is not None:
-        uids |= {record.uid for record in unfinished.records}
+        uids |= {
+            record.uid
+            for record in unfinished.records
+            if record.phase is not Phase.INTENDED or record.uid not in view.by_uid
+        }
         if unfinished.request == options.request:
             settled = unfinished.settled
             uids |= {uid for uid in approved if digest(uid) in settled}

@@ -130,7 +130,10 @@ class RolloutStep:
         reading = lease.read_if_allowed(self.api)
         view = self.read_cluster()
         plan = view.plan(self.options)
-        require_approved(self.api, view, plan, self.options)
+        unfinished = None
+        if self.options.approved is not None and reading is not None:
+            unfinished = takeover.read_journal(reading)
+        require_approved(self.api, view, plan, self.options, unfinished)
         begins = not self.nothing_to_do(view, plan)
         if self.options.require_rights or begins:
             self.refuse(view, plan)

@@ -7,9 +7,11 @@ from __future__ import annotations
 import copy
 import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
@@ -19,6 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     SkippedInstance,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
     NOT_IN_PLAN,
@@ -32,6 +35,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_pl
     options_of_plan,
     read_plan,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord, Phase
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     RolloutOptions,
     parse_options,
@@ -155,6 +160,39 @@ def test_check_mode_with_a_plan_returns_that_plan(cluster: TraceServer) -> None:
     plan = planned(cluster)
     result = make(cluster, plan, check=True)
     assert ([move["name"] for move in result.moves], result.plan) == (["web0"], plan)
+
+
+def left_by_a_killed_run(cluster: TraceServer, record: MoveRecord, request: str = "x") -> None:
+    """The journal on the Lease, which is free."""
+    text = journals.write(RunJournal("r-dead", request, records=(record,)))
+    annotations = {"placement.virt/journal": text}
+    patch(cluster, lease.PATH, "metadata", "annotations", value=annotations)
+
+
+def restarting(name: str, phase: Phase) -> MoveRecord:
+    move = moving(name)
+    uid = f"VirtualMachineInstance-{name}"
+    return MoveRecord(move.instance, uid, move.workload, Method.RESTART, "w1", 1, 0.0, phase=phase)
+
+
+def test_check_mode_knows_the_moves_of_a_killed_run(cluster: TraceServer) -> None:
+    """It refused what a rollout continues."""
+    given = {"scope": "all", "workloads": ["db0"], "allow": ["migrate", "restart"]}
+    plan = planned(cluster, **given)
+    left_by_a_killed_run(cluster, restarting("db0", Phase.BEGUN))
+    for path in (f"{VMIS}/db0", f"{PODS}/virt-launcher-db0"):
+        cluster.change("DELETED", path, cluster.objects[path])
+    assert make(cluster, plan, check=True).failure == ""
+
+
+def test_move_of_a_killed_run_that_was_not_sent_is_checked_like_any_other(
+    cluster: TraceServer,
+) -> None:
+    plan = planned(cluster)
+    record = replace(restarting("web0", Phase.INTENDED), method=Method.MIGRATE)
+    left_by_a_killed_run(cluster, record)
+    patch(cluster, "/api/v1/nodes/w2", "spec", "unschedulable", value=True)
+    assert "Node w2 is cordoned now" in refusal(cluster, plan)
 
 
 def test_run_that_makes_a_plan_returns_none(cluster: TraceServer) -> None:
