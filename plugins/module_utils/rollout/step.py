@@ -149,9 +149,10 @@ class RolloutStep:
             nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
             self.report.lines += report.planned_lines(moves, nodes)
             self.report.lines += [report.stopped(stop_reason, left)] if stop_reason else []
-        approvable = plan_of(self.api, view, plan, self.options)
         result = self.result(finished=True, plan=replace(plan, moves=left))
-        result.plan = approvable.as_json() if approvable is not None else None
+        if not self.options.require_rights:
+            approvable = plan_of(self.api, view, plan, self.options)
+            result.plan = approvable.as_json() if approvable is not None else None
         result.moves = [report.planned_move(move) for move in moves]
         ends = any(can_end(hold, view.candidates) for hold in self._holds(view))
         result.stop_reason, result.changed = stop_reason, bool(moves) or ends

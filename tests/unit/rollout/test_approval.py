@@ -162,6 +162,11 @@ def test_check_mode_with_a_plan_returns_that_plan(cluster: TraceServer) -> None:
     assert ([move["name"] for move in result.moves], result.plan) == (["web0"], plan)
 
 
+def test_check_of_rights_for_later_moves_returns_no_plan(cluster: TraceServer) -> None:
+    """The rules that these moves are for may not be written yet."""
+    assert planned(cluster, require_rights=True) is None
+
+
 def left_by_a_killed_run(cluster: TraceServer, record: MoveRecord, request: str = "x") -> None:
     """The journal on the Lease, which is free."""
     text = journals.write(RunJournal("r-dead", request, records=(record,)))
