@@ -369,7 +369,9 @@ class Reconciler:
         return None
 
     def _journal_move(self, move: Move, now: Reconciliation) -> None:
-        target = now.nodes.domain(move.targets[0]) if move.targets else ""
+        approved = self.options.approved
+        nodes = approved.by_uid[move.uid].targets if approved is not None else move.targets
+        target = now.nodes.domain(nodes[0]) if nodes else ""
         pinned = self.options.pin_target_zone and target and move.method is Method.MIGRATE
         record = MoveRecord(
             move.instance,

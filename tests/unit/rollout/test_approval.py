@@ -200,6 +200,18 @@ def test_move_of_a_killed_run_that_was_not_sent_is_checked_like_any_other(
     assert "Node w2 is cordoned now" in refusal(cluster, plan)
 
 
+def test_zone_of_the_plan_holds_where_its_node_is_not_available_any_more(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node was filled after the rollout had begun."""
+    plan = planned(cluster, pin_target_zone=True)
+    monkeypatch.setattr(steps, "require_approved", lambda *_given: None)
+    patch(cluster, "/api/v1/nodes/w2", "status", "allocatable", "pods", value="0")
+    make(cluster, plan)
+    (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]
+    assert created["spec"]["addedNodeSelector"] == {ZONE: "b"}
+
+
 def test_run_that_makes_a_plan_returns_none(cluster: TraceServer) -> None:
     result = make(cluster, planned(cluster))
     assert "plan" not in result.as_json()
