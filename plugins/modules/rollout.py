@@ -157,7 +157,8 @@ options:
       - A move that was made already is done, and no error. Other instances that violate a rule since are not moved.
         They are returned in RV(skipped_instances).
       - The scheduler chooses the target among the nodes that are available, as without a plan. A plan is refused if the
-        node that it counts on is not available. O(pin_target_zone) holds a migration to the zone of that node.
+        node that it counts on is not available, except where an earlier move of the plan went to another node than
+        planned. O(pin_target_zone) holds a migration to the zone of that node.
       - The plan has the values of O(namespaces), O(workloads), O(only), O(scope), O(allow), O(max_parallel),
         O(max_unavailable), O(canary), O(soak), O(max_moves), O(window), O(failures_allowed), O(pin_target_zone),
         O(apply_pending_changes) and O(topology_keys). Leave these options out, or give the same values.

@@ -136,7 +136,8 @@ def _on_the_way(view: View, options: RolloutOptions, unfinished: RunJournal | No
 
 
 class _Check:
-    """Compares the approved moves with a plan of now, which has no others. `left`: those that are to be made."""
+    """Compares the approved moves with a plan of now, which has no others. `left`: those that are to be made.
+    `went_elsewhere`: one of the others may be where these were to go, as it may happen during a rollout."""
 
     def __init__(
         self, approved: ApprovedPlan, view: View, plan: Plan, on_the_way: t.Collection[str]
@@ -148,6 +149,9 @@ class _Check:
         self.approved = approved
         self.open = [move for move in approved.moves if move.uid not in on_the_way]
         self.left = [move for move in self.open if not self._is_done(move)]
+        left = {move.uid for move in self.left}
+        begun = [move for move in approved.moves if move.uid not in left]
+        self.went_elsewhere = any(map(self._went_elsewhere, begun))
 
     def _is_done(self, move: Move) -> bool:
         """It runs elsewhere and needs no move, or it was restarted or recreated and what replaced it needs none."""
@@ -160,6 +164,12 @@ class _Check:
             return False
         successors = self._others_of(move)
         return bool(successors) and self.violated.isdisjoint(successors)
+
+    def _went_elsewhere(self, move: Move) -> bool:
+        """The scheduler did not choose the node that the plan counts on, or has not chosen yet."""
+        now = self.view.by_uid.get(move.uid)
+        uids = self._others_of(move) if now is None else [move.uid]
+        return not {self.view.by_uid[uid].node for uid in uids}.intersection(move.targets)
 
     def _others_of(self, move: Move) -> list[str]:
         """The instances of its workload that the plan does not move."""
@@ -180,7 +190,7 @@ class _Check:
         planned, skipped = self.planned.get(move.uid), self.skipped.get(move.uid)
         if planned is not None:
             node = move.targets[0] if move.targets else ""
-            if not node or node in planned.targets:
+            if not node or node in planned.targets or self.went_elsewhere:
                 return ""
             nodes = (x for x in self.view.snapshot.nodes if x.name == node)
             taints = [key for x in nodes for key in transient_taints(x)]

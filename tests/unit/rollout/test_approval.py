@@ -224,6 +224,24 @@ def test_vm_that_was_moved_by_hand_is_done(cluster: TraceServer) -> None:
     assert (result.failure, result.moves, result.changed) == ("", [], False)
 
 
+def test_plan_goes_on_though_the_scheduler_chose_other_nodes_for_its_first_moves(
+    cluster: TraceServer,
+) -> None:
+    """The rollout was killed, or its window ended. It would have gone on in the same way."""
+    add_vm(cluster, "web2", like="web0", node="w1")
+    plan = planned(cluster)
+    by_target = {move["to_node"]: move["name"] for move in plan["moves"]}
+    assert by_target.keys() == {"w2", "w3"}
+    cluster._migrate(by_target["w3"])  # to w2
+
+    result = make(cluster, plan, check=True)
+
+    (move,) = result.moves
+    assert (move["name"], move["to_node"]) == (by_target["w2"], "w3")
+    patch(cluster, "/api/v1/nodes/w2", "spec", "unschedulable", value=True)
+    assert refusal(cluster, plan) == ["Node w2 is cordoned now"]
+
+
 def test_new_vm_that_violates_a_rule_is_not_moved(cluster: TraceServer) -> None:
     """Two moves are needed now, and one was approved."""
     plan = planned(cluster)
