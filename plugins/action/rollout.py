@@ -86,6 +86,12 @@ class ActionModule(KubeconfigAction):
                 f"{self._task.action} prints its progress and cannot run with async: remove async and"
                 " poll, and bound it with its option run_timeout"
             )
+        if "plan" in self._task.args and self._task.args["plan"] is None:
+            # for the module that is the same as no plan
+            raise AnsibleActionFail(
+                "plan: is null, and a rollout without a plan was not asked for: omit the option for that."
+                " Nothing was moved"
+            )
         return self._repeat(str(task_vars.get("inventory_hostname", "")), task_vars)
 
     def _repeat(self, host: str, task_vars: Result) -> Result:
