@@ -122,11 +122,20 @@ def options_of_plan(
             f"is {_text(given[name])}, and the plan was made with {_text(planned)}: leave the option out, or {AGAIN}",
         )
         for name, planned in plan.options.items()
-        if given[name] not in (planned, defaults.get(name))
+        if given[name] != defaults.get(name) and _sorted(given[name]) != _sorted(planned)
     ]
     if faults:
         raise InvalidInput(faults)
     return {**given, **plan.options}
+
+
+def _sorted(value: JSON) -> JSON:
+    """No list among the options has an order that matters."""
+    if isinstance(value, dict):
+        return {key: _sorted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return sorted(json.dumps(_sorted(x), sort_keys=True, default=str) for x in value)
+    return value
 
 
 def _text(value: JSON) -> str:

@@ -473,6 +473,19 @@ def test_option_that_differs_from_the_plan_is_refused(cluster: TraceServer) -> N
     assert "is 7, and the plan was made with 5" in str(refused.value)
 
 
+def test_same_options_in_another_order_are_no_difference(cluster: TraceServer) -> None:
+    window = {"start": "00:00", "end": "23:59", "timezone": "UTC"}
+    given = {"namespaces": ["shop", "kube-system"], "allow": ["restart", "migrate"]}
+    plan = planned(cluster, **given, window={**window, "days": ["sat", "sun"]})
+    turned = {name: value[::-1] for name, value in given.items()}
+    made = options(plan, **turned, window={**window, "days": ["sun", "sat"]})
+    assert made.namespaces == ("shop", "kube-system")
+    plan = planned(cluster, workloads=["web0", {"kind": "VirtualMachine", "name": "web1"}])
+    assert options(plan, workloads=[{"name": "web1", "kind": "VirtualMachine"}, "web0"])
+    with pytest.raises(InvalidInput, match="namespaces: is "):
+        options(plan, namespaces=["kube-system", "other"])
+
+
 def test_plan_has_other_checksum_with_each_value(cluster: TraceServer) -> None:
     plan = planned(cluster)
     values = {
