@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
 
@@ -303,7 +304,7 @@ def _rollout(record: JobRecord) -> Parts:
         following = [RELAUNCH]
     elif record.check_mode and (result.get("plan") or {}).get("moves"):
         file = options.get("plan_file")
-        done += [f"plan: {file}"] if file else []
+        done += [f"plan: {file} (checksum {result['plan']['checksum']:.12})"] if file else []
         following = [
             "to make exactly these moves: launch the same job without check mode"
             if file
@@ -311,6 +312,8 @@ def _rollout(record: JobRecord) -> Parts:
         ]
     elif result.get("deferred"):
         following = ["launch the same job again for what was deferred"]
+    elif any(NOT_IN_PLAN in x["reason"] for x in result.get("skipped_instances") or ()):
+        following = ["for what is not in the plan: a new plan, by a job in check mode"]
     return {
         "asked": (asked,),
         "done": tuple(done),
@@ -322,7 +325,9 @@ def _rollout_asked(record: JobRecord) -> str:
     options = record.asked
     plan_file = options.get("plan_file")
     if not record.check_mode and (plan_file or options.get("plan")):
-        return f"make the plan {plan_file or 'of the job before'}"
+        checksum = options.get("plan_checksum")
+        known = f" (checksum {checksum:.12})" if checksum else ""
+        return f"make the plan {plan_file or 'of the job before'}{known}"
     what = listed(options["namespaces"]) if options["namespaces"] else ""
     if options["workloads"]:
         what += f" {plural(len(options['workloads']), 'workload')}"

@@ -35,7 +35,10 @@ def check(job: Job) -> Result:
         )
     if job.check_mode and options["plan_file"]:
         _require(_written(options["plan_file"], "", only_check=True))
-    return {} if plan is None else {"plan": plan}
+    if plan is None:
+        return {}
+    options["plan_checksum"] = str(plan["checksum"])
+    return {"plan": plan}
 
 
 def _require(faults: t.Sequence[str]) -> None:
@@ -90,11 +93,20 @@ def plan_of(record: JobRecord) -> Result | None:
 
 
 def save_plan(job: Job) -> list[str]:
-    """Save the plan that check mode has returned. Returns the errors."""
+    """Save the plan that check mode has returned, and say so where that replaces another one, which may have been
+    approved. Returns the errors."""
     plan, path = plan_of(job.record), job.record.asked.get("plan_file")
     if plan is None or not path:
         return []
-    return _written(path, f"{json.dumps(plan, indent=2)}\n", only_check=False)
+    try:
+        before = _read(path)["checksum"]
+    except JobFailed:
+        before = plan["checksum"]
+    errors = _written(path, f"{json.dumps(plan, indent=2)}\n", only_check=False)
+    if not errors and before != plan["checksum"]:
+        known = f"{path} had another plan (checksum {before!s:.12})"
+        job.show([f"{known}. It has the plan of this job now: have that one approved."])
+    return errors
 
 
 def _written(path: str, text: str, *, only_check: bool) -> list[str]:

@@ -26,6 +26,9 @@ class Method(TextEnum):
     STOP = "stop"
 
 
+NOT_IN_PLAN = "it is not among the moves of the plan"
+"""Why a rollout that makes an approved plan does not move an instance."""
+
 WITHOUT_SUCCESSOR = (Method.EVICT, Method.STOP)
 """Methods whose moves end when the instance is gone."""
 

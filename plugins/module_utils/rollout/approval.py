@@ -16,7 +16,7 @@ from ..api.errors import Forbidden
 from ..api.lists import list_all
 from ..kubevirt.instances import in_flight
 from ..model.findings import InputError, InvalidInput
-from ..model.plan import Method, Move, Plan, SkippedInstance
+from ..model.plan import NOT_IN_PLAN, Method, Move, Plan, SkippedInstance
 from ..model.rendering import listed, plural
 from ..model.snapshot import quota_from_manifest
 from ..planning.movable_instances import MovableInstance
@@ -29,8 +29,6 @@ from .plan_basis import PlanBasis, QuotaSpecs, transient_taints
 if t.TYPE_CHECKING:
     from .options import RolloutOptions
     from .view import View
-
-NOT_IN_PLAN = "it is not among the moves of the plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class LeftAlone:
                 )
             elif known.method is not move.method:
                 kept[move.uid] = (
-                    f"the plan has {known.method}, and it can move only by {move.method} now"
+                    f"the plan moves it by {known.method}, and now it would move by {move.method}"
                 )
         if others:
             skipped = {x.uid for x in plan.skipped}
@@ -205,8 +203,8 @@ class _Check:
         if not others:
             return "has no instance any more"
         refused = next((self.skipped[uid].reason for uid in others if uid in self.skipped), "")
-        which = f"the instance with uid {move.uid} is gone"
-        return f"was replaced: {which}" + (f", and of another one: {refused}" if refused else "")
+        text = f"was replaced: the instance with uid {move.uid} is gone"
+        return f"{text}. The one that runs now is not moved: {refused}" if refused else text
 
 
 def _quotas(api: ApiClient, moves: t.Iterable[Move]) -> dict[str, QuotaSpecs]:

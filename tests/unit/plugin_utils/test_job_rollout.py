@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.plugin_utils import job_rollout, job_stages
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
@@ -84,6 +85,40 @@ def test_without_a_plan_nothing_is_handed_over() -> None:
 def test_job_that_makes_a_plan_says_so(tmp_path: Path) -> None:
     job = FakeRollout(plan={"prod": PLAN})
     assert closing_of(t.cast(t.Any, job.record), 1.0).asked == ("make the plan of the job before",)
+
+
+def test_job_names_the_checksum_of_the_plan_that_it_saves_and_that_it_makes(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    job = FakeRollout(check_mode=True, namespaces=["shop"], plan_file=str(path))
+    job.record.note("rollout", {"moves": [], "plan": PLAN, "failed": False})
+    closed(job)
+    assert any(f"plan: {path} (checksum c0ffee)" in line for line in job.shown)
+
+    job = FakeRollout(plan_file=str(path))
+    checked(job)
+    assert closing_of(t.cast(t.Any, job.record), 1.0).asked == (
+        f"make the plan {path} (checksum c0ffee)",
+    )
+
+
+def test_check_mode_says_that_it_replaces_another_plan(tmp_path: Path) -> None:
+    """Perhaps that one is approved, and the job was launched in check mode only to look."""
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(OTHER))
+    for warned in (True, False):
+        job = FakeRollout(check_mode=True, namespaces=["shop"], plan_file=str(path))
+        job.record.note("rollout", {"moves": [], "plan": PLAN, "failed": False})
+        closed(job)
+        line = f"{path} had another plan (checksum decaf). It has the plan of this job now: have that one approved."
+        assert (line in job.shown) is warned
+
+
+def test_job_that_leaves_out_what_is_not_in_its_plan_says_how_it_is_moved() -> None:
+    job = FakeRollout(plan={"prod": PLAN})
+    entry = {"namespace": "shop", "name": "web2", "reason": f"violates a rule; {NOT_IN_PLAN}"}
+    job.record.note("rollout", {"moves": [], "failed": False, "skipped_instances": [entry]})
+    (step,) = closing_of(t.cast(t.Any, job.record), 1.0).next_steps
+    assert step == "for what is not in the plan: a new plan, by a job in check mode"
 
 
 @pytest.mark.parametrize("of_prod", [{}, {"prod": {}}, {"prod": None}])

@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster import leas
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
+    NOT_IN_PLAN,
     Method,
     Move,
     Plan,
@@ -24,7 +25,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.topology impo
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
-    NOT_IN_PLAN,
     LeftAlone,
     not_made,
     of_approved,
@@ -412,7 +412,10 @@ def test_vmi_of_another_uid_is_refused(cluster: TraceServer) -> None:
     text = json.dumps(cluster.objects[f"{PODS}/virt-launcher-web0"])
     cluster.change("MODIFIED", f"{PODS}/virt-launcher-web0", json.loads(text.replace(uid, "new")))
     (change,) = refusal(cluster, plan)
-    assert change.startswith("VirtualMachine shop/web0 was replaced: the instance with uid ")
+    assert change.startswith(
+        f"VirtualMachine shop/web0 was replaced: the instance with uid {uid} is gone. The one"
+    )
+    assert change.endswith("it is not among the moves of the plan")
 
 
 def test_plan_of_scope_all_is_not_made_twice(cluster: TraceServer) -> None:
@@ -522,7 +525,7 @@ def test_move_that_is_not_as_approved_is_not_made() -> None:
         "a": "the plan moves it from w1, and it runs on w9 now"
     }
     assert left_alone(moving("a", method=Method.RESTART)).kept == {
-        "a": "the plan has migrate, and it can move only by restart now"
+        "a": "the plan moves it by migrate, and now it would move by restart"
     }
 
 
