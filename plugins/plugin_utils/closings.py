@@ -301,7 +301,8 @@ def _rollout(record: JobRecord) -> Parts:
         )
     following = []
     if record.failures:
-        following = [RELAUNCH]
+        refused = "correct it and launch the same job again, or make a new plan in check mode"
+        following = [refused if _makes_a_plan(record) else RELAUNCH]
     elif record.check_mode and (result.get("plan") or {}).get("moves"):
         file = options.get("plan_file")
         done += [f"plan: {file} (checksum {result['plan']['checksum']:.12})"] if file else []
@@ -321,10 +322,15 @@ def _rollout(record: JobRecord) -> Parts:
     }
 
 
+def _makes_a_plan(record: JobRecord) -> bool:
+    given = record.asked.get("plan_file") or record.asked.get("plan")
+    return bool(given) and not record.check_mode
+
+
 def _rollout_asked(record: JobRecord) -> str:
     options = record.asked
     plan_file = options.get("plan_file")
-    if not record.check_mode and (plan_file or options.get("plan")):
+    if _makes_a_plan(record):
         checksum = options.get("plan_checksum")
         known = f" (checksum {checksum:.12})" if checksum else ""
         return f"make the plan {plan_file or 'of the job before'}{known}"

@@ -121,6 +121,13 @@ def test_job_that_leaves_out_what_is_not_in_its_plan_says_how_it_is_moved() -> N
     assert step == "for what is not in the plan: a new plan, by a job in check mode"
 
 
+def test_job_whose_plan_is_refused_names_a_new_plan_as_a_way_out() -> None:
+    job = FakeRollout(plan={"prod": PLAN})
+    job.complain(["plan: the cluster has changed since it was made, and nothing was moved"])
+    (step,) = closing_of(t.cast(t.Any, job.record), 1.0).next_steps
+    assert step == "correct it and launch the same job again, or make a new plan in check mode"
+
+
 @pytest.mark.parametrize("of_prod", [{}, {"prod": {}}, {"prod": None}])
 def test_plan_of_other_hosts_is_refused(of_prod: t.Any) -> None:
     """An empty plan of the host must not become a rollout without a plan."""
