@@ -9,6 +9,9 @@ import copy
 import json
 import typing as t
 
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.flows import rules as rules_flow
 from ansible_collections.virt.placement.plugins.modules import forecast_info, rules
 from sandbox import Sandbox, objects
 from tests.conftest import RunModule
@@ -22,6 +25,11 @@ _SETTLED: dict[str, t.Callable[[JSON], t.Any]] = {
 empty lists."""
 _NOTE = "kubevirt.io/latest-observed-api-version"
 OURS = ("placement.virt/rules", "placement.virt/undo")
+
+
+def stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record of a change has its time: two runs write the same only at the same time."""
+    monkeypatch.setattr(rules_flow, "utc_now", lambda: "2026-11-26T07:45:12Z")
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 from tests.terms import name_label
 
-from .rules_task import RulesTask, anti_affinity
+from .rules_task import RulesTask, anti_affinity, stop_the_clock
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = ("web-a", "web-b", "web-c")
@@ -72,7 +72,10 @@ def test_rule_is_written_once_to_each_vm(web: RulesTask) -> None:
     assert not web.sandbox.audit.writes(since=again)
 
 
-def test_check_mode_names_exactly_the_writes_that_are_then_made(web: RulesTask) -> None:
+def test_check_mode_names_exactly_the_writes_that_are_then_made(
+    web: RulesTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_the_clock(monkeypatch)
     start = web.sandbox.audit.mark()
     foretold = web(APART, FAST, check=True, diff=True)
     assert foretold["changed"]

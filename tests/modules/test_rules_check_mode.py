@@ -17,7 +17,7 @@ import pytest
 from sandbox import Sandbox, objects
 from tests.conftest import RunModule
 
-from .rules_task import OURS, RulesTask
+from .rules_task import OURS, RulesTask, stop_the_clock
 
 JSON = t.Any
 Rule = dict[str, t.Any]
@@ -128,7 +128,10 @@ def _in_turn(resources: t.Iterable[str]) -> list[str]:
 
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.tour
-def test_check_mode_names_exactly_the_writes_that_are_then_made(task: RulesTask, name: str) -> None:
+def test_check_mode_names_exactly_the_writes_that_are_then_made(
+    task: RulesTask, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_the_clock(monkeypatch)
     step = STEPS[name]
     if step.before:
         assert not task(*step.before, workload_rollout="allow").get("failed")

@@ -149,8 +149,13 @@ def rules_request(
         fail_on_findings=tuple(params.get("fail_on_findings") or ()),
         faults=parsed.faults,
         broken=parsed.broken,
-        at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        at=utc_now(),
     )
+
+
+def utc_now() -> str:
+    """The time that the record of a change has, by the clock of the job."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 @dataclass(frozen=True)
