@@ -185,7 +185,7 @@ def test_killed_in_the_middle_it_is_continued_and_nothing_moves_twice(shop: Shop
 def test_an_interrupted_play_names_the_moves_in_flight_and_gives_the_lease_back(
     shop: Shop, job: Job, number: signal.Signals
 ) -> None:
-    pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "12"})
+    pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "20"})
     process = job.start()
     assert process.stdout is not None
     for line in process.stdout:
