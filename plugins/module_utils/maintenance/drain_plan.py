@@ -39,6 +39,7 @@ from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase, ready
 from ..rollout.options import RolloutOptions
 from ..rollout.view import WhyNoRestart
+from ..rules.hold import Hold
 from ..view.view import ClusterView
 from . import returns
 from .left_over import why_given_up
@@ -178,6 +179,11 @@ class DrainView:
                 instance, workload = self._instance(decision)
                 movable[instance.uid] = MovableInstance(instance, decision.pod, workload, reader)
         return movable
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """A drain ends none."""
+        return ()
 
     @cached_property
     def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:

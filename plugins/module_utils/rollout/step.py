@@ -28,12 +28,11 @@ from ..model.findings import InvalidInput
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
-from ..rules.hold import Hold
 from . import holds, report, takeover
 from . import journal as journals
 from .approval import not_made, plan_of, require_approved
 from .gates import until_stopped
-from .holds import can_end, holds_of, why_kept, why_kept_after, why_waiting
+from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
@@ -154,11 +153,11 @@ class RolloutStep:
             approvable = plan_of(self.api, view, plan, self.options)
             result.plan = approvable.as_json() if approvable is not None else None
         result.moves = [report.planned_move(move) for move in moves]
-        ends = any(can_end(hold, view.candidates) for hold in self._holds(view))
+        ends = any(can_end(hold, view.candidates) for hold in view.holds)
         result.stop_reason, result.changed = stop_reason, bool(moves) or ends
         self.finish_check(view, plan, result)
         moved = {move.uid for move in moves}
-        kept = (why_kept_after(hold, view.candidates, moved) for hold in self._holds(view))
+        kept = (why_kept_after(hold, view.candidates, moved) for hold in view.holds)
         result.warnings += filter(None, kept)
         return result
 
@@ -193,7 +192,7 @@ class RolloutStep:
         require_approved(self.api, view, plan, self.options, unfinished)
         if reading is not None and not records and self.nothing_to_do(view, plan):
             self._report_plan(view, plan)
-            kept = [why_kept(hold, view.candidates) for hold in self._holds(view)]
+            kept = [why_kept(hold, view.candidates) for hold in view.holds]
             result = self.finish(view, plan)
             result.warnings += kept
             return result
@@ -218,16 +217,12 @@ class RolloutStep:
 
     def nothing_to_do(self, view: View, plan: Plan) -> bool:
         """Whether the run can end before it takes the Lease."""
-        found = self._holds(view)
+        found = view.holds
         if any(can_end(hold, view.candidates) for hold in found):
             return False
         if why_waiting(found, view.candidates):
             return False
         return not (plan.moves or any(left.temporary for left in plan.skipped))
-
-    def _holds(self, view: View) -> tuple[Hold, ...]:
-        """The holds that this run ends."""
-        return holds_of(view.snapshot, view.selection) if self.task == "rollout" else ()
 
     def refuse(self, _view: View, _plan: Plan) -> None:
         """Raises InvalidInput where the run must not begin. Nothing was written by then."""
@@ -254,7 +249,7 @@ class RolloutStep:
 
     def other_rights(self, view: View) -> set[Right]:
         """Rights beside those for the Lease and the moves."""
-        return holds.rights_of(self._holds(view))
+        return holds.rights_of(view.holds)
 
     def failed(self, reason: str, plan: Plan | None = None) -> StepResult:
         result = self.result(finished=True, plan=plan)
@@ -402,7 +397,7 @@ class RolloutStep:
         if reconciler.failed or now.stop_reason:
             return False
         temporary = [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
-        if why := why_waiting(self._holds(now.view), now.view.candidates):
+        if why := why_waiting(now.view.holds, now.view.candidates):
             temporary.append(why)
         now.waiting = now.waiting or next(iter(temporary), "")
         return bool(now.plan.moves or temporary)
@@ -435,7 +430,7 @@ class RolloutStep:
     def _end_holds(self, reconciler: Reconciler, view: View) -> list[str]:
         """Give the workloads that this run held their own rollouts back. Returns why others stay held."""
         kept = []
-        for hold in self._holds(view):
+        for hold in view.holds:
             why = why_kept(hold, view.candidates)
             why = why or holds.end(reconciler.keeper.api_while_ours(), hold)
             if why:
@@ -458,7 +453,7 @@ class RolloutStep:
         self.report.lines += report.plan_lines(
             plan, run, name_skipped=not self.options.fail_on_skipped, selected=self.selected(view)
         )
-        self.report.lines += holds.lines(self._holds(view), view.candidates)
+        self.report.lines += holds.lines(view.holds, view.candidates)
 
     def selected(self, view: View) -> int | None:
         """How many instances were looked at, which tells a wrong namespace from a good placement."""

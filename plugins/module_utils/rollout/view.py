@@ -20,6 +20,7 @@ from ..planning.movable_instances import (
 )
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.simulation import VerifiedIndex
+from ..rules.hold import Hold
 from .approval import LeftAlone, of_approved
 from .holds import held_replicas, holds_of
 from .journal import RunJournal, digest
@@ -41,6 +42,10 @@ class View(t.Protocol):
     @property
     def candidates(self) -> tuple[MovableInstance, ...]:
         """The instances of the selected workloads."""
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """The workloads whose own rollouts this run gives back."""
 
     @property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
@@ -88,6 +93,11 @@ class JudgedSnapshot:
         candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
         verified = VerifiedIndex.of(snapshot, candidates)
         return cls(snapshot, wanted, candidates, verified, why_no_restart)
+
+    @functools.cached_property
+    def holds(self) -> tuple[Hold, ...]:
+        """What the selected workloads hold of their own rollouts."""
+        return holds_of(self.snapshot, self.selection)
 
     @functools.cached_property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
@@ -142,7 +152,7 @@ class JudgedSnapshot:
             spent,
             kept=self.kept,
             not_disrupted=self.not_disrupted(options),
-            held=held_replicas(holds_of(self.snapshot, self.selection), self.candidates),
+            held=held_replicas(self.holds, self.candidates),
             topology=options.topology,
         )
         approved = options.approved
