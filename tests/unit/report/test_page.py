@@ -314,3 +314,42 @@ def test_long_tables_end_with_what_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     ]
     assert "1 more nodes, 1 with an impact" not in page.text
     assert "2 more nodes, 1 with an impact" in page.text
+
+
+def _luminance(color: str) -> float:
+    """Relative luminance of `#rgb` or `#rrggbb` (WCAG 2.2)."""
+    digits = color.lstrip("#")
+    digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+    parts = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    red, green, blue = (x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_each_text_has_contrast_in_light_and_dark() -> None:
+    """4.5 to 1 for small text (WCAG 2.2, 1.4.3). A text that is partly transparent would have less."""
+    text = html_page(shop_content())
+    grounds = {"fg": ("bg", "card"), "mute": ("bg", "card"), "soft": ("bg", "softb")}
+    grounds |= {"pref": ("card", "prefb"), "ok": ("okb",), "bad": ("badb",), "unk": ("unkb",)}
+
+    themes = re.findall(r":root\{(.*?)\}", text)
+
+    assert len(themes) == 2
+    for theme in themes:
+        color = dict(entry.removeprefix("--").split(":") for entry in theme.split(";"))
+        assert set(color) == {*grounds, "line", *(x for pair in grounds.values() for x in pair)}
+        for front, backs in grounds.items():
+            for back in backs:
+                dark, light = sorted((_luminance(color[front]), _luminance(color[back])))
+                assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
+    assert "opacity" not in text
+
+
+def test_long_names_and_advice_wrap_and_folded_vms_are_printed() -> None:
+    """Headless Chromium showed each: advice cut off at 1280 px, and a printed page without the folded VMs."""
+    (style,) = parsed(html_page(shop_content())).all("style")
+
+    assert not re.search(r"td b\{[^}]*nowrap", style.text)
+    assert ".stack td+td{overflow-wrap:anywhere" in style.text
+    assert re.search(
+        r"@media print\{.*details::details-content\{content-visibility:visible", style.text
+    )
