@@ -14,7 +14,7 @@ from ..compliance.declared import DeclaredReader
 from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.labels import CPU_FEATURE, HOST_MODEL, MIGRATION_CPU, needs_expansion
 from ..kubevirt.launcher import cpu_model, why_labels_not_modeled
-from ..kubevirt.moving import propagating, why_not_migratable
+from ..kubevirt.moving import propagating, why_no_target, why_not_migratable
 from ..kubevirt.next_pod import launcher_pod, migration_target_pod, planned_vmi
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMIS
@@ -128,6 +128,9 @@ class ReachReader:
         source = self._view.nodes.get(instance.node_name)
         if source is None:
             return self._unknown(facts, f"node {instance.node_name} could not be read")
+        if not facts["not_migratable"]:
+            platform = self._view.snapshot.platform
+            facts["not_migratable"] = why_no_target(pod, vmi, source, platform)
         own = self._by_name.get(source.name)
         if facts["model"] == HOST_MODEL and not kept and own is not None:
             facts["host_model"] = own.host_model

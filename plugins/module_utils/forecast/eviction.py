@@ -31,7 +31,13 @@ from ..kubevirt.eviction_strategy import (
 )
 from ..kubevirt.instances import hotplugged_claims, replaced_once_gone
 from ..kubevirt.labels import SCHEDULABLE, unbound_labels
-from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
+from ..kubevirt.moving import (
+    has_unmigratable_name,
+    propagating,
+    run_strategy,
+    why_no_target,
+    why_not_migratable,
+)
 from ..kubevirt.next_pod import (
     NEXT,
     migration_target_pod,
@@ -263,14 +269,16 @@ class Evictions:
             self._of_source[key] = entry
         return entry[1]
 
-    def _why_not_migrated(self, name: str) -> str:
-        """Why virt-handler may not migrate VMs off a node. virt-controller sets the label where it has seen no
-        heartbeat for five minutes, and virt-handler where devices are missing (KubeVirt, watch/node/node.go,
+    def _why_not_migrated(self, pod: Pod, vmi: Vmi) -> str:
+        """Why a VM may not migrate off its node. virt-controller sets the label where it has seen no heartbeat of
+        virt-handler for five minutes, and virt-handler where devices are missing (KubeVirt, watch/node/node.go,
         pkg/virt-handler/heartbeat)."""
-        node = self._nodes.get(name)
+        node = self._nodes.get(pod.node_name)
+        if why := why_no_target(pod, vmi, node, self._platform):
+            return f"may not migrate: {why}"
         if node is None or node.labels.get(SCHEDULABLE) != "false":
             return ""
-        return f"may not migrate: node {name} has the label {SCHEDULABLE}=false, so its virt-handler may not run"
+        return f"may not migrate: node {node.name} has the label {SCHEDULABLE}=false, so its virt-handler may not run"
 
     def _vmi(
         self,
@@ -293,7 +301,7 @@ class Evictions:
         if migrates and not obstacle:
             target = self.migration_target(pod, vmi, workload)
             target, why = self.migrated(target, vmi)
-            reason = f"{ESTIMATED}: {why}" if why else self._why_not_migrated(pod.node_name)
+            reason = f"{ESTIMATED}: {why}" if why else self._why_not_migrated(pod, vmi)
             certain = vmi.live_migratable is True and not reason
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
         marked = vmi.live_migratable is not False and has_unmigratable_name(vmi)

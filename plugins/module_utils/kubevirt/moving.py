@@ -23,9 +23,10 @@ from ..model.kinds import (
     VIRTUAL_MACHINE,
     partition_of,
 )
+from ..model.objects import Node, Pod
 from ..model.plan import Method
 from ..model.snapshot import Instance, Platform, Vmi, Workload
-from .labels import vm_spec
+from .labels import CPU_FEATURE, HOST_MODEL, HOST_MODEL_CPU, MIGRATION_CPU, release, vm_spec
 from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, rollout_strategy, waiting_fields
 from .pending_changes import applies_more, staged_changes, without_empty
 
@@ -91,6 +92,34 @@ def why_not_migratable(vmi: Vmi) -> str:
         return ""
     reason = vmi.live_migratable_reason or "no reason given"
     return f"the instance is not live-migratable: {reason}"
+
+
+ANY_HOST_MODEL_SINCE = (1, 6)
+"""First KubeVirt that makes a target pod for a VM with the CPU model host-model where its node does not say which
+model that is."""
+
+
+def why_no_target(pod: Pod, vmi: Vmi, source: Node | None, platform: Platform) -> str:
+    """Why KubeVirt makes no target pod for a migration of this instance, or nothing. `pod` is its pod and `source` its
+    node, None where that is not known.
+
+    1.4 and 1.5: for the CPU model host-model createTargetPod ends with an error where the node lacks the label of its
+    model, and tries again for ever; a VM that has migrated keeps the labels of its first node
+    (watch/migration/migration.go, prepareNodeSelectorForHostCpuModel). From 1.6 that error is lost in an inner block.
+    """
+    if not (0, 0) < release(platform.kubevirt) < ANY_HOST_MODEL_SINCE:
+        return ""
+    cpu = (vmi.spec.get("domain") or {}).get("cpu") or {}
+    if source is None or cpu.get("model") != HOST_MODEL:
+        return ""
+    if any(CPU_FEATURE in key or MIGRATION_CPU in key for key, _ in pod.placement.node_selector):
+        return ""
+    if any(key.startswith(HOST_MODEL_CPU) for key in source.labels):
+        return ""
+    return (
+        f"node {source.name} has no label {HOST_MODEL_CPU}MODEL, without which KubeVirt before 1.6 makes no target pod"
+        " for a VM with the CPU model host-model. virt-handler sets it"
+    )
 
 
 def outbound_nodes(node_name: str, state: t.Mapping[str, JSON]) -> frozenset[str]:

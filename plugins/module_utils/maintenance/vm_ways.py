@@ -14,7 +14,12 @@ from dataclasses import dataclass, replace
 from ..kubevirt.disruption import ends_pod
 from ..kubevirt.eviction_strategy import EXTERNAL, eviction_strategy
 from ..kubevirt.instances import vmi_workload
-from ..kubevirt.moving import restart_refusal, strategy_refusal, why_not_migratable
+from ..kubevirt.moving import (
+    restart_refusal,
+    strategy_refusal,
+    why_no_target,
+    why_not_migratable,
+)
 from ..model.input import nearest
 from ..model.kinds import PREFIX, REPLICA_SET, VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -174,10 +179,18 @@ class VmWays:
         workload = vmi_workload(vmi, workloads)
         return why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
 
+    def _why_no_target(self, vmi: Vmi) -> str:
+        source, platform = self.view.nodes.get(vmi.node_name), self.view.snapshot.platform
+        pods = self.view.launcher_pods.get(vmi.uid, ())
+        found = (
+            why_no_target(x, vmi, source, platform) for x in pods if x.node_name == vmi.node_name
+        )
+        return next(found, "")
+
     def _by(self, policy: str, vmi: Vmi) -> VmWay:
         """How the VM leaves by this policy, whatever its others say."""
         if policy == "migrate":
-            obstacle = why_not_migratable(vmi)
+            obstacle = why_not_migratable(vmi) or self._why_no_target(vmi)
             if obstacle:
                 return VmWay(policy, None, obstacle, finding=NOT_MIGRATABLE)
             return VmWay(policy, Method.MIGRATE)

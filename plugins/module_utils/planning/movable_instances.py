@@ -22,6 +22,7 @@ from ..kubevirt.moving import (
     can_migrate,
     move_options,
     takes_effect,
+    why_no_target,
 )
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
 from ..model.gc import collector_paused
@@ -108,17 +109,34 @@ class MovableInstance:
     def move_options(self) -> MoveOptions:
         """The methods by which it can be moved."""
         reader = self._reader
-        return move_options(
+        options = move_options(
             self.workload,
             self.instance,
             reader.snapshot.platform,
             apply_pending_changes=reader.apply_pending_changes,
         )
+        if not self.why_no_target or Method.MIGRATE not in options.methods:
+            return options
+        methods = tuple(method for method in options.methods if method is not Method.MIGRATE)
+        reasons = (
+            self.why_no_target,
+            *((options.refusal,) if options.refusal and not methods else ()),
+        )
+        return replace(options, methods=methods, reason="; ".join(reasons))
+
+    @cached_property
+    def why_no_target(self) -> str:
+        """Why KubeVirt makes no target pod for a migration of it, or nothing."""
+        vmi, source = self.instance.vmi, self._reader.nodes.get(self.node)
+        if vmi is None:
+            return ""
+        return why_no_target(self.pod, vmi, source, self._reader.snapshot.platform)
 
     @cached_property
     def can_migrate(self) -> bool:
         """Method.MIGRATE is among the methods; it costs less to ask than all of them."""
-        return can_migrate(self.workload, self.instance.vmi, self._reader.snapshot.platform)
+        platform = self._reader.snapshot.platform
+        return not self.why_no_target and can_migrate(self.workload, self.instance.vmi, platform)
 
     @cached_property
     def migration_target(self) -> Pod | None:

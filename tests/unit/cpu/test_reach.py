@@ -294,3 +294,19 @@ def test_zone_that_is_reached_by_doubtful_nodes_alone_is_not_proven() -> None:
     assert (vm.reach, vm.nodes, vm.doubtful) == ("free", ("i2", "i3"), ("i3",))
     assert vm.unproven
     assert report.counts["unproven"] == 1
+
+
+@pytest.mark.parametrize(("version", "stays"), [("v1.5.0", True), ("v1.6.0", False)])
+def test_old_kubevirt_migrates_no_host_model_off_a_node_without_the_label_of_its_model(
+    version: str, stays: bool
+) -> None:
+    made = labeled({"i1": "Haswell-noTSX", "i2": "Haswell-noTSX"})
+    relabel(made, "i1", f"{HOST}Haswell-noTSX")
+    run_vm(made, "db", "i1")
+    run_vm(made, "moved", "i1", **{f"{MIGRATION}Haswell-noTSX": "true"})
+    platform = dataclasses.replace(made.more["platform"], kubevirt=version)
+
+    db, moved = report_of(made, platform=platform).vms
+
+    assert ("node i1 has no label" in db.not_migratable) is stays
+    assert not moved.not_migratable

@@ -517,6 +517,38 @@ def test_vm_on_a_node_without_virt_handler_may_not_migrate() -> None:
     assert [move.targets for move in found.moves] == [("n3",)]
 
 
+@pytest.mark.parametrize(
+    ("version", "model", "labels", "answer"),
+    [
+        ("v1.4.0", "host-model", (), "possible"),
+        ("v1.5.2", "host-model", (), "possible"),
+        ("v1.6.0", "host-model", (), "guaranteed"),
+        ("v1.4.0", "Haswell", (), "guaranteed"),
+        ("v1.4.0", "host-model", ("host-model-cpu", "cpu-model-migration"), "guaranteed"),
+    ],
+)
+def test_vm_with_host_model_may_not_migrate_off_a_node_without_the_label_of_its_model(
+    version: str, model: str, labels: tuple[str, ...], answer: str
+) -> None:
+    made = cluster("abc")
+    machine(made, "db", "n1", {"domain": {"cpu": {"model": model}}})
+    for node in made.nodes.values():
+        node["metadata"]["labels"] |= {f"{x}.node.kubevirt.io/Haswell": "true" for x in labels}
+    snapshot = made.snapshot()
+    platform = dataclasses.replace(snapshot.platform, kubevirt=version)
+    change = what_if(dataclasses.replace(snapshot, platform=platform), lost_nodes=["n1"])
+
+    found = forecast(change, doubts=doubts_of_change(change))
+
+    assert found.answer == answer, found.reasons
+    if answer == "possible":
+        assert found.reasons == (
+            "not guaranteed: VirtualMachineInstance shop/db may not migrate: node n1 has no label"
+            " host-model-cpu.node.kubevirt.io/MODEL, without which KubeVirt before 1.6 makes no target pod for a VM"
+            " with the CPU model host-model. virt-handler sets it",
+        )
+
+
 def test_deployment_scaled_from_zero_has_the_requests_and_rules_of_its_template() -> None:
     made = cluster("abc")
     container = {

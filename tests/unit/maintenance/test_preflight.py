@@ -38,7 +38,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
     Selector,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota, Unreadable
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Platform,
+    Quota,
+    Unreadable,
+)
 from tests.unit.maintenance.test_options import options
 from tests.unit.planning.scenes import (
     Cluster,
@@ -272,6 +276,19 @@ def test_vm_that_cannot_be_migrated_is_named_with_its_eviction_strategy() -> Non
     assert "(its own eviction strategy, or else the cluster's, is LiveMigrate)" in finding.why
     made.machines["db"]["spec"]["evictionStrategy"] = "None"
     assert "cluster's, is None)" in check(made)["not_migratable"].why
+    assert errors(made, vm_policy="restart") == []
+
+
+def test_vm_without_a_target_pod_in_an_old_kubevirt_is_named_with_the_label_that_is_missing() -> (
+    None
+):
+    made = cluster("ab")
+    machine(made, "db", "n1", {"domain": {"cpu": {"model": "host-model"}}})
+    assert errors(made) == []
+    made.more["platform"] = Platform(kubernetes=(1, 31), kubevirt="v1.4.0")
+
+    assert errors(made) == ["not_migratable"]
+    assert "node n1 has no label host-model-cpu.node" in check(made)["not_migratable"].why
     assert errors(made, vm_policy="restart") == []
 
 

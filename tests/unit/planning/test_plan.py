@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import pytest
@@ -543,6 +544,22 @@ def test_vm_that_may_not_be_restarted_is_skipped_with_the_reason() -> None:
 
     assert plan.moves == ()
     assert [skipped.reason.rpartition("; ")[2] for skipped in plan.skipped] == [*why.values()]
+
+
+def test_no_migration_where_kubevirt_makes_no_target_pod() -> None:
+    cluster = Cluster("ab")
+    vms(cluster, "11")
+    for made in cluster.machines.values():
+        made["spec"]["domain"] = {"cpu": {"model": "host-model"}}
+    snapshot = cluster.snapshot()
+    old = dataclasses.replace(
+        snapshot, platform=dataclasses.replace(snapshot.platform, kubevirt="v1.5.0")
+    )
+
+    plan = planned(old, PlanRequest(SHOP, allow=frozenset({Method.MIGRATE})))
+
+    assert plan.moves == ()
+    assert {"node n1 has no label host-model-cpu" in x.reason for x in plan.skipped} == {True}
 
 
 def test_reason_names_the_staged_change_that_holds_a_restart_back() -> None:
