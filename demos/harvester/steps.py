@@ -258,13 +258,16 @@ def live_migrations(stage: Stage, since: t.Any) -> list[str]:
 
 
 def find_what_the_webhook_takes_back(stage: Stage) -> None:
-    """A term that has only matchFields is dropped by Harvester's webhook. The write fails with that finding, and is not
-    made again at each run for ever."""
+    """A term that has only matchFields is dropped by Harvester's webhook. The write fails with that finding. So does a
+    second run, which writes nothing: the write is not made again at each run for ever."""
     before = template(stage, POOL[0])["spec"]["affinity"]
     wanted = {**variables(FOLDER, "fields_rules.yml"), "placement_apply_forecast": False}
-    result = stage.play("apply", wanted, identity="mover")
-    check(result.rc != 0, "a rule without effect was accepted")
-    check("changed_by_webhook" in result.stdout, "the finding is missing")
+    for run in ("first", "second"):
+        mark = stage.sandbox.audit.mark()
+        result = stage.play("apply", wanted, identity="mover")
+        check(result.rc != 0, f"{run} run: a rule without effect was accepted")
+        check("changed_by_webhook" in result.stdout, f"{run} run: the finding is missing")
+    check(not stage.sandbox.audit.writes(since=mark), "the second run wrote something")
     check(template(stage, POOL[0])["spec"]["affinity"] == before, "the affinity is as it was")
 
 

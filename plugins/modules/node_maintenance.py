@@ -81,6 +81,9 @@ options:
         after three attempts. The finding C(policy_fallback) names each VM that does not leave by the first value.
       - The label C(placement.virt/vm-policy) of a VM, or of its VMI, takes precedence. Several values have a dot
         between them, such as C(migrate.stop).
+      - A VM without it may have Harvester's label C(harvesterhci.io/maintain-mode-strategy). Then
+        C(ShutdownAndRestartAfterEnable) is V(restart), C(ShutdownAndRestartAfterDisable) is V(stop_and_start), and
+        C(Shutdown) is V(stop). With C(Migrate), Harvester's default, the values of this option count.
       - A VM or pod with the label C(placement.virt/do-not-move) does not leave, so the drain is refused. A VM leaves
         if it also has its own label C(placement.virt/vm-policy).
     type: list

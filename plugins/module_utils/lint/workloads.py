@@ -200,20 +200,42 @@ def _deadlock(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.I
     if POD_TEMPLATE_HASH in term.source.match_label_keys:
         return
     room = len(lint_input.eligible_domains(subject, term.source.topology_key))
-    if lint_input.nodes is not None and subject.replicas is not None and subject.replicas < room:
+    followed = _most_followed(lint_input, subject, term.source.topology_key)
+    most = room if followed is None else min(room, followed)
+    beside = lint_input.nodes is not None and most < room
+    if lint_input.nodes is not None and subject.replicas is not None and subject.replicas < most:
         return
     over = lint_input.over(term)
     room_text = f" of which there are {room}" if lint_input.nodes is not None else ""
+    if beside:
+        room_text = f" of which at most {most} can have a pod that it has to run beside,"
     yield subject.finding(
         term,
         "rollout_deadlock",
-        "warning" if lint_input.nodes is None else "error",
+        "warning" if lint_input.nodes is None or beside else "error",
         f"Each old pod keeps the new ones out of its domain of {over},{room_text or ' if all are taken,'}"
         " and none may stop before a new one is Ready: any change of the template, by whatever"
         " client, then waits forever.",
         f"Add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the term, as keep_apart does, or set"
         " maxSurge 0 and maxUnavailable 1.",
     )
+
+
+def _most_followed(lint_input: LintInput, subject: LintedWorkload, key: str) -> int | None:
+    """In how many domains of the key the pods can be that the subject has to run beside, at most. None if it has to run
+    beside none, or their number is not known."""
+    numbers = []
+    for term in subject.terms:
+        if term.kind is not TermKind.AFFINITY or term.source.topology_key != key:
+            continue
+        selected = lint_input.selected(subject, term)
+        if not selected or lint_input.selects_itself(subject, term):
+            continue
+        replicas = [workload.replicas for workload in selected]
+        declared = sum(x for x in replicas if x is not None)
+        if None not in replicas:
+            numbers.append(max(declared, len(lint_input.running(subject, term) or ())))
+    return min(numbers, default=None)
 
 
 def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:

@@ -404,7 +404,7 @@ class DrainView:
             source=movable.node,
             targets=(),
             reason=f"node {movable.node} is being drained"
-            + (f" ({way.why_not_better})" if way.passed_over else ""),
+            + (f" ({way.why_this_one})" if way.why_this_one else ""),
             after=tuple(sorted(after)),
         )
 

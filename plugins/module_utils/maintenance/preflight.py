@@ -232,7 +232,7 @@ class _Checks:
                     way.finding,
                     "error",
                     f"{where} cannot leave: {seen}.",
-                    _ADVICE[way.finding],
+                    _advice(way.finding, of_label=self.view.ways.has_own_policy(vmi)),
                     vmi.ref,
                 )
             way = self.view.way_of_vm(vmi)
@@ -405,22 +405,30 @@ class _Checks:
             )
 
 
+_LABEL: t.Final = f"the label {VM_POLICY}"
+_CHOICE: t.Final = f"vm_policy or {_LABEL}"
+
 _ADVICE: t.Final = {
     "bare_pod": "Delete it or give it a controller, or allow the finding bare_pod to evict it.",
     "daemonset_missing": "Delete the pod, or allow the finding daemonset_missing to evict it.",
     "local_data_lost": "Save the data, or allow the finding local_data_lost to evict it.",
     "standalone_vmi": "Give it a VirtualMachine, or allow the finding standalone_vmi.",
-    NOT_MIGRATABLE: f"Remove the obstacle, or set vm_policy or the label {VM_POLICY} to restart or stop.",
-    NOT_RESTARTABLE: f"Set vm_policy or the label {VM_POLICY} to migrate, or move the VM.",
-    REFUSED_BY_POLICY: f"Move or stop it, or change vm_policy or the label {VM_POLICY}.",
-    PENDING_CHANGES: f"Apply them, set vm_policy or the label {VM_POLICY} to migrate or stop, or allow the"
+    NOT_MIGRATABLE: f"Remove the obstacle, or set {_CHOICE} to restart or stop.",
+    NOT_RESTARTABLE: f"Set {_CHOICE} to migrate, or move the VM.",
+    REFUSED_BY_POLICY: f"Move or stop it, or change {_CHOICE}.",
+    PENDING_CHANGES: f"Apply them, set {_CHOICE} to migrate or stop, or allow the"
     " finding pending_changes.",
     INVALID_POLICY: f"Set the label {VM_POLICY} to one of {', '.join(VM_POLICIES)}, or to several of them in order"
     f" of preference, with a dot between them, such as {LABEL_SEPARATOR.join(('migrate', 'stop'))}.",
-    NOT_EVICTABLE: f"Set vm_policy or the label {VM_POLICY} to migrate, restart or stop.",
+    NOT_EVICTABLE: f"Set {_CHOICE} to migrate, restart or stop.",
     DO_NOT_MOVE_FINDING: f"Remove the label for the maintenance, or set the label {VM_POLICY} of the VM, which says how"
     " it leaves its node in a maintenance.",
     **KEEP_AWAY,
     HEALTH_CHECK: "Pause it, or exclude the nodes from it, until they are in service again.",
     CONFIG_POOL_UPDATING: "Wait until its condition Updating is False, or pause the pool.",
 }
+
+
+def _advice(finding: str, *, of_label: bool) -> str:
+    """What to do. Where a label of the VM decides, vm_policy changes nothing."""
+    return _ADVICE[finding].replace(_CHOICE, _LABEL) if of_label else _ADVICE[finding]

@@ -41,6 +41,18 @@ the controller of its eviction strategy, or not at all."""
 LABEL_SEPARATOR = "."
 """Between the policies of a label, whose value can have no comma."""
 
+HARVESTER_STRATEGY = "harvesterhci.io/maintain-mode-strategy"
+"""Label of a VM on Harvester: what its maintenance mode does with the VM."""
+
+POLICY_OF_STRATEGY: t.Mapping[str, str] = {
+    "ShutdownAndRestartAfterEnable": "restart",
+    "ShutdownAndRestartAfterDisable": STOP_AND_START,
+    "Shutdown": "stop",
+}
+"""Its other value, Migrate, is the same as none, and so is a value that Harvester does not know: then the policies of
+the task count (harvester, pkg/util/constants.go, pkg/controller/master/nodedrain,
+pkg/webhook/resources/virtualmachine/validator.go)."""
+
 NOT_MIGRATABLE = "not_migratable"
 NOT_RESTARTABLE = "not_restartable"
 NOT_EVICTABLE = "not_evictable"
@@ -71,7 +83,7 @@ def why_invalid(policies: t.Sequence[str]) -> str:
 class VmWay:
     """How a VM leaves by `policy`; with `method` None why it does not leave, whether that ends by itself and is waited
     for, and the name of the finding. `passed_over` are the policies that are preferred and not possible, with the
-    reasons."""
+    reasons. `because`: the label of another product that has chosen the policy."""
 
     policy: str
     method: Method | None
@@ -79,11 +91,17 @@ class VmWay:
     temporary: bool = False
     finding: str = ""
     passed_over: tuple[tuple[str, str], ...] = ()
+    because: str = ""
 
     @property
     def why_not_better(self) -> str:
         """Why the preferred policies are not used, or nothing."""
         return "; ".join(f"not {policy}: {why}" for policy, why in self.passed_over)
+
+    @property
+    def why_this_one(self) -> str:
+        """What chose the policy, if that was another product's label, and why it is not a better one; or nothing."""
+        return "; ".join(filter(None, (self.because, self.why_not_better)))
 
 
 @dataclass(frozen=True)
@@ -100,6 +118,13 @@ class VmWays:
     def way(self, vmi: Vmi) -> VmWay:
         """The first of its policies that is possible. Where all lack a node or are refused by budgets, the last of
         them."""
+        way, because = self._first_possible(vmi), self._strategy(vmi)
+        if not because or way.finding == DO_NOT_MOVE_FINDING:
+            return way
+        why = f"{way.why} ({because})" if way.method is None and not way.temporary else way.why
+        return replace(way, why=why, because=because)
+
+    def _first_possible(self, vmi: Vmi) -> VmWay:
         policies, wrong = self.policies_of(vmi)
         first = policies[0] if policies else ""
         if wrong:
@@ -148,14 +173,19 @@ class VmWays:
         return self.why_never_ended(vmi) if ends_pod(method, vmi) else ""
 
     def policies_of(self, vmi: Vmi) -> tuple[tuple[str, ...], str]:
-        """The policies of the VM's own label, or of the task; and what is wrong with the label, which anyone may
-        write."""
+        """The policies of the VM's own label, else of Harvester's, else of the task; and what is wrong with the
+        label, which anyone may write."""
         label = self._own_label(vmi)
         if not label:
-            return self.policies, ""
+            strategy = POLICY_OF_STRATEGY.get(self._label(vmi, HARVESTER_STRATEGY))
+            return (strategy,) if strategy else self.policies, ""
         policies = tuple(label.split(LABEL_SEPARATOR))
         wrong = why_invalid(policies)
         return policies, f"its vm_policy is '{label}': {wrong}" if wrong else ""
+
+    def has_own_policy(self, vmi: Vmi) -> bool:
+        """Whether a label of the VM decides, so that the policies of the task do not."""
+        return bool(self._own_label(vmi) or self._strategy(vmi))
 
     def owner(self, vmi: Vmi) -> Ref:
         """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""
@@ -164,9 +194,19 @@ class VmWays:
         return Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
 
     def _own_label(self, vmi: Vmi) -> str:
+        return self._label(vmi, VM_POLICY)
+
+    def _strategy(self, vmi: Vmi) -> str:
+        """Harvester's label, where it says how the VM leaves, as a reason; or nothing."""
+        strategy = self._label(vmi, HARVESTER_STRATEGY)
+        chosen = strategy in POLICY_OF_STRATEGY and not self._own_label(vmi)
+        return f"its label {HARVESTER_STRATEGY} is {strategy}" if chosen else ""
+
+    def _label(self, vmi: Vmi, key: str) -> str:
+        """The label of the VM, else of the VMI, which Harvester reads and keeps equal."""
         workload = self._workload(vmi)
-        own = workload.labels.get(VM_POLICY) if workload is not None else None
-        return own or vmi.labels.get(VM_POLICY) or ""
+        own = workload.labels.get(key) if workload is not None else None
+        return own or vmi.labels.get(key) or ""
 
     def _workload(self, vmi: Vmi) -> Workload | None:
         return self.view.workloads.get(self.owner(vmi))

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
 from tests.unit.compliance.cluster import (
     HOST,
+    REQUIRED,
     SCHEDULABLE,
     ZONE,
     Cluster,
@@ -82,6 +83,33 @@ def test_rollout_deadlock_depends_on_strategy_and_number_of_zones(
     if stands:
         assert online(cluster)["rollout_deadlock"].severity == "error"
         assert offline(cluster)["rollout_deadlock"].severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("key", "redis", "checkout", "stands"),
+    [
+        pytest.param(HOST, 1, 1, True, id="as the workshop has it"),
+        pytest.param(HOST, 2, 1, False, id="another node has a redis"),
+        pytest.param(HOST, 2, 2, True, id="each redis has its checkout"),
+        pytest.param(ZONE, 1, 1, False, id="another node of the zone is free"),
+        pytest.param(HOST, None, 1, False, id="the redis is not among the manifests"),
+    ],
+)
+def test_rollout_deadlock_where_pods_have_to_run_beside_others(
+    key: str, redis: int | None, checkout: int, stands: bool
+) -> None:
+    cluster = Cluster("aabbcc")
+    beside = {"podAffinity": {REQUIRED: [apart(key, plain=True, app="redis")]}}
+    alone = {"podAntiAffinity": {REQUIRED: [apart(HOST, plain=True, app="checkout")]}}
+    deployment(cluster, "checkout", {"affinity": {**beside, **alone}}, replicas=checkout)
+    if redis is not None:
+        deployment(cluster, "redis", {}, replicas=redis)
+
+    for found in (online(cluster), offline(cluster, nodes=True)):
+        assert ("rollout_deadlock" in found) is stands
+        if stands:
+            assert found["rollout_deadlock"].severity == "warning"
+            assert f"at most {redis} can have a pod" in found["rollout_deadlock"].why
 
 
 def test_with_match_label_keys_old_and_new_pods_do_not_meet() -> None:

@@ -159,6 +159,48 @@ def test_vm_leaves_by_its_policy(policy: str, made: tuple[Vmi, Workload], outcom
     assert methods + [skipped.reason for skipped in result.skipped] == [outcome]
 
 
+STRATEGY = "harvesterhci.io/maintain-mode-strategy"
+
+
+@pytest.mark.parametrize(
+    ("policy", "labels", "outcome"),
+    [
+        ("migrate", {STRATEGY: "ShutdownAndRestartAfterEnable"}, "restart"),
+        ("migrate", {STRATEGY: "ShutdownAndRestartAfterDisable"}, "stop"),
+        ("migrate", {STRATEGY: "Shutdown"}, "stop"),
+        ("restart", {STRATEGY: "Migrate"}, "restart"),
+        ("restart", {STRATEGY: "shutdown"}, "restart"),
+        ("restart", {STRATEGY: "Shutdown", POLICY: "migrate"}, "migrate"),
+        ("migrate", {STRATEGY: "Shutdown", STAYS: "true"}, f"its workload has the label {STAYS}"),
+    ],
+)
+def test_strategy_of_harvester_is_the_policy_of_a_vm_without_one(
+    policy: str, labels: dict[str, str], outcome: str
+) -> None:
+    result = plan(snapshot(vms=[vm(labels=labels)]), policy)
+    methods = [str(move.method) for move in result.moves]
+    assert methods + [skipped.reason for skipped in result.skipped] == [outcome]
+
+
+def test_strategy_of_harvester_is_named_as_the_reason_and_started_again_after_the_work() -> None:
+    stopped = vm(labels={STRATEGY: "ShutdownAndRestartAfterDisable"})
+    view = DrainView(snapshot(vms=[stopped]), frozenset({"w1"}), ("migrate",))
+    (move,) = view.plan(OPTIONS).moves
+    once = vm("Once", labels={STRATEGY: "ShutdownAndRestartAfterEnable"})
+    (skipped,) = plan(snapshot(vms=[once])).skipped
+
+    assert move.reason == (
+        f"node w1 is being drained (its label {STRATEGY} is ShutdownAndRestartAfterDisable)"
+    )
+    assert {node: list(names) for node, names in view.starts.items()} == {
+        "w1": [f"VirtualMachine/{stopped[1].ref.namespace}/{stopped[1].ref.name}"]
+    }
+    assert skipped.reason == (
+        "a VM with run strategy Once is not restarted"
+        f" (its label {STRATEGY} is ShutdownAndRestartAfterEnable)"
+    )
+
+
 def test_move_says_why_not_by_a_better_policy() -> None:
     (move,) = plan(snapshot(vms=[vm(**STUCK)]), "migrate stop").moves
     assert move.reason == (

@@ -312,6 +312,21 @@ def test_label_of_a_vm_goes_before_the_policy_of_the_task() -> None:
     assert errors(made, vm_policy="refuse") == []
 
 
+def test_advice_names_the_label_alone_where_a_label_decides() -> None:
+    strategy = "harvesterhci.io/maintain-mode-strategy"
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    made.workloads[ref]["spec"]["runStrategy"] = "Once"
+    made.workloads[ref]["metadata"]["labels"] = {strategy: "ShutdownAndRestartAfterEnable"}
+
+    finding = check(made)["not_restartable"]
+
+    assert f"(its label {strategy} is ShutdownAndRestartAfterEnable)" in finding.why
+    assert finding.advice == f"Set the label {VM_POLICY} to migrate, or move the VM."
+    made.workloads[ref]["metadata"]["labels"][VM_POLICY] = "stop"
+    assert errors(made) == []
+
+
 def test_vm_that_is_not_restarted_is_an_error_under_restart() -> None:
     made = cluster("ab")
     ref = machine(made, "db", "n1")
