@@ -334,11 +334,19 @@ counts:
   sample:
     domains: 9
     impact: 1
+n_plus_1:
+  description:
+    - Whether any one node may fail (N+1), in one sentence, with the room that is left without the worst one.
+    - If not, the worst failure, with what the node lacks that lacks the least.
+    - It is not certain while a node with instances is not ready already.
+    - Empty without the nodes in O(domains_of), without O(event=failure), or if something could not be read.
+  returned: success
+  type: str
+  sample: "N+1: no, 6 of 6 nodes; without node w1: node w3 lacks 12.0 GiB memory for sap-4"
 table:
   description:
     - The topology domains that have an impact when they fail, as text.
-    - With the nodes in O(domains_of) and O(event=failure) the first line says whether any one node may fail (N+1), and
-      how much room is left then, or what lacks. It is not certain while a node with instances is not ready already.
+    - The first line is RV(n_plus_1), where there is one.
   returned: success
   type: str
   sample: |-

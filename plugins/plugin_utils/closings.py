@@ -360,7 +360,7 @@ def _drill(record: JobRecord) -> Parts:
     done = []
     if "forecast" in result:
         worst = [f"{x['domain']} ({x['forecast']})" for x in result["domains"]]
-        done = [f"worst forecast: {result['forecast']}"]
+        done = [result.get("n_plus_1") or f"worst forecast: {result['forecast']}"]
         done += [f"with an impact: {listed(worst, 8)}"] if worst else ["no failure has an impact"]
     return {
         "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",),

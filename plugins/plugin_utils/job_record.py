@@ -35,6 +35,7 @@ KEPT = (
     "files",
     "forecast",
     "moves",
+    "n_plus_1",
     "nodes",
     "not_enforced",
     "not_reverted",

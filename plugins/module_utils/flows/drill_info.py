@@ -9,7 +9,7 @@ import typing as t
 from ..api.client import ApiClient
 from ..forecast.conclusion import ForecastResult, worst_of
 from ..forecast.drill import Drill, DrillReport, drill
-from ..forecast.drill_table import table
+from ..forecast.drill_table import n_plus_1, table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
 from ..model.json_pointer import JSON
@@ -66,6 +66,7 @@ def drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
             if not drill.has_impact
         ],
         "counts": {"domains": len(report.drills), "impact": len(impact)},
+        "n_plus_1": n_plus_1(report),
         "table": table(report, topology),
         "permission_gaps": as_json(report.unreadable),
     }
@@ -79,6 +80,6 @@ def _drill(drill: Drill) -> dict[str, JSON]:
     cpu, memory = drill.missing
     result["missing"] = {"cpu_millicores": cpu, "memory_bytes": memory}
     for entry, blocked in zip(result["blocked"], drill.blocked, strict=True):
-        del entry["own"], entry["blocker"]
+        del entry["own"], entry["blocker"], entry["lacks"]
         entry["message"] = one_line(blocked.message)
     return result

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.quantity import cpu_text, memory_text
-from ..model.rendering import columns, listed, plural, table_text
+from ..model.rendering import columns, listed, one_line, plural, table_text
 from ..model.snapshot import unreadable_texts
 from ..model.topology import HOSTNAME, Topology
 from .conclusion import ForecastResult
@@ -26,38 +26,39 @@ def table(report: DrillReport, topology: Topology) -> str:
         return table_text(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
     impact = [drill for drill in report.drills if drill.has_impact]
     lines = impact_lines(report, impact, topology) if impact else []
-    return table_text([*_n_plus_1(report), *lines, *totals(report, impact, topology)])
+    return table_text(
+        [*filter(None, [n_plus_1(report)]), *lines, *totals(report, impact, topology)]
+    )
 
 
-def _n_plus_1(report: DrillReport) -> t.Iterator[str]:
-    """Whether any one node may fail: the room that is left without the worst one, or what it would lack. DRS calls
-    this admission control with one host failure."""
+def n_plus_1(report: DrillReport) -> str:
+    """Whether any one node may fail, in one sentence: the room that is left without the worst one, or what a node lacks
+    then. Empty where no node fails, or not everything could be read. DRS calls this admission control with one host
+    failure."""
     nodes = [drill for drill in report.drills if drill.key == HOSTNAME]
-    if report.event != "failure" or not nodes:
-        return
+    if report.event != "failure" or not nodes or report.unreadable:
+        return ""
     impact = [drill for drill in nodes if drill.has_impact]
     total = plural(len(nodes), "node")
     down = [x for x in nodes if x.instances_to_schedule and report.not_ready.intersection(x.nodes)]
     if not impact and down:
         are = "is" if len(down) == 1 else "are"
-        yield (
+        return (
             f"N+1: not certain: {listed([drill.domain for drill in down], SHOWN_INSTANCES)} {are} not ready already,"
             " and instances there need nodes beside those of another failure. The playbook capacity counts them"
         )
-        return
     if not impact:
         least = min(nodes, key=lambda drill: (drill.room[1], drill.room[0], drill.domain))
         cpu, memory = least.room
-        yield (
+        return (
             f"N+1: yes, any one of {total} may fail; least room is left without node {least.domain}:"
             f" {memory_text(memory)}, {cpu_text(cpu)}"
         )
-        return
     worst = impact[0]
     certain = [drill for drill in impact if drill.min_down or drill.not_migratable]
-    answer = f"no for {len(certain)}" if certain else f"not certain for {len(impact)}"
+    answer = f"no, {len(certain)}" if certain else f"not certain, {len(impact)}"
     why = counted(worst.blocked) or next(iter(worst.reasons), str(worst.answer))
-    yield f"N+1: {answer} of {total}; worst: node {worst.domain}: {why}"
+    return one_line(f"N+1: {answer} of {total}; without node {worst.domain}: {why}")
 
 
 def impact_lines(

@@ -52,10 +52,14 @@ class BlockedPod:
     others: int = 0
     blocker: str = ""
     """What `pod` is the pod of, as users name it: `VM shop/web-b`."""
+    lacks: bool = False
+    """`reason` says what the node lacks that lacks the least: `node w3 lacks 12.0 GiB memory`."""
 
     @property
     def message(self) -> str:
         """What blocks it, in a sentence."""
+        if self.lacks:
+            return f"{self.reason} for {self.instance.name}"
         blockers = []
         if self.pod is not None:
             pod = f"pod {self.pod.namespace}/{self.pod.name}"
@@ -117,7 +121,7 @@ class Blocking:
                         reasons.update(failure.reported)
                 blocked = self._by_filter(instance, plugin, reasons)
                 if plugin == NODE_RESOURCES_FIT and (lacks := _lacks(index, left, pending.pod)):
-                    return replace(blocked, reason=lacks)
+                    return replace(blocked, reason=lacks, lacks=True)
                 return blocked
         return None
 
@@ -176,7 +180,7 @@ class Blocking:
 
 
 def _lacks(index: Index, nodes: NodeSet, pod: Pod) -> str:
-    """What the pod lacks on the one of these nodes where it lacks the least; empty where that is not cpu or memory."""
+    """What the one of these nodes lacks that lacks the least; empty where that is not cpu or memory."""
     table = index.table
     short = []
     for name in table.names_of(nodes):
@@ -188,7 +192,7 @@ def _lacks(index: Index, nodes: NodeSet, pod: Pod) -> str:
         return ""
     memory, cpu, name = min(short)
     amounts = [memory_text(memory)] * bool(memory) + [cpu_text(cpu)] * bool(cpu)
-    return f"lacks {' and '.join(amounts)} on node {name}, where it lacks the least"
+    return f"node {name} lacks {' and '.join(amounts)}"
 
 
 def counted(blocked: t.Sequence[BlockedPod]) -> str:

@@ -116,10 +116,12 @@ def of_rule(resolved: Resolved, compiled: Compiled, view: ClusterView) -> list[F
     ]
 
 
-def unknown_rules(rules: t.Iterable[RuleId], carried: t.Collection[RuleId]) -> t.Iterator[Finding]:
-    """Rules to remove that no workload carries, where a carried one may be meant: its name is alike, or
-    it is in another rule set. Names that differ in numbers only are seldom typing errors. A rule that was
-    removed before, and that no other rule resembles, has no finding."""
+def unknown_rules(
+    rules: t.Iterable[RuleId], carried: t.Collection[RuleId], verb: str
+) -> t.Iterator[Finding]:
+    """Rules to remove or to disable (`verb`: removed, disabled) that no workload carries, where a carried one may be
+    meant: its name is alike, or it is in another rule set. Names that differ in numbers only are seldom typing errors.
+    A rule that was removed before, and that no other rule resembles, has no finding."""
     requested = tuple(rules)
     for rule in requested:
         if rule in carried:
@@ -136,10 +138,13 @@ def unknown_rules(rules: t.Iterable[RuleId], carried: t.Collection[RuleId]) -> t
             yield Finding(
                 UNKNOWN_RULE,
                 "error" if misspelt else "warning",
-                f"No workload has this rule of rule set {rule.rule_set!r}, so nothing would be removed.",
-                f"Did you mean {' or '.join(meant)}? If it was removed before, allow this finding.",
+                f"No workload has this rule of rule set {rule.rule_set!r}, so nothing would be {verb}.",
+                f"Did you mean {' or '.join(meant)}? If {_IF_RIGHT[verb]}, allow this finding.",
                 rule=rule.name,
             )
+
+
+_IF_RIGHT = {"removed": "it was removed before", "disabled": "it is a new rule"}
 
 
 def _without_numbers(name: str) -> str:

@@ -278,7 +278,11 @@ def plan_rules(
     requested = requested_rules(request, compiled, view, ownerships, faults, findings)
     unread_workloads(request, view, faults, findings)
     if request.state == "absent":
-        findings += unknown_rules((rule.id for rule in request.rules), ownerships.rules)
+        ids = (rule.id for rule in request.rules)
+        findings += unknown_rules(ids, ownerships.rules, "removed")
+    elif not request.prune:
+        ids = (rule.id for rule in request.rules if not rule.enabled)
+        findings += unknown_rules(ids, ownerships.rules, "disabled")
     changes = [
         with_hold(change, request.workload_rollout)
         for change in _changes(request, requested, view, faults)

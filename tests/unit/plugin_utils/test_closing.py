@@ -208,3 +208,23 @@ def test_closing_of_cpu_has_the_vms_that_are_bound() -> None:
     assert "2 bound to one node" in text
     assert "1 perhaps bound (doubtful nodes)" in text
     assert "one zone" not in text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "line"),
+    [
+        ("N+1: no, 6 of 6 nodes; without node w1: node w3 lacks 12.0 GiB memory for sap-4", None),
+        ("", "worst forecast: impossible"),
+    ],
+)
+def test_closing_of_a_drill_has_n_plus_1_in_one_sentence(sentence: str, line: str | None) -> None:
+    note = {
+        "module": "drill_info",
+        "failed": False,
+        "forecast": "impossible",
+        "domains": [{"domain": "w1", "forecast": "impossible"}],
+        "n_plus_1": sentence,
+    }
+    asked = {"event": "failure", "domains_of": ["node"]}
+    lines = closing_of(record("placement_drill", asked=asked, notes=[note]), 1).lines()
+    assert lines[2] == f"  done     {line or sentence}"

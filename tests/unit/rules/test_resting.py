@@ -117,6 +117,31 @@ def test_rule_that_rests_has_no_findings_and_is_removed_as_any_other() -> None:
     assert len(plan(snapshot(*resting), prune=True).writes) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "rule_set", "hint"),
+    [
+        ("appart", "default", "Did you mean 'apart'? If it is a new rule, allow this finding."),
+        ("apart", "other", "Did you mean the one of rule set 'default'? "),
+        ("web", "default", ""),
+        ("apart", "default", ""),
+    ],
+)
+def test_misspelt_rule_to_disable_is_refused(name: str, rule_set: str, hint: str) -> None:
+    """With a typing error, or without its rule set: the rule that was meant would stay enabled."""
+    rule: Object = {"name": "apart", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    carriers = snapshot(*written([vm("db1")], rule))
+    disabled = {**rule, "name": name, "enabled": False}
+
+    found = plan(carriers, disabled, rule_set=rule_set)
+
+    assert [finding.name for finding in found.refused] == (["unknown_rule"] if hint else [])
+    assert all("nothing would be disabled" in finding.why for finding in found.refused)
+    assert all(finding.advice.startswith(hint) for finding in found.findings)
+    allowed = {**disabled, "allow_findings": ["unknown_rule"]}
+    assert not plan(carriers, allowed, rule_set=rule_set).refused
+    assert not plan(carriers, disabled, rule_set=rule_set, prune=True).refused
+
+
 def test_another_rule_with_the_same_term_keeps_it() -> None:
     rules: list[Object] = [
         {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}},
