@@ -10,15 +10,12 @@ kubeconfig on the controller again and leaves no decrypted copy of it.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import tempfile
 import threading
 import time
 import typing as t
 
-from ansible import constants as C  # noqa: N812
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
@@ -26,48 +23,16 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.orphans import end_pauses_with_parent
+from ansible_collections.virt.placement.plugins.plugin_utils.orphans import (
+    end_pauses_with_parent,
+    when_parent_is_gone,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 end_pauses_with_parent()
 
-PARENT_POLL = 0.5
-
 GOODBYE = 15.0
 """Seconds that an interrupted task has to give the Lease back."""
-
-
-class ProgressPipe:
-    """A named pipe, and a thread that shows each line that a module writes to it. Ansible removes its folder
-    at the end of the play."""
-
-    def __init__(self, show: t.Callable[[str], None]) -> None:
-        folder = tempfile.mkdtemp(prefix="virt-placement-", dir=C.DEFAULT_LOCAL_TMP)
-        self.path = os.path.join(folder, "progress")
-        os.mkfifo(self.path, 0o600)
-        self._show = show
-        self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115  read until the worker ends
-        self._drained = threading.Event()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def drain(self) -> None:
-        """Wait until all that was written is shown."""
-        self._drained.clear()
-        self._file.write(_DRAINED)
-        self._drained.wait(PARENT_POLL)
-
-    def _read(self) -> None:
-        rest = b""
-        while True:
-            *lines, rest = (rest + self._file.read(1 << 16)).split(b"\n")
-            for line in lines:
-                if line == _DRAINED.strip():
-                    self._drained.set()
-                else:
-                    self._show(json.loads(line))
-
-
-_DRAINED = b"null\n"
 
 
 class ActionModule(KubeconfigAction):
@@ -75,8 +40,6 @@ class ActionModule(KubeconfigAction):
 
     GATHERED: tuple[str, ...] = ("moves", "progress")
     """Lists of which each step returns what is new."""
-
-    _pipe: ProgressPipe | None = None
 
     _supports_async = False
 
@@ -132,17 +95,14 @@ class ActionModule(KubeconfigAction):
         """End this worker process when `ansible-playbook` is killed. Otherwise it would continue, and its output
         would be lost. The step that is running then sees that its output is closed.
         """
-        parent = os.getppid()
 
-        def watch() -> None:
-            while os.getppid() == parent:
-                time.sleep(PARENT_POLL)
+        def end() -> None:
             if self._interrupted.is_set():
                 time.sleep(GOODBYE)
             self._loader.cleanup_all_tmp_files()
             os._exit(1)
 
-        threading.Thread(target=watch, daemon=True).start()
+        when_parent_is_gone(os.getppid(), end)
 
     def _end_in_order(self) -> None:
         """On SIGINT and SIGTERM the step that is under way gives the Lease back, and its last message is
@@ -178,12 +138,6 @@ class ActionModule(KubeconfigAction):
                 os.write(self._terminal, text.encode())
         self._loader.cleanup_all_tmp_files()
         os._exit(1)
-
-    def _open_pipe(self, host: str) -> ProgressPipe | None:
-        """None where the module runs elsewhere, or as another user: its lines come when a step has ended."""
-        if self._connection.transport != "local" or self._play_context.become or self._task.no_log:
-            return None
-        return ProgressPipe(lambda line: self._show(host, [line]))
 
     def _unread(self, step: Result) -> list[str]:
         """The progress of a step that was not read while it ran. What was, is on the terminal by then."""

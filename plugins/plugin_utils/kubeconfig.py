@@ -21,6 +21,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe import PROGRESS
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     WITHIN,
     failed_result,
@@ -32,6 +33,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     play_of,
     read_record,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.progress_pipe import PipeReader
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 AUTHENTICATION = "kubernetes.core.k8s_info"
@@ -41,6 +43,9 @@ Result = dict[str, t.Any]
 
 class KubeconfigAction(ActionBase):
     """Runs the task's own module with the kubeconfig that kubernetes.core's plugin finds."""
+
+    _pipe: PipeReader | None = None
+    """Where the steps of a run write their lines."""
 
     def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
         result: Result = super().run(tmp, task_vars)
@@ -109,9 +114,32 @@ class KubeconfigAction(ActionBase):
             self._find_kubeconfig(arguments)
         except AnsibleError as error:
             return {"failed": True, "msg": str(error)}
-        ran: Result = self._execute_module(module, module_args=arguments, task_vars=task_vars)
+        host = str(task_vars.get("inventory_hostname", ""))
+        with self._lines_shown(host):
+            ran: Result = self._execute_module(module, module_args=arguments, task_vars=task_vars)
         self._remove_tmp_path(self._connection._shell.tmpdir)
         return ran
+
+    @contextlib.contextmanager
+    def _lines_shown(self, host: str) -> t.Iterator[None]:
+        """Show what the module writes while it runs, as that the API server is away. The module of a local connection
+        has the environment of this worker, which runs one task."""
+        pipe = self._open_pipe(host) if self._pipe is None else None
+        if pipe is None:
+            yield
+            return
+        os.environ[PROGRESS] = pipe.path
+        try:
+            yield
+        finally:
+            del os.environ[PROGRESS]
+            pipe.close()
+
+    def _open_pipe(self, host: str) -> PipeReader | None:
+        """None where the module runs elsewhere, or as another user: its lines come when it has ended, if at all."""
+        if self._connection.transport != "local" or self._play_context.become or self._task.no_log:
+            return None
+        return PipeReader(lambda line: show_lines(self._task, host, [line]))
 
     def _find_kubeconfig(self, arguments: Result) -> None:
         """Puts the path of the file, decrypted, for the name that the task gives. Nothing else of

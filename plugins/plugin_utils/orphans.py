@@ -1,11 +1,12 @@
 # Copyright (c) 2026, virt.placement contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A worker that sits in a pause ends when its `ansible-playbook` is gone.
+"""A worker whose `ansible-playbook` is gone ends where it sits in a pause, or repeats the steps of a run.
 
 Since ansible-core 2.19 each worker has a session of its own. A job engine that cancels a job kills the process group of
 `ansible-playbook`, and a worker in `ansible.builtin.pause`, as the tasks of a maintenance may have one, would stay
-for as long as the pause lasts. Only a pause is ended: a worker whose module runs has work to finish.
+for as long as the pause lasts. Beside the steps of a run only a pause is ended: a worker whose module runs has work to
+finish.
 """
 
 from __future__ import annotations
@@ -14,12 +15,24 @@ import os
 import sys
 import threading
 import time
+import typing as t
 
-POLL = 1.0
+POLL = 0.5
 
 _PAUSE = os.path.join("plugins", "action", "pause.py")
 
 _watched: list[int] = []
+
+
+def when_parent_is_gone(parent: int, act: t.Callable[[], object]) -> None:
+    """Call `act`, in a thread, once this process has another parent than `parent`."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(POLL)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def end_pauses_with_parent() -> None:
@@ -34,12 +47,10 @@ def _watch() -> None:
     """In the worker."""
     parent = os.getppid()
     if parent in _watched:
-        threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
+        when_parent_is_gone(parent, _end_in_pause)
 
 
-def _end_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(POLL)
+def _end_in_pause() -> None:
     while not _is_in_pause():
         time.sleep(POLL)
     os._exit(1)

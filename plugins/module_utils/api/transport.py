@@ -198,6 +198,9 @@ class Response:
 NOTED_AFTER = 2.0
 """Seconds without an answer after which an outage is noted: a restart of one of several servers is shorter."""
 
+SILENT_AFTER = 12.0
+"""Seconds after which a request that has no answer is noted. It may wait for longer, READ_SECONDS to LIST_SECONDS."""
+
 
 class Outage:
     """Whether the API server is away, seen by all threads. `note` gets one line when it is, and one when it is
@@ -208,22 +211,58 @@ class Outage:
         self.since = ""
         self._lock = threading.Lock()
         self._answered = -math.inf
+        self._sent: dict[object, tuple[float, ApiRequest]] = {}
+        self._watched = False
 
     def failing(self, error: ApiError, seconds: float) -> None:
         """A request has failed for so many seconds, with this error, and is sent again. A server that answers others
         meanwhile is not away, and one that answers with errors has a fault with this request alone."""
         silence = min(seconds, uptime() - self._answered)
-        if self.note is None or silence < NOTED_AFTER or (error.is_status and silence < seconds):
+        if silence < NOTED_AFTER or (error.is_status and silence < seconds):
+            return
+        kind = "only errors" if error.is_status else "no answer"
+        self._away(kind, silence, f"{error}; trying again")
+
+    @contextlib.contextmanager
+    def sent(self, request: ApiRequest) -> t.Iterator[None]:
+        """While a request has no answer. A connection to a host that is gone is silent, and fails late."""
+        key = object()
+        self._sent[key] = (uptime(), request)
+        self._watch()
+        try:
+            yield
+        finally:
+            del self._sent[key]
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._watched or self.note is None:
+                return
+            self._watched = True
+        threading.Thread(target=self._note_silence, daemon=True).start()
+
+    def _note_silence(self) -> None:
+        while True:
+            time.sleep(1.0)
+            self.note_silence(uptime())
+
+    def note_silence(self, now: float) -> None:
+        """What is done each second."""
+        for sent, request in tuple(self._sent.values()):
+            silence = now - max(sent, self._answered)
+            if silence >= SILENT_AFTER:
+                self._away("no answer", silence, f"{request} waits for it")
+                return
+
+    def _away(self, kind: str, silence: float, what: str) -> None:
+        if self.note is None:
             return
         with self._lock:
             if self.since:
                 return
-            since = time.strftime("%H:%M:%S", time.localtime(time.time() - silence))
-            self.since = since
-        away = "no answer from the API server since"
-        if error.is_status:
-            away = "only errors from the API server since"
-        self.note(f"{away} {since}: {error}; trying again")
+            began = time.localtime(time.time() - silence)
+            since = self.since = time.strftime("%H:%M:%S %Z", began)
+        self.note(f"{kind} from the API server since {since}: {what}")
 
     def answered(self) -> None:
         self._answered = uptime()
@@ -304,6 +343,18 @@ class Transport:
             silence = LIST_SECONDS
         if request.reads and self.session.compress:
             headers = {**headers, "Accept-Encoding": "gzip"}
+        with self.outage.sent(request):
+            return self._received(request, target, deadline, silence, headers, body)
+
+    def _received(
+        self,
+        request: ApiRequest,
+        target: str,
+        deadline: Deadline,
+        silence: float,
+        headers: t.Mapping[str, str],
+        body: bytes | None,
+    ) -> Response:
         response = self.start(request, target, deadline, silence, headers=headers, body=body)
         with classify_errors(request):
             try:

@@ -8,6 +8,7 @@ If the options have errors, the cluster is still read, so that all errors are re
 from __future__ import annotations
 
 import contextlib
+import os
 import typing as t
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from ..api.errors import (
     Throttled,
     Unauthorized,
 )
+from ..api.progress_pipe import PROGRESS, ProgressPipe
 from ..api.transport import ComputingTimeout, Transport, computing_bounded
 from ..cluster.identity import cluster_uid
 from ..model.findings import GRANT, ErrorType, InputError, InvalidInput, TaskError
@@ -93,6 +95,7 @@ def run_task(module: AnsibleModule, run: Run) -> None:
     """
     collector_spared_at_exit()
     api = connect(module)
+    _name_outages(api)
     _narrow_secrets(module)
     cluster: Result = {"api": None, "uid": None}
     try:
@@ -128,6 +131,13 @@ def run_task(module: AnsibleModule, run: Run) -> None:
     _hide_tokens(module, api)
     _add_details(module, api, cluster)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
+
+
+def _name_outages(api: ApiClient) -> None:
+    """While the task runs, where the action plugin reads its lines. A step of a run has a pipe of its own."""
+    pipe = ProgressPipe(os.environ.get(PROGRESS, ""))
+    if pipe.open:
+        api.transport.outage.note = lambda line: pipe.note(one_line(line), api.secrets)
 
 
 VERBOSE = 3

@@ -38,7 +38,7 @@ from ..rollout.watch import (
     STEP_SECONDS,
     Listening,
     OutageReport,
-    ProgressPipe,
+    ReportPipe,
     step_bounded,
 )
 from . import start_again
@@ -126,7 +126,7 @@ class InServiceStep:
         self.findings: tuple[Finding, ...] = ()
         self.started: list[dict[str, JSON]] = []
         self.outage = OutageReport(
-            self.api, ProgressPipe(state.pipe), state.away_since, begun=self.before > 0
+            self.api, ReportPipe(state.pipe), state.away_since, begun=self.before > 0
         )
 
     @property

@@ -49,7 +49,7 @@ from .watch import (
     YOUNG,
     Listening,
     OutageReport,
-    ProgressPipe,
+    ReportPipe,
     StepTime,
     step_bounded,
     wait_for,
@@ -112,7 +112,7 @@ class RolloutStep:
         self.reconciler: Reconciler | None = None
         self.journal: RunJournal | None = None  # as it was when this step took or read the Lease
         self._failures_before = state.failures
-        self.pipe = ProgressPipe(state.pipe)
+        self.pipe = ReportPipe(state.pipe)
         self.outage = OutageReport(
             self.api, self.pipe, state.away_since, begun=state.held is not None
         )

@@ -16,6 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..api.client import ApiClient
+from ..api.progress_pipe import ProgressPipe
 from ..api.transport import Deadline, computing_bounded, no_request_under_way, uptime
 from ..cluster.reading import ListQuery
 from ..model.rendering import one_line
@@ -75,26 +76,8 @@ class StepTime:
         return min(limit, self._reports_by) if self._reports_by else limit
 
 
-class ProgressPipe:
-    """The named pipe on which the action plugin reads lines while a step runs; closed where there is none,
-    since the module runs on another host or as another user."""
-
-    def __init__(self, path: str) -> None:
-        self._descriptor = -1
-        with contextlib.suppress(OSError):
-            if path and stat.S_ISFIFO(os.stat(path).st_mode):
-                self._descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-
-    @property
-    def open(self) -> bool:
-        return self._descriptor >= 0
-
-    def note(self, line: str) -> None:
-        """Write a line that is no part of the report. Nothing where it cannot be written."""
-        sent = f"{json.dumps(line)}\n".encode()
-        if self.open and len(sent) <= select.PIPE_BUF:
-            with contextlib.suppress(OSError):
-                os.write(self._descriptor, sent)
+class ReportPipe(ProgressPipe):
+    """The pipe of a step."""
 
     def show(self, report: StepReport, secrets: t.Iterable[str] = ()) -> None:
         """Write the lines about what the journal on the Lease has. Where one cannot be written, or has a
@@ -117,7 +100,7 @@ class OutageReport:
     step runs. If not, `lines` has them for the result of the step, and a request that fails is not sent again for
     longer than a step lasts. `away_since` is what the step before knew; `begun` whether the run is to go on."""
 
-    def __init__(self, api: ApiClient, pipe: ProgressPipe, away_since: str, *, begun: bool) -> None:
+    def __init__(self, api: ApiClient, pipe: ReportPipe, away_since: str, *, begun: bool) -> None:
         self.lines: list[str] = []
         self._api, self._pipe = api, pipe
         self._outage = api.transport.outage
@@ -133,11 +116,11 @@ class OutageReport:
         return self._outage.since
 
     def _note(self, line: str) -> None:
-        """At once, since the step may wait for a minute. Not with a secret: Ansible filters results alone."""
-        if not self._pipe.open:
+        """At once, since the step may wait for a minute."""
+        if self._pipe.open:
+            self._pipe.note(one_line(line), self._api.secrets)
+        else:
             self.lines.append(line)
-        elif not any(secret in line for secret in self._api.secrets):
-            self._pipe.note(one_line(line))
 
 
 Listening = t.Callable[[], bool]

@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import threading
 import time
 import typing as t
 from pathlib import Path
@@ -84,7 +83,7 @@ def test_pause_that_begins_once_the_job_is_gone_ends_too(monkeypatch: pytest.Mon
     gone = os.getpid()
     worker = os.fork()
     if not worker:
-        threading.Thread(target=orphans._end_with_parent, args=(gone + 1,), daemon=True).start()
+        orphans.when_parent_is_gone(gone + 1, orphans._end_in_pause)
         time.sleep(0.3)
         exec(compile("import time; time.sleep(20)", f"/ansible/{orphans._PAUSE}", "exec"))
         os._exit(7)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -19,6 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
     NOTED_AFTER,
+    SILENT_AFTER,
     Outage,
 )
 
@@ -69,8 +71,50 @@ def test_outage_begins_with_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> 
     outage.failing(REFUSED, 20.0)
     assert lines == []
     outage.failing(REFUSED, 22.0)
-    since = time.strftime("%H:%M:%S", time.localtime(1000.0 - 3.0))
+    since = time.strftime("%H:%M:%S %Z", time.localtime(1000.0 - 3.0))
     assert lines[0].startswith(f"no answer from the API server since {since}: ")
+
+
+def test_request_that_has_no_answer_is_noted_before_it_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host that is gone sends nothing, and a list waits for it for a minute."""
+    monkeypatch.setattr(transport, "uptime", lambda: 100.0)
+    outage, lines = Outage(), list[str]()
+    outage.note = lines.append
+    with outage.sent(REQUEST):
+        outage.note_silence(100.0 + SILENT_AFTER - 0.1)
+        assert lines == []
+        outage.note_silence(100.0 + SILENT_AFTER)
+        outage.failing(AnswerLost(REQUEST, "Read timed out."), 60.0)
+    outage.note_silence(1000.0)
+    (line,) = lines
+    assert line.startswith("no answer from the API server since ")
+    assert line.endswith(": list nodes waits for it")
+    assert SILENT_AFTER < 15.0, "the longest silence of a job"
+
+
+def test_silence_of_one_request_beside_answers_is_no_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(transport, "uptime", lambda: now[0])
+    outage, lines = Outage(), list[str]()
+    outage.note = lines.append
+    with outage.sent(REQUEST):
+        now[0] += SILENT_AFTER
+        outage.answered()
+        outage.note_silence(now[0] + 1.0)
+    assert lines == []
+
+
+def test_silence_is_noted_by_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "SILENT_AFTER", 0.0)
+    noted = threading.Event()
+    outage = Outage()
+    outage.note = lambda _line: noted.set()
+    with outage.sent(REQUEST):
+        assert noted.wait(10.0)
 
 
 def test_nothing_is_noted_where_no_one_listens() -> None:

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepReport
 from ansible_collections.virt.placement.plugins.module_utils.rollout.watch import (
     SETTLE,
-    ProgressPipe,
+    ReportPipe,
     wait_for,
 )
 from tests.unit.api.conftest import Clock
@@ -48,7 +48,7 @@ def read(descriptor: int) -> list[str]:
 
 def test_pipe_shows_the_lines_that_the_journal_is_as_far_as(path: Path) -> None:
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    pipe, report = ProgressPipe(str(path)), StepReport()
+    pipe, report = ReportPipe(str(path)), StepReport()
     report.lines += ["cordoned", "two\nlines"]
     report.save()
     report.lines.append("not in the journal yet")
@@ -68,7 +68,7 @@ def test_line_with_a_secret_or_of_excessive_length_comes_with_the_result(
     path: Path, line: str
 ) -> None:
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    pipe, report = ProgressPipe(str(path)), StepReport()
+    pipe, report = ReportPipe(str(path)), StepReport()
     report.lines += ["first", line, "last"]
     report.save()
 
@@ -83,4 +83,4 @@ def test_there_is_no_pipe_where_no_process_reads_it(path: Path, tmp_path: Path) 
     file = tmp_path / "file"
     file.touch()
     for name in (path, file, tmp_path / "missing", ""):
-        assert not ProgressPipe(str(name)).open
+        assert not ReportPipe(str(name)).open
