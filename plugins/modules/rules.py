@@ -275,7 +275,9 @@ attributes:
       so that what an admission policy or webhook would refuse fails here, too.
   diff_mode:
     support: full
-    details: Shows the placement fields and labels that differ, and the names of the rules.
+    details: >-
+      Shows the placement fields and labels that differ, and the names of the rules. Below, the same in words:
+      C(+ rule shop/default/web-apart), C(+ pod anti-affinity over zone to app In (web)).
   idempotent:
     support: full
 requirements:

@@ -102,6 +102,9 @@ def test_the_difference_shows_placement_fields_and_names_of_rules(web: RulesTask
                     "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
                 },
             },
+            "prepared": f"VirtualMachine {web.namespace}/web-a:\n"
+            f"  + rule {web.namespace}/default/fast\n"
+            f"  + node affinity {ZONE} In (zone1, zone2)\n",
         }
     ]
 

@@ -15,6 +15,7 @@ from ..cluster.expanded_templates import with_expanded_templates
 from ..cluster.patching import Replaced, apply
 from ..cluster.read_storage import claims_of, with_claim_terms
 from ..cluster.reading import ReadScope, reaches_across, read_more, read_snapshot
+from ..compliance.term_changes import term_changes
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
@@ -75,7 +76,12 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     failing = (*plan.refused, *outcome.changed_back)
     reported = {change.ref for change in plan.workloads}
     result = {
-        **writes_result(outcome.done, diff=module._diff, elsewhere=reported),
+        **writes_result(
+            outcome.done,
+            diff=module._diff,
+            elsewhere=reported,
+            words=lambda write: term_changes(write, topology),
+        ),
         "workloads": outcome.workloads(),
         "findings": [finding.as_json() for finding in (*plan.findings, *outcome.changed_back)],
         "counts": outcome.counts(),

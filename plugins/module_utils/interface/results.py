@@ -15,11 +15,15 @@ from ..model.write import Write
 
 
 def writes_result(
-    writes: t.Sequence[Write], *, diff: bool, elsewhere: t.Container[Ref] = ()
+    writes: t.Sequence[Write],
+    *,
+    diff: bool,
+    elsewhere: t.Container[Ref] = (),
+    words: t.Callable[[Write], t.Sequence[str]] = lambda _write: (),
 ) -> dict[str, JSON]:
     """`changed` and `writes`; with `diff` also before and after of each object, with only the
-    fields that this collection manages. Another part of the result has the patches of the objects in `elsewhere`:
-    hundreds of them twice would be most of the result."""
+    fields that this collection manages, and the same in `words`, which Ansible prints below. Another part of the result
+    has the patches of the objects in `elsewhere`: hundreds of them twice would be most of the result."""
     result: dict[str, JSON] = {
         "changed": bool(writes),
         "writes": [write_as_json(write, patch=write.target not in elsewhere) for write in writes],
@@ -31,10 +35,16 @@ def writes_result(
                 "before": write.before,
                 "after_header": str(write.target),
                 "after": write.after,
+                **_in_words(write, words(write)),
             }
             for write in writes
         ]
     return result
+
+
+def _in_words(write: Write, lines: t.Sequence[str]) -> dict[str, JSON]:
+    text = "".join(f"  {line}\n" for line in lines)
+    return {"prepared": f"{write.target}:\n{text}"} if lines else {}
 
 
 def write_as_json(write: Write, *, patch: bool = True) -> dict[str, JSON]:
