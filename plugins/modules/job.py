@@ -34,7 +34,6 @@ options:
       - finish
       - report
       - list_rules
-      - check_room
       - close
   nodes:
     description: Names of the nodes that the stage is about.
@@ -117,7 +116,6 @@ STAGES = [
     "finish",
     "report",
     "list_rules",
-    "check_room",
     "close",
 ]
 

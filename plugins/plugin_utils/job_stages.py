@@ -50,7 +50,24 @@ def check(job: Job) -> Result:
     return CHECKS[job.role](job) if job.role in CHECKS else {}
 
 
+def _check_room(job: Job) -> Result:
+    """The role placement_apply, before it writes: must it still be possible that any one of these fails?"""
+    options = job.record.asked
+    if not options["keep_room_for"]:
+        return {}
+    names = ("namespace", "rule_set", "rules", "state", "prune", "adopt", "topology_keys")
+    asked = {"tolerate": options["keep_room_for"], **{name: options[name] for name in names}}
+    if job.check_mode:  # the role placement_topology has not written its labels
+        asked["assume_node_labels"] = job.variable("__placement_topology_planned") or {}
+    result = job.run("capacity_info", asked)
+    nothing = "No rule was written, and nothing is moved."
+    if errors := job_room.show_room(job, result, "With these rules", nothing):
+        raise JobFailed(errors)
+    return result
+
+
 CHECKS: dict[str, t.Callable[[Job], Result]] = {
+    "placement_apply": _check_room,
     "placement_maintenance": job_maintenance.check,
     "placement_report": job_report.check,
     "placement_rollout": job_rollout.check,
@@ -79,20 +96,6 @@ def list_rules(job: Job) -> Result:
     job.show(rule_lines(result["rules"]))
     if declarations:
         job.show(declaration_lines(result["rules"]))
-    return result
-
-
-def check_room(job: Job) -> Result:
-    """The role placement_apply, before it writes: must it still be possible that any one of these fails?"""
-    options = job.record.asked
-    names = ("namespace", "rule_set", "rules", "state", "prune", "adopt", "topology_keys")
-    asked = {"tolerate": options["keep_room_for"], **{name: options[name] for name in names}}
-    if job.check_mode:  # the role placement_topology has not written its labels
-        asked["assume_node_labels"] = job.variable("__placement_topology_planned") or {}
-    result = job.run("capacity_info", asked)
-    nothing = "No rule was written, and nothing is moved."
-    if errors := job_room.show_room(job, result, "With these rules", nothing):
-        raise JobFailed(errors)
     return result
 
 
@@ -137,6 +140,5 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "finish": job_maintenance.finish,
     "report": job_report.report,
     "list_rules": list_rules,
-    "check_room": check_room,
     "close": close,
 }
