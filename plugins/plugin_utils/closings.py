@@ -16,7 +16,8 @@ if t.TYPE_CHECKING:
 
 Parts = dict[str, t.Any]
 VM = "VirtualMachine"
-RELAUNCH = "correct it, then launch the same job again: it continues"
+RELAUNCH = "correct the cause, then launch the same job again: it continues"
+LAUNCH = "launch the same job without check mode"
 
 
 def closing_of(record: JobRecord, seconds: float) -> Closing:
@@ -26,15 +27,15 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         parts |= CLOSINGS[name](record)
     failed = list(record.failures)
     if record.open and not failed:
-        failed = [f"{record.open}: the job ended during it; the output above has the error"]
+        failed = [f"{record.open}: the job ended during this task, see the error above"]
     if failed:
         outcome = "failed"
     else:
         outcome = "checked" if record.check_mode else "done"
     where = record.failed_task or record.open
-    short = f"{where or failed[0]}; the lines above have the error" if failed else ""
+    short = f"{where or failed[0]}: see the error above" if failed else ""
     if failed and record.failed_task and record.open not in ("", record.failed_task):
-        short = f"{record.failed_task} ({record.open}); the lines above have the error"
+        short = f"{record.failed_task} ({record.open}): see the error above"
     return Closing(
         playbook=name.replace("_", " ").capitalize(),
         outcome=outcome,
@@ -149,7 +150,7 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
                 "to undo it: placement_maintenance_state: in_service, without placement_maintenance_change_id"
             )
     elif record.check_mode:
-        yield "launch it without check mode" if not failing else "correct what is refused above"
+        yield LAUNCH if not failing else "correct what is refused above"
     elif waiting:
         yield f"launch the same job again for {listed(waiting, 12)}"
     elif drained and options["state"] == "drained":
@@ -200,6 +201,8 @@ def _verdicts(record: JobRecord) -> t.Iterator[str]:
             if summary.get(name)
         ]
         yield f"{plural(summary['instances'], 'instance')}: {', '.join(counts) or 'none with a rule'}"
+        if rules := [rule["rule"] for rule in summary.get("violated_rules", ())]:
+            yield f"violated rules: {listed(rules)}"
 
 
 def _resting(record: JobRecord) -> t.Iterator[str]:
@@ -213,10 +216,7 @@ def _after_verification(record: JobRecord, playbook: str) -> t.Iterator[str]:
     if summary.get("violated"):
         yield f"to move what violates a rule: playbook {playbook}"
     if record.failures and not summary:
-        yield "correct it, then launch the job again"
-    rules = [rule["rule"] for rule in summary.get("violated_rules", ())]
-    if rules:
-        yield f"violated rules: {listed(rules)}"
+        yield "correct the cause, then launch the same job again"
 
 
 def _apply(record: JobRecord) -> Parts:
@@ -277,14 +277,14 @@ def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
             lines.append(
                 f"rules {'that would be ' if check_mode else ''}{words}: {listed(named, 8)}"
             )
-    return lines or ["rules: all of them were written before, nothing to change"]
+    return lines or ["rules: nothing to change, all of them are written already"]
 
 
 def _after_apply(record: JobRecord) -> t.Iterator[str]:
     if record.failures:
         yield RELAUNCH
     elif record.check_mode:
-        yield "launch it without check mode"
+        yield LAUNCH
     elif not record.asked["rollout"]:
         yield "to move what violates a rule: playbook rollout"
 
@@ -314,7 +314,7 @@ def _rollout(record: JobRecord) -> Parts:
     elif result.get("deferred"):
         following = ["launch the same job again for what was deferred"]
     elif any(NOT_IN_PLAN in x["reason"] for x in result.get("skipped_instances") or ()):
-        following = ["for what is not in the plan: a new plan, by a job in check mode"]
+        following = ["for what is not in the plan, make a new one: launch the job in check mode"]
     return {
         "asked": (asked,),
         "done": tuple(done),
@@ -333,7 +333,7 @@ def _rollout_asked(record: JobRecord) -> str:
     if _makes_a_plan(record):
         checksum = options.get("plan_checksum")
         known = f" (checksum {checksum:.12})" if checksum else ""
-        return f"make the plan {plan_file or 'of the job before'}{known}"
+        return f"carry out the plan {plan_file or 'of the job before'}{known}"
     what = listed(options["namespaces"]) if options["namespaces"] else ""
     if options["workloads"]:
         what += f" {plural(len(options['workloads']), 'workload')}"

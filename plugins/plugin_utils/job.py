@@ -31,10 +31,12 @@ WITHIN = "__placement_within_job"
 
 
 class JobFailed(Exception):
-    """The task ends. `lines` say why, and what to do; none where they are printed already."""
+    """The task ends. `lines` say why, and what to do; none where they are printed already. `failed_task` is the task of
+    a user that failed, where this one only follows it."""
 
-    def __init__(self, lines: t.Iterable[str]) -> None:
+    def __init__(self, lines: t.Iterable[str], failed_task: str = "") -> None:
         self.lines = list(lines)
+        self.failed_task = failed_task
         super().__init__("\n".join(self.lines))
 
 
@@ -126,7 +128,9 @@ class Job:
 
     def end(self, error: JobFailed) -> Result:
         """The result of a task that fails. Its lines are printed, and not repeated in the result."""
-        return failed_result(self.record, self.task_name, error.lines, self.show)
+        return failed_result(
+            self.record, error.failed_task or self.task_name, error.lines, self.show
+        )
 
 
 def failed_result(

@@ -296,11 +296,14 @@ def end_work(job: Job) -> Result:
     (name,) = job.arguments["nodes"]
     known = job.record.maintenance
     group = next(group for group in known["groups"] if name in group)
+    task = job.arguments["lines"][0]
+    job.record.open = ""
     raise JobFailed(
         [
-            f"The task {job.arguments['lines'][0]} failed for node {name}. The cordon of {', '.join(group)} stays:"
+            f"The task {task} failed for node {name}. The cordon of {', '.join(group)} stays:"
             f" launch this job again to continue, or with {UNDO}"
-        ]
+        ],
+        f"{task} of node {name}",
     )
 
 

@@ -69,7 +69,7 @@ def declaration_lines(rules: t.Sequence[Rule]) -> list[str]:
         plain = json.loads(json.dumps(variables))  # without the tags of ansible-core 2.19 and later
         lines += ["---", *yaml_dump(plain, sort_keys=False).splitlines()]
         lines += [
-            f"# not here, as no declaration is exact: {rule['name']} ({state_of(rule)})"
+            f"# left out, since no declaration describes it exactly: {rule['name']} ({state_of(rule)})"
             for rule in listed
             if not rule["declaration"]
         ]

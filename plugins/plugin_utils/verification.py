@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import plural
+
 Result = dict[str, t.Any]
 
 SHOWN = 20
@@ -113,9 +115,9 @@ def passed(
     missed = result["summary"].get("preference_missed", 0)
     if missed and only is None:
         lines.append(
-            f"{missed} on nodes that do not meet a preferred rule: see preference_not_met above. Nothing required is"
-            " violated. To move what can be better placed, run the playbook rollout with placement_rollout_namespaces"
-            " and placement_rollout_scope: preference_not_met."
+            f"{plural(missed, 'instance')} on nodes that do not meet a preferred rule: see preference_not_met above."
+            " Nothing required is violated. To move what can be better placed, run the playbook rollout with"
+            " placement_rollout_namespaces and placement_rollout_scope: preference_not_met."
         )
     count = result["summary"].get("not_enforced", 0)
     if count and only is None:

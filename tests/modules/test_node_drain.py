@@ -298,7 +298,7 @@ def test_pod_of_two_pdbs_is_a_failure_that_names_it(shop: Maintenance) -> None:
     result = shop.maintain("drained", "w2", allow_findings=["pdb_impossible", "eviction_fails"])
 
     assert result["failed"]
-    assert "Deployment" in result["msg"] and "its evict failed" in result["msg"]
+    assert "Deployment" in result["msg"] and "its eviction failed" in result["msg"]
     assert [move["state"] for move in result["moves"]] == ["failed"]
     assert "more than one PodDisruptionBudget" in result["moves"][0]["reason"]
 

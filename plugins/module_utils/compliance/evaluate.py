@@ -119,7 +119,7 @@ class RuleResult:
 
 
 def _not_met(preference: str) -> str:
-    return f"not met: {preference}"
+    return f"{preference} is not met"
 
 
 class RuleResults(dict[tuple[str, str], RuleResult]):

@@ -318,7 +318,7 @@ class DrainStep(RolloutStep):
                 reason = f"{why}: {failed[vmi.uid]['reason'][:NOTE_LIMIT]}"
                 self.drain.passed_over[vmi.uid] = {**known, way.policy: reason}
                 name = report.short(vmi.ref, vmi.ref)
-                self.report.lines.append(f"{name}: vm_policy {way.policy} is passed over, {why}")
+                self.report.lines.append(f"{name}: vm_policy {way.policy} is given up, {why}")
                 noted = True
         return noted
 
@@ -339,7 +339,11 @@ class DrainStep(RolloutStep):
         """Each instance that is left, with its own reason."""
         texts = [*what_is_left(records, plan, waiting)]
         texts += [f"node {name} is not Ready" for name in self.drain.not_ready]
-        return "; ".join(texts) or waiting or "the nodes were not read empty twice"
+        return (
+            "; ".join(texts)
+            or waiting
+            or "the nodes were empty in one reading, and a second one is needed"
+        )
 
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
         """With the nodes as they are now."""

@@ -61,4 +61,14 @@ def why_given_up(journal: RunJournal, uid: str, method: Method) -> str:
     attempts = journal.attempts(uid)
     if method is Method.MIGRATE and attempts < ATTEMPTS:
         return ""
-    return f"its {method} failed {attempts} times" if attempts > 1 else f"its {method} failed"
+    name = _NOUNS[method]
+    return f"its {name} failed {attempts} times" if attempts > 1 else f"its {name} failed"
+
+
+_NOUNS = {
+    Method.MIGRATE: "migration",
+    Method.RESTART: "restart",
+    Method.RECREATE: "recreation",
+    Method.EVICT: "eviction",
+    Method.STOP: "stop",
+}

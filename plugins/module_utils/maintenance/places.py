@@ -88,14 +88,14 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             PLACE_UNKNOWN,
             "error" if result.unreadable else "warning",
             f"It is unknown whether all instances of {nodes} find a node: {why}.",
-            _advice_for_gaps(result.unreadable) or "Run forecast_info for detail.",
+            _advice_for_gaps(result.unreadable) or "Run forecast_info for details.",
         )
     elif result.answer is ForecastResult.POSSIBLE:
         yield drain_finding(
             PLACE_UNKNOWN,
             "info",
             f"All instances of {nodes} can find a node ({why}).",
-            "Run forecast_info for detail.",
+            "Run forecast_info for details.",
         )
 
 

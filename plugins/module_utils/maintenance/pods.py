@@ -234,10 +234,10 @@ def _for_unready(not_ready: t.Sequence[Pod], leaving: t.Sequence[str]) -> str:
     if not not_ready:
         return " Look at the pods that it selects."
     if not leaving:
-        return " Look why these pods are not Ready, or delete them, so that their controller makes new ones."
+        return " Find out why these pods are not Ready, or delete them, so that their controller makes new ones."
     return (
-        f" Look why these pods are not Ready. With unhealthyPodEvictionPolicy: AlwaysAllow in the spec of the budget,"
-        f" {listed(leaving)} can be evicted as it is. Or delete what is not Ready."
+        " Find out why these pods are not Ready. With unhealthyPodEvictionPolicy: AlwaysAllow in the spec of the"
+        f" budget, {listed(leaving)} can be evicted as it is. Or delete what is not Ready."
     )
 
 

@@ -157,4 +157,4 @@ def test_preference_that_is_not_met_is_named_once() -> None:
     (found,) = judge(cluster.snapshot()).instances
 
     (rule,) = [each for each in found.rules if each.reason]
-    assert rule.reason == f"not met: preferred node affinity {ZONE} In (b)"
+    assert rule.reason == f"preferred node affinity {ZONE} In (b) is not met"

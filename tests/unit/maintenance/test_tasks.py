@@ -310,7 +310,7 @@ def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused(
     server = OneRefused({**three_zones().objects, **objects})
     server.refusal = {"kind": "Status", "code": code, "message": message}  # type: ignore[misc]
     drained = maintain(server, "drained", "w1", failures_allowed=100)
-    assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-4 on w1: its migrate")
+    assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-4 on w1: its migration")
     assert message in drained["msg"]
     vmis = server.of("virtualmachineinstances")
     assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-4"]
@@ -711,7 +711,7 @@ def test_server_that_is_away_is_named_once_with_since_when_and_what_goes_on(
 
     about = [line for line in server.progress if "the API server" in line]
     assert re.match(
-        r"no answer from the API server since \d\d:\d\d:\d\d: .*connection refused.*; trying again$",
+        r"no answer from the API server since \d\d:\d\d:\d\d \S+: .*connection refused.*; trying again$",
         about[0],
     )
     if comes_back:

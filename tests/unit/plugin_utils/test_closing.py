@@ -96,7 +96,7 @@ def test_failure_is_named_by_its_task_and_told_whole_as_data() -> None:
     block = closing_of(failed, 8)
     lines = block.lines()
     assert lines[0] == "Maintenance: FAILED, after 8 s"
-    assert "  failed   Drain w2; the lines above have the error" in lines
+    assert "  failed   Drain w2: see the error above" in lines
     assert any("launch the same job again" in line for line in lines)
     assert any("to undo it: placement_maintenance_state: in_service" in line for line in lines)
     assert block.data()["failed"] == ["w2: refused", "do this"]
@@ -185,14 +185,16 @@ def test_names_of_rules_are_told_without_patches() -> None:
         "rules removed: old (1 workload)",
     ]
     assert "would be added" in rules_written(result, check_mode=True)[0]
-    assert rules_written({"workloads": []}, check_mode=False)[0].endswith("nothing to change")
+    assert rules_written({"workloads": []}, check_mode=False)[0].startswith(
+        "rules: nothing to change"
+    )
 
 
 def test_variables_that_are_refused_have_a_block() -> None:
     refused = record("placement_verify", asked={}, failures=["x: unknown"], failed_task="Check")
     assert closing_of(refused, 0).lines() == [
         "Verify: FAILED, after 0 s",
-        "  failed   Check; the lines above have the error",
+        "  failed   Check: see the error above",
     ]
 
 

@@ -101,7 +101,10 @@ def test_report_has_drill_and_rollout_of_one_reading_each(tmp_path: Path) -> Non
     assert job.changed
     done = closing_of(job.record, 1).done
     assert done[0].startswith("20 instances: 16 satisfied, 2 violated")
-    assert done[1:] == (f"report: {tmp_path}/page.html",)
+    assert done[1:] == (
+        "violated rules: shop/default/web-one-per-zone",
+        f"report: {tmp_path}/page.html",
+    )
 
 
 def test_verification_writes_its_report_before_it_fails(tmp_path: Path) -> None:

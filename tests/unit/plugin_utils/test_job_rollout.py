@@ -84,7 +84,9 @@ def test_without_a_plan_nothing_is_handed_over() -> None:
 
 def test_job_that_makes_a_plan_says_so(tmp_path: Path) -> None:
     job = FakeRollout(plan={"prod": PLAN})
-    assert closing_of(t.cast(t.Any, job.record), 1.0).asked == ("make the plan of the job before",)
+    assert closing_of(t.cast(t.Any, job.record), 1.0).asked == (
+        "carry out the plan of the job before",
+    )
 
 
 def test_job_names_the_checksum_of_the_plan_that_it_saves_and_that_it_makes(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_job_names_the_checksum_of_the_plan_that_it_saves_and_that_it_makes(tmp_
     job = FakeRollout(plan_file=str(path))
     checked(job)
     assert closing_of(t.cast(t.Any, job.record), 1.0).asked == (
-        f"make the plan {path} (checksum c0ffee)",
+        f"carry out the plan {path} (checksum c0ffee)",
     )
 
 
@@ -118,7 +120,7 @@ def test_job_that_leaves_out_what_is_not_in_its_plan_says_how_it_is_moved() -> N
     entry = {"namespace": "shop", "name": "web2", "reason": f"violates a rule; {NOT_IN_PLAN}"}
     job.record.note("rollout", {"moves": [], "failed": False, "skipped_instances": [entry]})
     (step,) = closing_of(t.cast(t.Any, job.record), 1.0).next_steps
-    assert step == "for what is not in the plan: a new plan, by a job in check mode"
+    assert step == "for what is not in the plan, make a new one: launch the job in check mode"
 
 
 def test_job_whose_plan_is_refused_names_a_new_plan_as_a_way_out() -> None:

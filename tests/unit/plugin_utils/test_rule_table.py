@@ -79,4 +79,4 @@ def test_declarations_are_variables_of_apply() -> None:
         "placement_apply_rules": [apart],
     }
     assert second["placement_apply_rules"] == [{**apart, "name": "a"}]
-    assert "# not here, as no declaration is exact: rests (rests)" in lines
+    assert "# left out, since no declaration describes it exactly: rests (rests)" in lines

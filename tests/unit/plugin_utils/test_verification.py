@@ -96,7 +96,7 @@ def test_passed_verification_counts_what_is_not_enforced(count: int) -> None:
     text = " ".join(passed(found, ["violated"]))
     assert "Verification passed: no instance is in one of these states: violated." in text
     assert (f"{count} not_enforced: " in text) == (count > 0)
-    assert (f"{count} on nodes that do not meet a preferred rule" in text) == (count > 0)
+    assert (f"{count} instances on nodes that do not meet a preferred rule" in text) == (count > 0)
 
 
 def test_what_needs_a_restart_is_not_sent_to_a_rollout_that_only_migrates() -> None:
