@@ -157,11 +157,20 @@ def night() -> dict[str, t.Any]:
     return {"change_id": "CHG1", "window": {"start": "22:00", "end": "04:00"}}
 
 
-def test_node_that_is_not_ready_fails_no_job_outside_of_the_window(
-    folder: Path, night: dict[str, t.Any]
+def test_node_outside_of_the_window_is_not_begun_in_the_artifact_and_fails_no_job(
+    folder: Path, night: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play = maintained(folder, [node("w1", "a", ready=False)], night, window_open=False)
+    """Also one that is not Ready."""
+    monkeypatch.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
+    nodes = [node("w1", "a", ready=False), done("w2", "a")]
+    play = maintained(folder, nodes, night, window_open=False)
     assert not play.failed, play.output
+    stats = play.output.rpartition("CUSTOM STATS")[2]
+    published = json.loads(stats[stats.index("{") : stats.rindex("}") + 1])
+    states = {"w1": "not_begun", "w2": "skipped"}
+    assert published["placement_maintenance"] == {"localhost": states}
+    assert published["placement_job"]["localhost"]["maintenance"]["nodes"] == states
+    assert "launch the same job again for w1" in play.output
     assert "in_service w1" not in play.calls
     assert not [call for call in play.calls if call.startswith("rollout of")]
 

@@ -9,7 +9,12 @@ import os
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.cluster.access import (
+    Right,
+    require_rights,
+)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.account import holder_text
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from tests.unit.api.scripted_server import Reply, ScriptedServer, answer
 
 NAME = "system:serviceaccount:ops:maintenance"
@@ -36,3 +41,13 @@ def test_job_of_a_controller_is_named(
 ) -> None:
     server.plays(answer({"status": {"userInfo": {"username": NAME}}}, 201))
     assert holder_text(api, {"JOB_ID": job}) == f"{NAME} on host {os.uname().nodename}{words}"
+
+
+def test_identity_that_lacks_rights_is_named(server: ScriptedServer, api: ApiClient) -> None:
+    denied = answer({"status": {"allowed": False}}, 201)
+    server.plays(denied, answer({"status": {"userInfo": {"username": NAME}}}, 201))
+    with pytest.raises(InvalidInput) as raised:
+        require_rights(api, [Right("patch", "", "nodes")], role="maintainer")
+    (error,) = raised.value.errors
+    assert str(error).endswith(f"; this identity is {NAME}")
+    assert "this identity may not patch nodes: grant this identity the ClusterRole" in str(error)

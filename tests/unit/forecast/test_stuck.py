@@ -1,0 +1,46 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules after which a VM can no longer be migrated, so that its node can no longer be emptied."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import newly_stuck
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.rules.checks import is_refused
+from tests.unit.compliance.cluster import expression, node_affinity
+from tests.unit.planning.scenes import HOST, cluster, machine, template_write
+
+ON_N1 = node_affinity({"matchExpressions": [expression(HOST, "In", "n1")]})
+
+
+def findings(*, before: bool) -> tuple[Finding, ...]:
+    """Of a rule that allows the VM db one node. `before`: its template allows no other one already."""
+    made = cluster("abc")
+    db = machine(made, "db", "n1", ON_N1 if before else None)
+    machine(made, "web", "n2")
+    seen = made.snapshot()
+    change = what_if(seen, writes=[template_write(db, "affinity", ON_N1["affinity"])])
+    unchanged = what_if(seen, members=[db])
+    return tuple(newly_stuck(change, forecast(change), forecast(unchanged), ("shop", "default")))
+
+
+def test_rule_that_newly_makes_a_vm_impossible_to_migrate_is_a_finding_with_its_node() -> None:
+    (finding,) = findings(before=False)
+    assert (finding.name, finding.severity) == ("blocks_node_drain", "warning")
+    assert [ref.name for ref in finding.objects] == ["n1"]
+    assert "no other node would be feasible for VirtualMachine shop/db" in finding.why
+
+
+def test_vm_that_could_not_migrate_before_is_no_finding_of_the_rule() -> None:
+    assert findings(before=True) == ()
+
+
+@pytest.mark.parametrize("listed", ["blocks_node_drain", "warning"])
+def test_rule_that_newly_makes_a_vm_impossible_to_migrate_can_be_refused(listed: str) -> None:
+    (finding,) = findings(before=False)
+    assert is_refused(finding, (), (listed,))
+    assert not is_refused(finding, (), ())
