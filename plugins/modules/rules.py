@@ -289,7 +289,7 @@ notes:
   - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-mover). Missing rights are
     reported before the first write, in check mode too.
   - Numbers and booleans in O(rules) may be text. Text that YAML reads as another type has to be quoted.
-  - Rules for a C(StatefulSet), C(VirtualMachinePool), C(DaemonSet) or C(Pod) are refused.
+  - Rules for a C(VirtualMachinePool), C(DaemonSet) or C(Pod) are refused.
   - The workload's annotations C(placement.virt/rules) and C(placement.virt/undo) record which rule owns which term
     and what was enforced before the last change. O(state=reverted) restores from it.
   - docs/findings.md in the collection lists all findings about rules. C(duplicate_spread), C(label_conflict),

@@ -328,6 +328,7 @@ def _luminance(color: str) -> float:
 def test_each_text_has_contrast_in_light_and_dark() -> None:
     """4.5 to 1 for small text (WCAG 2.2, 1.4.3). A text that is partly transparent would have less."""
     text = html_page(shop_content())
+    grounds: dict[str, tuple[str, ...]]
     grounds = {"fg": ("bg", "card"), "mute": ("bg", "card"), "soft": ("bg", "softb")}
     grounds |= {"pref": ("card", "prefb"), "ok": ("okb",), "bad": ("badb",), "unk": ("unkb",)}
 
