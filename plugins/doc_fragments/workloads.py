@@ -20,9 +20,10 @@ options:
     suboptions:
       kind:
         description:
-          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet), V(Deployment) or V(StatefulSet).
-          - M(virt.placement.rollout) takes only these. Modules that only report also take V(VirtualMachinePool),
-            V(DaemonSet) and V(Pod), which is a pod without an owner.
+          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet), V(VirtualMachinePool),
+            V(Deployment) or V(StatefulSet).
+          - M(virt.placement.rollout) takes only these. Modules that only report also take V(DaemonSet) and V(Pod),
+            which is a pod without an owner.
         type: str
         default: VirtualMachine
       namespace:

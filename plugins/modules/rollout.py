@@ -27,11 +27,16 @@ description:
   - Checks all rights before the first write, and names all that are missing.
   - Returns a plan in check mode. With O(plan) makes the moves of that plan and no others, so that what was approved is
     what happens.
-  - Waits for the rollout of a Deployment or StatefulSet that is in progress. If that rollout is paused or stuck, its
-    pods are skipped.
+  - Waits for the rollout of a Deployment, StatefulSet or VirtualMachinePool that is in progress. If that rollout is
+    paused or stuck, its pods or VMs are skipped.
   - Replaces the pods of a StatefulSet on which rules were written with
     O(virt.placement.rules#module:workload_rollout=hold), whatever O(scope) is, if O(allow) has V(recreate). When all
     are of the present template, its update strategy is given back.
+  - Moves the VMs of such a VirtualMachinePool until each runs as its template declares, whatever O(scope) is. A live
+    migration does where KubeVirt brings the change to running VMs. Else it takes V(restart) in O(allow). Then gives
+    each VMI the revision of the pool by its label C(kubevirt.io/vm-pool-revision-name), so that KubeVirt restarts none,
+    and gives the update strategy back. A VM that was started from a template that differs in more than placement keeps
+    the hold until it is restarted.
 options:
   namespaces:
     description:

@@ -57,7 +57,12 @@ options:
           kind:
             description: Kind of the workloads.
             type: str
-            choices: [VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment, StatefulSet]
+            choices:
+              - VirtualMachine
+              - VirtualMachineInstanceReplicaSet
+              - VirtualMachinePool
+              - Deployment
+              - StatefulSet
             default: VirtualMachine
           namespace:
             description:
@@ -223,14 +228,18 @@ options:
     default: 'false'
   workload_rollout:
     description:
-      - What to do if the write makes a controller replace running pods, as for a Deployment or StatefulSet.
+      - What to do if the write makes a controller replace running pods, as for a Deployment or StatefulSet, or restart
+        running VMs, as for a VirtualMachinePool. By default KubeVirt restarts all VMs of a pool at once.
       - V(refuse) refuses with the finding C(starts_workload_rollout), V(allow) writes.
-      - V(hold) is for a StatefulSet. The same write sets its update strategy to C(OnDelete), so that no pod is replaced
-        by that, and keeps the strategy that it had in the annotation C(placement.virt/hold).
-        M(virt.placement.rollout) with V(recreate) in its O(virt.placement.rollout#module:allow) then replaces its pods
-        within its limits, and gives the strategy back. A StatefulSet with a C(partition) of its own is refused.
+      - V(hold) is for a StatefulSet or a VirtualMachinePool. The same write sets its update strategy to C(OnDelete) or
+        C(opportunistic), so that nothing is replaced by that, and keeps the strategy that it had in the annotation
+        C(placement.virt/hold). M(virt.placement.rollout) then replaces the pods, which needs V(recreate) in its
+        O(virt.placement.rollout#module:allow), or moves the VMs, within its limits, and gives the strategy back.
+      - A hold of a StatefulSet with a C(partition) of its own is refused, as is that of a pool before KubeVirt 1.7,
+        which has no strategy for it.
       - A StatefulSet with the strategy C(OnDelete), or with a C(partition) above all its replicas, replaces no pod by
-        itself, and neither does a Deployment that is paused. The option does not concern them.
+        itself, and neither does a Deployment or pool that is paused, or a pool with the strategy C(opportunistic). The
+        option does not concern them.
     type: str
     choices: [refuse, allow, hold]
     default: refuse
@@ -289,7 +298,9 @@ notes:
   - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-mover). Missing rights are
     reported before the first write, in check mode too.
   - Numbers and booleans in O(rules) may be text. Text that YAML reads as another type has to be quoted.
-  - Rules for a C(VirtualMachinePool), C(DaemonSet) or C(Pod) are refused.
+  - Rules for a C(DaemonSet) or C(Pod) are refused. So are those for a C(VirtualMachinePool) with an empty selector,
+    with a VM that another object owns, too, or with the update strategy C(unmanaged).
+  - A rule on a VM of a pool is refused with the finding C(externally_managed). Make it on the pool.
   - The workload's annotations C(placement.virt/rules) and C(placement.virt/undo) record which rule owns which term
     and what was enforced before the last change. O(state=reverted) restores from it.
   - docs/findings.md in the collection lists all findings about rules. C(duplicate_spread), C(label_conflict),
@@ -432,7 +443,7 @@ workloads:
       description:
         - What has to happen before the change applies to what is running. For several instances, the most disruptive.
         - V(migration), V(restart) and V(recreate) are moves of M(virt.placement.rollout). V(workload_rollout) starts
-          with the write, or once a paused Deployment is resumed or the C(partition) of a StatefulSet lowered.
+          with the write, or once a paused Deployment or pool is resumed or the C(partition) of a StatefulSet lowered.
         - V(start) means that nothing is running, so the next start applies the change. V(now) means that nothing has to
           happen.
       type: str
@@ -455,8 +466,9 @@ workloads:
       takes_effect: migration
 held:
   description:
-    - StatefulSets that the rule set has written, and whose own rollouts are held since O(workload_rollout=hold) of this
-      task or an earlier one, also where no rule of the rule set is left. In check mode, also those that would be held.
+    - StatefulSets and pools that the rule set has written, and whose own rollouts are held since
+      O(workload_rollout=hold) of this task or an earlier one, also where no rule of the rule set is left. In check
+      mode, also those that would be held.
     - M(virt.placement.rollout) takes them as O(virt.placement.rollout#module:workloads), and ends the holds.
   returned: always, unless the input is refused
   type: list

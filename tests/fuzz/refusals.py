@@ -36,6 +36,7 @@ REQUESTS = (
     ("PATCH", "virtualmachines"),
     ("PATCH", "virtualmachineinstances"),
     ("PATCH", "virtualmachineinstancereplicasets"),
+    ("PATCH", "virtualmachinepools"),
     ("PATCH", "deployments"),
     ("PATCH", "statefulsets"),
     ("PATCH", "pods"),

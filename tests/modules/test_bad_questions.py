@@ -30,10 +30,11 @@ VALIDATION = Path(__file__).parents[1] / "conformance" / "cases" / "validation.j
 NO_SELECTOR = "is empty: name at least one label, since an empty selector matches every pod"
 NO_KEY = "is not a valid label key: letters, digits, '-', '_' and '.', at most 63"
 KINDS = {
-    rollout: "VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment, StatefulSet",
+    rollout: "VirtualMachine, VirtualMachineInstanceReplicaSet, VirtualMachinePool, Deployment,"
+    " StatefulSet",
     placement_info: "VirtualMachine, VirtualMachineInstanceReplicaSet, VirtualMachinePool,"
     " Deployment, StatefulSet, DaemonSet, Pod",
-    forecast_info: "Deployment, StatefulSet, VirtualMachineInstanceReplicaSet",
+    forecast_info: "Deployment, StatefulSet, VirtualMachineInstanceReplicaSet, VirtualMachinePool",
 }
 
 
@@ -164,15 +165,13 @@ CASES = [
             "workloads": [
                 {"kind": "Pod", "name": "x"},
                 {"kind": "DaemonSet", "name": "x"},
-                {"kind": "VirtualMachinePool", "name": "x"},
                 {"kind": "VirtualMachin", "name": "x"},
             ],
             "max_unavailable": 0,
         },
         "workloads[0], kind: a rule cannot be written to a Pod: name its owner",
         "workloads[1], kind: rules cannot be written to a DaemonSet",
-        "workloads[2], kind: VirtualMachinePool is not supported yet: use one of ",
-        f"workloads[3], kind: {no_kind(rollout, 'VirtualMachin', '; did you mean')}",
+        f"workloads[2], kind: {no_kind(rollout, 'VirtualMachin', '; did you mean')}",
         "max_unavailable: must be at least 1, not 0",
     ),
     case(

@@ -126,14 +126,10 @@ OF_FORM = [
         id="kind that is only read",
     ),
     pytest.param(
-        {"workloads": [{"kind": "VirtualMachinePool", "name": "x"}], "run_on": {"zone": "a"}},
-        "workloads[0].kind: VirtualMachinePool is not supported yet",
-        id="pool to come",
-    ),
-    pytest.param(
         {"workloads": [{"kind": "VirtualMachin", "name": "x"}], "run_on": {"zone": "a"}},
         "workloads[0].kind: 'VirtualMachin' is not a kind of workload: use one of VirtualMachine,"
-        " VirtualMachineInstanceReplicaSet, Deployment, StatefulSet; did you mean 'VirtualMachine'?",
+        " VirtualMachineInstanceReplicaSet, VirtualMachinePool, Deployment, StatefulSet; did you mean"
+        " 'VirtualMachine' or 'VirtualMachinePool'?",
         id="misspelt kind",
     ),
     pytest.param(

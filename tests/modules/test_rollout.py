@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 import typing as t
 
 import pytest
@@ -854,6 +855,127 @@ def test_held_stateful_set_is_replaced_replica_by_replica(shop: Shop, run_module
     assert {pod["metadata"]["uid"] for pod in pods_by_name(shop).values()} == {
         pod["metadata"]["uid"] for pod in replaced.values()
     }, "the controller replaces nothing once it has its strategy back"
+
+
+REVISION = "kubevirt.io/vm-pool-revision-name"
+POOL_RULE = {
+    "name": "apart",
+    "workloads": [{"kind": "VirtualMachinePool", "name": "web"}],
+    "keep_apart": "zone",
+}
+
+
+def write_held(shop: Shop, run_module: t.Any, rule: Object) -> Object:
+    mover = {"kubeconfig": str(shop.sandbox.kubeconfig("mover")), "namespace": shop.namespace}
+    written: Object = run_module(rules.main, {**mover, "rules": [rule], "workload_rollout": "hold"})
+    assert not written.get("failed"), written.get("msg")
+    return written
+
+
+def of_controllers(shop: Shop, mark: t.Any) -> list[tuple[str, str]]:
+    """What anything but the collection has deleted."""
+    resources = ("virtualmachineinstances", "virtualmachines")
+    return [
+        (event.user, event.resource)
+        for event in shop.sandbox.audit.requests(since=mark)
+        if event.verb == "delete" and event.resource in resources and not event.dry_run
+    ]
+
+
+def test_held_pool_is_moved_without_a_restart(shop: Shop, run_module: t.Any) -> None:
+    """By default KubeVirt would delete all three VMIs. A run that may not move them leaves the hold to the next one."""
+    web = objects.pool("web", shop.namespace, replicas=3)
+    shop.start(web, nodes=["w1", "w2"])
+    path = shop.path("VirtualMachinePool", "web")
+    before, uids = shop.api.get(path), shop.uids()
+    mark = shop.sandbox.audit.mark()
+
+    written = write_held(shop, run_module, POOL_RULE)
+    nothing = write_held(shop, run_module, POOL_RULE)
+    result = shop.roll()
+    after = shop.api.get(path)
+    again = shop.roll()
+    again_written = write_held(shop, run_module, {**POOL_RULE, "enabled": True})
+
+    assert [each["takes_effect"] for each in written["workloads"]] == ["migration"], written
+    assert nothing["writes"] == []
+    assert not result.get("failed"), result.get("msg")
+    assert not result.get("warnings")
+    assert shop.zones() == ["zone1", "zone2", "zone3"]
+    assert any("its update strategy is proactive again" in x for x in result["progress"])
+    assert "updateStrategy" not in after["spec"]
+    assert "placement.virt/hold" not in after["metadata"]["annotations"]
+    assert before["spec"]["selector"] == after["spec"]["selector"]
+    assert (again["moves"], again["changed"], again_written["writes"]) == ([], False, [])
+    assert shop.uids() == uids, "no VM has restarted"
+    assert of_controllers(shop, mark) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("strategy", [None, {"proactive": {}}])
+def test_held_pool_of_six_is_restarted_within_the_limit(
+    shop: Shop, run_module: t.Any, strategy: Object | None
+) -> None:
+    """A spread constraint reaches no running VM: each restarts once. The pool does nothing for a minute afterwards."""
+    web = objects.pool("web", shop.namespace, replicas=6)
+    web["spec"] |= {} if strategy is None else {"updateStrategy": strategy}
+    shop.start(web)
+    path, uids = shop.path("VirtualMachinePool", "web"), shop.uids()
+    rule = {**POOL_RULE, "spread": "zone"}
+    del rule["keep_apart"]
+    mark = shop.sandbox.audit.mark()
+    written = write_held(shop, run_module, rule)
+    results: list[Object] = []
+
+    least = shop.fewest_ready(
+        lambda: results.append(
+            shop.roll(allow=["restart"], max_unavailable=2, run_timeout=200, seconds=220)
+        )
+    )
+
+    (result,) = results
+    assert [each["takes_effect"] for each in written["workloads"]] == ["restart"], written
+    assert not result.get("failed"), result.get("msg")
+    assert least >= 4, f"only {least} of 6 were Ready at one time"
+    restarts = [("update", "virtualmachines/restart")] * 6
+    assert shop.disruptions(mark) == restarts
+    after = shop.api.get(path)
+    assert after["spec"].get("updateStrategy") == strategy
+    assert "placement.virt/hold" not in after["metadata"]["annotations"]
+    restarted = shop.uids()
+    assert not restarted & uids
+    end = shop.sandbox.audit.mark()
+    time.sleep(60)
+    assert shop.uids() == restarted
+    assert of_controllers(shop, end) == []
+
+
+@pytest.mark.sweep
+def test_next_run_continues_a_held_pool_whose_first_vmi_has_the_revision(
+    shop: Shop, run_module: t.Any
+) -> None:
+    """As a run leaves it that is killed between two labels."""
+    web = objects.pool("web", shop.namespace, replicas=3)
+    shop.start(web, nodes=["w1", "w2"])
+    uids, mark = shop.uids(), shop.sandbox.audit.mark()
+    write_held(shop, run_module, POOL_RULE)
+    first = sorted(shop.instances())[0]
+    vm = shop.api.wait(
+        lambda found: found["metadata"]["labels"][REVISION] != "web-1",
+        shop.path("VirtualMachine", first),
+    )
+    revision = vm["metadata"]["labels"][REVISION]
+    labels = {"metadata": {"labels": {REVISION: revision}}}
+    shop.api.patch(shop.path("VirtualMachineInstance", first), labels)
+
+    result = shop.roll()
+
+    assert not result.get("failed"), result.get("msg")
+    assert any("own rollout is held by rules" in line for line in result["progress"])
+    assert shop.zones() == ["zone1", "zone2", "zone3"]
+    time.sleep(15)
+    assert shop.uids() == uids
+    assert of_controllers(shop, mark) == []
 
 
 def pods_by_name(shop: Shop) -> dict[str, Object]:

@@ -60,6 +60,7 @@ def scene(small: Sandbox) -> t.Iterator[Scene]:
         "Deployment": objects.deployment("web", NAMESPACE, replicas=1),
         "StatefulSet": objects.stateful_set("log", NAMESPACE, replicas=0),
         "VirtualMachine": objects.virtual_machine("db", NAMESPACE),
+        "VirtualMachinePool": objects.pool("pool", NAMESPACE, replicas=0),
         "VirtualMachineInstanceReplicaSet": objects.replica_set("set", NAMESPACE, replicas=1),
         "Pod": objects.pod("single", NAMESPACE),
     }
@@ -75,6 +76,11 @@ def scene(small: Sandbox) -> t.Iterator[Scene]:
 
 def template(**parts: t.Any) -> Object:
     return {"spec": {"template": parts}}
+
+
+def of_pool(**parts: t.Any) -> Object:
+    """A change of the VirtualMachines that a pool makes."""
+    return {"spec": {"virtualMachineTemplate": parts}}
 
 
 def labels(**values: str | None) -> Object:
@@ -100,6 +106,8 @@ PLACEMENT = {
 }
 GROUP = {"labels": {"placement.virt/group-0123456789": "member"}}
 ON_DELETE = {"type": "OnDelete", "rollingUpdate": None}
+OPPORTUNISTIC: Object = {"opportunistic": {}}
+REVISION = {"metadata": {"labels": {"kubevirt.io/vm-pool-revision-name": "pool-2"}}}
 WORKLOADS = ("Deployment", "StatefulSet", "VirtualMachine", "VirtualMachineInstanceReplicaSet")
 INSTANCES = ("Pod", "VirtualMachineInstance")
 
@@ -119,6 +127,14 @@ PASSES: list[tuple[str, str, Object]] = [
         )
     ),
     ("mover", "StatefulSet", {**note("hold"), "spec": {"updateStrategy": ON_DELETE}}),
+    ("mover", "VirtualMachinePool", {**note("hold"), "spec": {"updateStrategy": OPPORTUNISTIC}}),
+    (
+        "mover",
+        "VirtualMachinePool",
+        {**note("rules"), **of_pool(spec=template(spec=PLACEMENT)["spec"])},
+    ),
+    ("mover", "VirtualMachinePool", of_pool(spec=template(metadata=GROUP)["spec"])),
+    ("mover", "VirtualMachineInstance", REVISION),
     *(("mover", kind, {"metadata": GROUP}) for kind in INSTANCES),
     *((role, kind, note("run")) for role in ("mover", "maintainer") for kind in INSTANCES),
 ]
@@ -145,6 +161,26 @@ STOPPED: list[tuple[str, str, Object, str]] = [
     ("mover", "Deployment", {"spec": {"replicas": 0}}, "spec.replicas"),
     ("mover", "Deployment", {"spec": {"paused": True}}, "spec.paused"),
     ("mover", "StatefulSet", {"spec": {"replicas": 1}}, "spec.replicas"),
+    ("mover", "VirtualMachinePool", {"spec": {"replicas": 1}}, "spec.replicas"),
+    (
+        "mover",
+        "VirtualMachinePool",
+        of_pool(spec={"runStrategy": "Halted"}),
+        "spec.virtualMachineTemplate.spec.runStrategy",
+    ),
+    (
+        "mover",
+        "VirtualMachinePool",
+        of_pool(metadata={"labels": {"team": "x"}}),
+        "spec.virtualMachineTemplate.metadata",
+    ),
+    (
+        "mover",
+        "VirtualMachinePool",
+        of_pool(spec=template(spec={"hostname": "x"})["spec"]),
+        "spec.template.spec.hostname",
+    ),
+    ("maintainer", "VirtualMachineInstance", REVISION, "label kubevirt.io/vm-pool-revision-name"),
     ("mover", "VirtualMachine", {"spec": {"runStrategy": "Halted"}}, "spec.runStrategy"),
     ("mover", "VirtualMachine", template(spec={"hostname": "x"}), "spec.template.spec.hostname"),
     ("mover", "VirtualMachine", template(spec={"volumes": []}), "spec.template.spec."),

@@ -81,6 +81,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
     "mover": {
         "virtualmachines": {"patch"},
         "virtualmachineinstancereplicasets": {"patch"},
+        "virtualmachinepools": {"patch"},
         "deployments": {"patch"},
         "statefulsets": {"patch"},
         "virtualmachineinstances": {"patch", "delete"},

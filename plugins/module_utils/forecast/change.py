@@ -23,6 +23,7 @@ from ..kubevirt.instances import (
 )
 from ..kubevirt.next_pod import NEXT, launcher_pod, planned_vmi, with_data_volumes
 from ..kubevirt.ordinals import keeps_revision
+from ..kubevirt.pools import with_templates
 from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Workload
@@ -192,6 +193,7 @@ class _WrittenTemplates:
                 self._apply(workload, running[ref])
         return replace(
             self._after,
+            workloads=with_templates(self._after.workloads, self._touched),
             pods=tuple(self._pods),
             vmis=tuple(self._vmis),
             controllers=self._controllers,

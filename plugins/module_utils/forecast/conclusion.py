@@ -222,6 +222,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "a VM is migrated to a node that may fail, and nothing starts it again then",
         "drained.drained",
     ),
+    "restarted_by_pool": CodeMeaning(
+        "a pool of VMs restarts its VMs once its template is written, unless its rollout is held",
+        "doubts.of_pools",
+    ),
     "paused": CodeMeaning(
         "a replica set or pool of VMs is paused, and is not scaled until it is resumed",
         "doubts.of_paused",

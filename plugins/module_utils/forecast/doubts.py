@@ -21,8 +21,9 @@ from ..kubevirt.next_pod import (
     why_first_refused,
 )
 from ..kubevirt.ordinals import ordinal_of, previous_ordinals
+from ..kubevirt.pools import unavailable_of_pool
 from ..model.budget import BUDGETS
-from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.kinds import POOL, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Pod
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, Workload
@@ -90,6 +91,7 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
         *_of_next_pods(change, scale),
         *(doubt for evicted in change.estimated for doubt in of_evicted(evicted)),
         *of_scale_down(change, scale),
+        *of_pools(change),
         *of_paused(change, scale),
         *of_ordered_start(change, scale),
         *of_partition(change, scale),
@@ -271,6 +273,22 @@ def of_left_over(pending: t.Sequence[PendingPod], snapshot: Snapshot) -> t.Itera
             " anti-affinity"
         )
         yield Doubt("stays_terminating", text)
+
+
+def of_pools(change: ChangedCluster) -> t.Iterator[Doubt]:
+    """The doubts about pools whose template is written: KubeVirt restarts their VMs, as many at a time as the pool
+    allows (`kubevirt/pools`), where the placement that is known here moves only those that have to."""
+    for workload in change.after.workloads:
+        if (
+            workload.ref.kind == POOL.name
+            and workload.ref in change.touched
+            and rolls_itself(workload)
+        ):
+            text = (
+                f"KubeVirt restarts the VMs of {workload.ref}, {unavailable_of_pool(workload)} at a time, unless"
+                " workload_rollout is hold"
+            )
+            yield Doubt("restarted_by_pool", text)
 
 
 def of_paused(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:

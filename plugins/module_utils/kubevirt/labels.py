@@ -75,6 +75,11 @@ def hostname_of_vmi(name: str, spec: t.Mapping[str, JSON]) -> str:
     return str(own) if own else name.split(".", 1)[0][:_LIMIT]
 
 
+POOL_REVISION = "kubevirt.io/vm-pool-revision-name"
+"""Label of the VMs of a pool and of their VMIs: the ControllerRevision with the pool's spec that each was made from.
+The controller of the pool sets it, also in the templates of the VMs (watch/pool/pool.go)."""
+
+
 def release(version: str | None) -> tuple[int, int]:
     """(major, minor) of a version such as `v1.8.4`; (0, 0) where it is unknown."""
     parts = (version or "").lstrip("v").split(".")

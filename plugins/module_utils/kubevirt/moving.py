@@ -7,7 +7,8 @@ selector and tolerations reach the running VMI, and its next launcher pod carrie
 handleAffinityChangeRequest, handleTolerationsChangeRequest). Other fields (`live_update`), or anything
 under the strategy Stage, wait for a restart, and while the condition RestartRequired is set nothing is
 propagated (syncRestartRequired). Labels of a template never reach a running VMI. The VMI of a replica
-set keeps the spec that it was made with (watch/replicaset/replicaset.go).
+set keeps the spec that it was made with (watch/replicaset/replicaset.go). The VMI of a pool is that of one of its VMs,
+which gets the template of the pool first (`pools`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from ..model.json_pointer import JSON
 from ..model.kinds import (
     DEPLOYMENT,
+    POOL,
     REPLICA_SET,
     STATEFUL_SET,
     VIRTUAL_MACHINE,
@@ -29,6 +31,12 @@ from ..model.snapshot import Instance, Platform, Vmi, Workload
 from .labels import CPU_FEATURE, HOST_MODEL, HOST_MODEL_CPU, MIGRATION_CPU, release, vm_spec
 from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, rollout_strategy, waiting_fields
 from .pending_changes import applies_more, staged_changes, without_empty
+from .pools import (
+    CHANGED_BY_OTHERS,
+    lacks_template,
+    revision_of,
+    why_not_brought,
+)
 
 NOW = "now"
 NEXT_START = "start"
@@ -50,6 +58,7 @@ def takes_effect(
     declared: t.Mapping[str, JSON] | None = None,
     labels: t.Collection[str] = (),
     pinned: bool = False,
+    vm: Workload | None = None,
 ) -> str:
     """MIGRATION, RESTART or RECREATION: the least that has to happen to a running instance before
     its pod has the placement that its workload declares.
@@ -57,16 +66,18 @@ def takes_effect(
     `vmi` is None for a plain pod. `declared` holds the placement fields where they are not those of
     the workload's template (yet). `labels` are keys that have to reach the pod from the template.
     `pinned`: no other node is allowed (`allows_only`), so that no live migration has a target.
+    `vm`: the VirtualMachine of a pool, where it was read.
     """
     if workload is None or vmi is None:
         return RECREATION
-    again = RESTART if workload.ref.kind == VIRTUAL_MACHINE.name else RECREATION
+    has_vm = workload.ref.kind in (VIRTUAL_MACHINE.name, POOL.name)
+    again = RESTART if has_vm else RECREATION
     wanted = workload.template_labels
     behind_labels = any(vmi.labels.get(x) != wanted.get(x) for x in labels)
     if pinned or why_not_migratable(vmi) or behind_labels:
         return again
     behind = lagging_fields(workload, vmi, declared)
-    if behind and (again != RESTART or _why_not_live(workload, behind, platform)):
+    if behind and (not has_vm or _why_not_live(vm or workload, behind, platform)):
         return again
     return MIGRATION
 
@@ -167,8 +178,11 @@ def move_options(
     platform: Platform,
     *,
     apply_pending_changes: bool = False,
+    vm: Workload | None = None,
+    vm_changed: bool = False,
 ) -> MoveOptions:
-    """The ways in which `instance` can be moved, given what `workload` declares now."""
+    """The ways in which `instance` can be moved, given what `workload` declares now. `vm`: its VirtualMachine, where
+    that is one of a pool, and `vm_changed` as in `pools.changed_by_others`."""
     vmi, pod = instance.vmi, instance.pod
     if vmi is not None and vmi.terminating:
         return MoveOptions((), "the instance is being deleted", temporary=True)
@@ -182,13 +196,26 @@ def move_options(
         return _of_replica(workload, vmi, apply_pending_changes)
     if workload.ref.kind == VIRTUAL_MACHINE.name:
         return _of_vm(workload, vmi, platform, apply_pending_changes)
+    if workload.ref.kind == POOL.name:
+        if vm is None:
+            return MoveOptions((), "its VirtualMachine was not read", temporary=True)
+        waits = _why_member_waits(workload, vm, vmi)
+        if waits.reason and vm_changed:
+            return MoveOptions((), CHANGED_BY_OTHERS)
+        return waits if waits.reason else _of_vm(vm, vmi, platform, apply_pending_changes)
     return MoveOptions((), f"moving instances of a {workload.ref.kind} is not supported yet")
 
 
-def can_migrate(workload: Workload | None, vmi: Vmi | None, platform: Platform) -> bool:
+def can_migrate(
+    workload: Workload | None, vmi: Vmi | None, platform: Platform, vm: Workload | None = None
+) -> bool:
     """Whether Method.MIGRATE is among the methods of `move_options`; it costs less than all of them."""
     if workload is None or vmi is None or vmi.terminating:
         return False
+    if workload.ref.kind == POOL.name:
+        if vm is None or _why_member_waits(workload, vm, vmi).reason:
+            return False
+        workload = vm
     if workload.ref.kind == VIRTUAL_MACHINE.name:
         return vmi.phase == "Running" and not _obstacle(workload, vmi, platform)
     return workload.ref.kind == REPLICA_SET.name and not _replica_obstacle(workload, vmi)
@@ -245,6 +272,19 @@ def _of_vm(
         return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", temporary=True)
     restart, refusal, temporary = _restart(workload, vmi, apply_pending_changes)
     return _options(_obstacle(workload, vmi, platform), restart, refusal, temporary=temporary)
+
+
+def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> MoveOptions:
+    """Why a VM of a pool does not move now; without a reason where it may."""
+    if lacks_template(pool, vm):
+        if why := why_not_brought(pool):
+            return MoveOptions((), why)
+        text = "KubeVirt has not brought the template of its pool to its VirtualMachine yet"
+        return MoveOptions((), text, temporary=True)
+    rolls = not (pool.waits_for_deletion or pool.paused)
+    if rolls and revision_of(vmi.labels) != revision_of(vm.labels):
+        return MoveOptions((), "the rollout of its workload is in progress", temporary=True)
+    return MoveOptions(())
 
 
 def restart_refusal(workload: Workload) -> tuple[str, bool]:

@@ -13,6 +13,7 @@ import typing as t
 from ..model.json_pointer import JSON
 from ..model.kinds import PREFIX
 from ..model.snapshot import Platform, Vmi, Workload
+from .labels import POOL_REVISION
 from .live_update import PLACEMENT_FIELDS, waiting_fields
 
 
@@ -39,7 +40,8 @@ def changes_since_start(
 
     `started` is `data.spec` of the VMI's ControllerRevision (KubeVirt, pkg/virt-controller/watch/vm/vm.go,
     createVMRevision). A VMI is created with all labels and annotations of the template (SetupVMIFromVM), and
-    KubeVirt sets RestartRequired for none of them. Labels of rules are placement. The condition
+    KubeVirt sets RestartRequired for none of them. Labels of rules are placement, and the revision of a pool is that
+    of what changed. The condition
     RestartRequired that nothing else explains is a change without a name, also one that the VMI has
     already. Placement explains it only where it waits for a restart (vm.go, syncRestartRequired).
     """
@@ -63,7 +65,9 @@ def changes_since_start(
         changed += [
             f"{kind[:-1]} {key}"
             for key in sorted({*old, *new})
-            if not key.startswith(PREFIX) and old.get(key) != new.get(key) != running.get(key)
+            if not key.startswith(PREFIX)
+            and key != POOL_REVISION
+            and old.get(key) != new.get(key) != running.get(key)
         ]
     placed = any(specs[0].get(x) != specs[1].get(x) for x in waiting_fields(platform))
     if not changed and not placed and workload.condition("RestartRequired"):

@@ -261,21 +261,22 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 
 def hold_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    """StatefulSets that a run has left without their own rollout."""
+    """Workloads that a run has left without their own rollout."""
     for subject in lint_input.subjects:
         hold = hold_of(subject.workload) if subject.workload is not None else None
         if hold is None or hold.is_over:
             continue
         by_hand = f"set its update strategy and remove the annotation {HOLD}"
-        rollout = (
-            "Run a rollout of it with recreate in allow, which gives the strategy back. In a file, "
-        )
+        is_vm = hold.workload.kind.virtual_machines
+        allowing = "" if is_vm else " with recreate in allow"
+        rollout = f"Run a rollout of it{allowing}, which gives the strategy back. In a file, "
+        replaces = "restarts a VM" if is_vm else "replaces a pod"
         yield subject.finding(
             None,
             "workload_rollout_held",
             "warning",
-            "Rules were written with workload_rollout hold, so its update strategy is OnDelete: no change of its"
-            " template replaces a pod, by whatever client.",
+            "Rules were written with workload_rollout hold, so its update strategy is"
+            f" {hold.workload.strategy_name}: no change of its template {replaces}, by whatever client.",
             f"{rollout}{by_hand}." if hold.strategy is not None else f"S{by_hand[1:]}.",
         )
 

@@ -16,6 +16,29 @@ from .objects import Ref
 
 
 @dataclass(frozen=True)
+class UpdateStrategy:
+    """The `spec.updateStrategy` of a kind, under which its controller replaces instances after a change of the
+    template, or none. `replacing` is the name of the strategy that does, also where none is set; `held` that of the
+    one that a hold sets. The name is the value of `type` (`typed`), or the key of the only member."""
+
+    replacing: str
+    held: str
+    typed: bool
+
+    def name(self, strategy: JSON) -> str:
+        """The name of a strategy as an object has it."""
+        given = strategy if isinstance(strategy, dict) else {}
+        if self.typed:
+            return str(given.get("type") or self.replacing)
+        return next((name for name, value in given.items() if value is not None), self.replacing)
+
+    @property
+    def set_aside(self) -> JSON:
+        """The strategy that a hold sets."""
+        return {"type": self.held} if self.typed else {self.held: {}}
+
+
+@dataclass(frozen=True)
 class Kind:
     """One kind of workload.
 
@@ -43,13 +66,24 @@ class Kind:
     """A write to the template starts a rollout by the kind's own controller."""
     older_versions: tuple[str, ...] = ()
     """Versions of the group with the same fields, the newest first, that older releases serve instead."""
+    update_strategy: UpdateStrategy | None = None
+    """How the strategy of that rollout is given; None where a hold cannot set it aside."""
     surges: bool = False
     """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge), old ones beside new."""
 
-    def path(self, namespace: str, name: str) -> str:
-        """The API path of one object."""
-        return f"/apis/{self.group_version}/namespaces/{namespace}/{self.plural}/{name}"
+    @property
+    def group(self) -> str:
+        """Its API group."""
+        return self.group_version.partition("/")[0]
 
+    def path(self, namespace: str, name: str, version: str = "") -> str:
+        """The API path of one object; in one of the older versions if that is the `version` (`group/version`)."""
+        older = version in [f"{self.group}/{other}" for other in self.older_versions]
+        group_version = version if older else self.group_version
+        return f"/apis/{group_version}/namespaces/{namespace}/{self.plural}/{name}"
+
+
+_OF_APPS = UpdateStrategy("RollingUpdate", "OnDelete", typed=True)
 
 KUBEVIRT_V1 = "kubevirt.io/v1"
 VMIS = "virtualmachineinstances"
@@ -82,7 +116,11 @@ POOL = Kind(
     "virtualmachinepools",
     Pointer(("spec", "virtualMachineTemplate", "spec", "template")),
     virtual_machines=True,
+    takes_rules=True,
+    scalable=True,
+    forecast=True,
     workload_rollout=True,
+    update_strategy=UpdateStrategy("proactive", "opportunistic", typed=False),
     older_versions=("v1alpha1",),  # the only one before KubeVirt 1.7
 )
 DEPLOYMENT = Kind(
@@ -110,6 +148,7 @@ STATEFUL_SET = Kind(
     scalable=True,
     forecast=True,
     workload_rollout=True,
+    update_strategy=_OF_APPS,
 )
 DAEMON_SET = Kind(
     "DaemonSet",

@@ -82,6 +82,12 @@ class Workload:
         return KINDS[self.ref.kind]
 
     @property
+    def path(self) -> str:
+        """Its API path, in the version in which it was read."""
+        version = str(self.manifest.get("apiVersion") or "")
+        return self.kind.path(self.ref.namespace, self.ref.name, version)
+
+    @property
     def template_labels(self) -> Labels:
         return (self.template.get("metadata") or {}).get("labels") or {}
 
@@ -111,10 +117,17 @@ class Workload:
 
     @property
     def waits_for_deletion(self) -> bool:
-        """Whether its instances follow a changed template only when something deletes them: the strategy OnDelete of
-        a StatefulSet."""
-        spec = self.manifest.get("spec") or {}
-        return (spec.get("updateStrategy") or {}).get("type") == "OnDelete"
+        """Whether its controller replaces no instance after a change of the template: the strategy OnDelete of a
+        StatefulSet, opportunistic or unmanaged of a VirtualMachinePool."""
+        strategy = self.kind.update_strategy
+        return strategy is not None and self.strategy_name != strategy.replacing
+
+    @property
+    def strategy_name(self) -> str:
+        """The name of its update strategy, set or by default; empty where its kind has none."""
+        strategy = self.kind.update_strategy
+        given = (self.manifest.get("spec") or {}).get("updateStrategy")
+        return strategy.name(given) if strategy is not None else ""
 
     @property
     def rollout_room(self) -> RolloutRoom:

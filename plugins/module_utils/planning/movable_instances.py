@@ -25,8 +25,9 @@ from ..kubevirt.moving import (
     why_no_target,
 )
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
+from ..kubevirt.pools import changed_by_others, vm_of
 from ..model.gc import collector_paused
-from ..model.kinds import DO_NOT_MOVE
+from ..model.kinds import DO_NOT_MOVE, POOL, VIRTUAL_MACHINE
 from ..model.objects import Pod, Ref
 from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
@@ -42,6 +43,8 @@ class MovableInstance:
         self.instance = instance
         self.pod = pod
         self.workload = workload
+        self.vm = reader.vm_of(instance, workload)
+        """The VirtualMachine that restarts it: its workload, or one of that pool. None where none does."""
         self.uid = instance.uid
         self.node = pod.node_name
         self._reader = reader
@@ -79,7 +82,12 @@ class MovableInstance:
         labels = self.drift.labels if self.drift is not None else ()
         platform, pinned = self._reader.snapshot.platform, self.pinned
         return takes_effect(
-            self.workload, self.instance.vmi, platform, labels=labels, pinned=pinned
+            self.workload,
+            self.instance.vmi,
+            platform,
+            labels=labels,
+            pinned=pinned,
+            vm=self.vm,
         )
 
     @cached_property
@@ -114,6 +122,8 @@ class MovableInstance:
             self.instance,
             reader.snapshot.platform,
             apply_pending_changes=reader.apply_pending_changes,
+            vm=self.vm,
+            vm_changed=self._vm_changed,
         )
         if not self.why_no_target or Method.MIGRATE not in options.methods:
             return options
@@ -123,6 +133,14 @@ class MovableInstance:
             *((options.refusal,) if options.refusal and not methods else ()),
         )
         return replace(options, methods=methods, reason="; ".join(reasons))
+
+    @property
+    def _vm_changed(self) -> bool:
+        """Whether it lacks the template of its pool, since something else has changed its VirtualMachine."""
+        pool, vm = self.workload, self.vm
+        if pool is None or vm is None or pool.ref.kind != POOL.name:
+            return False
+        return changed_by_others(pool, vm, self._reader.vms_of_pools.get(pool.uid, ()))
 
     @cached_property
     def why_no_target(self) -> str:
@@ -136,7 +154,9 @@ class MovableInstance:
     def can_migrate(self) -> bool:
         """Method.MIGRATE is among the methods; it costs less to ask than all of them."""
         platform = self._reader.snapshot.platform
-        return not self.why_no_target and can_migrate(self.workload, self.instance.vmi, platform)
+        return not self.why_no_target and can_migrate(
+            self.workload, self.instance.vmi, platform, self.vm
+        )
 
     @cached_property
     def migration_target(self) -> Pod | None:
@@ -224,7 +244,7 @@ def movable_instances(
     """The selected instances that have a pod. Those with an unreadable workload are left out."""
     with collector_paused():
         reader = MovableReader(snapshot, apply_pending_changes)
-        workloads = {workload.ref: workload for workload in snapshot.workloads}
+        workloads = reader.workloads
         movable = []
         for instance in instances(snapshot, wanted.all_namespaces):
             ref, pod = instance.workload, instance.pod
@@ -242,6 +262,23 @@ class MovableReader:
     def __init__(self, snapshot: Snapshot, apply_pending_changes: bool) -> None:
         self.snapshot = snapshot
         self.nodes = {node.name: node for node in snapshot.nodes}
+        self.workloads = {workload.ref: workload for workload in snapshot.workloads}
         self.apply_pending_changes = apply_pending_changes
         self.declared = DeclaredReader(snapshot)
         self.comparison = DriftComparison(snapshot, self.declared)
+
+    @cached_property
+    def vms_of_pools(self) -> t.Mapping[str, t.Sequence[Workload]]:
+        """The VMs of each pool, by the uid of the pool."""
+        vms: dict[str, list[Workload]] = {}
+        for vm in self.snapshot.workloads:
+            if vm.owner is not None and vm.owner.kind == POOL.name:
+                vms.setdefault(vm.owner.uid, []).append(vm)
+        return vms
+
+    def vm_of(self, instance: Instance, workload: Workload | None) -> Workload | None:
+        """The VirtualMachine of an instance of `workload`."""
+        if workload is None or instance.vmi is None or workload.ref.kind != POOL.name:
+            has_vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
+            return workload if has_vm else None
+        return vm_of(instance.vmi, self.workloads)

@@ -1,26 +1,29 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which selected StatefulSets have their own rollout set aside, what is left to do for them, and how does a hold end?
+"""Which selected workloads have their own rollout set aside, what is left to do for them, and how does a hold end?
 
-The replicas that are not of the present template move like any other instance (`planning/plan`, `held`). A hold that a
-run leaves is on the object: the next run finds it.
+The instances that are not of the present template move like any other one (`planning/plan`, `held`): replicas of a
+StatefulSet of another revision, VMs of a pool that do not run as the pool declares. A hold that a run leaves is on the
+object: the next run finds it.
 """
 
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.errors import Conflict, Forbidden, Invalid, NotFound
 from ..cluster.access import Right
 from ..kubevirt.ordinals import is_of_other_revision
-from ..model.kinds import HOLD, STATEFUL_SET
+from ..kubevirt.pools import members_of, why_not_brought
+from ..model.kinds import HOLD, KUBEVIRT_V1, POOL, VMIS
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from ..planning.movable_instances import InstanceSelection, MovableInstance
 from ..rules.hold import Hold, hold_of, release_of
+from .pool_revisions import KeptByRevision, bring_up_to_date
 
-_GROUP = STATEFUL_SET.group_version.partition("/")[0]
 _BY_HAND = f"Set its update strategy by hand, and remove the annotation {HOLD}"
 
 
@@ -28,7 +31,7 @@ def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ..
     """The holds of the selected workloads that stay: of what is being deleted no replica comes back."""
     by_name = selection.workloads
     return tuple(
-        hold
+        _with_members(hold, snapshot)
         for workload in snapshot.workloads
         if (hold := hold_of(workload)) is not None
         and not workload.manifest["metadata"].get("deletionTimestamp")
@@ -36,17 +39,27 @@ def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ..
     )
 
 
+def _with_members(hold: Hold, snapshot: Snapshot) -> Hold:
+    if hold.workload.ref.kind != POOL.name:
+        return hold
+    return replace(hold, members=members_of(hold.workload, snapshot))
+
+
 def held_replicas(
     holds: t.Iterable[Hold], candidates: t.Iterable[MovableInstance]
 ) -> frozenset[str]:
-    """The uids of the replicas that are not of the present template, and wait for their deletion."""
+    """The uids of the instances that are not of the present template, and wait to be moved."""
     held = {hold.ref for hold in holds if not hold.is_over}
     return frozenset(
         movable.uid
         for movable in candidates
         if movable.workload is not None
         and movable.workload.ref in held
-        and is_of_other_revision(movable.workload, movable.pod)
+        and (
+            movable.drift is not None
+            if movable.workload.ref.kind == POOL.name
+            else is_of_other_revision(movable.workload, movable.pod)
+        )
     )
 
 
@@ -58,7 +71,7 @@ def can_end(hold: Hold, candidates: t.Iterable[MovableInstance]) -> bool:
 def why_waiting(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]) -> str:
     """What the controller of a held workload has still to do, beside the moves; empty where nothing."""
     for hold in holds:
-        if hold.is_over or hold.strategy is None:
+        if hold.is_over or hold.strategy is None or _why_stuck(hold):
             continue
         if not hold.seen:
             return f"the controller of {hold.ref} has not seen the latest change yet"
@@ -67,9 +80,22 @@ def why_waiting(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstanc
     return ""
 
 
+def _why_stuck(hold: Hold) -> str:
+    """Why the controller does not go on by itself; empty where it does."""
+    is_pool = hold.workload.ref.kind == POOL.name
+    return why_not_brought(hold.workload) if is_pool and not hold.seen else ""
+
+
 def rights_of(holds: t.Iterable[Hold]) -> set[Right]:
     """The rights to end the holds."""
-    return {Right("patch", _GROUP, STATEFUL_SET.plural, "", hold.ref.namespace) for hold in holds}
+    rights = set()
+    for hold in holds:
+        kind, where = hold.workload.kind, hold.ref.namespace
+        rights.add(Right("patch", kind.group, kind.plural, "", where))
+        if kind is POOL:
+            rights.add(Right("patch", KUBEVIRT_V1.partition("/")[0], VMIS, "", where))
+            rights.add(Right("get", "apps", "controllerrevisions", "", where))
+    return rights
 
 
 def lines(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]) -> list[str]:
@@ -82,12 +108,19 @@ def _state(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
         return "is not held any more, since its update strategy was changed meanwhile"
     if hold.strategy is None:
         return f"is held by rules, and its annotation {HOLD} is damaged"
+    strategy = _replacing(hold)
     if can_end(hold, candidates):
-        return "is held by rules until its update strategy RollingUpdate is given back at the end"
+        return f"is held by rules until its update strategy {strategy} is given back at the end"
     return (
-        f"is held by rules, and {_left(hold, candidates)}; its update strategy RollingUpdate is"
+        f"is held by rules, and {_left(hold, candidates)}; its update strategy {strategy} is"
         " given back after the last one"
     )
+
+
+def _replacing(hold: Hold) -> str:
+    """The name of the strategy that it gets back."""
+    update = hold.workload.kind.update_strategy
+    return update.replacing if update is not None else ""
 
 
 def why_kept(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
@@ -96,11 +129,15 @@ def why_kept(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
         return ""
     if hold.strategy is None:
         return f"{hold.ref} stays held: its annotation {HOLD} is damaged. {_BY_HAND}"
+    if why := _why_stuck(hold):
+        return f"{hold.ref} stays held: {why}, and run the rollout again"
     if not hold.seen:
         return f"{hold.ref} stays held: {_left(hold, candidates)}. Run the rollout again"
+    is_vm = hold.workload.kind.virtual_machines
+    ends = "has moved them" if is_vm else "with recreate in allow has replaced them"
     return (
-        f"{hold.ref} stays held: {_left(hold, candidates)}. Its update strategy is OnDelete until a"
-        " rollout with recreate in allow has replaced them"
+        f"{hold.ref} stays held: {_left(hold, candidates)}. Its update strategy is"
+        f" {hold.workload.strategy_name} until a rollout {ends}"
     )
 
 
@@ -118,9 +155,13 @@ def end(api: ApiClient, hold: Hold) -> str:
     does not answer: what it refuses about one workload is no reason to leave the others."""
     write = release_of(hold)
     try:
+        if hold.members and not hold.is_over:
+            bring_up_to_date(api, hold.workload, hold.members)
         api.patch(write.path, write.patch())
     except Conflict:
         return f"{hold.ref} stays held: it was changed meanwhile. Run the rollout again"
+    except KeptByRevision as error:
+        return f"{hold.ref} stays held: {error}"
     except (Invalid, Forbidden, NotFound) as error:
         return f"{hold.ref} stays held: {one_line(str(error))}. {_BY_HAND}"
     return ""
@@ -130,12 +171,13 @@ def ended(hold: Hold) -> str:
     """The line about a hold that a run has ended."""
     if hold.is_over:
         return f"{hold.ref}: its annotation {HOLD} is removed, its update strategy stays as it is"
-    return f"{hold.ref}: its update strategy is RollingUpdate again"
+    return f"{hold.ref}: its update strategy is {_replacing(hold)} again"
 
 
 def _left(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
     if not hold.seen:
         return "its controller has not seen the latest change yet"
     count = max(hold.behind, len(held_replicas((hold,), candidates)))
-    of = f"{count} of {hold.workload.replicas or 0} replicas"
+    noun = "VMs" if hold.workload.kind.virtual_machines else "replicas"
+    of = f"{count} of {hold.workload.replicas or 0} {noun}"
     return f"{of} {'is' if count == 1 else 'are'} not of its present template"

@@ -16,6 +16,7 @@ from ..api.lists import list_all
 from ..kubevirt.instances import active_pod
 from ..kubevirt.labels import MIGRATION_JOB, REJECTED_BY_QUOTA
 from ..kubevirt.moving import outbound_nodes, propagating
+from ..kubevirt.pools import vm_of
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
@@ -100,12 +101,11 @@ class Observer:
         )
 
     def propagating(self, instance: Instance) -> bool:
-        workload = self._tables.workload_of(instance)
-        if workload is None or instance.vmi is None:
+        vmi = instance.vmi
+        vm = vm_of(vmi, self._tables.workloads) if vmi is not None else None
+        if vm is None or vmi is None:
             return False
-        if workload.ref.kind != VIRTUAL_MACHINE.name:
-            return False
-        return propagating(workload, instance.vmi, self._snapshot.platform)
+        return propagating(vm, vmi, self._snapshot.platform)
 
     def _observe_migration(self, record: MoveRecord, instance: Instance | None) -> Observation:
         path = migration_path(record, self._journal.run)
@@ -183,10 +183,10 @@ class Observer:
     def _restart_queued(self, record: MoveRecord) -> bool:
         """A restart is a queue of two requests in the VM's status, to stop the VMI of this uid and
         to start (KubeVirt, virt-api rest/lifecycle.go)."""
-        workload = self._tables.workloads.get(record.workload)
-        if record.method is not Method.RESTART or workload is None:
+        vm = self._tables.workloads.get(record.instance._replace(kind=VIRTUAL_MACHINE.name))
+        if record.method is not Method.RESTART or vm is None:
             return False
-        requests = (workload.manifest.get("status") or {}).get("stateChangeRequests") or ()
+        requests = (vm.manifest.get("status") or {}).get("stateChangeRequests") or ()
         return any(request.get("uid") == record.uid for request in requests)
 
     def _why_target_pending(

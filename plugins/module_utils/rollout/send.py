@@ -170,7 +170,7 @@ class StartRevisions:
 
     def why_no_restart(self, movable: MovableInstance, platform: Platform) -> str:
         """Why a restart would apply more than placement; empty where it would not."""
-        vmi, workload = movable.instance.vmi, movable.workload
+        vmi, workload = movable.instance.vmi, movable.vm
         if vmi is None or workload is None:
             return ""
         key = (vmi.uid, vmi.revision)

@@ -20,11 +20,11 @@ from ..kubevirt.moving import (
 from ..kubevirt.ordinals import keeps_all
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import HOLD, REPLICA_SET, RULES, STATEFUL_SET, UNDO, VMI, VMIS
+from ..model.kinds import HOLD, REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.rule import RuleId
-from ..model.snapshot import Workload, managed_by
+from ..model.snapshot import Platform, Workload, managed_by
 from ..model.write import Write
 from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView
@@ -33,6 +33,7 @@ from .draft import RequestedRules
 from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
 from .ownership import Ownership, UnreadableAnnotation, owners_of
+from .pools import extent_of_rollout, why_not_on_vm
 from .term_slots import TermLocation, pair
 from .undo import read_undo_record
 from .write import ANNOTATIONS, Relabel, relabels
@@ -43,7 +44,7 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
     VMs are assumed to run and to need the most disruptive method."""
     if not merged.locations:
         return NOW
-    if not workload.kind.virtual_machines:
+    if not workload.kind.virtual_machines or rolls_itself(workload):
         effect = RECREATION if workload.waits_for_deletion else OWN_ROLLOUT
         return effect if workload.replicas else NEXT_START
     vmis = view.vmis_of(workload)
@@ -199,19 +200,28 @@ REFUSE, ALLOW, HELD = WORKLOAD_ROLLOUT = ("refuse", "allow", "hold")
 """What to do where a write starts the rollout of the workload itself."""
 
 
-def with_hold(change: WorkloadChange, workload_rollout: str) -> WorkloadChange:
+def with_hold(change: WorkloadChange, workload_rollout: str, view: ClusterView) -> WorkloadChange:
     """The change, with the workload's own rollout set aside where it is to be and can be. A write that replaces no
     pod is made only while that is so."""
     workload, write = change.workload, change.merged.write
     if workload_rollout == ALLOW or write is None or not change.merged.locations:
         return change
-    if workload.ref.kind != STATEFUL_SET.name:
+    if workload.kind.update_strategy is None:
         return change
     if not change.starts_rollout:
         return _with_write(change, with_same_strategy(workload, write))
-    if workload_rollout != HELD or why_not_held(workload):
+    if workload_rollout != HELD or why_not_held(workload, view.snapshot.platform):
         return change
-    return replace(_with_write(change, held(workload, write)), takes_effect=RECREATION)
+    set_aside = replace(workload, manifest=_set_aside(workload))
+    effect = takes_effect(set_aside, change.merged, view)
+    return replace(_with_write(change, held(workload, write)), takes_effect=effect)
+
+
+def _set_aside(workload: Workload) -> JSON:
+    """The manifest with the strategy that a hold sets."""
+    update = workload.kind.update_strategy
+    strategy = update.set_aside if update is not None else None
+    return {**workload.manifest, "spec": {**workload.manifest["spec"], "updateStrategy": strategy}}
 
 
 def _with_write(change: WorkloadChange, write: Write) -> WorkloadChange:
@@ -226,7 +236,7 @@ def _with_write(change: WorkloadChange, write: Write) -> WorkloadChange:
 def held_workloads(
     view: ClusterView, changes: t.Iterable[WorkloadChange], rule_set: str
 ) -> frozenset[Ref]:
-    """The StatefulSets that the rule set (`namespace/set`) has written, with or without a rule of it by now, and whose
+    """The workloads that the rule set (`namespace/set`) has written, with or without a rule of it by now, and whose
     own rollouts are set aside, once the changes are made."""
     held_now = {
         change.ref
@@ -249,9 +259,14 @@ class RecomputeHeld:
     rollout aside, or is not made."""
 
     def __init__(
-        self, recompute: Recompute, changes: t.Iterable[WorkloadChange], workload_rollout: str
+        self,
+        recompute: Recompute,
+        changes: t.Iterable[WorkloadChange],
+        workload_rollout: str,
+        platform: Platform,
     ) -> None:
         self._recompute = recompute
+        self._platform = platform
         self._holds = workload_rollout == HELD
         self._targets = {
             change.ref
@@ -270,9 +285,9 @@ class RecomputeHeld:
         if all(op.pointer.parts[: len(template)] != template for op in again.operations):
             return again
         if not rolls_itself(workload):
-            is_set = workload.ref.kind == STATEFUL_SET.name
-            return with_same_strategy(workload, again) if is_set else again
-        why = why_not_held(workload)
+            has_strategy = workload.kind.update_strategy is not None
+            return with_same_strategy(workload, again) if has_strategy else again
+        why = why_not_held(workload, self._platform)
         if self._holds and not why:
             return held(workload, again)
         text = "was changed meanwhile, and the write would start its workload rollout"
@@ -280,34 +295,42 @@ class RecomputeHeld:
         raise InvalidInput([InputError(str(write.target), text)])
 
 
-def of_change(change: WorkloadChange, workload_rollout: str) -> list[Finding]:
+def of_change(change: WorkloadChange, workload_rollout: str, platform: Platform) -> list[Finding]:
     """The findings about what is to be written to one workload."""
     workload, merged = change.workload, change.merged
     rules = sorted((*merged.added, *merged.updated, *merged.removed))
     findings: list[Finding] = []
     is_held = merged.write is not None and is_holding(merged.write)
     if change.starts_rollout and workload_rollout != ALLOW and not is_held:
-        cannot = why_not_held(workload)
+        cannot = why_not_held(workload, platform)
         why = f": {cannot}" if workload_rollout == HELD else ""
         advice = "Set workload_rollout to allow if that is wanted"
         findings += for_rules(
             rules,
             workload.ref,
             STARTS_WORKLOAD_ROLLOUT,
-            f"Writing to {workload.ref} starts its workload rollout at once{why}.",
-            f"{advice}." if cannot else f"{advice}, or to hold, so that rollout replaces its pods.",
+            f"Writing to {workload.ref} starts its workload rollout at once{extent_of_rollout(workload)}{why}.",
+            f"{advice}."
+            if cannot
+            else f"{advice}, or to hold, so that rollout {_replaces(workload)}.",
         )
     manager = managed_by(workload)
     if manager is not None and merged.locations:
         reverted = "the change and the hold of its rollout" if is_held else "the change"
+        of_pool, on_pool = why_not_on_vm(workload)
+        written = bool(merged.added or merged.updated)
         findings += for_rules(
             rules,
             workload.ref,
             EXTERNALLY_MANAGED,
-            f"{workload.ref} is managed by {manager}, which would revert {reverted}.",
-            _where_to_change(merged),
+            of_pool or f"{workload.ref} is managed by {manager}, which would revert {reverted}.",
+            on_pool if on_pool and written else _where_to_change(merged),
         )
     return findings
+
+
+def _replaces(workload: Workload) -> str:
+    return "moves its VMs" if workload.kind.virtual_machines else "replaces its pods"
 
 
 def _where_to_change(merged: Merged) -> str:

@@ -1,42 +1,50 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How is the rollout that a StatefulSet makes by itself set aside, and how does it get its strategy back?
+"""How is the rollout that a controller makes by itself set aside, and how does the workload get its strategy back?
 
-With `workload_rollout: hold` the write of the rules also sets the update strategy OnDelete, and the annotation
-`placement.virt/hold` keeps the strategy that the workload had. No pod ends by that. A rollout then evicts replica after
-replica within its limits, and each comes back from the present template (kubernetes pkg/controller/statefulset,
-newVersionedStatefulSetPod). Once all are of the present template, the strategy is given back: then it replaces nothing.
+With `workload_rollout: hold` the write of the rules also sets the update strategy that replaces nothing, and the
+annotation `placement.virt/hold` keeps the strategy that the workload had. No instance ends by that. A rollout then
+moves one after the other within its limits, and gives the strategy back once all are of the present template: then it
+replaces nothing.
 
-A partition would not do: a replica below it comes back from the previous template.
+A StatefulSet is held by OnDelete: each replica that is evicted comes back from the present template (kubernetes
+pkg/controller/statefulset, newVersionedStatefulSetPod). A partition would not do: a replica below it comes back from
+the previous template. A VirtualMachinePool is held by opportunistic (`kubevirt/pools`): its VMs get the template, and
+their VMIs are migrated or restarted.
 """
 
 from __future__ import annotations
 
 import json
-import typing as t
 from dataclasses import dataclass, replace
 
+from ..kubevirt.pools import (
+    PoolMember,
+    changed_by_others,
+    has_no_strategies,
+    lacks_template,
+)
 from ..model.json_pointer import JSON, MISSING, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
-from ..model.kinds import HOLD, STATEFUL_SET, partition_of
+from ..model.kinds import HOLD, KINDS, POOL, partition_of
 from ..model.objects import Ref
-from ..model.snapshot import Workload
+from ..model.snapshot import Platform, Workload
 from ..model.write import Operation, Write
 from .write import ANNOTATIONS
 
 STRATEGY = Pointer(("spec", "updateStrategy"))
-_ON_DELETE: t.Final[JSON] = {"type": "OnDelete"}
-_HELD: t.Final = "RollingUpdate"
-"""The type of a strategy that is set aside; the other one needs no hold."""
+
+_HELD_KINDS = tuple(kind for kind in KINDS.values() if kind.takes_rules and kind.update_strategy)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A StatefulSet whose own rollout is set aside. `strategy` is the one that it had; None where that is not known,
-    since the annotation is damaged."""
+    """A workload whose own rollout is set aside. `strategy` is the one that it had; None where that is not known,
+    since the annotation is damaged. `members`: the VMs of a pool."""
 
     workload: Workload
     strategy: JSON
+    members: tuple[PoolMember, ...] = ()
 
     @property
     def ref(self) -> Ref:
@@ -44,19 +52,28 @@ class Hold:
 
     @property
     def seen(self) -> bool:
-        """Whether the controller has counted the pods of the present template."""
+        """Whether the controller has counted the pods of the present template, or brought it to each VM of a pool."""
+        if self.workload.ref.kind == POOL.name:
+            vms = [member.vm for member in self.members]
+            return not any(
+                lacks_template(self.workload, vm) and not changed_by_others(self.workload, vm, vms)
+                for vm in vms
+            )
         metadata, status = self.workload.manifest["metadata"], self._status
         return int(status.get("observedGeneration", 0)) >= int(metadata.get("generation", 0))
 
     @property
     def behind(self) -> int:
-        """How many replicas are not of the present template."""
+        """How many replicas are not of the present template, as the controller counts them. A pool counts none."""
+        if self.workload.ref.kind == POOL.name:
+            return 0
         return max(0, (self.workload.replicas or 0) - int(self._status.get("updatedReplicas", 0)))
 
     @property
     def is_over(self) -> bool:
         """Whether another client has set another strategy meanwhile, so that nothing is set aside any more."""
-        return not self.workload.waits_for_deletion
+        update = self.workload.kind.update_strategy
+        return update is None or self.workload.strategy_name != update.held
 
     @property
     def ends(self) -> bool:
@@ -73,20 +90,23 @@ class Hold:
 def hold_of(workload: Workload) -> Hold | None:
     """The hold of a workload, None where it has none."""
     text = workload.annotations.get(HOLD)
-    if text is None or workload.ref.kind != STATEFUL_SET.name:
+    update = workload.kind.update_strategy
+    if text is None or update is None or workload.kind not in _HELD_KINDS:
         return None
     try:
         strategy = read_annotation(text).get("updateStrategy")
     except DamagedAnnotation:
         strategy = None
-    known = isinstance(strategy, dict) and strategy.get("type", _HELD) == _HELD
+    known = isinstance(strategy, dict) and update.name(strategy) == update.replacing
     return Hold(workload, strategy if known else None)
 
 
-def why_not_held(workload: Workload) -> str:
+def why_not_held(workload: Workload, platform: Platform) -> str:
     """Why the rollout of its own cannot be set aside; empty where it can."""
-    if workload.ref.kind != STATEFUL_SET.name:
-        return f"only the rollout of a {STATEFUL_SET.name} can be held"
+    if workload.kind not in _HELD_KINDS:
+        return f"only the rollout of a {' or a '.join(sorted(kind.name for kind in _HELD_KINDS))} can be held"
+    if workload.ref.kind == POOL.name:
+        return has_no_strategies(platform)
     if partition := partition_of(workload.manifest.get("spec") or {}):
         return (
             f"it has a partition ({partition}), and while its rollout is held, replicas below the partition would come"
@@ -112,18 +132,20 @@ def held(workload: Workload, write: Write) -> Write:
     strategy = STRATEGY.read(workload.manifest)
     there = strategy is not MISSING
     text = json.dumps({"updateStrategy": strategy if there else {}}, sort_keys=True)
-    set_aside = Operation("replace" if there else "add", STRATEGY, _ON_DELETE)
+    update = workload.kind.update_strategy
+    held_by = update.set_aside if update is not None else None
+    set_aside = Operation("replace" if there else "add", STRATEGY, held_by)
     return replace(
         with_same_strategy(workload, write),
         operations=(*write.operations, set_aside, Operation("add", ANNOTATIONS / HOLD, text)),
         before={**write.before, "updateStrategy": strategy if there else None},
-        after={**write.after, "updateStrategy": _ON_DELETE},
+        after={**write.after, "updateStrategy": held_by},
     )
 
 
 def release_of(hold: Hold) -> Write:
     """The write that gives the strategy back, unless something else has set one meanwhile. It needs the generation
-    that was read: rules that are written at the same time rely on the strategy OnDelete."""
+    that was read: rules that are written at the same time rely on the strategy that replaces nothing."""
     workload = hold.workload
     generation = Pointer(("metadata", "generation"))
     strategy = STRATEGY.read(workload.manifest)
@@ -139,7 +161,7 @@ def release_of(hold: Hold) -> Write:
         operations.insert(0, given_back if hold.strategy else Operation("remove", STRATEGY))
     return Write(
         target=workload.ref,
-        path=workload.kind.path(workload.ref.namespace, workload.ref.name),
+        path=workload.path,
         uid=workload.uid,
         tests=tuple(tests),
         operations=tuple(operations),

@@ -4,7 +4,7 @@
 
 The selector is the first of these that applies: the rule's `label`; the template labels that the workloads were
 chosen by; for VirtualMachines the VMI's name, if every running pod carries it, or the hostname, if no
-other pod or VM has it; the own selector of a replica set or Deployment; else a label of ours.
+other pod or VM has it; the own selector of a replica set, a Deployment, a StatefulSet or a pool; else a label of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..kubevirt.labels import VM_HOSTNAME, VMI_ID, VMI_ID_SINCE, hostname, release, vmi_id
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
-from ..model.kinds import GROUP, VIRTUAL_MACHINE
+from ..model.kinds import GROUP, POOL, VIRTUAL_MACHINE
 from ..model.objects import Labels, Selector
 from ..model.placement_manifests import selector_from_json
 from ..model.rule import (
@@ -28,6 +28,7 @@ from ..model.rule import (
     WorkloadSelector,
 )
 from ..model.snapshot import Workload
+from ..scheduler.labels import matches
 from ..view.selection import WorkloadLookup
 from ..view.view import ClusterView
 from .ownership import Fingerprint, Ownership, digest
@@ -238,12 +239,17 @@ def _from_labels(labels: Labels) -> tuple[Expression, ...]:
 
 def own_selector(workload: Workload) -> tuple[Expression, ...] | None:
     """The selector of a replica set or a Deployment, as expressions: a form of a console that
-    drops matchLabels would leave a selector of everything."""
+    drops matchLabels would leave a selector of everything. That of a pool is about its VMs, and counts
+    where their pods have the same labels."""
     selector = (workload.manifest.get("spec") or {}).get("selector") or {}
     expressions = (
         *_from_labels(selector.get("matchLabels") or {}),
         *(selector.get("matchExpressions") or ()),
     )
+    if workload.ref.kind == POOL.name and not matches(
+        selector_from_json(selector), workload.template_labels
+    ):
+        return None
     return expressions or None
 
 

@@ -48,6 +48,7 @@ from .ownership import (
     invalid_rules_annotation,
 )
 from .ownership_index import OwnershipIndex
+from .pools import pool_faults
 from .similar import SelectablePods
 from .term_slots import CompiledTerm
 from .undo import change_of_request
@@ -284,7 +285,7 @@ def plan_rules(
         ids = (rule.id for rule in request.rules if not rule.enabled)
         findings += unknown_rules(ids, ownerships.rules, "disabled")
     changes = [
-        with_hold(change, request.workload_rollout)
+        with_hold(change, request.workload_rollout, view)
         for change in _changes(request, requested, view, faults)
     ]
     gap = view.snapshot.why_unreadable(VMIS, request.namespace)
@@ -293,7 +294,7 @@ def plan_rules(
     for change in changes:
         findings += change.merged.findings
         findings += change.findings
-        findings += of_change(change, request.workload_rollout)
+        findings += of_change(change, request.workload_rollout, snapshot.platform)
     changed = tuple(change for change in changes if change.stages)
     needs = label_needs(compiled, changed)
     stages = ordered_stages(needs, changed)
@@ -309,7 +310,10 @@ def plan_rules(
         findings=tuple(findings),
         refused=refused,
         recompute=RecomputeHeld(
-            RecomputeRules(requested, changed, request.rules), changed, request.workload_rollout
+            RecomputeRules(requested, changed, request.rules),
+            changed,
+            request.workload_rollout,
+            snapshot.platform,
         ),
         owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
         needs=needs,
@@ -389,6 +393,8 @@ def _compile(
         resolve(rule, view, faults)
     selectors = GroupSelectorBuilder(view, ownerships.ownership)
     resolved = [resolve(rule, view, faults) for rule in request.rules]
+    for members in resolved:
+        faults += pool_faults(members.rule, members.members.workloads, view)
     compiled = [compile_rule(x, selectors) for x in resolved]
     for members, terms in zip(resolved, compiled, strict=True):
         if members.rule.enabled:

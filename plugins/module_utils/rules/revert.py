@@ -84,13 +84,15 @@ def plan_revert(
     severity: Severity = "warning" if restored else "error"  # nothing of the request can be done
     findings = [_not_reverted(ref, error, severity) for ref, error in sorted(left.items())]
     changes = [
-        with_hold(change, request.workload_rollout) for change in restored.values() if change.stages
+        with_hold(change, request.workload_rollout, view)
+        for change in restored.values()
+        if change.stages
     ]
     gap = snapshot.why_unreadable(VMIS, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
         findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
     for change in changes:
-        findings += of_change(change, request.workload_rollout)
+        findings += of_change(change, request.workload_rollout, snapshot.platform)
     needs = needs_of_restored(
         changes, {x.ref: _labels_to_set(x.workload, x.record) for x in candidates}
     )
@@ -106,6 +108,7 @@ def plan_revert(
             RecomputeRevert({x.ref: x.record.change for x in candidates}, changes),
             changes,
             request.workload_rollout,
+            snapshot.platform,
         ),
         owner_of={relabel.target: change.ref for change in changes for relabel in change.relabels},
         needs=needs,

@@ -15,6 +15,7 @@ from collections import defaultdict
 from functools import cached_property
 
 from ..kubevirt.labels import LAUNCHER_LABEL, VM_HOSTNAME, VMI_ID, hostname, vmi_id
+from ..kubevirt.pools import is_of_pool
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Labels, Ref
@@ -58,6 +59,8 @@ class SelectablePods:
         labels: dict[str, list[tuple[object, Labels]]] = defaultdict(list)
         added: dict[str, Labels] = {}
         for ref, workload in self._view.workloads.items():
+            if is_of_pool(workload):  # its pods are those of the pool
+                continue
             own = self._added.get(ref, {})
             pods = self._view.pods_of(workload)
             added |= {pod.uid: own for pod in pods}

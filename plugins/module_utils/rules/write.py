@@ -159,7 +159,7 @@ def build_write(
         return None
     return Write(
         target=workload.ref,
-        path=workload.kind.path(workload.ref.namespace, workload.ref.name),
+        path=workload.path,
         uid=workload.uid,
         tests=tuple(tests),
         operations=tuple(operations),

@@ -116,8 +116,6 @@ def _kind(notes: InputReader, value: JSON, kinds: t.Sequence[str]) -> str | None
     known = ", ".join(kinds)
     if name == POD:
         notes.error(f"a rule cannot be written to a Pod: name its owner, one of {known}")
-    elif name in KINDS and KINDS[name].writable:
-        notes.error(f"{name} is not supported yet: use one of {known}")
     elif name in KINDS:
         notes.error(f"rules cannot be written to a {name}; use one of {known}")
     else:

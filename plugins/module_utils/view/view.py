@@ -84,11 +84,14 @@ class ClusterView:
 
     @cached_property
     def vmis_by_owner(self) -> dict[str, list[Vmi]]:
-        """Uids of workloads to their VMIs that have not finished."""
+        """Uids of workloads to their VMIs that have not finished; those of a pool's VMs are also its own."""
         vmis: dict[str, list[Vmi]] = defaultdict(list)
+        pools = {vm.uid: vm.owner.uid for vm in self.snapshot.workloads if vm.owner is not None}
         for vmi in self.snapshot.vmis:
             if vmi.owner is not None and not vmi.finished:
                 vmis[vmi.owner.uid].append(vmi)
+                if vmi.owner.uid in pools:
+                    vmis[pools[vmi.owner.uid]].append(vmi)
         return dict(vmis)
 
     @cached_property

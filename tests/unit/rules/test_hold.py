@@ -143,7 +143,7 @@ def test_partition_of_its_own_refuses_a_hold() -> None:
 def test_deployment_cannot_be_held() -> None:
     rule = {**APART, "workloads": [{"kind": "Deployment", "name": "web"}]}
     (finding,) = plan(snapshot(deployment("web")), rule, workload_rollout="hold").refused
-    assert "only the rollout of a StatefulSet can be held" in finding.why
+    assert "only the rollout of a StatefulSet or a VirtualMachinePool can be held" in finding.why
     (finding,) = plan(snapshot(pg()), APART).refused
     assert "or to hold" in finding.advice
 

@@ -281,8 +281,8 @@ _WITHOUT_KEY = {
                 "label": {"a": "b"},
             },
             "rules[0] r, workloads[0].kind: 'VirtualMachin' is not a kind of workload: use one of"
-            " VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment, StatefulSet; did you mean"
-            " 'VirtualMachine'",
+            " VirtualMachine, VirtualMachineInstanceReplicaSet, VirtualMachinePool, Deployment, StatefulSet; did you"
+            " mean 'VirtualMachine'",
         ),
         (
             {"name": "r", "workloads": [{"names": ["a", "b", " a"]}], "label": {"a": "b"}},
@@ -306,12 +306,12 @@ def test_one_mistake_is_one_fault(rule: t.Any, fault: str) -> None:
     assert "?." not in found
 
 
-@pytest.mark.parametrize("kind", ["DaemonSe", "VirtualMachinePol"])
+@pytest.mark.parametrize("kind", ["DaemonSe", "Po"])
 def test_no_kind_is_proposed_that_would_be_refused(kind: str) -> None:
     rule = {"name": "r", "workloads": [{"kind": kind, "name": "a"}], "label": {"a": "b"}}
     (found,) = _faults(rule)
     proposed = found.partition("did you mean")[2]
-    assert not [each for each in ("DaemonSet", "Pool") if each in proposed]
+    assert not [each for each in ("DaemonSet", "'Pod'") if each in proposed]
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "5", "x" * 63])

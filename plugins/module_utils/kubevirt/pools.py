@@ -1,0 +1,169 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does KubeVirt do with the VMs of a VirtualMachinePool, and how far is it?
+
+The controller of a pool writes the pool's template into each of its VirtualMachines under any update strategy but
+`unmanaged`, and never while the pool is paused. What a VMI lacks then reaches it as for any VM. Under the strategy
+`proactive`, which is the default, the controller also deletes each VMI that was started from another template:
+also where only labels differ, or what is live by now, and all at once, since the default of maxUnavailable is 100%.
+It tells them by the label of their revision (KubeVirt 1.8, virt-controller/watch/pool/pool.go: update,
+opportunisticUpdate, proactiveUpdate, isOutdatedVMI).
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..model.json_pointer import JSON
+from ..model.kinds import POOL, VIRTUAL_MACHINE
+from ..model.objects import Labels, Ref
+from ..model.snapshot import Platform, Snapshot, Vmi, Workload
+from .labels import POOL_REVISION, release
+from .live_update import PLACEMENT_FIELDS
+from .pending_changes import without_empty
+
+STRATEGIES_SINCE = (1, 7)
+"""First KubeVirt in which a pool has an update strategy (api/pool/v1beta1/types.go)."""
+
+UNMANAGED = "unmanaged"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMember:
+    """A VirtualMachine of a pool, and its VMI where it has one that has not finished."""
+
+    vm: Workload
+    vmi: Vmi | None = None
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the VMI counts as started from another template than the VM has."""
+        return self.vmi is not None and revision_of(self.vmi.labels) != revision_of(self.vm.labels)
+
+
+def revision_of(labels: Labels) -> str:
+    return labels.get(POOL_REVISION, "")
+
+
+def is_of_pool(vm: Workload) -> bool:
+    return vm.owner is not None and vm.owner.kind == POOL.name
+
+
+def members_of(pool: Workload, snapshot: Snapshot) -> tuple[PoolMember, ...]:
+    """The VMs that a pool owns."""
+    vmis = {
+        vmi.owner.uid: vmi for vmi in snapshot.vmis if vmi.owner is not None and not vmi.finished
+    }
+    return tuple(
+        PoolMember(vm, vmis.get(vm.uid))
+        for vm in snapshot.workloads
+        if vm.owner is not None and vm.owner.uid == pool.uid and vm.ref.kind == VIRTUAL_MACHINE.name
+    )
+
+
+def vm_of(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Workload | None:
+    """The VirtualMachine that makes a VMI, also one of a pool; None where another object does, or it was not read."""
+    owner = vmi.owner
+    if owner is None or owner.kind != VIRTUAL_MACHINE.name:
+        return None
+    return workloads.get(Ref(owner.kind, vmi.ref.namespace, owner.name))
+
+
+def lacks_template(pool: Workload, vm: Workload) -> bool:
+    """Whether the controller has not brought the placement of the pool's template to one of its VMs yet."""
+    wanted, has = (without_empty(placement_of(x.template)) for x in (pool, vm))
+    return wanted != has or not pool.template_labels.items() <= vm.template_labels.items()
+
+
+def changed_by_others(pool: Workload, vm: Workload, vms: t.Iterable[Workload]) -> bool:
+    """Whether one of the `vms` of a pool lacks its template since something else has changed that VM: KubeVirt has
+    brought the template to its revision, and reverts nothing before the pool changes again. A revision has the
+    generation of the pool in its name (getRevisionName)."""
+    if not lacks_template(pool, vm):
+        return False
+    brought = {f"{pool.ref.name}-{pool.manifest['metadata'].get('generation')}"}
+    brought |= {revision_of(x.labels) for x in vms if not lacks_template(pool, x)}
+    return revision_of(vm.labels) in brought
+
+
+CHANGED_BY_OTHERS = (
+    "its VirtualMachine has other placement than the template of its pool, which KubeVirt does not revert: change it"
+    " back"
+)
+
+
+def with_templates(
+    workloads: t.Iterable[Workload], pools: t.Container[Ref]
+) -> tuple[Workload, ...]:
+    """The workloads once KubeVirt has brought the placement and labels of these pools to their VMs."""
+    listed = tuple(workloads)
+    templates = {
+        x.uid: x
+        for x in listed
+        if x.ref.kind == POOL.name and x.ref in pools and not why_not_brought(x)
+    }
+    if not templates:
+        return listed
+    return tuple(
+        _with_template(vm, templates[vm.owner.uid])
+        if vm.owner is not None and vm.owner.uid in templates
+        else vm
+        for vm in listed
+    )
+
+
+def _with_template(vm: Workload, pool: Workload) -> Workload:
+    template = vm.template
+    spec = {k: v for k, v in (template.get("spec") or {}).items() if k not in PLACEMENT_FIELDS}
+    metadata = template.get("metadata") or {}
+    labels = {**vm.template_labels, **pool.template_labels}
+    changed = {
+        **template,
+        "metadata": {**metadata, "labels": labels},
+        "spec": {**spec, **placement_of(pool.template)},
+    }
+    of_vm = {**(vm.manifest.get("spec") or {}), "template": changed}
+    return replace(vm, manifest={**vm.manifest, "spec": of_vm})
+
+
+def placement_of(template: t.Mapping[str, JSON]) -> dict[str, JSON]:
+    spec = template.get("spec") or {}
+    return {name: spec[name] for name in PLACEMENT_FIELDS if name in spec}
+
+
+def beside_placement(template: t.Mapping[str, JSON]) -> JSON:
+    """What a template of a VMI has beside its placement and labels, comparable with that of another revision. The data
+    of a ControllerRevision has no schema, so the parts may be anything."""
+    spec, metadata = template.get("spec"), template.get("metadata")
+    if isinstance(spec, dict):
+        spec = {name: value for name, value in spec.items() if name not in PLACEMENT_FIELDS}
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else metadata
+    return without_empty({"annotations": annotations, "spec": spec})
+
+
+def why_not_brought(pool: Workload) -> str:
+    """Why the controller does not bring the template of a pool to its VMs; empty where it is about to."""
+    if pool.paused:
+        return f"{pool.ref} is paused (spec.paused), so its template reaches none of its VMs: resume it first"
+    if pool.strategy_name == UNMANAGED:
+        return (
+            f"the update strategy of {pool.ref} is {UNMANAGED}, so its template reaches none of its VMs:"
+            " set opportunistic first"
+        )
+    return ""
+
+
+def has_no_strategies(platform: Platform) -> str:
+    """Why a pool has no update strategy, so that the server would drop one; empty where it has."""
+    if release(platform.kubevirt) >= STRATEGIES_SINCE:
+        return ""
+    major, minor = STRATEGIES_SINCE
+    seen = f"this is {platform.kubevirt}" if platform.kubevirt else "its version is not known here"
+    return f"a pool has an update strategy since KubeVirt {major}.{minor}, and {seen}"
+
+
+def unavailable_of_pool(pool: Workload) -> str:
+    """How many VMs of a pool its own rollout restarts at a time, as the pool has it (`calculateMaxUnavailableInt`)."""
+    most = (pool.manifest.get("spec") or {}).get("maxUnavailable")
+    return "100%" if most is None else str(most)

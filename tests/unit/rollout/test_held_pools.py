@@ -1,0 +1,311 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pools whose own rollout is set aside: which VMs move, and when is the strategy given back?"""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiRequest,
+    Conflict,
+    NotFound,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
+    POOL_REVISION,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pending_changes import (
+    changes_since_start,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+    movable_instances,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
+    PlanRequest,
+    plan_moves,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout import holds
+from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
+from tests.unit.planning.pools import change, pool
+from tests.unit.planning.scenes import Cluster, cluster, keep_apart
+
+JSON = t.Any
+SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
+APART = keep_apart(pool="web")
+
+
+def made(nodes: str = "n1 n2 n3", **options: bool) -> tuple[Cluster, t.Any]:
+    found = cluster("abcabc")
+    ref = pool(found, "web", nodes.split())
+    change(found, ref, APART, **options)
+    return found, ref
+
+
+def the_hold(snapshot: Snapshot) -> Hold:
+    (hold,) = holds.holds_of(snapshot, SHOP)
+    return hold
+
+
+def plan(snapshot: Snapshot, *allow: Method) -> Plan:
+    candidates = movable_instances(snapshot, SHOP)
+    held = holds.held_replicas(holds.holds_of(snapshot, SHOP), candidates)
+    request = PlanRequest(SHOP, allow=frozenset(allow or {Method.MIGRATE}), held=held)
+    return plan_moves(snapshot, request, candidates)
+
+
+class Server:
+    """Has the revisions of a pool, and takes patches."""
+
+    def __init__(self, found: Cluster, ref: t.Any, *, before: JSON = None) -> None:
+        spec = found.workloads[ref]["spec"]
+        old = copy.deepcopy(spec)
+        old["virtualMachineTemplate"]["spec"]["template"]["spec"].pop("affinity", None)
+        old["virtualMachineTemplate"]["metadata"]["creationTimestamp"] = None
+        if before is not None:
+            before(old["virtualMachineTemplate"]["spec"])
+        self.revisions = {"web-1": old, "web-2": copy.deepcopy(spec)}
+        self.patches: list[tuple[str, JSON]] = []
+        self.refuses = ""
+
+    def get(self, path: str) -> JSON:
+        name = path.rpartition("/")[2]
+        if name not in self.revisions:
+            raise NotFound(ApiRequest("GET", path), "no")
+        return {"metadata": {"name": name}, "data": self.revisions[name]}
+
+    def patch(self, path: str, body: JSON) -> None:
+        if self.refuses and self.refuses in path:
+            raise Conflict(ApiRequest("PATCH", path), "no")
+        self.patches.append((path, body))
+
+
+def test_vms_that_run_without_the_template_move_whatever_the_scope_is() -> None:
+    found, _ref = made()
+    moves = plan(found.snapshot()).moves
+    assert {(move.instance.name, move.method) for move in moves} == {
+        ("web-0", Method.MIGRATE),
+        ("web-1", Method.MIGRATE),
+        ("web-2", Method.MIGRATE),
+    }
+    snapshot = found.snapshot()
+    candidates = movable_instances(snapshot, SHOP)
+    (line,) = holds.lines([the_hold(snapshot)], candidates)
+    assert "3 of 3 VMs are not of its present template" in line
+    assert "update strategy proactive is given back" in line
+    assert "until a rollout has moved them" in holds.why_kept(the_hold(snapshot), candidates)
+
+
+def test_vms_wait_for_the_template_of_their_pool() -> None:
+    found, _ref = made(brought=False)
+    snapshot = found.snapshot()
+    left = plan(snapshot)
+    assert left.moves == ()
+    assert {(x.reason.split("; ")[-1], x.temporary) for x in left.skipped} == {
+        ("KubeVirt has not brought the template of its pool to its VirtualMachine yet", True)
+    }
+    candidates = movable_instances(snapshot, SHOP)
+    assert "has not seen the latest change" in holds.why_waiting([the_hold(snapshot)], candidates)
+
+
+def test_paused_pool_is_not_waited_for() -> None:
+    found, ref = made(brought=False)
+    found.workloads[ref]["spec"]["paused"] = True
+    snapshot = found.snapshot()
+    candidates = movable_instances(snapshot, SHOP)
+    assert holds.why_waiting([the_hold(snapshot)], candidates) == ""
+    assert "resume it first" in holds.why_kept(the_hold(snapshot), candidates)
+    assert [x.temporary for x in plan(snapshot).skipped] == [False] * 3
+
+
+def test_vm_of_a_pool_that_others_have_changed_is_not_waited_for() -> None:
+    """KubeVirt 1.8 does not revert it (seen)."""
+    found, _ref = made()
+    changed = next(x for ref, x in found.workloads.items() if ref.name == "web-1")
+    changed["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    snapshot = found.snapshot()
+    left = plan(snapshot)
+    assert {move.instance.name for move in left.moves} == {"web-0", "web-2"}
+    (skipped,) = left.skipped
+    assert "which KubeVirt does not revert: change it back" in skipped.reason
+    assert not skipped.temporary
+    assert the_hold(snapshot).seen
+    assert holds.why_waiting([the_hold(snapshot)], movable_instances(snapshot, SHOP)) == ""
+
+
+def test_restart_of_a_vm_of_a_pool_needs_a_condition_that_only_the_vm_has() -> None:
+    found, _ref = made()
+    for vm in found.workloads.values():
+        if vm["kind"] == "VirtualMachine":
+            vm["status"] = {"conditions": [{"type": "RestartRequired", "status": "True"}]}
+    for machine in found.machines.values():
+        machine["spec"].pop("affinity")
+    snapshot = found.snapshot()
+    assert plan(snapshot).moves == ()
+    moves = plan(snapshot, Method.MIGRATE, Method.RESTART).moves
+    assert {move.method for move in moves} == {Method.RESTART}
+    assert {move.workload.kind for move in moves} == {"VirtualMachinePool"}
+
+
+def test_revision_of_a_pool_is_no_other_change_that_a_restart_applies() -> None:
+    found, _ref = made()
+    vm = found.workloads[next(ref for ref in found.workloads if ref.name == "web-0")]
+    started = copy.deepcopy(vm["spec"])
+    for spec, revision in ((started, "web-1"), (vm["spec"], "web-2")):
+        spec["template"]["metadata"]["labels"][POOL_REVISION] = revision
+    snapshot = found.snapshot()
+    movable = next(x for x in movable_instances(snapshot, SHOP) if x.instance.ref.name == "web-0")
+    assert movable.vm is not None
+    vmi = movable.instance.vmi
+    assert vmi is not None
+    assert changes_since_start(started, movable.vm, vmi, snapshot.platform) == ()
+    movable.vm.manifest["spec"]["template"]["metadata"]["labels"]["tier"] = "front"
+    assert changes_since_start(started, movable.vm, vmi, snapshot.platform) == ("label tier",)
+
+
+def test_pool_that_restarts_its_vms_itself_is_left_alone() -> None:
+    found, ref = made()
+    del found.workloads[ref]["spec"]["updateStrategy"]
+    left = plan(found.snapshot())
+    assert left.moves == ()
+    # Its hold is over, so nothing has to move; and what violates would wait.
+    found.workloads[ref]["metadata"].pop("annotations")
+    found.machines["web-1"]["status"]["nodeName"] = "n1"
+    found.pods["shop", "virt-launcher-web-1-1"]["spec"]["nodeName"] = "n1"
+    left = plan(found.snapshot())
+    assert left.moves == ()
+    assert "the rollout of its workload is in progress" in left.skipped[0].reason
+
+
+@pytest.fixture
+def after() -> tuple[Cluster, t.Any, Snapshot]:
+    found, ref = made()
+    found.pods.clear()
+    for name, machine in found.machines.items():
+        found.launcher(name, machine["status"]["nodeName"])
+    return found, ref, found.snapshot()
+
+
+def test_strategy_is_given_back_once_each_vmi_has_the_revision(
+    after: tuple[Cluster, t.Any, Snapshot],
+) -> None:
+    found, ref, snapshot = after
+    candidates = movable_instances(snapshot, SHOP)
+    hold = the_hold(snapshot)
+    assert holds.can_end(hold, candidates)
+    server: JSON = Server(found, ref)
+
+    assert holds.end(server, hold) == ""
+
+    *relabeled, (path, body) = server.patches
+    assert len(relabeled) == 3
+    for _path, patch in relabeled:
+        assert patch[-1] == {
+            "op": "replace",
+            "path": "/metadata/labels/" + POOL_REVISION.replace("/", "~1"),
+            "value": "web-2",
+        }
+        assert any(x["op"] == "test" and x.get("value") == "web-1" for x in patch)
+    assert path.endswith("virtualmachinepools/web")
+    assert {"op": "remove", "path": "/spec/updateStrategy"} in body
+    assert "update strategy is proactive again" in holds.ended(hold)
+    assert {(x.verb, x.resource) for x in holds.rights_of([hold])} == {
+        ("patch", "virtualmachinepools"),
+        ("patch", "virtualmachineinstances"),
+        ("get", "controllerrevisions"),
+    }
+
+
+def test_run_after_one_that_was_killed_between_two_labels_sets_the_others(
+    after: tuple[Cluster, t.Any, Snapshot],
+) -> None:
+    found, ref, _snapshot = after
+    found.machines["web-0"]["metadata"]["labels"][POOL_REVISION] = "web-2"
+    server: JSON = Server(found, ref)
+    assert holds.end(server, the_hold(found.snapshot())) == ""
+    assert [path.rpartition("/")[2] for path, _body in server.patches] == ["web-1", "web-2", "web"]
+
+
+def memory(spec: JSON) -> None:
+    spec["template"]["spec"]["domain"] = {"memory": {"guest": "8Gi"}}
+
+
+def disk(spec: JSON) -> None:
+    spec["dataVolumeTemplates"] = [{"metadata": {"name": "root"}, "spec": {}}]
+
+
+@pytest.mark.parametrize("before", [memory, disk])
+def test_vm_of_another_template_keeps_the_hold(
+    after: tuple[Cluster, t.Any, Snapshot], before: JSON
+) -> None:
+    """KubeVirt would restart it, and may: the label must not hide that."""
+    found, ref, snapshot = after
+    server: JSON = Server(found, ref, before=before)
+    why = holds.end(server, the_hold(snapshot))
+    assert "differs from the present one in more than placement" in why
+    assert "Restart VirtualMachine shop/web-0, and run the rollout again" in why
+    assert server.patches == []
+
+
+@pytest.mark.parametrize("data", ["text", [], {"virtualMachineTemplate": {"spec": "text"}}, None])
+def test_revision_of_any_shape_keeps_the_hold(
+    after: tuple[Cluster, t.Any, Snapshot], data: JSON
+) -> None:
+    """A ControllerRevision has no schema."""
+    found, ref, snapshot = after
+    server: JSON = Server(found, ref)
+    server.revisions["web-1"] = data
+    assert "stays held" in holds.end(server, the_hold(snapshot))
+    assert server.patches == []
+
+
+def test_missing_revision_keeps_the_hold(after: tuple[Cluster, t.Any, Snapshot]) -> None:
+    found, ref, snapshot = after
+    server: JSON = Server(found, ref)
+    del server.revisions["web-1"]
+    assert "is missing or damaged" in holds.end(server, the_hold(snapshot))
+    assert server.patches == []
+
+
+def test_template_that_has_not_reached_the_vms_keeps_the_hold(
+    after: tuple[Cluster, t.Any, Snapshot],
+) -> None:
+    """What is beside placement, too: KubeVirt would write it, and restart all."""
+    found, ref, _snapshot = after
+    server: JSON = Server(found, ref)
+    found.workloads[ref]["metadata"]["generation"] = 3
+    template = found.workloads[ref]["spec"]["virtualMachineTemplate"]["spec"]["template"]
+    template["spec"]["domain"] = {"memory": {"guest": "9Gi"}}
+    assert "has not brought its latest template" in holds.end(server, the_hold(found.snapshot()))
+    assert server.patches == []
+
+
+def test_later_generation_of_the_same_template_ends_the_hold(
+    after: tuple[Cluster, t.Any, Snapshot],
+) -> None:
+    """It was scaled meanwhile; and Go writes quantities in another way."""
+    found, ref, _snapshot = after
+    spec = found.workloads[ref]["spec"]["virtualMachineTemplate"]["spec"]["template"]["spec"]
+    spec["domain"] = {"memory": {"guest": "1024Mi"}}
+    server: JSON = Server(found, ref)
+    for revision in server.revisions.values():
+        made_from = revision["virtualMachineTemplate"]["spec"]["template"]["spec"]
+        made_from["domain"] = {"memory": {"guest": "1Gi"}, "devices": {}}
+    found.workloads[ref]["metadata"]["generation"] = 3
+    assert holds.end(server, the_hold(found.snapshot())) == ""
+
+
+@pytest.mark.parametrize("place", ["virtualmachineinstances/web-1", "virtualmachinepools"])
+def test_change_at_the_same_time_keeps_the_hold(
+    after: tuple[Cluster, t.Any, Snapshot], place: str
+) -> None:
+    found, ref, snapshot = after
+    server: JSON = Server(found, ref)
+    server.refuses = place
+    assert holds.end(server, the_hold(snapshot)).endswith("Run the rollout again")
+    assert not any("virtualmachinepools" in path for path, _body in server.patches)

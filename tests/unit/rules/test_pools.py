@@ -1,0 +1,271 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules on VirtualMachinePools: what KubeVirt would restart is held, and what cannot be a rule of a pool is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.lint_input import lint_input_of
+from ansible_collections.virt.placement.plugins.module_utils.lint.workloads import hold_findings
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Vmi, Workload
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.declaration import (
+    DeclarationReader,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.hold import hold_of, release_of
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from sandbox import objects
+
+from .builders import PLATFORM, applied, plan, request, running, snapshot, workload
+
+JSON = t.Any
+APART: JSON = {
+    "name": "apart",
+    "workloads": [{"kind": "VirtualMachinePool", "name": "web"}],
+    "keep_apart": "zone",
+}
+TEMPLATE = ("spec", "virtualMachineTemplate", "spec", "template")
+
+
+def pool(**spec: JSON) -> Workload:
+    made = objects.pool("web", "shop")
+    made["spec"].update(copy.deepcopy(spec))
+    return workload(made, "pool-web")
+
+
+def member(of: Workload, number: int = 0) -> tuple[Workload, tuple[Vmi, Pod]]:
+    """A VM of the pool, with its VMI and pod."""
+    name = f"web-{number}"
+    made = objects.virtual_machine(name, "shop")
+    made["spec"]["template"] = copy.deepcopy(of.template)
+    owner = {"kind": "VirtualMachinePool", "name": "web", "uid": of.uid, "controller": True}
+    made["metadata"] |= {"ownerReferences": [{**owner, "apiVersion": "pool.kubevirt.io/v1beta1"}]}
+    vm = workload(made)
+    return vm, running(vm)
+
+
+def planned(found: Workload, *others: Workload, **options: JSON) -> RulesPlan:
+    run = options.pop("run", ())
+    platform = options.pop("platform", PLATFORM)
+    rule = options.pop("rule", APART)
+    return plan(snapshot(found, *others, run=run, platform=platform), rule, **options)
+
+
+def held(found: Workload) -> Workload:
+    (write,) = planned(found, workload_rollout="hold").writes
+    return workload(applied(copy.deepcopy(dict(found.manifest)), write), found.uid)
+
+
+def affinity(manifest: JSON) -> JSON:
+    for part in (*TEMPLATE, "spec"):
+        manifest = manifest[part]
+    return manifest.get("affinity")
+
+
+def test_rule_of_a_pool_selects_the_pods_of_its_vms() -> None:
+    (write,) = planned(pool(), workload_rollout="allow").writes
+    assert write.path.startswith("/apis/pool.kubevirt.io/v1beta1/namespaces/shop/")
+    after = applied(copy.deepcopy(dict(pool().manifest)), write)
+    (term,) = affinity(after)["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["labelSelector"]["matchExpressions"] == [
+        {"key": "kubevirt.io/vmpool", "operator": "In", "values": ["web"]}
+    ]
+    assert term["mismatchLabelKeys"] == ["kubevirt.io/created-by"]
+    assert "placement.virt/rules" in after["metadata"]["annotations"]
+
+
+def test_selector_of_vms_that_their_pods_lack_is_not_taken_for_one_of_pods() -> None:
+    found = pool(selector={"matchLabels": {"of": "vms"}})
+    found.manifest["spec"]["virtualMachineTemplate"]["metadata"]["labels"] = {"of": "vms"}
+    (write,) = planned(found, workload_rollout="allow").writes
+    after = applied(copy.deepcopy(dict(found.manifest)), write)
+    (term,) = affinity(after)["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (expression,) = term["labelSelector"]["matchExpressions"]
+    assert expression["key"].startswith("placement.virt/group-")
+    labels = after["spec"]["virtualMachineTemplate"]["spec"]["template"]["metadata"]["labels"]
+    assert labels[expression["key"]] == "member"
+
+
+def test_running_vms_of_a_pool_get_the_labels_of_a_rule() -> None:
+    found = pool()
+    vm, run = member(found)
+    rule = {**APART, "label": {"group": "web"}}
+    writes = planned(found, vm, run=[run], rule=rule, workload_rollout="hold").writes
+    assert {write.target.kind for write in writes} == {
+        "VirtualMachinePool",
+        "VirtualMachineInstance",
+        "Pod",
+    }
+
+
+@pytest.mark.parametrize(("most", "text"), [(None, "100% at a time"), (2, "2 at a time")])
+def test_write_that_makes_kubevirt_restart_the_vms_is_refused(most: int | None, text: str) -> None:
+    found = pool(maxUnavailable=most)
+    (finding,) = planned(found).refused
+    assert finding.name == "starts_workload_rollout"
+    assert f"restarts all its running VMs, {text}" in finding.why
+    assert finding.advice.endswith("or to hold, so that rollout moves its VMs.")
+    (change,) = planned(found, workload_rollout="allow").workloads
+    assert change.takes_effect == "workload_rollout"
+
+
+@pytest.mark.parametrize("strategy", [None, {}, {"proactive": {}}])
+def test_one_patch_writes_the_rule_and_sets_the_rollout_aside(strategy: JSON) -> None:
+    found = pool(**({} if strategy is None else {"updateStrategy": strategy}))
+    vm, run = member(found)
+    result = planned(found, vm, run=[run], workload_rollout="hold")
+    (change,) = result.workloads
+    assert not result.refused
+    assert change.takes_effect == "migration"
+
+    after = held(found)
+
+    assert after.manifest["spec"]["updateStrategy"] == {"opportunistic": {}}
+    assert affinity(after.manifest)["podAntiAffinity"]
+    again = planned(after, workload_rollout="hold")
+    assert (again.writes, again.refused) == ((), ())
+    hold = hold_of(after)
+    assert hold is not None
+    assert not hold.is_over
+    given_back = applied(copy.deepcopy(dict(after.manifest)), release_of(hold))
+    assert given_back["spec"].get("updateStrategy") == (strategy or None)
+    assert HOLD not in given_back["metadata"]["annotations"]
+
+
+def test_hold_whose_strategy_others_have_changed_is_over() -> None:
+    after = held(pool())
+    strategies: list[JSON] = [{"proactive": {}}, {"unmanaged": {}}]
+    for strategy in strategies:
+        after.manifest["spec"]["updateStrategy"] = strategy
+        hold = hold_of(after)
+        assert hold is not None
+        assert hold.is_over
+
+
+def test_rule_that_a_pool_carries_is_declared_as_it_was_written() -> None:
+    reader = DeclarationReader(snapshot(held(pool())), Topology.of())
+    declaration = reader.declaration(RuleId("shop", "default", "apart"))
+    assert declaration is not None
+    assert declaration["workloads"] == [{"kind": "VirtualMachinePool", "names": ["web"]}]
+    assert (declaration["name"], "keep_apart" in declaration) == ("apart", True)
+
+
+def test_hold_of_a_pool_that_no_rollout_has_ended_is_a_finding() -> None:
+    (finding,) = hold_findings(lint_input_of(snapshot(held(pool())), Topology.of()))
+    assert finding.name == "workload_rollout_held"
+    assert (
+        "its update strategy is opportunistic: no change of its template restarts a VM"
+        in finding.why
+    )
+    assert finding.advice.startswith("Run a rollout of it, which gives the strategy back.")
+
+
+def test_opportunistic_pool_restarts_nothing_and_is_not_held() -> None:
+    found = pool(updateStrategy={"opportunistic": {}})
+    result = planned(found, workload_rollout="hold")
+    assert not result.refused
+    (write,) = result.writes
+    assert HOLD not in json.dumps(write.changes())
+    assert any(str(test.pointer) == "/spec/updateStrategy" for test in write.tests)
+
+
+@pytest.mark.parametrize("version", ["v1.6.3", "v1.4.0", ""])
+def test_kubevirt_without_strategies_cannot_hold(version: str) -> None:
+    """The server would drop the strategy, and restart all VMs."""
+    platform = replace(PLATFORM, kubevirt=version)
+    (finding,) = planned(pool(), platform=platform, workload_rollout="hold").refused
+    assert "a pool has an update strategy since KubeVirt 1.7" in finding.why
+    assert finding.advice == "Set workload_rollout to allow if that is wanted."
+
+
+def test_pool_is_written_in_the_version_in_which_it_was_read() -> None:
+    found = pool()
+    older = workload({**found.manifest, "apiVersion": "pool.kubevirt.io/v1alpha1"}, found.uid)
+    (write,) = planned(older, workload_rollout="allow").writes
+    assert write.path.startswith("/apis/pool.kubevirt.io/v1alpha1/namespaces/shop/")
+    other = workload({**found.manifest, "apiVersion": "evil.io/v1"}, found.uid)
+    (write,) = planned(other, workload_rollout="allow").writes
+    assert write.path.startswith("/apis/pool.kubevirt.io/v1beta1/namespaces/shop/")
+
+
+def test_removal_restores_the_pool_byte_for_byte() -> None:
+    before = pool()
+    found = held(before)
+    (write,) = planned(found, state="absent", rule={"name": "apart"}).writes
+    after = applied(copy.deepcopy(dict(found.manifest)), write)
+    template = ("spec", "virtualMachineTemplate")
+    assert after[template[0]][template[1]] == before.manifest[template[0]][template[1]]
+
+
+def test_undo_holds_too_and_the_template_is_as_before() -> None:
+    before = pool()
+    found = held(before)
+    hold = hold_of(found)
+    assert hold is not None
+    found = workload(applied(copy.deepcopy(dict(found.manifest)), release_of(hold)), found.uid)
+    undo = request(state="reverted", workload_rollout="hold")
+    (write,) = plan_revert(snapshot(found), undo).writes
+    after = applied(copy.deepcopy(dict(found.manifest)), write)
+    assert (
+        after["spec"]["virtualMachineTemplate"] == before.manifest["spec"]["virtualMachineTemplate"]
+    )
+    assert after["spec"]["updateStrategy"] == {"opportunistic": {}}
+
+
+def test_write_that_is_made_again_holds_too() -> None:
+    result = planned(pool(), workload_rollout="hold")
+    (write,) = result.writes
+    changed = pool(updateStrategy={"proactive": {}})
+    again = result.recompute(write, changed.manifest)
+    assert again is not None
+    strategy = applied(copy.deepcopy(dict(changed.manifest)), again)["spec"]["updateStrategy"]
+    assert strategy == {"opportunistic": {}}
+
+
+def refusal(found: Workload, *others: Workload) -> str:
+    with pytest.raises(InvalidInput) as error:
+        planned(found, *others, workload_rollout="allow")
+    return str(error.value)
+
+
+@pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, None])
+def test_pool_with_an_empty_selector_is_refused(selector: JSON) -> None:
+    text = refusal(pool(selector=selector))
+    assert "VirtualMachinePool shop/web has an empty selector" in text
+
+
+def test_pool_whose_vms_have_another_owner_is_refused() -> None:
+    found = pool()
+    vm, _run = member(found)
+    other = {"apiVersion": "x/v1", "kind": "VirtualMachinePool", "name": "mine", "uid": "other"}
+    vm.manifest["metadata"]["ownerReferences"].append(other)
+    text = refusal(found, vm)
+    assert "does not own VirtualMachine shop/web-0 alone" in text
+    assert "VirtualMachinePool mine" in text
+
+
+def test_pool_that_brings_nothing_to_its_vms_is_refused() -> None:
+    assert "has the update strategy unmanaged" in refusal(pool(updateStrategy={"unmanaged": {}}))
+
+
+def test_rule_on_a_vm_of_a_pool_names_the_pool() -> None:
+    found = pool()
+    vm, run = member(found)
+    rule = {"name": "r", "workloads": ["web-0"], "avoid": {"zone": "a"}}
+    (finding,) = planned(found, vm, run=[run], rule=rule).refused
+    assert finding.name == "externally_managed"
+    assert "new VMs of the pool lack it" in finding.why
+    assert finding.advice.endswith("(kind: VirtualMachinePool, name: web).")
+    owned = replace(vm, owner=Owner("VirtualMachinePool", "web", "x"))
+    assert planned(found, owned, rule=rule).refused
