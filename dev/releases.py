@@ -1,8 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tour on each pair of Kubernetes and KubeVirt: python -m dev.releases [RELEASE ...].
+"""The tour on each pair of Kubernetes and KubeVirt: python -m dev.releases [--smoke] [RELEASE ...].
 
 The tour is the tests with the mark `tour`: labels, rules, rollout, drain, return to service, forecasts and the article.
+With --smoke it is only one rule, one rollout and one drain, on one control plane. `make test` runs that on the pairs
+that VIRT_PLACEMENT_PAIRS names, and on none without it: the programs of a pair take minutes to build.
 The summary has one line for each pair: the tests and the seconds, or why its programs cannot be built.
 """
 
@@ -23,6 +25,13 @@ from sandbox.releases import RELEASES, VARIABLE, Release, UnknownRelease, find
 
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 SUITES = ("tests/modules", "tests/forecasts", "tests/integration", "tests/jobs")
+SMOKE = (
+    "tests/modules/test_rules.py::test_rule_is_written_once_to_each_vm",
+    "tests/modules/test_rollout.py::test_three_vms_in_one_zone_are_spread_over_zones_by_migrations",
+    "tests/modules/test_node_drain.py::test_vms_are_migrated_and_pods_evicted",
+)
+PAIRS = "VIRT_PLACEMENT_PAIRS"
+"""The variable with the pairs of which `make test` runs SMOKE."""
 CASES = {
     "PLACEMENT_SEED": "1",
     "PLACEMENT_RANDOM_CLUSTERS": "3",
@@ -41,7 +50,9 @@ class Tour(t.NamedTuple):
 
 
 def main(names: list[str]) -> int:
-    asked = names or os.environ.get(VARIABLE, "").split() or list(RELEASES)
+    smoke = "--smoke" in names
+    asked = [name for name in names if name != "--smoke"]
+    asked = asked or os.environ.get(VARIABLE, "").split() or list(RELEASES)
     try:
         releases = [find(name) for name in asked]
     except UnknownRelease as error:
@@ -49,7 +60,7 @@ def main(names: list[str]) -> int:
         return 2
     end_with_us()
     REPORTS.mkdir(parents=True, exist_ok=True)
-    tours = [tour(release) for release in releases]
+    tours = [tour(release, SMOKE if smoke else SUITES) for release in releases]
     print("\n== summary")
     for each in tours:
         verdict = "ok" if each.passed else "FAILED"
@@ -57,8 +68,8 @@ def main(names: list[str]) -> int:
     return 0 if all(each.passed for each in tours) else 1
 
 
-def tour(release: Release) -> Tour:
-    """Build the programs of a pair and run the tour on it; prints the output as it comes."""
+def tour(release: Release, suites: t.Sequence[str] = SUITES) -> Tour:
+    """Build the programs of a pair and run the tour of these suites on it; prints the output as it comes."""
     started = time.monotonic()
     print(f"\n== {release.name}: Kubernetes {release.kubernetes}, KubeVirt {release.kubevirt}")
     try:
@@ -73,7 +84,7 @@ def tour(release: Release) -> Tour:
     for name, value in CASES.items():
         env.setdefault(name, value)
     started = time.monotonic()
-    outcome = run(Command(release.name, [PYTHON, *arguments, *cache, *SUITES], env), print_now)
+    outcome = run(Command(release.name, [PYTHON, *arguments, *cache, *suites], env), print_now)
     counts = words(report.read_text()) if report.is_file() else "pytest made no report"
     return Tour(release, not outcome.status, time.monotonic() - started, counts)
 

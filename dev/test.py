@@ -19,7 +19,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from dev.commands import CHECKOUT, Command, end_with_us, print_now, run
+from dev.releases import PAIRS
 from dev.unit_matrix import REPORTS
+from sandbox.releases import UnknownRelease, find
 from sandbox.used_rights import DIRECTORY
 
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
@@ -66,6 +68,10 @@ class Counts(t.NamedTuple):
 
 
 def steps() -> list[Step]:
+    """All steps. One for other pairs of releases is among them where PAIRS names some."""
+    pairs = [find(name).name for name in os.environ.get(PAIRS, "").split()]
+    smoke: list[str | Path] = [PYTHON, "-m", "dev.releases", "--smoke", *pairs]
+    of_pairs = [Step("pairs", f"a rule, a rollout and a drain on {', '.join(pairs)}", smoke)]
     return [
         Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
         Step(
@@ -88,6 +94,7 @@ def steps() -> list[Step]:
             "molecule", "scenarios: converge, again, drift, again", [PYTHON, "-m", "dev.molecule"]
         ),
         _pytest("faults", f"{FAULTS} faults by chance", "tests/faults", f"--fault-sample={FAULTS}"),
+        *(of_pairs if pairs else ()),
         Step("bench", "each row once, small", [PYTHON, "-m", "tests.bench", "--small"]),
         Step(
             "rights",
@@ -104,7 +111,10 @@ def _pytest(name: str, saying: str, *arguments: str) -> Step:
 
 
 def main() -> int:
-    known = {step.name: step for step in steps()}
+    try:
+        known = {step.name: step for step in steps()}
+    except UnknownRelease as error:
+        sys.exit(f"{PAIRS}: {error}")
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", metavar="STEP,...", help=f"some of {', '.join(known)}")
     only = parser.parse_args().only

@@ -103,7 +103,8 @@ def _drawn(folder: pathlib.Path, seed: str) -> list[str]:
 def test_summary_of_releases_has_a_line_for_each_pair(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def toured(release: Release) -> releases.Tour:
+    def toured(release: Release, suites: tuple[str, ...]) -> releases.Tour:
+        assert suites == releases.SUITES
         if release.kubevirt == "1.4.0":
             return releases.Tour(release, False, 2.0, "RELEASE 1.31+1.4 cannot be built: go: no x")
         return releases.Tour(release, True, 300.0, "40 passed, 0 failed")
@@ -120,6 +121,38 @@ def test_summary_of_releases_has_a_line_for_each_pair(
     assert releases.main(["1.36+1.8"]) == 0
     assert releases.main(["1.30+1.2"]) == 2
     assert "known are 1.36+1.8" in capsys.readouterr().err
+
+
+def test_other_pairs_are_tried_only_where_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(releases.PAIRS, "")
+    plain = [step.name for step in test.steps()]
+    monkeypatch.setenv(releases.PAIRS, "1.36+1.4 1.31+1.6")
+    (added,) = [step for step in test.steps() if step.name not in plain]
+    asked = [str(argument) for argument in added.arguments[3:]]
+    toured = []
+
+    def smoked(release: Release, suites: tuple[str, ...]) -> releases.Tour:
+        toured.append(release.name)
+        assert suites == releases.SMOKE
+        return releases.Tour(release, True, 60.0, "3 passed, 0 failed")
+
+    monkeypatch.setattr(releases, "tour", smoked)
+    monkeypatch.setattr(releases, "end_with_us", lambda: None)
+    assert releases.main(asked) == 0
+    assert toured == ["1.36+1.4", "1.31+1.6"]
+    monkeypatch.setenv(releases.PAIRS, "1.30+1.2")
+    monkeypatch.setattr(sys, "argv", ["test"])
+    with pytest.raises(SystemExit, match=r"^VIRT_PLACEMENT_PAIRS: no RELEASE 1\.30\+1\.2; known"):
+        test.main()
+
+
+def test_the_smoke_of_a_pair_is_a_part_of_its_tour() -> None:
+    for place in releases.SMOKE:
+        file, _, name = place.partition("::")
+        text = (commands.CHECKOUT / file).read_text()
+        assert f"@pytest.mark.tour\ndef {name}(" in text
 
 
 def test_words_of_a_report_name_what_failed() -> None:
