@@ -118,6 +118,7 @@ def cordoned(plain: Sandbox) -> t.Iterator[Sandbox]:
 @pytest.mark.parametrize(
     "seed", range(FIRST_SEED, FIRST_SEED + (2 * CLUSTERS if FULL else min(CLUSTERS, FEW)))
 )
+@pytest.mark.tour
 def test_after_a_green_answer_each_failure_leaves_every_pod_with_a_node(
     cordoned: Sandbox, run_module: RunModule, seed: int
 ) -> None:

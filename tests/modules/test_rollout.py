@@ -148,6 +148,7 @@ def test_check_mode_names_the_moves_and_makes_none(shop: Shop) -> None:
     assert planned["moves"][1]["after"] == [planned["moves"][0]["uid"]]
 
 
+@pytest.mark.tour
 def test_approved_plan_is_made_exactly_or_refused_before_the_first_write(shop: Shop) -> None:
     names = three_in_one_zone(shop)
     keep_machines_apart(shop, names)
@@ -813,6 +814,7 @@ def test_max_unavailable_bounds_what_is_away(shop: Shop) -> None:
     assert least >= 3, f"only {least} of 4 were Ready at one time"
 
 
+@pytest.mark.tour
 def test_held_stateful_set_is_replaced_replica_by_replica(shop: Shop, run_module: t.Any) -> None:
     """No replica is replaced before a rollout may do that. One that may not leaves the hold to the next one."""
     db = objects.stateful_set("db", shop.namespace, replicas=3)
