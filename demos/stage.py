@@ -93,7 +93,10 @@ class Stage:
             )
             changed = sum((run.stats or {}).get("changed", {}).values())
             self.plays += bool(changed) and not check
-            return PlayResult(run.rc, changed, run.stdout.read(), tuple(run.events))
+            output = run.stdout.read()
+            if run.rc and (self.quiet or quiet):
+                print(output)  # which pytest shows with a step that fails
+            return PlayResult(run.rc, changed, output, tuple(run.events))
 
     def play_twice(
         self, playbook: str, variables: t.Mapping[str, t.Any], *, identity: str
