@@ -84,6 +84,7 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
         Question("placement_rollout_allow", "Methods to move"),
         Question("placement_rollout_max_moves", "Most moves"),
     ),
+    "move": (Question("placement_rollout_places", "VMs and their nodes", True),),
     "drain": (
         *_NODES,
         Question("placement_maintenance_max_nodes", "Nodes in maintenance at a time"),

@@ -27,6 +27,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.orphans import (
     end_pauses_with_parent,
     when_parent_is_gone,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.places import table, with_moves
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 end_pauses_with_parent()
@@ -49,12 +50,13 @@ class ActionModule(KubeconfigAction):
                 f"{self._task.action} prints its progress and cannot run with async: remove async and"
                 " poll, and bound it with its option run_timeout"
             )
-        if "plan" in self._task.args and self._task.args["plan"] is None:
-            # for the module that is the same as no plan
-            raise AnsibleActionFail(
-                "plan: is null, and a rollout without a plan was not asked for: omit the option for that."
-                " Nothing was moved"
-            )
+        for option in ("plan", "places"):
+            if option in self._task.args and self._task.args[option] is None:
+                # for the module that is the same as no plan
+                raise AnsibleActionFail(
+                    f"{option}: is null, and a rollout without {option} was not asked for: omit the option for that."
+                    " Nothing was moved"
+                )
         return self._repeat(str(task_vars.get("inventory_hostname", "")), task_vars)
 
     def _repeat(self, host: str, task_vars: Result) -> Result:
@@ -76,6 +78,11 @@ class ActionModule(KubeconfigAction):
             for name in self.GATHERED:
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
+                if "places" in step:
+                    step["places"] = with_moves(step["places"], gathered["moves"])
+                    lines = table(step["places"])
+                    self._show(host, lines)
+                    gathered["progress"] += lines
                 gathered = {k: v for k, v in gathered.items() if v or k != "diff"}
                 result = {**_for_users(step), **gathered, "changed": changed}
                 if "bytes_read" in result.get("cluster", {}):

@@ -40,7 +40,7 @@ description:
 options:
   namespaces:
     description:
-      - Instances in these namespaces may move. One of O(namespaces), O(workloads) and O(plan) is required.
+      - Instances in these namespaces may move. One of O(namespaces), O(workloads), O(places) and O(plan) is required.
       - An empty list selects nothing.
       - A single namespace is also the default of O(workloads[].namespace). With O(workloads), only those move.
     type: list
@@ -166,11 +166,29 @@ options:
         planned. O(pin_target_zone) holds a migration to the zone of that node.
       - The plan has the values of O(namespaces), O(workloads), O(only), O(scope), O(allow), O(max_parallel),
         O(max_unavailable), O(canary), O(soak), O(max_moves), O(window), O(failures_allowed), O(pin_target_zone),
-        O(apply_pending_changes) and O(topology_keys). Leave these options out, or give the same values.
+        O(apply_pending_changes), O(topology_keys) and O(places). Leave these options out, or give the same values.
       - A plan that was edited, of another cluster, or of another format is refused. Its checksum is no signature, so
         protect the plan as you protect the task.
       - If a move of the plan cannot be made after the rollout has started, the task fails in the end and names it.
       - In check mode the plan is compared with the cluster, and nothing is moved.
+    type: dict
+  places:
+    description:
+      - 'Map of VMs to the nodes that they are to run on, as when an administrator migrates VMs by hand. A VM is given
+        as C(namespace/name), for example V({shop/db1: w3, shop/db2: w4}). Nothing else moves.'
+      - Each VM is migrated live, once, and the migration is held to the node. Needs KubeVirt 1.6. Under an earlier
+        release the task fails before its first write. A VM that runs there already is done.
+      - Nodes are emptied before other VMs move there. Two VMs that are to swap their nodes, which have no room for
+        both, need a third node. The result names one. No VM moves to another node than that of the map.
+      - A VM is not moved if it would violate a required rule there, or if another instance would violate one that it
+        obeys now. Preferred rules prevent no move. Where an instance of the map follows another one by a rule of
+        affinity, it violates that rule until its own move ends.
+      - A VM that cannot go is returned in RV(skipped_instances) and RV(places), with the reason. It may have no room
+        there, a rule, a cordon, a taint, no live migration, or it is not running. Or there is no such VM or node. In
+        check mode all of them are a warning. Without check mode the others move, and the task fails in the end.
+      - The rules of the VM are as before. A later rollout or maintenance may move it again.
+      - Leave out O(namespaces), O(workloads), O(only), O(scope), O(allow) and O(pin_target_zone). An empty map moves
+        nothing.
     type: dict
   step_state:
     description: What the task hands from one of its steps to the next. It sets this itself; do not set it.
@@ -243,6 +261,12 @@ EXAMPLES = r"""
 - name: Make exactly these moves
   virt.placement.rollout:
     plan: "{{ plan.plan }}"
+
+- name: Migrate two VMs to nodes of your choice
+  virt.placement.rollout:
+    places:
+      shop/sap-1: w3
+      shop/sap-2: w4
 
 - name: Recreate the instances of a replica set on weekend nights, first one, then two at a time
   virt.placement.rollout:
@@ -594,6 +618,9 @@ plan:
             NAME:
               description: Label key of this topology name.
               type: str
+        places:
+          description: As O(places). Null for a rollout without it.
+          type: dict
     moves:
       description: The moves in their order, as in RV(moves).
       type: list
@@ -692,6 +719,43 @@ plan:
     checksum:
       description: Shows that the plan was not edited.
       type: str
+places:
+  description: The VMs of O(places), where they run when the task has ended.
+  returned: with O(places), unless it is empty or the rollout could not start
+  type: list
+  elements: dict
+  contains:
+    namespace:
+      description: Namespace of the VM.
+      type: str
+    name:
+      description: Name of the VM.
+      type: str
+    from_node:
+      description: The node that it ran on before. Null where it was not running.
+      type: str
+    to_node:
+      description: The node of the map.
+      type: str
+    node:
+      description: The node that it runs on now. Null where it is not running.
+      type: str
+    state:
+      description: >-
+        V(moved), or V(in_place) where it was there before. V(planned) in check mode. V(deferred) where the rollout
+        ended before its move (RV(stop_reason)). Otherwise V(not_moved).
+      type: str
+    reason:
+      description: Why it is not in its place. Empty where it is.
+      type: str
+  sample:
+    - namespace: shop
+      name: db1
+      from_node: w1
+      to_node: w3
+      node: w3
+      state: moved
+      reason: ""
 stop_reason:
   description: Why the rollout ended before all moves were made. Empty if all were made.
   returned: always, unless the rollout could not start
@@ -777,6 +841,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
     "plan": {"type": "dict"},
+    "places": {"type": "dict"},
     "step_state": {"type": "dict", "default": {}},
 }
 

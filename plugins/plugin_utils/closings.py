@@ -334,6 +334,10 @@ def _rollout_asked(record: JobRecord) -> str:
         checksum = options.get("plan_checksum")
         known = f" (checksum {checksum:.12})" if checksum else ""
         return f"carry out the plan {plan_file or 'of the job before'}{known}"
+    if options.get("places"):
+        file = options.get("places_file")
+        origin = f", which {file} has" if file else ""
+        return f"move {plural(len(options['places']), 'VM')} to given nodes{origin}"
     what = listed(options["namespaces"]) if options["namespaces"] else ""
     if options["workloads"]:
         what += f" {plural(len(options['workloads']), 'workload')}"

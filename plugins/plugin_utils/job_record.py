@@ -39,6 +39,7 @@ KEPT = (
     "nodes",
     "not_enforced",
     "not_reverted",
+    "places",
     "plan",
     "resting_rules",
     "reverted",

@@ -1,6 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a rollout: check mode saves and publishes it, and the job after an approval makes it."""
+"""The plan of a rollout: check mode saves and publishes it, and the job after an approval makes it. The map of VMs to
+nodes, which may be a saved placement.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,10 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, Result
+from ansible_collections.virt.placement.plugins.plugin_utils.places import (
+    NoPlacement,
+    read_placement,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.report.files import (
     ReportFile,
     Unwritable,
@@ -17,28 +23,50 @@ from ansible_collections.virt.placement.plugins.plugin_utils.report.files import
 )
 
 PLAN_FILE, PLAN = "placement_rollout_plan_file", "placement_rollout_plan"
+PLACES_FILE, PLACES = "placement_rollout_places_file", "placement_rollout_places"
 
 
 def check(job: Job) -> Result:
-    """The role placement_rollout. Returns the plan that is to be made, if there is one."""
+    """The role placement_rollout. Returns the plan that is to be made and the places of VMs, if there are any."""
     options = job.record.asked
+    places = _places(options)
     if options["plan_file"]:
         file = ReportFile(PLAN_FILE, options["plan_file"])
         _require(faults_of_paths([file], job.host, job.hosts))
     plan = None if job.check_mode else _approved(job.host, options)
-    if plan is None and not options["namespaces"] and not options["workloads"]:
+    if plan is None and places is None and not (options["namespaces"] or options["workloads"]):
         raise JobFailed(
             [
-                "Give placement_rollout_namespaces, a list of names, or placement_rollout_workloads: one of them is"
-                f" required. {NOTHING}"
+                "Give placement_rollout_namespaces, a list of names, or placement_rollout_workloads, or"
+                f" placement_rollout_places: one of them is required. {NOTHING}"
             ]
         )
     if job.check_mode and options["plan_file"]:
         _require(_written(options["plan_file"], "", only_check=True))
-    if plan is None:
-        return {}
-    options["plan_checksum"] = str(plan["checksum"])
-    return {"plan": plan}
+    result: Result = {} if places is None else {"places": places}
+    if plan is not None:
+        options["plan_checksum"] = str(plan["checksum"])
+        result["plan"] = plan
+    return result
+
+
+def _places(options: Result) -> Result | None:
+    """The map of VMs to nodes. A saved placement without VMs is no reason to move anything."""
+    given, path = options["places"], options["places_file"]
+    if given and path:
+        _require([f"Give {PLACES} or {PLACES_FILE}, and not both."])
+    if not path:
+        return given or None
+    try:
+        places = read_placement(path)
+    except NoPlacement as error:
+        _require([f"{PLACES_FILE}: {error}"])
+    else:
+        if places:
+            options["places"] = places
+            return places
+        _require([f"{PLACES_FILE}: {path} has no VM with a node."])
+    return None
 
 
 def _require(faults: t.Sequence[str]) -> None:

@@ -190,6 +190,7 @@ def _parameters(wanted: InstanceSelection) -> RolloutOptions:
         "namespaces": sorted(wanted.namespaces),
         "workloads": None,
         "only": None,
+        "places": None,
         "scope": "violated",
         "allow": ["migrate"],
         "window": None,

@@ -149,6 +149,16 @@ def no_good_node_text(
     return no_node_text(index.table.all.bit_count(), counts)
 
 
+def why_not_on_node(
+    failures: t.Iterable[FilterStatus], node: str, topology: Topology
+) -> t.Iterator[tuple[FilterReason, str]]:
+    """What each filter that refuses one node says of it, in kube-scheduler's words."""
+    for failure in failures:
+        for reason in failure.reported:
+            cordoned = reason.kind == "cordoned"
+            yield reason, f"{node} is cordoned" if cordoned else reason_text(reason, topology)
+
+
 def _node_texts(failures: t.Iterable[FilterStatus], topology: Topology) -> tuple[str, ...]:
     texts = (text for failure in failures for text in _failure_texts(failure, topology))
     return tuple(dict.fromkeys(texts))

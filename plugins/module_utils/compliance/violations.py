@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from ..kubevirt.labels import adds_node_key
 from ..model.kinds import KINDS, RULES, VMIS
 from ..model.objects import (
+    Labels,
     Node,
     Placement,
     Pod,
@@ -255,10 +256,9 @@ class RuleAttribution:
         owner: EvaluatedInstance | None = instance
         if reason.kind == "existing-anti":
             owner = self._by_pod.get(reason.counterpart) if reason.counterpart else None
-        term = _term_of(reason, owner)
-        rules: tuple[str, ...] = ()
-        if term is not None and owner is not None and owner.declared is not None:
-            rules = owner.declared.owners.get(term, ())
+        labels = owner.declared_pod.labels if owner is not None else {}
+        rules = owning_rules(reason, owner.declared, labels) if owner is not None else ()
+        term = _term_of(reason, labels)
         return Violation(rules, self._reason(instance, reason, term), term, owner)
 
     def _reason(self, instance: EvaluatedInstance, reason: FilterReason, term: Term | None) -> str:
@@ -308,8 +308,16 @@ def risks_of_node(instance: EvaluatedInstance, node: Node) -> list[Risk]:
     return risks
 
 
-def _term_of(reason: FilterReason, owner: EvaluatedInstance | None) -> Term | None:
-    labels = owner.declared_pod.labels if owner is not None else {}
+def owning_rules(
+    reason: FilterReason, declared: Declared | None, labels: Labels
+) -> tuple[str, ...]:
+    """The rules (namespace/set/name) that own the term of a reason. `declared` and `labels` are those of the instance
+    that has the term."""
+    term = _term_of(reason, labels)
+    return declared.owners.get(term, ()) if term is not None and declared is not None else ()
+
+
+def _term_of(reason: FilterReason, labels: Labels) -> Term | None:
     if isinstance(reason.term, SpreadConstraint):
         return spread_term(reason.term, labels)
     if isinstance(reason.term, PodTerm):

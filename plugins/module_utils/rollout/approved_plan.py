@@ -21,7 +21,7 @@ from ..model.objects import Ref
 from ..model.plan import Method, Move, move_as_json
 from .plan_basis import PlanBasis
 
-FORMAT = 1
+FORMAT = 2
 
 PLANNED_OPTIONS = (
     "namespaces",
@@ -39,6 +39,7 @@ PLANNED_OPTIONS = (
     "pin_target_zone",
     "apply_pending_changes",
     "topology_keys",
+    "places",
 )
 """Options of the task that a plan fixes: what moves, by which methods, and within which limits."""
 

@@ -15,17 +15,19 @@ import typing as t
 import zoneinfo
 from dataclasses import dataclass
 
+from ..kubevirt.instances import instances
 from ..kubevirt.labels import release
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, POOL
+from ..model.kinds import KINDS, POOL, VIRTUAL_MACHINE, VMI
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.rule import WorkloadSelector
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
 from ..planning.movable_instances import InstanceSelection
+from ..planning.places import Places
 from ..planning.plan import Scope
 from ..view import selection as references
 from ..view.selection import WorkloadLookup
@@ -135,7 +137,7 @@ class RolloutOptions:
     """The options of one rollout. `namespaces` is None where the workloads are named instead. `request` is a digest of
     what is to be moved: a run is only continued for the same request. `only`, if given, leaves out other workloads of
     `namespaces`. `planned`: the options that a plan fixes, as they were given; None for a run that is no rollout.
-    `approved`: the plan that is to be made."""
+    `approved`: the plan that is to be made. `places`: the nodes that VMIs are to run on; then nothing else moves."""
 
     namespaces: tuple[str, ...] | None
     workloads: tuple[WorkloadSelector, ...]
@@ -159,6 +161,7 @@ class RolloutOptions:
     request: str
     planned: t.Mapping[str, JSON] | None = None
     approved: ApprovedPlan | None = None
+    places: Places | None = None
 
     @property
     def zone_key(self) -> str:
@@ -175,8 +178,9 @@ def parse_options(
 ) -> RolloutOptions:
     """Raises InvalidInput with every fault. `approved`: the plan that `given` has its options from."""
     faults: list[InputError] = []
-    namespaces, workloads = _what(given, faults)
-    only = _only(given["only"], namespaces, faults)
+    places = _places(given, faults)
+    namespaces, workloads = _what(given, faults) if places is None else (None, ())
+    only = _only(given["only"], namespaces, faults) if places is None else None
     window, wrong = parse_window(given["window"])
     faults += wrong
     for name in (*MAY_BE_ZERO, *POSITIVE):
@@ -189,6 +193,7 @@ def parse_options(
     request = [namespaces, names, given["scope"], sorted(allow)]
     request += [] if only is None else [sorted(only)]
     request += [] if approved is None else [approved.as_json()["checksum"]]
+    request += [] if places is None else [sorted(map(str, places.items()))]
     return RolloutOptions(
         namespaces=namespaces,
         workloads=workloads,
@@ -200,6 +205,7 @@ def parse_options(
         topology=topology,
         planned={name: given.get(name) for name in PLANNED_OPTIONS},
         approved=approved,
+        places=places,
         **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE, *FLAGS)},
     )
 
@@ -219,6 +225,38 @@ def _what(
     default = namespaces[0] if namespaces is not None and len(namespaces) == 1 else None
     selectors = references.workloads(InputReader("workloads", faults), listed, default)
     return None, tuple(selector for selector in selectors if selector is not None)
+
+
+NOT_WITH_PLACES: t.Mapping[str, JSON] = {
+    "namespaces": None,
+    "workloads": None,
+    "only": None,
+    "scope": "violated",
+    "allow": ["migrate"],
+    "pin_target_zone": False,
+}
+"""Options that `places` decides by itself, with their defaults."""
+
+
+def _places(given: t.Mapping[str, JSON], faults: list[InputError]) -> Places | None:
+    """The option `places`: VMs as namespace/name, each with its node."""
+    listed = given["places"]
+    if listed is None:
+        return None
+    for name, default in NOT_WITH_PLACES.items():
+        if given[name] != default:
+            text = "places names the VMs that move, each by live migration to its node: leave this option out"
+            faults.append(InputError(name, text))
+    places = {}
+    for key, value in listed.items():
+        place = InputReader("places", faults).at(str(key))
+        node = place.text(value)
+        namespace, slash, name = str(key).partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            place.error("must be the namespace and the name of a VM, such as shop/db1")
+        elif node is not None:
+            places[Ref(VMI, namespace, name)] = node
+    return places
 
 
 def _only(
@@ -241,6 +279,8 @@ def _only(
 
 def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:
     """The namespaces whose workloads have to be read."""
+    if options.places is not None:
+        return tuple(dict.fromkeys(ref.namespace for ref in options.places))
     if options.namespaces is not None:
         return options.namespaces
     return tuple(dict.fromkeys(selector.namespace for selector in options.workloads))
@@ -257,6 +297,8 @@ def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
     if options.pin_target_zone and (0, 0) < release(snapshot.platform.kubevirt) < PINNED_SINCE:
         seen = f"this cluster has {snapshot.platform.kubevirt}: leave the option out"
         faults.append(InputError("pin_target_zone", f"needs KubeVirt 1.6, and {seen}"))
+    if options.places is not None:
+        return _at_places(options.places, snapshot, faults)
     lookup = WorkloadLookup(ClusterView(snapshot), faults)
     for namespace in namespaces_of(options) if not faults and options.only is None else ():
         lookup.check_namespace(namespace, "namespaces")
@@ -274,6 +316,27 @@ def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
         )
     if options.namespaces is not None:
         return InstanceSelection(namespaces=frozenset(options.namespaces))
+    return InstanceSelection(workloads=frozenset(refs))
+
+
+def _at_places(places: Places, snapshot: Snapshot, faults: list[InputError]) -> InstanceSelection:
+    """The workloads of these VMIs. VMs that do not exist are named in the plan."""
+    if (0, 0) < release(snapshot.platform.kubevirt) < PINNED_SINCE:
+        faults.append(
+            InputError(
+                "places",
+                f"needs KubeVirt 1.6, and this cluster has {snapshot.platform.kubevirt}, where no migration can be held"
+                " to a node. Nothing was moved. Write a rule run_on with this node for the VM instead, roll it out,"
+                " and remove the rule",
+            )
+        )
+    if faults:
+        raise InvalidInput(faults)
+    refs = {ref._replace(kind=VIRTUAL_MACHINE.name) for ref in places}
+    for instance in instances(snapshot, {ref.namespace for ref in places}):
+        workload = instance.workload
+        if instance.ref in places and workload is not None and workload.kind != POOL.name:
+            refs.add(workload)
     return InstanceSelection(workloads=frozenset(refs))
 
 

@@ -21,8 +21,10 @@ from ..kubevirt.disruption import DISRUPTIVE, Allowance, ends_pod
 from ..model.kinds import instance_path
 from ..model.objects import Pod
 from ..model.plan import Method, Move, Plan, SkippedInstance
+from ..model.topology import HOSTNAME
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import MovableInstance
+from ..planning.places import hostname_of
 from . import journal as journals
 from . import migrate, report
 from .gates import (
@@ -373,6 +375,9 @@ class Reconciler:
         nodes = approved.by_uid[move.uid].targets if approved is not None else move.targets
         target = now.nodes.domain(nodes[0]) if nodes else ""
         pinned = self.options.pin_target_zone and target and move.method is Method.MIGRATE
+        node_selector = ((self.options.zone_key, target),) if pinned else ()
+        if self.options.places is not None:
+            node_selector = ((HOSTNAME, hostname_of(now.view.snapshot, nodes[0])),)
         record = MoveRecord(
             move.instance,
             move.uid,
@@ -381,7 +386,7 @@ class Reconciler:
             move.source,
             self.journal.attempts(move.uid) + 1,
             self.clock,
-            node_selector=((self.options.zone_key, target),) if pinned else (),
+            node_selector=node_selector,
         )
         siblings = [i.uid for i in now.observer.instances if i.workload == move.workload]
         journal = self.journal.begin(record, siblings)

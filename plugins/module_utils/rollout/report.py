@@ -99,6 +99,49 @@ def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
     return f"{plural(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {texts}"
 
 
+def not_in_place(skipped: t.Sequence[SkippedInstance]) -> str:
+    """Which VMs do not run where the option `places` asks for, with the reasons."""
+    one = len(skipped) == 1
+    texts = "; ".join(skipped_texts(skipped))
+    return f"{plural(len(skipped), 'VM')} cannot go to {'its place' if one else 'their places'}: {texts}"
+
+
+def places(
+    asked: t.Mapping[Ref, str],
+    snapshot: Snapshot,
+    moves: t.Iterable[t.Mapping[str, JSON]],
+    deferred: t.Iterable[t.Mapping[str, JSON]],
+    skipped: t.Iterable[t.Mapping[str, JSON]],
+) -> list[dict[str, JSON]]:
+    """One entry for each VM of the option `places`. The lists are those of a result."""
+    nodes = {vmi.ref: vmi.node_name for vmi in snapshot.vmis}
+    planned = {(x["namespace"], x["instance"]) for x in moves if x["state"] == "planned"}
+    later = {(x["namespace"], x["instance"]) for x in deferred}
+    reasons = {(x["namespace"], x["instance"]): x["reason"] for x in skipped}
+    entries = []
+    for ref, place in asked.items():
+        key, node = (ref.namespace, ref.name), nodes.get(ref, "")
+        state = "not_moved"
+        if node == place:
+            state = "in_place"
+        elif key in planned:
+            state = "planned"
+        elif key in later:
+            state = "deferred"
+        entries.append(
+            {
+                "namespace": ref.namespace,
+                "name": ref.name,
+                "from_node": node or None,
+                "to_node": place,
+                "node": node or None,
+                "state": state,
+                "reason": "" if state in ("in_place", "planned") else reasons.get(key, ""),
+            }
+        )
+    return entries
+
+
 def _waiting_line(skipped: SkippedInstance) -> str:
     name = short(skipped.workload or skipped.instance, skipped.instance)
     where = f" (on {skipped.node})" if skipped.node else ""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..cluster.lease import HeldLease, LeaseReading, LeaseState, LeaseWatch, lease_state
 from ..compliance.tied import tied_text, tied_to
 from ..model.json_pointer import JSON
-from ..model.plan import Move, Plan
+from ..model.plan import Move, Plan, SkippedInstance
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
@@ -260,6 +260,7 @@ class StepResult:
     warnings: list[str] = field(default_factory=list)
     changed: bool = False
     plan: t.Mapping[str, JSON] | None = None
+    places: list[dict[str, JSON]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, JSON]:
         return {
@@ -272,6 +273,7 @@ class StepResult:
             "stop_reason": self.stop_reason,
             "progress": list(map(one_line, self.progress)),
             **({"plan": self.plan} if self.plan is not None else {}),
+            **({"places": self.places} if self.places else {}),
             **({"_shown": self.shown} if self.shown else {}),
             **({} if self.finished else {"step_state": self.state.as_json()}),
         }
@@ -285,6 +287,16 @@ class StepResult:
         violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
         if violators:
             self.warnings.append(report.still_violated(violators))
+
+    def judge_places(self, skipped: t.Sequence[SkippedInstance], *, fail: bool) -> None:
+        """VMs that are not in their places are a failure, or else a warning. Either one names them all."""
+        if not skipped:
+            return
+        text = report.not_in_place(skipped)
+        if fail and not self.failure:
+            self.failure = text
+        else:
+            self.warnings.append(text)
 
     def report_not_enforced(
         self,

@@ -25,6 +25,7 @@ from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.reading import ReadScope
 from ..kubevirt.moving import PERMISSION
 from ..model.findings import InvalidInput
+from ..model.json_pointer import JSON
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
@@ -75,6 +76,7 @@ def run_step(step: RolloutStep, *, check: bool) -> StepResult:
         result = step.final_failure(error)
     if result.failure:
         result.failure += step.undo_hint()
+    result.places = step.places(result)
     result.progress += step.outage.lines
     return result
 
@@ -168,7 +170,10 @@ class RolloutStep:
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add to a check mode result what `finish` would do."""
         result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
-        result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+        if self.options.places is None:
+            result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+        else:
+            result.judge_places(plan.skipped, fail=self.options.fail_on_skipped)
 
     def run(self) -> StepResult:
         held = self.state.held
@@ -444,9 +449,25 @@ class RolloutStep:
         """Report skipped instances, and those whose rules are not enforced yet."""
         result = self.result(finished=True, plan=plan)
         result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
-        result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+        approved = self.options.approved
+        if self.options.places is None:
+            result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+        else:
+            approvable = [x for x in plan.skipped if approved is None or x.uid in approved.by_uid]
+            result.judge_places(approvable, fail=True)
+            others = [x for x in plan.skipped if x not in approvable]
+            result.judge_places(others, fail=self.options.fail_on_skipped)
         result.failure = result.failure or not_made(self.options.approved, plan.skipped)
         return result
+
+    def places(self, result: StepResult) -> list[dict[str, JSON]]:
+        """Where each VM of the option `places` runs when the run has ended, and why it is not in its place."""
+        asked = self.options.places
+        if asked is None or self._view is None or not result.finished:
+            return []
+        return report.places(
+            asked, self._view.snapshot, result.moves, result.deferred, result.skipped
+        )
 
     def _report_plan(self, view: View, plan: Plan, run: str = "") -> None:
         """With fail_on_skipped the failure names what is skipped."""

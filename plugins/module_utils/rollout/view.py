@@ -18,6 +18,7 @@ from ..planning.movable_instances import (
     kept_in_place,
     movable_instances,
 )
+from ..planning.places import plan_places
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.simulation import VerifiedIndex
 from ..rules.hold import Hold
@@ -73,13 +74,15 @@ WhyNoRestart = t.Callable[[MovableInstance, Platform], str]
 @dataclass(frozen=True)
 class JudgedSnapshot:
     """A snapshot, and what follows from it. `verified` is the scheduler index with the instances
-    that violate nothing: built once for all plans that are made of the snapshot."""
+    that violate nothing: built once for all plans that are made of the snapshot. `neighbors`: the instances whose rules
+    count, which are more than the candidates where VMs are moved to nodes of a map."""
 
     snapshot: Snapshot
     selection: InstanceSelection
     candidates: tuple[MovableInstance, ...]
     verified: VerifiedIndex
     why_no_restart: WhyNoRestart
+    neighbors: tuple[MovableInstance, ...] = ()
 
     @classmethod
     def of(
@@ -91,8 +94,12 @@ class JudgedSnapshot:
     ) -> JudgedSnapshot:
         pending = options.apply_pending_changes
         candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
-        verified = VerifiedIndex.of(snapshot, candidates)
-        return cls(snapshot, wanted, candidates, verified, why_no_restart)
+        neighbors = candidates
+        if options.places is not None:
+            all_of_them = InstanceSelection(namespaces=wanted.all_namespaces)
+            neighbors = movable_instances(snapshot, all_of_them)
+        verified = VerifiedIndex.of(snapshot, neighbors)
+        return cls(snapshot, wanted, candidates, verified, why_no_restart, neighbors)
 
     @functools.cached_property
     def holds(self) -> tuple[Hold, ...]:
@@ -159,7 +166,7 @@ class JudgedSnapshot:
         if approved is not None:
             request = replace(request, preferred_nodes=approved.target_nodes)
         while True:
-            plan = plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
+            plan = self._plan(request, options)
             refused = {} if options.apply_pending_changes else self._restarts_refused(plan)
             alone = LeftAlone()
             if approved is not None:
@@ -173,6 +180,13 @@ class JudgedSnapshot:
                 kept={**request.kept, **alone.kept},
                 not_movable={**request.not_movable, **alone.moved},
             )
+
+    def _plan(self, request: PlanRequest, options: RolloutOptions) -> Plan:
+        if options.places is None:
+            return plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
+        return plan_places(
+            self.snapshot, request, self.neighbors, options.places, verified=self.verified
+        )
 
     def _restarts_refused(self, plan: Plan) -> dict[str, str]:
         """The instances of which the plan has a restart that would apply more than their placement, with the reason."""

@@ -25,7 +25,14 @@ class FakeRollout:
 
     def __init__(self, *, check_mode: bool = False, **options: t.Any) -> None:
         selected = {"namespaces": [], "workloads": [], "scope": "violated", "allow": ["migrate"]}
-        asked = {**selected, "plan_file": "", "plan": {}, **options}
+        asked = {
+            **selected,
+            "plan_file": "",
+            "plan": {},
+            "places": {},
+            "places_file": "",
+            **options,
+        }
         self.role, self.host, self.hosts = "placement_rollout", "prod", ["prod"]
         self.check_mode = check_mode
         self.record = JobRecord(self.role, "prod", "play", 0.0, check_mode, asked=asked)
@@ -176,3 +183,34 @@ def test_plan_that_cannot_be_saved_fails_the_job(tmp_path: Path) -> None:
         job_stages.close(t.cast(t.Any, job))
     assert "there is no folder" in job.shown[0]
     assert closing_of(t.cast(t.Any, job.record), 1.0).outcome == "failed"
+
+
+def test_map_and_saved_placement_are_handed_to_the_module(tmp_path: Path) -> None:
+    path = tmp_path / "before.json"
+    path.write_text(json.dumps({"shop/db1": "w1"}))
+    places = {"shop/db1": "w1"}
+    assert checked(FakeRollout(places=places)) == {"places": places}
+    assert checked(FakeRollout(places_file=str(path))) == {"places": places}
+    assert faults(FakeRollout(places=places, places_file=str(path))) == [
+        "Give placement_rollout_places or placement_rollout_places_file, and not both."
+    ]
+
+
+def test_saved_placement_that_has_no_vm_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "before.json"
+    path.write_text("{}")
+    assert faults(FakeRollout(places_file=str(path))) == [
+        f"placement_rollout_places_file: {path} has no VM with a node."
+    ]
+    assert faults(FakeRollout(places_file=str(tmp_path / "none.json"))) == [
+        f"placement_rollout_places_file: cannot read {tmp_path}/none.json: No such file or directory."
+    ]
+
+
+def test_closing_names_the_saved_placement(tmp_path: Path) -> None:
+    path = tmp_path / "before.json"
+    path.write_text(json.dumps({"shop/db1": "w1", "shop/db2": "w1"}))
+    job = FakeRollout(check_mode=True, places_file=str(path))
+    checked(job)
+    (asked,) = closing_of(job.record, 1.0).asked
+    assert asked == f"move 2 VMs to given nodes, which {path} has"

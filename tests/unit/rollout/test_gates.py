@@ -49,6 +49,7 @@ GIVEN: dict[str, t.Any] = {
     "run_timeout": 3600,
     "move_timeout": 600,
     "topology_keys": {},
+    "places": None,
 }
 
 

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which node is each VM to run on: read from a saved placement, and shown as a table when a rollout has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VMI
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    columns,
+    one_line,
+)
+
+Entry = dict[str, t.Any]
+
+SHOWN = 50
+"""VMs in a table at most. Those that are not in their places come first."""
+
+_RESULTS = {"in_place": "there already", "planned": "would move", "deferred": "not moved yet"}
+
+
+class NoPlacement(ValueError):
+    """A file has no placement, with the reason."""
+
+
+def read_placement(path: str) -> dict[str, str]:
+    """The nodes of VMs (namespace/name) in a file: a result of placement_info, or such a map as JSON. Pods are left
+    out, since they cannot be moved to a node, and so are VMs that had no node."""
+    if not os.path.isabs(path):
+        raise NoPlacement(f"{path} is not an absolute path.")
+    try:
+        with open(path, encoding="utf-8") as file:
+            saved: t.Any = json.load(file)
+    except OSError as error:
+        raise NoPlacement(f"cannot read {path}: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise NoPlacement(f"{path} is not a placement, since it is not JSON: {error}.") from error
+    if not isinstance(saved, dict):
+        raise NoPlacement(f"{path} is not a placement: it has no map.")
+    if "instances" not in saved:
+        return saved
+    if not saved.get("nodes"):
+        raise NoPlacement(
+            f"{path} has not all VMs: save a result of placement_info with details: placement."
+        )
+    try:
+        entries = [*saved["instances"], *saved.get("satisfied_instances", [])]
+        return dict(filter(None, map(_place, entries)))
+    except (KeyError, TypeError, AttributeError) as error:
+        name = type(error).__name__
+        raise NoPlacement(
+            f"{path} is a damaged result of placement_info ({name}: {error})."
+        ) from error
+
+
+def _place(entry: Entry) -> tuple[str, str] | None:
+    instance = entry["instance"]
+    if isinstance(instance, str):
+        namespace, name, is_vm = entry["namespace"], instance, entry["kind"] in _KINDS_OF_VMS
+    else:
+        namespace, name = instance["namespace"], instance["name"]
+        is_vm = instance["kind"] == VMI
+    return (f"{namespace}/{name}", entry["node"]) if is_vm and entry["node"] else None
+
+
+_KINDS_OF_VMS = (
+    "VirtualMachine",
+    "VirtualMachineInstance",
+    "VirtualMachineInstanceReplicaSet",
+    "VirtualMachinePool",
+)
+
+
+def with_moves(places: t.Sequence[Entry], moves: t.Iterable[Entry]) -> list[Entry]:
+    """The places of a result, with what the moves of all steps did."""
+    made = {(x["namespace"], x["instance"]): x for x in moves if x["state"] != "planned"}
+    entries = []
+    for place in places:
+        move = made.get((place["namespace"], place["name"]))
+        entry = dict(place)
+        if move is not None:
+            entry["from_node"] = move["from_node"]
+            if entry["state"] == "in_place":
+                entry["state"] = "moved"
+            elif move["state"] == "failed":
+                entry["reason"] = move["reason"]
+        entries.append(entry)
+    return entries
+
+
+def table(places: t.Sequence[Entry]) -> list[str]:
+    """One line for each VM: where it ran, where it is to run, and what became of it."""
+    if not places:
+        return []
+    ordered = sorted(places, key=lambda x: x["state"] in ("in_place", "moved"))
+    rows = [("VM", "from", "to", "result")]
+    for place in ordered[:SHOWN]:
+        name = f"{place['namespace']}/{place['name']}"
+        rows.append((name, place["from_node"] or "-", place["to_node"], _result(place)))
+    more = len(ordered) - SHOWN
+    return [*columns(rows), *([f"and {more} more, see places in the result"] if more > 0 else [])]
+
+
+def _result(place: Entry) -> str:
+    if place["state"] == "not_moved":
+        return one_line(f"NOT moved: {place['reason'] or 'the rollout ended before'}")
+    return _RESULTS.get(place["state"], str(place["state"]))

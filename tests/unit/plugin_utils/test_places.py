@@ -1,0 +1,111 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A saved placement is read as a map, and the places of a result become a table."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils.places import (
+    NoPlacement,
+    read_placement,
+    table,
+    with_moves,
+)
+
+JSON = t.Any
+
+
+def saved(tmp_path: Path, content: JSON) -> str:
+    path = tmp_path / "placement.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+def in_short(kind: str, name: str, node: str) -> JSON:
+    return {"kind": kind, "namespace": "shop", "name": name, "instance": name, "node": node}
+
+
+def in_full(kind: str, name: str, node: str) -> JSON:
+    ref = {"kind": kind, "namespace": "shop", "name": name}
+    return {"instance": ref, "node": node}
+
+
+def test_vms_of_a_result_of_placement_info(tmp_path: Path) -> None:
+    result = {
+        "nodes": [{"name": "w1"}],
+        "instances": [
+            in_full("VirtualMachineInstance", "db1", "w1"),
+            in_full("VirtualMachineInstance", "waiting", ""),
+            in_full("Pod", "web-1", "w1"),
+        ],
+        "satisfied_instances": [
+            in_short("VirtualMachine", "db2", "w2"),
+            in_short("Deployment", "web", "w2"),
+        ],
+    }
+    assert read_placement(saved(tmp_path, result)) == {"shop/db1": "w1", "shop/db2": "w2"}
+
+
+def test_map_in_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    assert read_placement(saved(tmp_path, {"shop/db1": "w1"})) == {"shop/db1": "w1"}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("{", "is not JSON"),
+        ([], "it has no map"),
+        ({"instances": [], "satisfied_instances": [], "nodes": []}, "with details: placement"),
+        ({"instances": [{}], "nodes": [{}]}, "damaged result of placement_info"),
+    ],
+)
+def test_file_without_a_whole_placement_is_refused(tmp_path: Path, content: JSON, why: str) -> None:
+    with pytest.raises(NoPlacement, match=why):
+        read_placement(saved(tmp_path, content))
+
+
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoPlacement, match="No such file"):
+        read_placement(str(tmp_path / "none.json"))
+
+
+def place(name: str, state: str, node: str, to: str, reason: str = "") -> JSON:
+    names = {"namespace": "shop", "name": name, "from_node": node, "to_node": to, "node": node}
+    return {**names, "state": state, "reason": reason}
+
+
+def test_table_has_the_node_before_the_move_and_what_became_of_it() -> None:
+    places = [
+        place("db1", "in_place", "w2", "w2"),
+        place("db2", "in_place", "w2", "w2"),
+        place("db3", "not_moved", "w1", "w4", "its move failed in this rollout"),
+        place("db4", "not_moved", "w1", "w5", "w5 is cordoned"),
+    ]
+    moves = [
+        {"namespace": "shop", "instance": "db1", "from_node": "w1", "state": "moved", "reason": ""},
+        {
+            "namespace": "shop",
+            "instance": "db3",
+            "from_node": "w1",
+            "state": "failed",
+            "reason": "x",
+        },
+    ]
+    assert table(with_moves(places, moves)) == [
+        "VM        from  to  result",
+        "shop/db3  w1    w4  NOT moved: x",
+        "shop/db4  w1    w5  NOT moved: w5 is cordoned",
+        "shop/db1  w1    w2  moved",
+        "shop/db2  w2    w2  there already",
+    ]
+
+
+def test_long_table_is_cut() -> None:
+    places = [place(f"db{n}", "in_place", "w1", "w1") for n in range(60)]
+    lines = table(places)
+    assert (len(lines), lines[-1]) == (52, "and 10 more, see places in the result")

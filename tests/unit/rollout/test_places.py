@@ -1,0 +1,158 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rollout that brings VMs to the nodes of a map: what it refuses, sends and reports."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepResult
+from dev.trace_server import KUBEVIRT, TraceServer
+from tests.unit.rollout.test_approval import PODS, VMIS, make, options, patch, planned, refusal
+from tests.unit.rollout.test_gates import parameters
+from tests.unit.rollout.test_step import MIGRATIONS, run_with
+
+JSON = t.Any
+GIVEN_BY_PLACES: JSON = {"namespaces": None}
+
+
+@pytest.fixture
+def cluster() -> t.Iterator[TraceServer]:
+    with TraceServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def step_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "YOUNG", 0.0)
+
+
+def run(cluster: TraceServer, places: JSON, *, check: bool = False, **given: JSON) -> StepResult:
+    return run_with(cluster, options(places=places, **GIVEN_BY_PLACES, **given), check=check)
+
+
+def changes(cluster: TraceServer) -> list[JSON]:
+    """All writes but the questions about rights."""
+    return [x for x in cluster.writes if not x[1].endswith("selfsubjectaccessreviews")]
+
+
+def states(result: StepResult) -> dict[str, tuple[JSON, ...]]:
+    return {
+        f"{x['namespace']}/{x['name']}": (x["node"], x["to_node"], x["state"])
+        for x in result.places
+    }
+
+
+def test_vm_is_held_to_the_node_of_the_map_and_is_done_afterwards(cluster: TraceServer) -> None:
+    result = run(cluster, {"shop/db0": "w2"})
+
+    (move,) = result.moves
+    assert (result.failure, move["name"], move["to_node"]) == ("", "db0", "w2")
+    (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]
+    assert created["spec"] == {
+        "vmiName": "db0",
+        "addedNodeSelector": {"kubernetes.io/hostname": "w2"},
+    }
+    assert states(result) == {"shop/db0": ("w2", "w2", "in_place")}
+
+    written = len(cluster.writes)
+    again = run(cluster, {"shop/db0": "w2"})
+    assert (again.failure, again.moves, again.changed) == ("", [], False)
+    assert cluster.writes[written:] == []
+
+
+def test_check_mode_returns_the_plan_and_each_vm_that_cannot_go(cluster: TraceServer) -> None:
+    asked = {"shop/db0": "w2", "shop/nobody": "w2", "shop/web0": "w22", "shpo/db0": "w2"}
+    result = run(cluster, asked, check=True)
+
+    assert (result.failure, [move["name"] for move in result.moves]) == ("", ["db0"])
+    assert changes(cluster) == []
+    assert states(result) == {
+        "shop/db0": ("w1", "w2", "planned"),
+        "shop/nobody": (None, "w2", "not_moved"),
+        "shop/web0": ("w1", "w22", "not_moved"),
+        "shpo/db0": (None, "w2", "not_moved"),
+    }
+    (warning,) = result.warnings
+    assert warning.startswith("3 VMs cannot go to their places: VirtualMachine shop/nobody: ")
+    assert result.plan is not None
+    assert result.plan["options"]["places"] == asked
+
+
+def test_run_moves_what_it_can_and_fails_in_the_end(cluster: TraceServer) -> None:
+    result = run(cluster, {"shop/db0": "w2", "shop/nobody": "w2"})
+    assert [move["name"] for move in result.moves] == ["db0"]
+    assert result.failure == (
+        "1 VM cannot go to its place: VirtualMachine shop/nobody: there is no VM 'nobody' in namespace shop"
+    )
+
+
+def test_plan_is_made_as_it_was_approved(cluster: TraceServer) -> None:
+    """It was approved with a VM that cannot go: that is a warning by then."""
+    plan = planned(cluster, places={"shop/db0": "w2", "shop/nobody": "w2"}, **GIVEN_BY_PLACES)
+    result = make(cluster, plan)
+    assert (result.failure, [move["to_node"] for move in result.moves]) == ("", ["w2"])
+    assert len(result.warnings) == 1
+    assert make(cluster, plan).moves == []
+
+
+def test_plan_is_refused_where_its_node_was_cordoned(cluster: TraceServer) -> None:
+    plan = planned(cluster, places={"shop/db0": "w2"}, **GIVEN_BY_PLACES)
+    patch(cluster, "/api/v1/nodes/w2", "spec", "unschedulable", value=True)
+    cordoned, vm = refusal(cluster, plan)
+    assert cordoned == "Node w2 is cordoned now"
+    assert vm.endswith("cannot be moved as planned: not possible on w2: w2 is cordoned")
+
+
+def test_vm_that_went_elsewhere_since_is_not_taken_for_done(cluster: TraceServer) -> None:
+    plan = planned(cluster, places={"shop/db0": "w2"}, **GIVEN_BY_PLACES)
+    patch(cluster, f"{VMIS}/db0", "status", "nodeName", value="w3")
+    patch(cluster, f"{PODS}/virt-launcher-db0", "spec", "nodeName", value="w3")
+    (vm,) = refusal(cluster, plan)
+    assert vm.endswith("the plan moves it from w1, and it runs on w3 now")
+
+
+def test_release_without_targets_is_refused_before_the_first_write(cluster: TraceServer) -> None:
+    (path,) = (
+        x for x in cluster.objects if x.startswith(f"{KUBEVIRT}/namespaces/") and "/kubevirts/" in x
+    )
+    patch(cluster, path, "status", "observedKubeVirtVersion", value="v1.5.2")
+    for check in (True, False):
+        with pytest.raises(InvalidInput) as refused:
+            run(cluster, {"shop/db0": "w2"}, check=check)
+        assert "places: needs KubeVirt 1.6, and this cluster has v1.5.2" in str(refused.value)
+    assert changes(cluster) == []
+
+
+def test_all_faults_of_a_map_are_reported_at_once() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parameters(
+            places={"db0": "w2", "shop/db1": None, "shop/db2": " ", "a/b/c": "w1"},
+            scope="all",
+            allow=["restart"],
+            pin_target_zone=True,
+        )
+    by_places = (
+        "places names the VMs that move, each by live migration to its node: leave this option out"
+    )
+    name = "must be the namespace and the name of a VM, such as shop/db1"
+    assert [str(error) for error in refused.value.errors] == [
+        f"namespaces: {by_places}",
+        f"scope: {by_places}",
+        f"allow: {by_places}",
+        f"pin_target_zone: {by_places}",
+        f"places, db0: {name}",
+        "places, shop/db1: must be text, not null: give a value, or leave the key out",
+        "places, shop/db2: must not be empty",
+        f"places, a/b/c: {name}",
+    ]
+
+
+def test_empty_map_moves_nothing(cluster: TraceServer) -> None:
+    result = run(cluster, {})
+    assert (result.failure, result.moves, result.places) == ("", [], [])
+    assert changes(cluster) == []
