@@ -25,6 +25,7 @@ options:
     choices:
       - check
       - show
+      - show_drill
       - verify
       - verify_applied
       - drain
@@ -107,6 +108,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
 STAGES = [
     "check",
     "show",
+    "show_drill",
     "verify",
     "verify_applied",
     "drain",

@@ -167,7 +167,7 @@ def _verify(record: JobRecord) -> Parts:
         asked += f", {plural(len(options['workloads']), 'workload')}"
     return {
         "asked": (asked,),
-        "done": (*_verdicts(record), *_resting(record), *_reports(record)),
+        "done": (*_verdicts(record), *_resting(record), *_room(record), *_reports(record)),
         "next_steps": tuple(_after_verification(record, "rollout")),
     }
 
@@ -230,15 +230,20 @@ def _apply(record: JobRecord) -> Parts:
     forecast = _last(record, "forecast_info").get("forecast")
     if forecast:
         done.append(f"forecast: {forecast}")
-    room = _last(record, "capacity_info").get("capacity")
-    if room:
-        done.append(f"capacity if one of {listed(options['keep_room_for'])} fails: {room}")
+    done += _room(record)
     done += rules_written(_last(record, "rules"), check_mode=record.check_mode)
     return {
         "asked": (asked,),
         "done": (*done, *_verdicts(record), *_resting(record)),
         "next_steps": tuple(_after_apply(record)),
     }
+
+
+def _room(record: JobRecord) -> t.Iterator[str]:
+    """Of a role that asks for room beside its own work."""
+    room = _last(record, "capacity_info").get("capacity")
+    if room:
+        yield f"capacity if one of {listed(record.asked['keep_room_for'])} fails: {room}"
 
 
 def _undo(record: JobRecord) -> Parts:
@@ -368,7 +373,7 @@ def _drill(record: JobRecord) -> Parts:
         done += [f"with an impact: {listed(worst, 8)}"] if worst else ["no failure has an impact"]
     return {
         "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",),
-        "done": tuple(done),
+        "done": (*done, *_room(record)),
     }
 
 

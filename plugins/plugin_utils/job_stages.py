@@ -85,6 +85,17 @@ def show(job: Job) -> Result:
     return {}
 
 
+def show_drill(job: Job) -> Result:
+    """The role placement_drill: the lines and failures that it made of its result, and the room for failures."""
+    job.show(map(str, job.arguments.get("lines") or ()))
+    errors = [str(line) for line in job.arguments.get("failures") or ()]
+    if job.record.asked["keep_room_for"]:
+        errors += job_room.show_room(job, job_room.read_room(job, noted=True))
+    if errors:
+        raise JobFailed(errors)
+    return {}
+
+
 def list_rules(job: Job) -> Result:
     """The role placement_rules."""
     options = job.record.asked
@@ -131,6 +142,7 @@ def close(job: Job) -> Result:
 STAGES: dict[str, t.Callable[[Job], Result]] = {
     "check": check,
     "show": show,
+    "show_drill": show_drill,
     "verify": job_verify.verify,
     "verify_applied": job_verify.verify_applied,
     "drain": job_maintenance.drain,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.plugin_utils import job_report
+from ansible_collections.virt.placement.plugins.plugin_utils import job_report, job_room
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import failures, passed
@@ -20,9 +20,10 @@ def verify_placement(
     only: t.Sequence[Result] | None = None,
     heading: str = "",
     report: t.Mapping[str, t.Any] | None = None,
+    needs_room: bool = False,
 ) -> Result:
     """The result of placement_info. `report`: the paths of a report, which is written before a verdict fails the
-    task. The verdict is printed also where the report cannot be written."""
+    task. The verdict is printed also where the report cannot be written. `needs_room`: failures must have room, too."""
     asked = {key: value for key, value in selected.items() if value}
     keys = job.record.asked["topology_keys"]
     details = "placement" if report else "problems"
@@ -39,6 +40,8 @@ def verify_placement(
     job.show(lines)
     if not errors:
         job.show(passed(result, fail_on, only))
+    if needs_room:
+        errors += job_room.show_room(job, job_room.read_room(job, noted=True))
     if errors or unwritten:
         raise JobFailed([*errors, *unwritten])
     return result
@@ -48,7 +51,13 @@ def verify(job: Job) -> Result:
     """The role placement_verify."""
     options = job.record.asked
     selected = {name: options[name] for name in ("namespaces", "workloads", "columns")}
-    return verify_placement(job, selected, fail_on=options["fail_on"], report=options["report"])
+    return verify_placement(
+        job,
+        selected,
+        fail_on=options["fail_on"],
+        report=options["report"],
+        needs_room=bool(options["keep_room_for"]),
+    )
 
 
 def verify_applied(job: Job) -> Result:

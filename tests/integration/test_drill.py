@@ -86,3 +86,21 @@ def test_capacity_is_red_and_apply_keeps_room_for_a_failure(stage: Stage) -> Non
         refused.stdout
     )
     assert stage.sandbox.audit.writes(since=mark) == []
+
+
+@pytest.mark.usefixtures("modules_in_process")
+@pytest.mark.parametrize("playbook", ["drill", "verify"])
+def test_job_fails_without_room_for_a_failure_and_names_what_has_no_node(
+    stage: Stage, playbook: str
+) -> None:
+    """Though it fails on nothing else."""
+    wanted = {"fail_on": [], "keep_room_for": "[zone]"}
+    variables = {f"placement_{playbook}_{name}": value for name, value in wanted.items()}
+
+    result = stage.play(playbook, variables, identity="reader")
+
+    assert result.rc != 0, result.stdout
+    red = f"Now the capacity is red, not green (placement_{playbook}_keep_room_for)."
+    assert any(line.startswith(red) for line in result.failure()), result.stdout
+    assert f"Pod {NAMESPACE}/web-" in result.stdout.partition("RED: ")[2]
+    assert "capacity if one of zone fails: red" in result.stdout

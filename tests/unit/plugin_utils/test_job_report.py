@@ -68,7 +68,8 @@ def reporting(**options: t.Any) -> dict[str, t.Any]:
 
 def verifying(**report: str) -> dict[str, t.Any]:
     selected: dict[str, t.Any] = {"namespaces": [], "workloads": [], "columns": ["zone"]}
-    return {**selected, "topology_keys": {}, "fail_on": FAIL_ON, "report": report}
+    room: dict[str, t.Any] = {"keep_room_for": []}
+    return {**selected, **room, "topology_keys": {}, "fail_on": FAIL_ON, "report": report}
 
 
 def run(stage: t.Callable[[t.Any], t.Any], job: FakeJob) -> list[str]:
