@@ -35,6 +35,11 @@ _RESTS = ImportDecision(
     "It is disabled in vCenter, so it rests here: enabled: false.",
     "To carry it over as an enabled rule, name it in enable_rules.",
 )
+_ENABLED = ImportDecision(
+    "enabled",
+    "It is disabled in vCenter, and enabled here by enable_rules.",
+    "Take it from enable_rules.",
+)
 _STAYS = "true"
 
 
@@ -218,56 +223,14 @@ class _Import:
                     first.setdefault(number, vm)
 
     def _import_rule(self, rule: DrsRule, followed: FollowedRule | None) -> ImportedPart:
-        decisions: list[ImportDecision] = []
-        if missing := self._missing[rule.where]:
-            decisions.append(
-                ImportDecision(
-                    "missing_vms",
-                    f"It leaves out {listed(missing)}, not on the cluster.",
-                    "Import again when they are.",
-                )
-            )
-        if not self._is_enabled(rule):
-            decisions.append(_RESTS)
-        elif not rule.enabled:
-            decisions.append(
-                ImportDecision(
-                    "enabled",
-                    "It is disabled in vCenter, and enabled here by enable_rules.",
-                    "Take it from enable_rules.",
-                )
+        if followed is not None and not followed.followers:
+            return _left_out(
+                rule, "It is disabled, and enabled rules keep its VMs together already.", ""
             )
         if rule.kind is DrsRuleKind.VM_HOST:
             rules = self._vm_host(rule)
         else:
-            if not rule.mandatory:
-                decisions.append(_REQUIRED)
-            if followed is not None and not followed.followers:
-                return _left_out(
-                    rule, "It is disabled, and enabled rules keep its VMs together already.", ""
-                )
-            if followed is not None:
-                rules = self._followers(rule, followed)
-                decisions.append(
-                    ImportDecision(
-                        "leader",
-                        f"On the node of {followed.leader}: {listed(followed.followers)}. {followed.leader} itself has"
-                        " no constraint by it, so that it can migrate.",
-                        "Name another VM in leaders.",
-                    )
-                )
-            else:
-                rules = self._apart(rule)
-        namespaces = sorted({namespace for namespace, _rule in rules})
-        if len(namespaces) > 1:
-            decisions.append(
-                ImportDecision(
-                    "namespaces",
-                    f"It is {plural(len(rules), 'rule')} in the namespaces {', '.join(namespaces)}, where its VMs"
-                    " are.",
-                    "Apply all of them, or none.",
-                )
-            )
+            rules = self._apart(rule) if followed is None else self._followers(rule, followed)
         for namespace, made in rules:
             if not self._is_enabled(rule):
                 made["enabled"] = False
@@ -275,7 +238,41 @@ class _Import:
         became = ", ".join(
             f"{namespace}/{made['name']}: {_type(made)}" for namespace, made in rules
         )
-        return ImportedPart("rule", rule.name, rule.where, became or rule.name, tuple(decisions))
+        decisions = tuple(self._decisions(rule, followed, rules))
+        return ImportedPart("rule", rule.name, rule.where, became or rule.name, decisions)
+
+    def _decisions(
+        self,
+        rule: DrsRule,
+        followed: FollowedRule | None,
+        rules: t.Sequence[tuple[str, RuleMap]],
+    ) -> t.Iterator[ImportDecision]:
+        if missing := self._missing[rule.where]:
+            yield ImportDecision(
+                "missing_vms",
+                f"It leaves out {listed(missing)}, not on the cluster.",
+                "Import again when they are.",
+            )
+        if not self._is_enabled(rule):
+            yield _RESTS
+        elif not rule.enabled:
+            yield _ENABLED
+        if rule.kind is not DrsRuleKind.VM_HOST and not rule.mandatory:
+            yield _REQUIRED
+        if followed is not None:
+            yield ImportDecision(
+                "leader",
+                f"On the node of {followed.leader}: {listed(followed.followers)}. {followed.leader} itself has no"
+                " constraint by it, so that it can migrate.",
+                "Name another VM in leaders.",
+            )
+        namespaces = sorted({namespace for namespace, _rule in rules})
+        if len(namespaces) > 1:
+            yield ImportDecision(
+                "namespaces",
+                f"It is {plural(len(rules), 'rule')} in the namespaces {', '.join(namespaces)}, where its VMs are.",
+                "Apply all of them, or none.",
+            )
 
     def _by_namespace(self, vms: t.Iterable[SourceVm]) -> dict[str, list[str]]:
         names: dict[str, list[str]] = defaultdict(list)

@@ -129,16 +129,7 @@ def capacity(
             for domain, nodes in table.domains(wanted.key).items()
             if not wanted.domains or domain in wanted.domains
         }
-        drills = [
-            _with_others(
-                engine,
-                replace(engine.lose(key, domain, nodes | down), nodes=table.names_of(nodes)),
-                nodes | down,
-                more,
-            )
-            for (key, domain), nodes in losses.items()
-        ]
-        drills.sort(key=lambda drill: drill.harm)
+        drills = _drills(engine, losses, down, more)
         keys = list(dict.fromkeys(wanted.key for wanted in tolerated))
         without_label = {
             key: engine.used_without_key(key, down) for key in keys if table.with_key(key)
@@ -153,6 +144,27 @@ def capacity(
         by_room = sorted(drills, key=lambda drill: (drill.room[1], drill.room[0]))
         ordered = [losses[drill.key, drill.domain] | down for drill in by_room]
         return replace(report, room=_room(engine, report, ordered, size, more.pods))
+
+
+def _drills(
+    engine: DrillEngine,
+    losses: t.Mapping[tuple[str, str], NodeSet],
+    down: NodeSet,
+    more: _Others,
+) -> list[Drill]:
+    """One for each loss, together with the nodes that are down already; the worst first."""
+    drills = [
+        _with_others(
+            engine,
+            replace(
+                engine.lose(key, domain, nodes | down), nodes=engine.index.table.names_of(nodes)
+            ),
+            nodes | down,
+            more,
+        )
+        for (key, domain), nodes in losses.items()
+    ]
+    return sorted(drills, key=lambda drill: drill.harm)
 
 
 class _Others:
