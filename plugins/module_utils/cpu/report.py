@@ -22,6 +22,9 @@ from .reach import Reach, ReachReader, VmCpu
 
 BLOCKS_LIVE_MIGRATION = "blocks_live_migration"
 _SHOWN = 3
+_ROWS = 30
+"""VMs in the table. The result has all of them."""
+_WORST_FIRST = (Reach.NONE, Reach.NODE, Reach.UNKNOWN, Reach.ZONE, Reach.FREE)
 
 
 @dataclass(frozen=True)
@@ -184,9 +187,9 @@ def _baselines(shared: t.Iterable[Baseline]) -> list[str]:
     return columns(rows)
 
 
-def _bound(vms: t.Iterable[VmCpu], report: CpuReport) -> list[str]:
+def _bound(vms: t.Sequence[VmCpu], report: CpuReport) -> list[str]:
     rows = [("VM", "NODE", "CPU MODEL", "BOUND TO", "WHY")]
-    for vm in vms:
+    for vm in sorted(vms, key=lambda vm: _WORST_FIRST.index(vm.reach))[:_ROWS]:
         reach = "unknown" if vm.reach is Reach.UNKNOWN else f"its {vm.reach}"
         if vm.reach is Reach.NONE:
             reach = "no node"
@@ -204,7 +207,9 @@ def _bound(vms: t.Iterable[VmCpu], report: CpuReport) -> list[str]:
         why = vm.doubt or listed(missing, _SHOWN) or "there is no other node"
         name = vm.instance or vm.ref.name
         rows.append((f"{vm.ref.namespace}/{name}", vm.node or "-", vm.model, reach, why))
-    return columns(rows)
+    lines = columns(rows)
+    more = len(vms) - _ROWS
+    return lines if more <= 0 else [*lines, f"and {plural(more, 'more VM')}"]
 
 
 def _changes(changes: t.Iterable[ModelChange]) -> list[str]:

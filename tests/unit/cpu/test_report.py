@@ -116,6 +116,17 @@ def test_table_without_kubevirt_says_so() -> None:
     )
 
 
+def test_table_has_the_vms_that_are_bound_most_and_counts_the_others() -> None:
+    made = labeled(NODES, {"i3": "b"})
+    for number in range(40):
+        run_vm(made, f"db{number:02}", "i3")
+
+    lines = table(report_of(made)).splitlines()
+
+    assert sum(line.startswith("shop/db") for line in lines) == 30
+    assert "and 10 more VMs" in lines
+
+
 def flow(monkeypatch: pytest.MonkeyPatch, snapshot: t.Any, **options: t.Any) -> dict[str, t.Any]:
     monkeypatch.setattr(cpu_info, "read_snapshot", lambda *_args: snapshot)
     params: dict[str, t.Any] = {"namespaces": None, "workloads": None, "details": False}
