@@ -28,6 +28,8 @@ FORMATS = {
         "govc_hosts.json",
         "govc_types.json",
     ),
+    # printed by govc 0.46, which does not print types, from what vcsim stores: vcsim/make.sh
+    "govc of vcsim": tuple(f"vcsim/{x}.json" for x in ("config", "vms", "hosts", "types")),
 }
 HOSTS = {f"esx{i}.example.com": f"w{i}" for i in range(1, 7)}
 OPTIONS = {"namespace": "shop", "cluster": "Production", "host_names": HOSTS}
@@ -192,7 +194,9 @@ def test_each_rule_is_in_exactly_one_column(run_module: RunModule, names: tuple[
         if part["kind"] == "rule"
     ]
     assert len(parts) == len(set(parts)) == result["counts"]["rules"]
-    assert result["counts"]["rules"] == (24 if "govc" in names[0] else 23)  # no dependency rule
+    assert result["counts"]["rules"] == (
+        24 if names[0].startswith(("govc", "vcsim")) else 23
+    )  # no dependency rule
     assert sum(result["counts"].values()) == 2 * result["counts"]["rules"]
 
 
@@ -251,6 +255,16 @@ def test_overrides_become_labels_that_keep_vms_on_their_node(run_module: RunModu
     assert beside_rules.get("warnings", []) == []
     assert without["vm_labels"] == []
     assert "no overrides of VMs" in str(without["warnings"])
+
+
+def test_overrides_that_govc_prints_are_those_of_its_configuration(run_module: RunModule) -> None:
+    names = FORMATS["govc of vcsim"]
+    result = imported(run_module, *names, "vcsim/overrides.json")
+
+    assert result["vm_labels"] == imported(run_module, *names)["vm_labels"]
+    assert result["vm_labels"] == imported(run_module, *GOVC)["vm_labels"]
+    overrides = [x for column in result["report"].values() for x in column if "over" in x["kind"]]
+    assert sorted(x["name"] for x in overrides) == ["Legacy VM (old)", "build", "db.prod", "lone"]
 
 
 def test_table_has_each_part_and_its_decisions(run_module: RunModule) -> None:
