@@ -28,6 +28,7 @@ WITHOUT_CONTAINS = {
     "patch": "operations of RFC 6902",
     "placement": "fields of the Kubernetes API",
     "declaration": "options of a rule",
+    "places": "VM to node",
     "planned": "node to label key to value",
     "shared": "host to nodes",
     "specs": "fields of the Kubernetes API",
