@@ -118,6 +118,10 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
         Question("placement_capacity_room_for", "Size of more VMs"),
         Question("placement_capacity_fail_on", "Answers that fail the job"),
     ),
+    "cpu": (
+        Question("placement_cpu_namespaces", "Namespaces"),
+        Question("placement_cpu_fail_on", "What fails the job"),
+    ),
 }
 
 PATTERNS_OF: dict[str, Pattern] = {
@@ -148,6 +152,12 @@ PATTERNS_OF: dict[str, Pattern] = {
         "Forecasts whether a node or zone may fail, and how many more VMs have room then",
         "Forecasts whether any one node, zone or named topology domain may fail, so that each VM finds another node,"
         " and counts the VMs that still have room. It changes nothing, and reserves nothing.",
+    ),
+    "cpu": Pattern(
+        "Show the CPU models of VMs and nodes",
+        "Shows which VMs are bound to nodes by their CPU, and the CPU models that nodes have in common",
+        "Shows which VMs cannot leave their node or zone by live migration, which CPU label other nodes lack, and the"
+        " newest CPU model that all nodes of a vendor have in common. It changes nothing.",
     ),
     "maintenance": Pattern(
         "Service nodes one by one",

@@ -77,6 +77,7 @@ CHOICES: t.Mapping[str, Choice] = {
     "placement_undo_rule_set": Choice(attrgetter("rule_sets"), several=False, text="text"),
     "placement_verify_namespaces": Choice(attrgetter("namespaces")),
     "placement_rules_namespaces": Choice(attrgetter("namespaces")),
+    "placement_cpu_namespaces": Choice(attrgetter("namespaces")),
     "placement_maintenance_nodes": Choice(attrgetter("nodes")),
     "placement_maintenance_topology": Choice(_maps_of_domains, several=False),
     "placement_drill_domains_of": Choice(_topology_names),

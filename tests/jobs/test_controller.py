@@ -33,14 +33,11 @@ MODULES = (
     / "plugins"
     / "modules"
 )
+(_SETTINGS,) = re.findall(
+    r"```yaml\n# settings.yml\n(.*?)```", (CHECKOUT / "docs" / "awx.md").read_text(), re.S
+)
 SETTINGS: dict[str, t.Any] = {
-    "placement_controller_project_url": "https://git.example.com/team/placement.git",
-    "placement_controller_image": "registry.example.com/placement:1",
-    "placement_controller_clusters": [
-        {"name": "prod", "variables": {"placement_cluster_uid": "9c1f3b8e"}}
-    ],
-    "placement_controller_cluster_url": "https://api.example.com:6443",
-    "placement_controller_cluster_ca_cert": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+    **yaml.safe_load(_SETTINGS),
     "placement_controller_tokens": dict.fromkeys(
         ("reader", "labeler", "mover", "maintainer"), SECRET
     ),
@@ -160,21 +157,47 @@ def test_second_run_changes_nothing(
     assert status == 0, output
     assert re.search(r"localhost +: ok=\d+ +changed=0 ", output), output
     assert len(controller.writes) == writes, controller.writes[writes:]
-    assert_rollout_is_approved(controller)
+    assert_rules_are_approved(controller)
+    assert_moves_are_approved(controller)
 
 
-def assert_rollout_is_approved(controller: Controller) -> None:
-    """What a person sees who starts the workflow: its order, credentials, questions."""
-    nodes = {x["identifier"]: x for x in controller.objects["workflow_job_template_nodes"].values()}
-    assert list(nodes) == ["topology", "forecast", "approve", "apply", "verify"]
-    after = [
-        controller.links["workflow_job_template_nodes", x["id"], "success_nodes"]
-        for x in nodes.values()
+def nodes_in_order(controller: Controller, workflow: str) -> dict[str, t.Any]:
+    """The nodes of a workflow by identifier. Each starts the next one."""
+    number = controller.named("workflow_job_templates", workflow)["id"]
+    nodes = [
+        node
+        for node in controller.objects["workflow_job_template_nodes"].values()
+        if node["workflow_job_template"] == number
     ]
-    ids = [x["id"] for x in nodes.values()]
-    assert after == [[number] for number in ids[1:]] + [[]]
-    approval = controller.objects["workflow_approval_templates"][nodes["approve"]["approval"]]
-    assert approval["name"] == "Placement - approve the forecast"
+    after = [
+        controller.links["workflow_job_template_nodes", x["id"], "success_nodes"] for x in nodes
+    ]
+    assert after == [[node["id"]] for node in nodes[1:]] + [[]]
+    return {node["identifier"]: node for node in nodes}
+
+
+def approval_of(controller: Controller, node: dict[str, t.Any]) -> str:
+    name: str = controller.objects["workflow_approval_templates"][node["approval"]]["name"]
+    return name
+
+
+def assert_moves_are_approved(controller: Controller) -> None:
+    """The plan of a job in check mode goes through the approval to the job that makes its moves."""
+    nodes = nodes_in_order(controller, "Placement - rollout after approval")
+    assert list(nodes) == ["plan", "approve", "rollout"]
+    assert approval_of(controller, nodes["approve"]) == "Placement - approve the moves"
+    plan = controller.named("job_templates", "Placement - plan rollout")
+    rollout = controller.named("job_templates", "Placement - rollout")
+    assert (plan["job_type"], rollout["job_type"]) == ("check", "run")
+    assert nodes["plan"]["unified_job_template"] == plan["id"]
+    assert nodes["rollout"]["unified_job_template"] == rollout["id"]
+
+
+def assert_rules_are_approved(controller: Controller) -> None:
+    """What a person sees who starts the workflow: its order, credentials, questions."""
+    nodes = nodes_in_order(controller, "Placement - apply after approval")
+    assert list(nodes) == ["topology", "forecast", "approve", "apply", "verify"]
+    assert approval_of(controller, nodes["approve"]) == "Placement - approve the forecast"
     forecast = controller.named("job_templates", "Placement - forecast")
     assert forecast["job_type"] == "check"
     assert nodes["forecast"]["unified_job_template"] == forecast["id"]
@@ -296,7 +319,7 @@ def test_files_of_the_project_import_the_playbooks() -> None:
 def test_each_file_of_the_project_is_run_by_a_test() -> None:
     tests = "".join(
         path.read_text()
-        for suite in ("jobs", "integration")
+        for suite in ("jobs", "integration", "modules")
         for path in (CHECKOUT / "tests" / suite).glob("test_*.py")
     )
     run = re.findall(r'\.play\(\s*str\(PROJECT / "(\w+\.yml)"\)', tests)

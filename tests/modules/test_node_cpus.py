@@ -17,6 +17,7 @@ from demos.stage import Stage
 from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.controller import PROJECT
 from tests.unit.cpu.labeled_nodes import labels_of
 
 JSON = t.Any
@@ -187,7 +188,8 @@ def assert_playbook_fails_on_bound_vms(sandbox: Sandbox, where: str) -> None:
         "placement_cpu_fail_on": "[node, unknown]",
     }
 
-    played = Stage(sandbox, where, quiet=True).play("cpu", variables, identity="reader")
+    stage = Stage(sandbox, where, quiet=True)
+    played = stage.play(str(PROJECT / "cpu.yml"), variables, identity="reader")
 
     assert played.rc != 0, played.stdout
     assert "5 VMs on 6 nodes: 2 bound to one node" in played.stdout
