@@ -354,3 +354,32 @@ def test_long_names_and_advice_wrap_and_folded_vms_are_printed() -> None:
     assert re.search(
         r"@media print\{.*details::details-content\{content-visibility:visible", style.text
     )
+
+
+def test_page_of_ten_thousand_vms_is_below_one_megabyte() -> None:
+    """500 nodes with 20 VMs each, two of which violate a rule: the browser finds each VM on its node."""
+    result = shop_placement()
+    violated = result["instances"][0]
+    good, empty = result["satisfied_instances"][0], result["nodes"][0]
+    names = [f"virtual-machine-{number:05}" for number in range(10_000)]
+    nodes = [f"worker-{number % 500}.prod.example.com" for number in range(10_000)]
+    result["instances"], result["satisfied_instances"], result["nodes"] = [], [], []
+    for number, (name, node) in enumerate(zip(names, nodes, strict=True)):
+        if number < 500:
+            domains = {"zone": "abc"[number % 3], "node": node}
+            result["nodes"].append({**empty, "name": node, "domains": domains})
+        if number < 1000:
+            workload = {**violated["workload"], "name": name}
+            instance = {**violated["instance"], "name": name}
+            entry = {**violated, "workload": workload, "instance": instance, "node": node}
+            result["instances"].append({**entry, "uid": name})
+        else:
+            entry = {**good, "name": name, "instance": name, "uid": name, "node": node}
+            result["satisfied_instances"].append(entry)
+    counts = {"instances": 10_000, "satisfied": 9_000, "violated": 1_000, "misplaced": 1_000}
+    result["summary"] |= {**counts, "not_enforced": 0, "pending": 0, "down": 0}
+
+    text = html_page(read_content(result, time=TIME))
+
+    assert len(text.encode()) < 1_000_000
+    assert all(name in text for name in names)
