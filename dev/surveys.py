@@ -118,6 +118,10 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
         Question("placement_capacity_room_for", "Size of more VMs"),
         Question("placement_capacity_fail_on", "Answers that fail the job"),
     ),
+    "report": (
+        Question("placement_report_namespaces", "Namespaces"),
+        Question("placement_report_domains_of", "What fails in turn"),
+    ),
     "cpu": (
         Question("placement_cpu_namespaces", "Namespaces"),
         Question("placement_cpu_fail_on", "What fails the job"),

@@ -78,9 +78,11 @@ CHOICES: t.Mapping[str, Choice] = {
     "placement_verify_namespaces": Choice(attrgetter("namespaces")),
     "placement_rules_namespaces": Choice(attrgetter("namespaces")),
     "placement_cpu_namespaces": Choice(attrgetter("namespaces")),
+    "placement_report_namespaces": Choice(attrgetter("namespaces")),
     "placement_maintenance_nodes": Choice(attrgetter("nodes")),
     "placement_maintenance_topology": Choice(_maps_of_domains, several=False),
     "placement_drill_domains_of": Choice(_topology_names),
+    "placement_report_domains_of": Choice(_topology_names),
     "placement_capacity_tolerate": Choice(_failures),
 }
 """By variable. Not the namespaces of a rollout: the rulebook `repair` answers them with a text, which AWX refuses for a

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import threading
 import typing as t
 from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -162,27 +165,51 @@ def test_rules_of_drs_are_artifacts_that_apply_takes(stage: Stage, tmp_path: Pat
     assert of_namespace["rules"][0]["workloads"] == ["web-1", "web-2"]
 
 
-def test_report_takes_a_survey_and_has_each_vm_and_failure(stage: Stage, tmp_path: Path) -> None:
+@contextlib.contextmanager
+def receiving() -> t.Iterator[tuple[str, dict[str, str]]]:
+    """A web server that takes files: its URL, and what came by path."""
+    received: dict[str, str] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            length = int(self.headers["Content-Length"])
+            received[self.path] = self.rfile.read(length).decode()
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", received
+        server.shutdown()
+
+
+def test_report_takes_a_survey_and_sends_each_vm_and_failure(stage: Stage) -> None:
     survey = as_survey(
         {
-            "placement_report_html": f"{tmp_path}/page.html",
-            "placement_report_prometheus": f"{tmp_path}/placement.prom",
             "placement_report_namespaces": [steps.NAMESPACE],
             "placement_report_domains_of": ["zone", "node"],
         }
     )
-    result = stage.play("report", survey, identity="reader")
+    with receiving() as (url, received):
+        servers = {"report_page_url": f"{url}/prod.html", "report_pushgateway_url": url}
+        result = stage.play(
+            str(PROJECT / "report.yml"),
+            {**survey, "placement_clusters": "prod"},
+            identity="reader",
+            inventory={"all": {"hosts": {"prod": servers}}},
+        )
 
     assert result.rc == 0, result.stdout
-    assert f"Report: {tmp_path}/page.html" in result.stdout
-    page = parsed((tmp_path / "page.html").read_text())
+    assert set(received) == {"/prod.html", "/metrics/job/placement/cluster/prod"}, result.stdout
+    page = parsed(received["/prod.html"])
     answer = page.all("p", "answer")[0].text
     assert answer.startswith("All 3 VMs run where the required rules allow."), answer
     vmis = stage.sandbox.api.list(stage.sandbox.api.path("VirtualMachineInstance", stage.namespace))
     shown = {vm.text.split()[1] for vm in page.all("li", "vm")}
     assert shown == {vmi["metadata"]["name"] for vmi in vmis}
     assert "drill" in {heading.attributes.get("id") for heading in page.all("h2")}
-    metrics = (tmp_path / "placement.prom").read_text()
+    metrics = received["/metrics/job/placement/cluster/prod"]
     counts = re.findall(r'_instances\{cluster="[^"]+",namespace="shop",[^}]+\} (\d+)', metrics)
     assert sum(map(int, counts)) == 3
 
