@@ -101,7 +101,11 @@ def _kubeconfig(layout: Layout, token: str) -> dict[str, t.Any]:
 #: label keys that tests, demos and examples set beside those that the shipped policy names
 NODE_LABEL_KEYS: t.Final = (
     "audit",
+    "drs.placement.virt/gpu",
+    "drs.placement.virt/licensed",
     "drs.placement.virt/licensed-hosts",
+    "drs.placement.virt/site-A",
+    "drs.placement.virt/site-B",
     "example.com/fault",
     "example.com/rack",
     "example.com/row",
