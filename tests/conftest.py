@@ -20,6 +20,13 @@ from tests.returned import undocumented
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MODULES_IN_PROCESS = CHECKOUT / "tests" / "modules_in_process"
+FORKS = {
+    "ANSIBLE_CALLBACK_PLUGINS": str(MODULES_IN_PROCESS),
+    "ANSIBLE_CALLBACKS_ENABLED": "modules_in_process",
+    "ANSIBLE_PIPELINING": "1",
+}
+"""The environment of an ansible-playbook that forks for its modules."""
+
 SANDBOX_LIBRARIES = ("cryptography", "requests", "yaml")
 
 
@@ -87,6 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long_fault: a sample of faults has few of these")
     config.addinivalue_line("markers", "sweep: slow; `make sweeps` runs it, `make test` does not")
     config.addinivalue_line("markers", "tour: what `make releases` runs on each pair of releases")
+    config.addinivalue_line("markers", "packaged_modules: Ansible packs and starts each module")
     if os.environ.get("PLACEMENT_SEED") and getattr(config.option, "hypothesis_seed", "") is None:
         config.option.hypothesis_seed = os.environ["PLACEMENT_SEED"]
         settings = importlib.import_module("hypothesis").settings
@@ -179,13 +187,21 @@ def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
 
 @pytest.fixture(scope="module")
 def modules_in_process() -> t.Iterator[None]:
-    """Playbooks of this file run modules in forks of ansible-playbook, in a third of the time. How Ansible packs and
-    starts them is what other tests prove: that of the article, and test_examples.py for each module."""
+    """Playbooks of this file run modules in forks of ansible-playbook, in a third of the time. Those of tests with the
+    mark `packaged_modules` do not: they are about processes and files of a module. How Ansible packs and starts modules
+    is what other tests prove: that of the article, and test_examples.py for each module."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANSIBLE_CALLBACK_PLUGINS", str(MODULES_IN_PROCESS))
-        patch.setenv("ANSIBLE_CALLBACKS_ENABLED", "modules_in_process")
-        patch.setenv("ANSIBLE_PIPELINING", "1")
+        for name, value in FORKS.items():
+            patch.setenv(name, value)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _packaged_modules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a test with the mark, in a file that has its modules in forks."""
+    if request.node.get_closest_marker("packaged_modules"):
+        for name in FORKS:
+            monkeypatch.delenv(name, raising=False)
 
 
 def _module_arguments(arguments: dict[str, t.Any]) -> contextlib.AbstractContextManager[t.Any]:

@@ -20,6 +20,8 @@ from tests.job import BIN, Job
 from tests.shop import LEASE, Shop
 from tests.terms import keep_machines_apart, pair_on_one_node
 
+pytestmark = pytest.mark.usefixtures("modules_in_process")
+
 SLOW = {"sandbox.virt/migration-seconds": "5"}
 SLOWER = {"sandbox.virt/migration-seconds": "20"}
 
@@ -137,6 +139,7 @@ def test_async_is_refused(shop: Shop, job: Job) -> None:
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
+@pytest.mark.packaged_modules
 def test_a_vaulted_kubeconfig_is_decrypted_for_each_step(
     shop: Shop, job: Job, tmp_path: Path
 ) -> None:
@@ -159,6 +162,7 @@ def test_a_vaulted_kubeconfig_is_decrypted_for_each_step(
     assert "migrated: w1 (zone1) ->" in output
 
 
+@pytest.mark.packaged_modules
 def test_killed_in_the_middle_it_is_continued_and_nothing_moves_twice(shop: Shop, job: Job) -> None:
     pair_on_one_node(shop, faults=SLOWER)
     before = shop.uids()
@@ -181,6 +185,7 @@ def test_killed_in_the_middle_it_is_continued_and_nothing_moves_twice(shop: Shop
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
+@pytest.mark.packaged_modules
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_play_names_the_moves_in_flight_and_gives_the_lease_back(
     shop: Shop, job: Job, number: signal.Signals
@@ -205,6 +210,7 @@ def test_an_interrupted_play_names_the_moves_in_flight_and_gives_the_lease_back(
     assert len({shop.zone(node) for node in shop.nodes().values()}) == 2
 
 
+@pytest.mark.packaged_modules
 def test_the_step_of_a_play_that_is_gone_begins_nothing_more(shop: Shop, job: Job) -> None:
     """Only the play is killed, not its children: they notice by themselves, and a step that is under
     way gives the Lease back."""
