@@ -63,17 +63,26 @@ LIVE_UPDATE: t.Final[t.Mapping[str, t.Any]] = {
     "vmRolloutStrategy": "LiveUpdate",
     "developerConfiguration": {"featureGates": ["VMLiveUpdateFeatures"]},
 }
+_NO_VENDOR = "migrations do not ask for the vendor of the source node's CPU"
 _KUBEVIRT_1_4 = (
-    "the default of vmRolloutStrategy is Stage, and LiveUpdate needs the feature gate VMLiveUpdateFeatures; "
-    "VirtualMachinePools are pool.kubevirt.io/v1alpha1, migrations have no addedNodeSelector, and there is no "
-    "evacuate/cancel"
+    f"{_NO_VENDOR}; the default of vmRolloutStrategy is Stage, and LiveUpdate needs the feature gate "
+    "VMLiveUpdateFeatures; VirtualMachinePools are pool.kubevirt.io/v1alpha1, migrations have no "
+    "addedNodeSelector, and there is no evacuate/cancel"
 )
-_KUBEVIRT_1_6 = "VirtualMachinePools are pool.kubevirt.io/v1alpha1, and there is no evacuate/cancel"
+_KUBEVIRT_1_6 = f"{_NO_VENDOR}; VirtualMachinePools are pool.kubevirt.io/v1alpha1, and there is no evacuate/cancel"
 
 RELEASES: t.Final[t.Mapping[str, Release]] = {
     release.name: release
     for release in (
         DEFAULT,
+        Release(
+            "1.36+1.7",
+            kubernetes="1.36.2",
+            kubevirt="1.7.0",
+            products=("Harvester 1.8", "HyperConverged operator 1.17"),
+            differs=f"an older KubeVirt alone: {_NO_VENDOR}",
+            node_labels=HOST_MODEL,
+        ),
         Release(
             "1.32+1.6",
             kubernetes="1.32.2",

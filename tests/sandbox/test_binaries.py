@@ -158,6 +158,8 @@ def test_each_pair_has_its_pins(release: releases.Release) -> None:
     assert f"k8s.io/kubernetes v{release.kubernetes}\n" in texts[0].replace(" // indirect", "")
     assert f"kubevirt.io/kubevirt v{release.kubevirt}\n" in texts[1].replace(" // indirect", "")
     assert not any("://" in text for text in texts)
+    page = (binaries.GO_MODULES.parent.parent / "docs" / "compatibility.md").read_text()
+    assert f"| `{release.name}` | {release.kubernetes} | {release.kubevirt} |" in page
 
 
 def test_an_unknown_release_names_the_known(
