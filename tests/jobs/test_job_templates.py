@@ -25,6 +25,8 @@ from tests.conftest import CHECKOUT
 from tests.controller import PROJECT, Controller
 from tests.unit.report.pages import parsed
 
+pytestmark = pytest.mark.usefixtures("modules_in_process")
+
 IN_PROCESS = Path(__file__).parent / "in_process"
 SURVEYS = yaml.safe_load((CHECKOUT / "playbooks" / "vars" / "controller_surveys.yml").read_text())[
     "placement_controller_surveys"
@@ -129,6 +131,7 @@ def test_verify_publishes_its_summary(stage: Stage, tmp_path: Path) -> None:
     assert "Write it in brackets: [shop, lab]." in unreadable.stdout
 
 
+@pytest.mark.packaged_modules
 def test_rules_are_listed_for_a_survey(stage: Stage) -> None:
     survey = as_survey({"placement_rules_namespaces": [steps.NAMESPACE]})
 
@@ -140,6 +143,7 @@ def test_rules_are_listed_for_a_survey(stage: Stage) -> None:
     assert {rule["namespace"] for rule in rules} == {steps.NAMESPACE}
 
 
+@pytest.mark.packaged_modules
 def test_rules_of_drs_are_artifacts_that_apply_takes(stage: Stage, tmp_path: Path) -> None:
     rule = {"rule_name": "Web apart", "rule_type": "vm_vm_rule", "rule_vms": ["WEB_1", "WEB_2"]}
     flags = {"rule_enabled": True, "rule_mandatory": False, "rule_affinity": False}
@@ -242,6 +246,7 @@ def controller(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Controller]:
         yield controller
 
 
+@pytest.mark.packaged_modules
 def test_choices_are_renewed_from_the_cluster_and_a_second_run_changes_nothing(
     stage: Stage, controller: Controller
 ) -> None:
@@ -275,6 +280,7 @@ def test_choices_are_renewed_from_the_cluster_and_a_second_run_changes_nothing(
     assert len(controller.writes) == 3
 
 
+@pytest.mark.packaged_modules
 def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> None:
     now, hours = datetime.now(timezone.utc), timedelta(hours=2)
     start, end = (f"{time:%H:%M}" for time in (now - hours, now + hours))
@@ -313,6 +319,7 @@ def _doubled(stage: Stage) -> str:
     return next(node for node in nodes if nodes.count(node) == 2)
 
 
+@pytest.mark.packaged_modules
 def test_verify_fails_for_a_removed_constraint_and_for_a_node_that_is_not_ready(
     stage: Stage, tmp_path: Path
 ) -> None:
