@@ -281,6 +281,10 @@ def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> MoveOptions:
             return MoveOptions((), why)
         text = "KubeVirt has not brought the template of its pool to its VirtualMachine yet"
         return MoveOptions((), text, temporary=True)
+    seen = (vm.manifest.get("status") or {}).get("desiredGeneration")
+    if isinstance(seen, int) and seen < int(vm.manifest["metadata"].get("generation") or 0):
+        text = "KubeVirt has not seen the latest change of its VirtualMachine yet"
+        return MoveOptions((), text, temporary=True)
     rolls = not (pool.waits_for_deletion or pool.paused)
     if rolls and revision_of(vmi.labels) != revision_of(vm.labels):
         return MoveOptions((), "the rollout of its workload is in progress", temporary=True)
