@@ -19,7 +19,6 @@ def stage(modules_in_process: None) -> t.Iterator[Stage]:
         yield stage
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("step", steps.STEPS, ids=named)
 def test_harvester(stage: Stage, step: Step) -> None:
     """Each step asserts by itself: nodes, terms, live migrations, writes in the audit log, the second run."""

@@ -19,7 +19,6 @@ def stage(modules_in_process: None) -> t.Iterator[Stage]:
         yield stage
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("step", steps.STEPS, ids=named)
 def test_openshift(stage: Stage, step: Step) -> None:
     """Each step asserts by itself: nodes, the lab's JSON, live migrations in order, writes, the second run."""

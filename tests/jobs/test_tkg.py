@@ -19,7 +19,6 @@ def stage(modules_in_process: None) -> t.Iterator[Stage]:
         yield stage
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("step", steps.STEPS, ids=named)
 def test_tkg(stage: Stage, step: Step) -> None:
     """Each step asserts by itself: replicas a host, labels, evictions, writes in the audit log, the second run."""
