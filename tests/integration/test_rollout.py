@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -81,6 +82,33 @@ def test_check_mode_shows_the_plan_and_writes_nothing(shop: Shop, job: Job) -> N
     assert "[1/1] would migrate VirtualMachine" in output
     assert '"method": "migrate"' in output
     assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_vms_go_back_to_a_saved_placement_and_a_table_names_what_did_not(
+    shop: Shop, job: Job, tmp_path: Path, modules_in_process: None
+) -> None:
+    names = ("sap1", "sap2", "sap3")
+    shop.start(*(objects.virtual_machine(x, shop.namespace) for x in names), nodes=["w1"])
+    saved = tmp_path / "saved.json"
+    where = {"sap1": "w3", "sap2": "w1", "sap3": "w33"}
+    entries = [
+        {"kind": "VirtualMachine", "namespace": shop.namespace, "instance": name, "node": node}
+        for name, node in where.items()
+    ]
+    content = {"instances": [], "satisfied_instances": entries, "nodes": [{"name": "w1"}]}
+    saved.write_text(json.dumps(content))
+
+    code, output = job.run_playbook("rollout", placement_rollout_places_file=str(saved))
+
+    assert code == 2, output
+    rows = [line.split() for line in output.splitlines() if f"] {shop.namespace}/sap" in line]
+    assert rows[0][2:6] == ["w1", "w33", "NOT", "moved:"]
+    assert [row[2:] for row in rows[1:]] == [
+        ["w1", "w3", "moved"],
+        ["w1", "w1", "there", "already"],
+    ]
+    assert "1 VM cannot go to its place" in output
+    assert shop.nodes() == {"sap1": "w3", "sap2": "w1", "sap3": "w1"}
 
 
 def test_progress_arrives_as_events_of_ansible_runner(shop: Shop, job: Job, tmp_path: Path) -> None:

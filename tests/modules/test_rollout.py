@@ -201,6 +201,42 @@ def test_approved_plan_is_made_exactly_or_refused_before_the_first_write(shop: S
     assert (again["moves"], again["changed"]) == ([], False)
 
 
+def test_vms_migrate_to_the_nodes_of_a_map_and_back_to_a_saved_placement(shop: Shop) -> None:
+    shop.start(
+        *(objects.virtual_machine(x, shop.namespace) for x in ("sap1", "sap2")), nodes=["w1"]
+    )
+    before = {f"{shop.namespace}/{name}": node for name, node in shop.nodes().items()}
+    sap1, sap2 = before
+    asked = {sap1: "w3", sap2: "w5", f"{shop.namespace}/sap3": "w4"}
+    uids = shop.uids()
+    mark = shop.sandbox.audit.mark()
+
+    planned = shop.roll(check=True, namespaces=None, places=asked)
+    assert [(move["from_node"], move["to_node"]) for move in planned["moves"]] == [
+        ("w1", "w3"),
+        ("w1", "w5"),
+    ]
+    assert [x["state"] for x in planned["places"]] == ["planned", "planned", "not_moved"]
+    assert shop.sandbox.audit.writes(since=mark) == []
+    made = shop.roll(namespaces=None, plan=planned["plan"])
+    assert not made.get("failed"), made.get("msg")
+    assert (shop.nodes(), shop.uids()) == ({"sap1": "w3", "sap2": "w5"}, uids)
+
+    keep_machines_apart(shop, ["sap1", "sap2"])
+    mark = shop.sandbox.audit.mark()
+    refused = shop.roll(namespaces=None, places={sap1: "w6", sap2: "w5"})
+    assert "not possible on w6: node(s) didn't match pod anti-affinity rules" in refused["msg"]
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+    back = shop.roll(namespaces=None, places={sap1: "w1", sap2: "w3"})
+    assert not back.get("failed"), back.get("msg")
+    assert shop.nodes() == {"sap1": "w1", "sap2": "w3"}
+    mark = shop.sandbox.audit.mark()
+    again = shop.roll(namespaces=None, places={sap1: "w1", sap2: "w3"})
+    assert (again["moves"], again["changed"]) == ([], False)
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
 def test_vm_that_cannot_migrate_is_skipped_with_the_reason(shop: Shop) -> None:
     stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
     machines = [
