@@ -342,7 +342,7 @@ n_plus_1:
     - Empty without the nodes in O(domains_of), without O(event=failure), or if something could not be read.
   returned: success
   type: str
-  sample: "N+1: no, 6 of 6 nodes; without node w1: node w3 lacks 12.0 GiB memory for sap-4"
+  sample: "N+1: no for 6 of 6 nodes; without node w1: node w3 lacks 12.0 GiB memory for sap-4"
 table:
   description:
     - The topology domains that have an impact when they fail, as text.

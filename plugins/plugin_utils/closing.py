@@ -27,7 +27,6 @@ METHODS = {
     "migrate": "migrated",
     "restart": "restarted",
     "stop": "stopped",
-    "start": "started",
     "recreate": "recreated",
     "evict": "evicted",
 }

@@ -10,6 +10,7 @@ from collections import Counter
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
+from ansible_collections.virt.placement.plugins.plugin_utils.verification import no_move_repairs
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -91,7 +92,7 @@ def _maintenance(record: JobRecord) -> Parts:
         "nodes": states,
         "skipped": skipped,
         "next_steps": tuple(_after_maintenance(record, states)),
-        "done": (*_stopped(known), *_restarted_again(record)),
+        "done": (*_started(record), *_stopped(known), *_restarted_again(record)),
     }
 
 
@@ -103,10 +104,26 @@ def _text_of(topology: t.Mapping[str, t.Any]) -> str:
     return ", ".join(texts)
 
 
+def _started(record: JobRecord) -> t.Iterator[str]:
+    """VMs that are stopped for the time of the maintenance alone (vm_policy stop_and_start)."""
+    notes = record.of("node_maintenance")
+    started = [_name(vm) for note in notes for vm in note.get("started") or ()]
+    if started:
+        yield f"{'would be ' if record.check_mode else ''}started again: {listed(started, 8)}"
+    nodes = {node["name"]: node for note in notes for node in note.get("nodes") or ()}
+    waiting = [_name(vm) for node in nodes.values() for vm in node.get("starts_again") or ()]
+    if waiting:
+        yield f"stopped until the node is in service: {listed(waiting, 8)}"
+
+
+def _name(vm: Parts) -> str:
+    return f"{vm['namespace']}/{vm['name']}"
+
+
 def _stopped(known: Parts) -> t.Iterator[str]:
     for vm in _stopped_vms(known):
         yield (
-            f"stopped, and not started again: {vm['namespace']}/{vm['name']}, run strategy before:"
+            f"stopped, and not started again: {_name(vm)}, run strategy before:"
             f" {vm.get('run_strategy')}"
         )
 
@@ -145,16 +162,21 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
     failing = bool(record.failures or record.open)
     if failing and not record.check_mode:
         yield RELAUNCH
-        if any(state in ("failed", "drained") for state in states.values()):
+        begun = any(state in ("failed", "drained") for state in states.values())
+        if begun and options["state"] != "in_service":
             yield (
-                "to undo it: placement_maintenance_state: in_service, without placement_maintenance_change_id"
+                "to undo it: launch it with placement_maintenance_state: in_service and without"
+                " placement_maintenance_change_id"
             )
     elif record.check_mode:
         yield LAUNCH if not failing else "correct what is refused above"
     elif waiting:
         yield f"launch the same job again for {listed(waiting, 12)}"
     elif drained and options["state"] == "drained":
-        yield f"do the work on {listed(drained, 12)}, then placement_maintenance_state: in_service"
+        yield (
+            f"do the work on {listed(drained, 12)}, then launch the playbook maintenance with"
+            " placement_maintenance_state: in_service"
+        )
     for vm in _stopped_vms(record.maintenance):
         yield f"virtctl start {vm['name']} -n {vm['namespace']}"
 
@@ -213,8 +235,12 @@ def _resting(record: JobRecord) -> t.Iterator[str]:
 
 def _after_verification(record: JobRecord, playbook: str) -> t.Iterator[str]:
     summary = _last(record, "placement_info").get("summary") or {}
-    if summary.get("violated"):
+    if summary.get("violated") and not no_move_repairs(summary):
         yield f"to move what violates a rule: playbook {playbook}"
+    elif summary.get("violated"):
+        yield "change the violated rules, or add nodes or labels: no move repairs them"
+    if summary.get("constraint_removed"):
+        yield "constraints of rules were removed: write the rules again with the playbook apply"
     if record.failures and not summary:
         yield "correct the cause, then launch the same job again"
 
@@ -243,7 +269,7 @@ def _room(record: JobRecord) -> t.Iterator[str]:
     """Of a role that asks for room beside its own work."""
     room = _last(record, "capacity_info").get("capacity")
     if room:
-        yield f"capacity if one of {listed(record.asked['keep_room_for'])} fails: {room}"
+        yield f"capacity if any one of these fails ({listed(record.asked['keep_room_for'])}): {room}"
 
 
 def _undo(record: JobRecord) -> Parts:
@@ -370,7 +396,13 @@ def _drill(record: JobRecord) -> Parts:
     if "forecast" in result:
         worst = [f"{x['domain']} ({x['forecast']})" for x in result["domains"]]
         done = [result.get("n_plus_1") or f"worst forecast: {result['forecast']}"]
-        done += [f"with an impact: {listed(worst, 8)}"] if worst else ["no failure has an impact"]
+        if worst:
+            done.append(f"with an impact: {listed(worst, 8)}")
+        elif result["forecast"] == "unknown":
+            done.append("which have an impact is unknown, since not everything could be read")
+        else:
+            after = "failure has an impact after fencing"
+            done.append(f"no {after if options['event'] == 'failure' else 'drain has an impact'}")
     return {
         "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",),
         "done": (*done, *_room(record)),
@@ -411,7 +443,7 @@ def _cpu(record: JobRecord) -> Parts:
         "zone": "bound to one zone",
         "none": "without a node to start on",
         "unknown": "unknown",
-        "unproven": "perhaps bound (doubtful nodes)",
+        "unproven": "perhaps bound: libvirt may refuse the other nodes",
     }
     done = [plural(counts["vms"], "VM")] if counts else []
     done += [f"{counts[name]} {text}" for name, text in bound.items() if counts.get(name)]

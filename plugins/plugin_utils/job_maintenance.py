@@ -29,7 +29,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan im
     topology_values,
 )
 
-UNDO = "placement_maintenance_state: in_service, and no placement_maintenance_change_id, to undo."
+UNDO = "To undo, launch it with placement_maintenance_state: in_service and without placement_maintenance_change_id."
 
 
 def check(job: Job) -> Result:
@@ -280,13 +280,11 @@ def begin_work(job: Job) -> Result:
         raise JobFailed(
             [
                 f"Node {name} is not drained any more: another client has uncordoned it, or another job has put it"
-                f" in service. No task was run for it. Launch this job again to drain it again, or with {UNDO}"
+                f" in service. No task was run for it. Launch this job again to drain it again. {UNDO}"
             ]
         )
     job.show(
-        [
-            f"node {name}: in maintenance. If this job ends here, launch it again to continue, or with {UNDO}"
-        ]
+        [f"node {name}: in maintenance. If this job ends here, launch it again to continue. {UNDO}"]
     )
     return {}
 
@@ -301,7 +299,7 @@ def end_work(job: Job) -> Result:
     raise JobFailed(
         [
             f"The task {task} failed for node {name}. The cordon of {', '.join(group)} stays:"
-            f" launch this job again to continue, or with {UNDO}"
+            f" launch this job again to continue. {UNDO}"
         ],
         f"{task} of node {name}",
     )

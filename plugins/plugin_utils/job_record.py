@@ -46,6 +46,7 @@ KEPT = (
     "room_for",
     "rules",
     "skipped_instances",
+    "started",
     "stop_reason",
     "summary",
     "workloads",

@@ -39,6 +39,11 @@ def failures(
         ]
         if problem == "violated":
             lines.append(_advice(result, bad))
+        if problem == "constraint_removed":
+            lines.append(
+                "Constraints of these rules were removed from workloads. Write the rules again: playbook apply or"
+                " module rules."
+            )
         lines += [_finding(finding) for finding in findings[:SHOWN]]
         if problem == "unknown":
             lines += [
@@ -53,9 +58,7 @@ def _errors(result: Result) -> list[Result]:
 
 
 def _advice(result: Result, bad: t.Sequence[Result]) -> str:
-    rules = result["summary"].get("violated_rules") or []
-    hopeless = [x for x in rules if x["moves_counted"] and x["moves_needed"] is None]
-    if rules and len(hopeless) == len(rules):
+    if no_move_repairs(result["summary"]):
         return (
             'No move repairs these rules as the cluster is now: the lines with "cannot be satisfied" name them.'
             " Change the rules, or add nodes or labels."
@@ -65,6 +68,12 @@ def _advice(result: Result, bad: t.Sequence[Result]) -> str:
         "To move every VM that violates a rule, run the playbook rollout for"
         f" {', '.join(namespaces)}."
     )
+
+
+def no_move_repairs(summary: Result) -> bool:
+    """Whether a rollout could repair none of the violated rules. False where it is not known of some of them."""
+    rules = summary.get("violated_rules") or []
+    return bool(rules) and all(x["moves_counted"] and x["moves_needed"] is None for x in rules)
 
 
 def _finding(finding: Result) -> str:

@@ -103,4 +103,4 @@ def test_job_fails_without_room_for_a_failure_and_names_what_has_no_node(
     red = f"Now the capacity is red, not green (placement_{playbook}_keep_room_for)."
     assert any(line.startswith(red) for line in result.failure()), result.stdout
     assert f"Pod {NAMESPACE}/web-" in result.stdout.partition("RED: ")[2]
-    assert "capacity if one of zone fails: red" in result.stdout
+    assert "capacity if any one of these fails (zone): red" in result.stdout

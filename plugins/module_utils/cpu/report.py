@@ -162,7 +162,7 @@ def _summary(report: CpuReport) -> str:
         "zone": "bound to one zone",
         "none": "without a node to start on",
         "unknown": "unknown",
-        "unproven": "perhaps bound (doubtful nodes)",
+        "unproven": "perhaps bound: libvirt may refuse the other nodes",
     }
     parts = [f"{counts[name]} {text}" for name, text in texts.items() if counts[name]]
     bound = ", ".join(parts) or "none is bound to a node or a zone by its CPU"

@@ -56,7 +56,7 @@ def n_plus_1(report: DrillReport) -> str:
         )
     worst = impact[0]
     certain = [drill for drill in impact if drill.min_down or drill.not_migratable]
-    answer = f"no, {len(certain)}" if certain else f"not certain, {len(impact)}"
+    answer = f"no for {len(certain)}" if certain else f"not certain for {len(impact)}"
     why = counted(worst.blocked) or next(iter(worst.reasons), str(worst.answer))
     return one_line(f"N+1: {answer} of {total}; without node {worst.domain}: {why}")
 

@@ -325,7 +325,7 @@ def test_node_that_does_not_exist_ends_the_job_at_once(folder: Path, use: dict[s
     assert play.calls == [f"in_service check {','.join(use['nodes'])}"]
 
 
-UNDO = "placement_maintenance_state: in_service, and no placement_maintenance_change_id, to undo"
+UNDO = "To undo, launch it with placement_maintenance_state: in_service and without placement_maintenance_change_id"
 """With an identifier the node would count as serviced, and the next job would skip it."""
 
 

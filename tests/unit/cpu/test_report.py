@@ -228,5 +228,5 @@ def test_table_names_the_zone_out_of_which_doubtful_nodes_alone_lead() -> None:
 
     lines = table(report_of(made)).splitlines()
 
-    assert lines[0] == "1 VM on 3 nodes: 1 perhaps bound (doubtful nodes)"
+    assert lines[0] == "1 VM on 3 nodes: 1 perhaps bound: libvirt may refuse the other nodes"
     assert any("its zone, maybe" in line and "that 1 node fits its CPU" in line for line in lines)

@@ -63,7 +63,7 @@ def test_zone_with_the_most_impact_comes_first() -> None:
     assert len(found) == 9
     text = table(DrillReport("failure", found), Topology.of()).splitlines()
     assert text[0] == (
-        "N+1: no, 1 of 6 nodes; without node n2: lonely is not recreated: no controller recreates this pod"
+        "N+1: no for 1 of 6 nodes; without node n2: lonely is not recreated: no controller recreates this pod"
     )
     assert re.split(r"  +", text[1]) == [
         "FAILURE",
@@ -103,7 +103,7 @@ def test_n_plus_1_says_what_is_left_or_what_lacks() -> None:
     report = drill(made.snapshot(), [HOST], event="failure")
 
     assert table(report, Topology.of()).splitlines()[0] == (
-        "N+1: no, 1 of 3 nodes; without node n1: node n2 lacks 4.0 GiB memory for db"
+        "N+1: no for 1 of 3 nodes; without node n1: node n2 lacks 4.0 GiB memory for db"
     )
 
 

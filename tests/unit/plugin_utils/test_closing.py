@@ -98,7 +98,10 @@ def test_failure_is_named_by_its_task_and_told_whole_as_data() -> None:
     assert lines[0] == "Maintenance: FAILED, after 8 s"
     assert "  failed   Drain w2: see the error above" in lines
     assert any("launch the same job again" in line for line in lines)
-    assert any("to undo it: placement_maintenance_state: in_service" in line for line in lines)
+    assert any(
+        "to undo it: launch it with placement_maintenance_state: in_service" in line
+        for line in lines
+    )
     assert block.data()["failed"] == ["w2: refused", "do this"]
     assert "- do this" in block.markdown()
 
@@ -208,14 +211,17 @@ def test_closing_of_cpu_has_the_vms_that_are_bound() -> None:
     assert "CPU models of VMs of shop" in text
     assert "5 VMs" in text
     assert "2 bound to one node" in text
-    assert "1 perhaps bound (doubtful nodes)" in text
+    assert "1 perhaps bound: libvirt may refuse the other nodes" in text
     assert "one zone" not in text
 
 
 @pytest.mark.parametrize(
     ("sentence", "line"),
     [
-        ("N+1: no, 6 of 6 nodes; without node w1: node w3 lacks 12.0 GiB memory for sap-4", None),
+        (
+            "N+1: no for 6 of 6 nodes; without node w1: node w3 lacks 12.0 GiB memory for sap-4",
+            None,
+        ),
         ("", "worst forecast: impossible"),
     ],
 )
@@ -230,3 +236,80 @@ def test_closing_of_a_drill_has_n_plus_1_in_one_sentence(sentence: str, line: st
     asked = {"event": "failure", "domains_of": ["node"]}
     lines = closing_of(record("placement_drill", asked=asked, notes=[note]), 1).lines()
     assert lines[2] == f"  done     {line or sentence}"
+
+
+@pytest.mark.parametrize(
+    ("event", "forecast", "line"),
+    [
+        ("failure", "guaranteed", "no failure has an impact after fencing"),
+        ("drain", "guaranteed", "no drain has an impact"),
+        (
+            "failure",
+            "unknown",
+            "which have an impact is unknown, since not everything could be read",
+        ),
+    ],
+)
+def test_drill_that_could_not_read_all_is_not_one_without_an_impact(
+    event: str, forecast: str, line: str
+) -> None:
+    note = {"module": "drill_info", "failed": False, "forecast": forecast, "domains": []}
+    asked = {"event": event, "domains_of": ["node"]}
+    done = closing_of(record("placement_drill", asked=asked, notes=[note]), 1).done
+    assert done == (f"worst forecast: {forecast}", line)
+
+
+VERIFY: dict[str, t.Any] = {"namespaces": ["shop"], "workloads": []}
+
+
+@pytest.mark.parametrize(
+    ("moves", "step"),
+    [
+        (1, "to move what violates a rule: playbook rollout"),
+        (None, "change the violated rules, or add nodes or labels: no move repairs them"),
+    ],
+)
+def test_rollout_is_the_next_step_only_where_a_move_repairs(moves: int | None, step: str) -> None:
+    rules = [{"rule": "shop/default/db", "moves_needed": moves, "moves_counted": True}]
+    summary = {"instances": 1, "violated": 1, "violated_rules": rules}
+    note = {"module": "placement_info", "failed": False, "summary": summary}
+    failed = record("placement_verify", asked=VERIFY, notes=[note], failures=["x"])
+    assert closing_of(failed, 1).next_steps == (step,)
+
+
+def test_removed_constraints_are_written_again() -> None:
+    summary = {"instances": 1, "constraint_removed": 1}
+    note = {"module": "placement_info", "failed": False, "summary": summary}
+    block = closing_of(record("placement_verify", asked=VERIFY, notes=[note]), 1)
+    assert block.next_steps == (
+        "constraints of rules were removed: write the rules again with the playbook apply",
+    )
+
+
+def test_return_to_service_that_failed_is_not_undone_by_itself() -> None:
+    asked = {**MAINTENANCE, "state": "in_service"}
+    known = {"states": {"w1": "drained"}}
+    block = closing_of(record(asked=asked, maintenance=known, failures=["not back"]), 8)
+    assert [step for step in block.next_steps if "to undo" in step] == []
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_vm_that_is_stopped_for_the_time_of_the_maintenance_alone_is_named(
+    check_mode: bool,
+) -> None:
+    vms = [{"kind": "VirtualMachine", "namespace": "shop", "name": x} for x in ("batch", "night")]
+    nodes = {
+        "w1": {"name": "w1", "starts_again": [vms[0]]},
+        "w2": {"name": "w2", "starts_again": [vms[1]]},
+    }
+    back = {"name": "w1", "starts_again": []}
+    notes = [
+        {"module": "node_maintenance", "nodes": list(nodes.values()), "started": []},
+        {"module": "node_maintenance", "nodes": [back], "started": [vms[0]]},
+    ]
+    known = {"states": {"w1": "serviced", "w2": "drained"}}
+    block = closing_of(record(maintenance=known, notes=notes, check_mode=check_mode), 8)
+    assert block.done == (
+        f"{'would be ' if check_mode else ''}started again: shop/batch",
+        "stopped until the node is in service: shop/night",
+    )

@@ -70,7 +70,7 @@ def test_role_fails_without_room_and_shows_what_has_no_node(role: str) -> None:
     ]
     assert job.asked == [{"tolerate": ["zone"], "topology_keys": {}}]
     assert job.shown[-1] == "RED: shop/db"
-    assert "capacity if one of zone fails: red" in closing_of(job.record, 1).done
+    assert "capacity if any one of these fails (zone): red" in closing_of(job.record, 1).done
 
 
 @pytest.mark.parametrize("role", ["drill", "verify"])

@@ -76,6 +76,7 @@ def test_removed_constraint_is_named_beside_another_verdict() -> None:
     )
     lines = failures(found, ["constraint_removed"])
     assert lines[1].endswith("is constraint_removed: rule apart.")
+    assert "Write the rules again: playbook apply or module rules." in lines[2]
 
 
 def test_only_some_workloads_are_counted() -> None:
