@@ -1,0 +1,83 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/awx.md describes all that jobs publish."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils import job_stages
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import METHODS, Closing
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+from ansible_collections.virt.placement.plugins.plugin_utils.job_rollout import PLAN
+from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import PUBLISHED
+
+GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "awx.md").read_text()
+
+
+def table(heading: str) -> str:
+    (rows,) = re.findall(rf"^{re.escape(heading)}\n\|[-|]+\n((?:\|.*\n)+)", GUIDE, re.MULTILINE)
+    return str(rows)
+
+
+OF_PLAYBOOKS = table("| playbook | artifact |")
+OF_BLOCK = table("| key | content |")
+
+
+def test_every_artifact_is_in_the_table_of_playbooks() -> None:
+    assert set(re.findall(r"`(placement_\w+)`:", OF_PLAYBOOKS)) | {"placement_summary"} == {
+        *PUBLISHED,
+        PLAN,
+    }
+
+
+def test_every_key_of_the_block_is_described() -> None:
+    keys = [row.split("|")[1] for row in OF_BLOCK.splitlines()]
+    described = [name for key in keys for name in re.findall(r"`(\w+)`", key)]
+    assert sorted(described) == sorted(Closing("Verify", "done").data())
+
+
+@pytest.mark.parametrize("word", [*METHODS.values(), "ended_by_itself"])
+def test_every_word_for_a_move_is_described(word: str) -> None:
+    (row,) = [row for row in OF_BLOCK.splitlines() if row.startswith("| `moves`")]
+    assert f"`{word}`" in row
+
+
+class ClosedJob:
+    """A job that ends."""
+
+    host = "lab"
+
+    def __init__(self, role: str, notes: list[dict[str, t.Any]]) -> None:
+        self.role = f"placement_{role}"
+        self.record = JobRecord(self.role, self.host, "play", 0.0, notes=notes)
+
+    def show(self, lines: t.Iterable[str]) -> None:
+        pass
+
+
+SUMMARY = {"module": "placement_info", "failed": False, "summary": {"instances": 0}}
+DRILL = {"module": "drill_info", "failed": False, "forecast": "guaranteed", "domains": []}
+ROOM = {"module": "capacity_info", "capacity": "green", "room_for": None, "domains": []}
+
+
+@pytest.mark.parametrize(
+    ("role", "note", "artifact"),
+    [
+        *((role, SUMMARY, "placement_summary") for role in ("verify", "apply", "undo", "report")),
+        *((role, DRILL, "placement_drill") for role in ("drill", "report")),
+        *((x, ROOM, "placement_capacity") for x in ("capacity", "apply", "verify", "drill")),
+    ],
+)
+def test_artifact_of_a_playbook_is_in_its_row(
+    role: str, note: dict[str, t.Any], artifact: str
+) -> None:
+    closed = job_stages.close(t.cast(t.Any, ClosedJob(role, [note])))
+
+    assert artifact in closed["ansible_stats"]["data"]
+    (row,) = [row for row in OF_PLAYBOOKS.splitlines() if f"`{artifact}`:" in row.split("|")[2]][:1]
+    assert f"`{role}`" in row.split("|")[1]
