@@ -37,7 +37,8 @@ def state_of(rule: Rule) -> str:
     workloads = rule["workloads"]
     resting = sum(workload["resting"] for workload in workloads)
     if resting:
-        return "rests" if resting == len(workloads) else f"rests on {resting} of {len(workloads)}"
+        all_of_them = resting == len(workloads)
+        return "not enabled" if all_of_them else f"not enabled on {resting} of {len(workloads)}"
     instances = sum(workload["instances"] for workload in workloads)
     violated = sum(workload["violated"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)

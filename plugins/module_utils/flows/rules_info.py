@@ -177,7 +177,7 @@ def _table(rules: t.Sequence[t.Mapping[str, JSON]]) -> str:
         number = str(len(rule["workloads"]))
         resting = sum(workload["resting"] for workload in rule["workloads"])
         part = "" if str(resting) == number else f" on {resting} of {number}"
-        kind = f"{rule['type'] or '-'}{f' (rests{part})' if resting else ''}"
+        kind = f"{rule['type'] or '-'}{f' (not enabled{part})' if resting else ''}"
         named = (rule["namespace"], rule["rule_set"], rule["name"], kind)
         rows.append((*named, number, *counted, rule["since"] or ""))
     return table_text(columns(rows))

@@ -112,7 +112,7 @@ def _of_values(
         else "have it with the empty value"
     )
     for value in sorted(set(part.values).difference(there)):
-        required = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
+        required = "excludes no node" if part.operator == "NotIn" else "allows no node"
         useless = "has no effect" if term.preferred else required
         advice = f"Label the nodes, or correct the value{meant_value(value, there)}."
         if "" in there and (not any(there) or value in ("true", "yes", "1")):

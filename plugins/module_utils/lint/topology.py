@@ -116,7 +116,8 @@ def _single(name: str, key: str, having: t.Sequence[Node], domain: str) -> Findi
         "single_domain",
         severity,
         f"All nodes that have the label {key} ({name}) are in one domain, {value_text(domain)}.",
-        "Over it one instance at most can be kept apart, and nothing can be spread.",
+        "Rules keep_apart and spread need more domains than one: use another topology name, or label nodes with more"
+        " values.",
         tuple(node.ref for node in having),
     )
 

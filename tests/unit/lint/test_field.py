@@ -171,7 +171,7 @@ def test_field_12_a_label_with_the_empty_value_is_avoided_by_a_value() -> None:
     found = by_name(case_12({"key": CONTROL_PLANE, "operator": "NotIn", "values": ["true"]}))
 
     value = found["no_node_has_value"]
-    assert "keeps its pods off no node; nodes have it with the empty value" in value.why
+    assert "excludes no node; nodes have it with the empty value" in value.why
     assert "use operator DoesNotExist" in value.advice
 
 

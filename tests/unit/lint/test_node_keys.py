@@ -164,7 +164,7 @@ def test_vm_pinned_to_one_domain_is_kept_apart_from_vms_in_others() -> None:
 
 @pytest.mark.parametrize(
     ("operator", "useless"),
-    [("NotIn", "keeps its pods off no node"), ("In", "allows no node")],
+    [("NotIn", "excludes no node"), ("In", "allows no node")],
 )
 def test_a_value_that_no_node_has(operator: str, useless: str) -> None:
     cluster = Cluster()

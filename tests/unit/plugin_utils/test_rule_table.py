@@ -44,8 +44,11 @@ def rule(*workloads: dict[str, t.Any], **values: t.Any) -> dict[str, t.Any]:
         (rule(workload("db", enforced=0), workload("web"), enforced=False), "enforced by 1 of 2"),
         (rule(workload("db", complete=False), enforced=False), "terms removed"),
         (rule(workload("db", instances=0, enforced=0)), "nothing runs"),
-        (rule(workload("db", resting=True, enforced=0), enforced=False), "rests"),
-        (rule(workload("db", resting=True), workload("web"), enforced=False), "rests on 1 of 2"),
+        (rule(workload("db", resting=True, enforced=0), enforced=False), "not enabled"),
+        (
+            rule(workload("db", resting=True), workload("web"), enforced=False),
+            "not enabled on 1 of 2",
+        ),
         (
             rule(workload("db", instances=0, enforced=0), enforced=False),
             "unknown: not everything could be read",
@@ -79,4 +82,4 @@ def test_declarations_are_variables_of_apply() -> None:
         "placement_apply_rules": [apart],
     }
     assert second["placement_apply_rules"] == [{**apart, "name": "a"}]
-    assert "# left out, since no declaration describes it exactly: rests (rests)" in lines
+    assert "# left out, since no declaration describes it exactly: rests (not enabled)" in lines

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""rules and placement_info from options to what an operator reads, on an API server in this process."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from tests.fuzz.cluster import KUBEVIRT, OTHERS, Objects, objects
+from tests.fuzz.refusals import Refusal
+from tests.fuzz.server import Server
+from tests.fuzz.tasks import run
+
+APART = {"name": "web-apart", "workloads": [{"labels": {"app": "web"}}], "keep_apart": "zone"}
+VMS = f"/apis/{KUBEVIRT}/namespaces/{OTHERS}/virtualmachines"
+
+
+def with_another_web_server(there: Objects) -> Objects:
+    """Made from the template of web0, after the rule was written to that."""
+    like = objects()[f"{VMS}/web0"]
+    metadata = {**like["metadata"], "name": "web9", "uid": "vm-web9"}
+    halted = {"runStrategy": "Halted", "template": like["spec"]["template"]}
+    new = {**like, "metadata": metadata, "spec": halted, "status": {"printableStatus": "Stopped"}}
+    return {**there, f"{VMS}/web9": new}
+
+
+@pytest.mark.parametrize("created_later", [True, False])
+def test_verify_names_a_vm_that_was_created_after_its_rule_and_what_to_run(
+    created_later: bool,
+) -> None:
+    there = with_another_web_server(objects()) if not created_later else objects()
+    server = Server(there)
+    written = run("rules", server, {"namespace": OTHERS, "rules": [APART]})
+    assert "failed" not in written, written["msg"]
+    if created_later:
+        server = Server(with_another_web_server(server.objects))
+
+    verified = run("placement_info", server, {"namespaces": [OTHERS], "details": "problems"})
+
+    texts = [x for x in verified["warnings"] if "rule_not_on_new_member" in x]
+    assert len(texts) == created_later
+    for text in texts:
+        assert f"VirtualMachine {OTHERS}/web9" in text
+        assert "by which rule default/web-apart selects its members" in text
+        assert "Write the rules of the set default again (playbook apply, or module rules)" in text
+
+
+POLICY = (
+    "virtualmachines.kubevirt.io \"web1\" is forbidden: ValidatingAdmissionPolicy 'storage' with binding 'all' denied"
+    f" request: {'VMs of this volume stay in their zone, ' * 30}see zones.yml, key pinned"
+)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_refusal_of_a_policy_is_printed_to_its_end_and_check_mode_asks_for_it(check: bool) -> None:
+    status: dict[str, t.Any] = {"kind": "Status", "code": 403, "reason": "Forbidden"}
+    answer = 403, {**status, "message": POLICY}
+    server = Server(objects(), [Refusal(("PATCH", "web1"), answer, -1, dry_runs=True)])
+
+    result = run("rules", server, {"namespace": OTHERS, "rules": [APART]}, check=check)
+
+    assert result["failed"]
+    assert "see zones.yml, key pinned" in result["msg"]
+    assert "request what it allows, or extend the policy" in result["msg"]
+    assert "grant" not in result["msg"]
+    assert bool(server.writes) != check
