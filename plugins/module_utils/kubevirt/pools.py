@@ -92,6 +92,12 @@ CHANGED_BY_OTHERS = (
     " back"
 )
 
+BEFORE_STRATEGY = (
+    f"Before that, give each of its VMIs the label {POOL_REVISION} of its VirtualMachine: KubeVirt restarts those with"
+    " another one, by default all at once"
+)
+"""What to do before the strategy of a pool becomes proactive by hand."""
+
 
 def with_templates(
     workloads: t.Iterable[Workload], pools: t.Container[Ref]

@@ -16,15 +16,19 @@ from ..api.client import ApiClient
 from ..api.errors import Conflict, Forbidden, Invalid, NotFound
 from ..cluster.access import Right
 from ..kubevirt.ordinals import is_of_other_revision
-from ..kubevirt.pools import members_of, why_not_brought
+from ..kubevirt.pools import BEFORE_STRATEGY, members_of, why_not_brought
 from ..model.kinds import HOLD, KUBEVIRT_V1, POOL, VMIS
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from ..planning.movable_instances import InstanceSelection, MovableInstance
 from ..rules.hold import Hold, hold_of, release_of
-from .pool_revisions import KeptByRevision, bring_up_to_date
+from .pool_revisions import KeptByRevision, revision_writes, write_revisions
 
-_BY_HAND = f"Set its update strategy by hand, and remove the annotation {HOLD}"
+
+def _by_hand(hold: Hold) -> str:
+    """What to do where no run can end the hold."""
+    text = f"Set its update strategy by hand, and remove the annotation {HOLD}"
+    return f"{text}. {BEFORE_STRATEGY}" if hold.workload.ref.kind == POOL.name else text
 
 
 def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ...]:
@@ -128,7 +132,7 @@ def why_kept(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
     if can_end(hold, candidates):
         return ""
     if hold.strategy is None:
-        return f"{hold.ref} stays held: its annotation {HOLD} is damaged. {_BY_HAND}"
+        return f"{hold.ref} stays held: its annotation {HOLD} is damaged. {_by_hand(hold)}"
     if why := _why_stuck(hold):
         return f"{hold.ref} stays held: {why}, and run the rollout again"
     if not hold.seen:
@@ -150,20 +154,33 @@ def why_kept_after(
     return "" if replaced else why_kept(hold, candidates)
 
 
+def prepare(api: ApiClient, hold: Hold, *, check: bool = False) -> tuple[int, str]:
+    """Make it so that nothing restarts when the strategy is given back: the VMIs of a pool get the revisions of their
+    VMs, in check mode none. Returns how many do, and why the hold stays; empty where it does not. Raises ApiError where
+    the server does not answer."""
+    if not hold.members or hold.is_over:
+        return 0, ""
+    try:
+        writes = revision_writes(api, hold.workload, hold.members)
+        if not check:
+            write_revisions(api, writes)
+    except KeptByRevision as error:
+        return error.written, f"{hold.ref} stays held: {error}"
+    except (Invalid, Forbidden, NotFound) as error:
+        return 0, f"{hold.ref} stays held: {one_line(str(error))}. {_by_hand(hold)}"
+    return len(writes), ""
+
+
 def end(api: ApiClient, hold: Hold) -> str:
     """Give the strategy back. Returns why it stays held; empty where it does not. Raises ApiError where the server
     does not answer: what it refuses about one workload is no reason to leave the others."""
     write = release_of(hold)
     try:
-        if hold.members and not hold.is_over:
-            bring_up_to_date(api, hold.workload, hold.members)
         api.patch(write.path, write.patch())
     except Conflict:
         return f"{hold.ref} stays held: it was changed meanwhile. Run the rollout again"
-    except KeptByRevision as error:
-        return f"{hold.ref} stays held: {error}"
     except (Invalid, Forbidden, NotFound) as error:
-        return f"{hold.ref} stays held: {one_line(str(error))}. {_BY_HAND}"
+        return f"{hold.ref} stays held: {one_line(str(error))}. {_by_hand(hold)}"
     return ""
 
 

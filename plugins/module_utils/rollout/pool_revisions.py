@@ -38,12 +38,24 @@ _LABEL = Pointer(("metadata", "labels")) / POOL_REVISION
 
 
 class KeptByRevision(Exception):
-    """The strategy must not be given back yet; the message says why, and what to do."""
+    """The strategy must not be given back yet; the message says why, and what to do. `written`: how many VMIs have
+    got their revision before."""
+
+    def __init__(self, message: str, written: int = 0) -> None:
+        super().__init__(message)
+        self.written = written
 
 
-def bring_up_to_date(api: ApiClient, pool: Workload, members: t.Sequence[PoolMember]) -> int:
-    """Give each outdated VMI the revision of its VM. Returns how many were written. Raises KeptByRevision, and ApiError
-    where the server does not answer or a right is missing."""
+LABELS_SEEN = 5.0
+"""Seconds after which virt-controller has seen the labels of VMIs. It watches VMIs and pools apart, and deletes what it
+knows with an old label (watch/pool/pool.go, vmiStore in proactiveUpdate)."""
+
+
+def revision_writes(
+    api: ApiClient, pool: Workload, members: t.Sequence[PoolMember]
+) -> tuple[Write, ...]:
+    """The writes that give each outdated VMI the revision of its VM. Raises KeptByRevision, and ApiError where the
+    server does not answer or a right is missing."""
     revisions = _Revisions(api, pool)
     vms = [member.vm for member in members]
     for member in members:
@@ -62,15 +74,17 @@ def bring_up_to_date(api: ApiClient, pool: Workload, members: t.Sequence[PoolMem
                 f"{vmi.ref} does not run with the present template yet. Run the rollout again"
             )
         revisions.require_placement_only(vm, vmi)
-    for vm, vmi in outdated:
-        write = _relabel(vm, vmi)
+    return tuple(_relabel(vm, vmi) for vm, vmi in outdated)
+
+
+def write_revisions(api: ApiClient, writes: t.Iterable[Write]) -> None:
+    """Send these writes. Raises as `revision_writes` does."""
+    for number, write in enumerate(writes):
         try:
             api.patch(write.path, write.patch())
         except (Conflict, Invalid, NotFound):
-            raise KeptByRevision(
-                f"{write.target} was changed meanwhile. Run the rollout again"
-            ) from None
-    return len(outdated)
+            text = f"{write.target} was changed meanwhile. Run the rollout again"
+            raise KeptByRevision(text, number) from None
 
 
 class _Revisions:
@@ -108,6 +122,19 @@ class _Revisions:
                 f"{vmi.ref} was started from another template ({before}), which differs from the present one in"
                 f" more than placement. {restart}"
             )
+        was, is_now = self._labels(before), self._labels(now)
+        for key in sorted({*was, *is_now}):
+            if was.get(key) != is_now.get(key) != vmi.labels.get(key):
+                raise KeptByRevision(
+                    f"the label {key} of {vmi.ref} is not that of the present template, and reaches it by a restart"
+                    f" alone. {restart}"
+                )
+
+    def _labels(self, name: str) -> t.Mapping[str, JSON]:
+        """The labels that a revision gives a VMI."""
+        of_vm = _mapping(_mapping((self._spec(name) or {}).get(_TEMPLATE.parts[-1])).get("spec"))
+        metadata = _mapping(_mapping(of_vm.get("template")).get("metadata"))
+        return _mapping(metadata.get("labels"))
 
     def _made(self, name: str) -> JSON:
         """What a revision makes of a VM beside placement; None where it is not known."""

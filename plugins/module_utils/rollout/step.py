@@ -29,6 +29,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
+from ..rules.hold import Hold
 from . import holds, report, takeover
 from . import journal as journals
 from .approval import not_made, plan_of, require_approved
@@ -37,6 +38,7 @@ from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
+from .pool_revisions import LABELS_SEEN
 from .reconcile import Reconciler
 from .reconciliation import Reconciliation
 from .send import StartRevisions, rights_of_run
@@ -155,13 +157,23 @@ class RolloutStep:
             approvable = plan_of(self.api, view, plan, self.options)
             result.plan = approvable.as_json() if approvable is not None else None
         result.moves = [report.planned_move(move) for move in moves]
-        ends = any(can_end(hold, view.candidates) for hold in view.holds)
+        ends, kept = self._check_holds(view, {move.uid for move in moves})
         result.stop_reason, result.changed = stop_reason, bool(moves) or ends
         self.finish_check(view, plan, result)
-        moved = {move.uid for move in moves}
-        kept = (why_kept_after(hold, view.candidates, moved) for hold in view.holds)
-        result.warnings += filter(None, kept)
+        result.warnings += kept
         return result
+
+    def _check_holds(self, view: View, moved: t.Collection[str]) -> tuple[bool, list[str]]:
+        """Whether a run that moves these instances gives a workload its own rollout back, and why others stay held."""
+        ends = False
+        kept: list[str] = []
+        for hold in view.holds:
+            why = why_kept_after(hold, view.candidates, moved)
+            if can_end(hold, view.candidates):
+                written, why = holds.prepare(self.api, hold, check=True)
+                ends = ends or written > 0 or not why
+            kept += [why] if why else []
+        return ends, kept
 
     def planned(self, _view: View, plan: Plan) -> Plan:
         """The plan as check mode shows it."""
@@ -434,11 +446,23 @@ class RolloutStep:
 
     def _end_holds(self, reconciler: Reconciler, view: View) -> list[str]:
         """Give the workloads that this run held their own rollouts back. Returns why others stay held."""
-        kept = []
+        keeper, written = reconciler.keeper, 0
+        kept: list[str] = []
+        ending: list[Hold] = []
         for hold in view.holds:
-            why = why_kept(hold, view.candidates)
-            why = why or holds.end(reconciler.keeper.api_while_ours(), hold)
+            count, why = 0, why_kept(hold, view.candidates)
+            if not why:
+                count, why = holds.prepare(keeper.api_while_ours(), hold)
+            written += count
             if why:
+                kept.append(why)
+            else:
+                ending.append(hold)
+        if written:
+            self.report.changed = True
+            self.api.deadline.pause(LABELS_SEEN)
+        for hold in ending:
+            if why := holds.end(keeper.api_while_ours(), hold):
                 kept.append(why)
             else:
                 self.report.lines.append(holds.ended(hold))

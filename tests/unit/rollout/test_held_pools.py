@@ -59,6 +59,11 @@ def plan(snapshot: Snapshot, *allow: Method) -> Plan:
     return plan_moves(snapshot, request, candidates)
 
 
+def end(server: JSON, hold: Hold) -> str:
+    _count, why = holds.prepare(server, hold)
+    return why or holds.end(server, hold)
+
+
 class Server:
     """Has the revisions of a pool, and takes patches."""
 
@@ -200,7 +205,7 @@ def test_strategy_is_given_back_once_each_vmi_has_the_revision(
     assert holds.can_end(hold, candidates)
     server: JSON = Server(found, ref)
 
-    assert holds.end(server, hold) == ""
+    assert end(server, hold) == ""
 
     *relabeled, (path, body) = server.patches
     assert len(relabeled) == 3
@@ -227,7 +232,7 @@ def test_run_after_one_that_was_killed_between_two_labels_sets_the_others(
     found, ref, _snapshot = after
     found.machines["web-0"]["metadata"]["labels"][POOL_REVISION] = "web-2"
     server: JSON = Server(found, ref)
-    assert holds.end(server, the_hold(found.snapshot())) == ""
+    assert end(server, the_hold(found.snapshot())) == ""
     assert [path.rpartition("/")[2] for path, _body in server.patches] == ["web-1", "web-2", "web"]
 
 
@@ -246,7 +251,7 @@ def test_vm_of_another_template_keeps_the_hold(
     """KubeVirt would restart it, and may: the label must not hide that."""
     found, ref, snapshot = after
     server: JSON = Server(found, ref, before=before)
-    why = holds.end(server, the_hold(snapshot))
+    why = end(server, the_hold(snapshot))
     assert "differs from the present one in more than placement" in why
     assert "Restart VirtualMachine shop/web-0, and run the rollout again" in why
     assert server.patches == []
@@ -260,7 +265,7 @@ def test_revision_of_any_shape_keeps_the_hold(
     found, ref, snapshot = after
     server: JSON = Server(found, ref)
     server.revisions["web-1"] = data
-    assert "stays held" in holds.end(server, the_hold(snapshot))
+    assert "stays held" in end(server, the_hold(snapshot))
     assert server.patches == []
 
 
@@ -268,7 +273,7 @@ def test_missing_revision_keeps_the_hold(after: tuple[Cluster, t.Any, Snapshot])
     found, ref, snapshot = after
     server: JSON = Server(found, ref)
     del server.revisions["web-1"]
-    assert "is missing or damaged" in holds.end(server, the_hold(snapshot))
+    assert "is missing or damaged" in end(server, the_hold(snapshot))
     assert server.patches == []
 
 
@@ -281,7 +286,7 @@ def test_template_that_has_not_reached_the_vms_keeps_the_hold(
     found.workloads[ref]["metadata"]["generation"] = 3
     template = found.workloads[ref]["spec"]["virtualMachineTemplate"]["spec"]["template"]
     template["spec"]["domain"] = {"memory": {"guest": "9Gi"}}
-    assert "has not brought its latest template" in holds.end(server, the_hold(found.snapshot()))
+    assert "has not brought its latest template" in end(server, the_hold(found.snapshot()))
     assert server.patches == []
 
 
@@ -297,7 +302,7 @@ def test_later_generation_of_the_same_template_ends_the_hold(
         made_from = revision["virtualMachineTemplate"]["spec"]["template"]["spec"]
         made_from["domain"] = {"memory": {"guest": "1Gi"}, "devices": {}}
     found.workloads[ref]["metadata"]["generation"] = 3
-    assert holds.end(server, the_hold(found.snapshot())) == ""
+    assert end(server, the_hold(found.snapshot())) == ""
 
 
 @pytest.mark.parametrize("place", ["virtualmachineinstances/web-1", "virtualmachinepools"])
@@ -307,5 +312,57 @@ def test_change_at_the_same_time_keeps_the_hold(
     found, ref, snapshot = after
     server: JSON = Server(found, ref)
     server.refuses = place
-    assert holds.end(server, the_hold(snapshot)).endswith("Run the rollout again")
+    assert end(server, the_hold(snapshot)).endswith("Run the rollout again")
     assert not any("virtualmachinepools" in path for path, _body in server.patches)
+
+
+def tier(spec: JSON) -> None:
+    spec["template"]["metadata"]["labels"]["tier"] = "back"
+
+
+def test_label_that_only_a_restart_brings_keeps_the_hold(
+    after: tuple[Cluster, t.Any, Snapshot],
+) -> None:
+    """A user has removed one from the template meanwhile; labels of rules reach running VMIs."""
+    found, ref, _snapshot = after
+    server: JSON = Server(found, ref, before=tier)
+    for machine in found.machines.values():
+        machine["metadata"]["labels"]["tier"] = "back"
+    why = end(server, the_hold(found.snapshot()))
+    assert "the label tier of VirtualMachineInstance shop/web-0" in why
+    assert server.patches == []
+    for machine in found.machines.values():
+        del machine["metadata"]["labels"]["tier"]
+    assert end(server, the_hold(found.snapshot())) == ""
+
+
+def test_check_mode_reads_why_a_hold_stays_and_writes_nothing(
+    after: tuple[Cluster, t.Any, Snapshot],
+) -> None:
+    found, ref, snapshot = after
+    server: JSON = Server(found, ref)
+    assert holds.prepare(server, the_hold(snapshot), check=True) == (3, "")
+    del server.revisions["web-1"]
+    _count, why = holds.prepare(server, the_hold(snapshot), check=True)
+    assert "is missing or damaged" in why
+    assert server.patches == []
+
+
+def test_labels_that_were_written_count_though_the_hold_stays(
+    after: tuple[Cluster, t.Any, Snapshot],
+) -> None:
+    found, ref, snapshot = after
+    server: JSON = Server(found, ref)
+    server.refuses = "virtualmachineinstances/web-2"
+    count, why = holds.prepare(server, the_hold(snapshot))
+    assert count == 2
+    assert why.endswith("Run the rollout again")
+
+
+def test_advice_to_end_a_hold_by_hand_says_what_kubevirt_restarts() -> None:
+    found, ref = made()
+    found.workloads[ref]["metadata"]["annotations"]["placement.virt/hold"] = "{"
+    snapshot = found.snapshot()
+    why = holds.why_kept(the_hold(snapshot), movable_instances(snapshot, SHOP))
+    assert "Set its update strategy by hand" in why
+    assert f"Before that, give each of its VMIs the label {POOL_REVISION}" in why

@@ -490,3 +490,40 @@ def test_hold_that_changes_while_it_ends_stays_and_nothing_is_changed(
     assert "was changed meanwhile" in result.warnings[0]
     found = cluster.objects[f"{STATEFUL_SETS}/log"]
     assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_strategy_is_given_back_once_kubevirt_has_seen_the_labels(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It watches VMIs and pools apart, and restarts a VMI that it knows with its old label."""
+    step(cluster)
+    hold(cluster, "log-2")
+    times: list[float] = []
+    end = holds.end
+
+    def label(_api: ApiClient, _hold: Hold, *, check: bool = False) -> tuple[int, str]:
+        times.append(time.monotonic())
+        return 1, ""
+
+    def seen(api: ApiClient, ends: Hold) -> str:
+        times.append(time.monotonic())
+        return end(api, ends)
+
+    monkeypatch.setattr(holds, "prepare", label)
+    monkeypatch.setattr(holds, "end", seen)
+    monkeypatch.setattr(steps, "LABELS_SEEN", 0.2)
+    assert step(cluster).changed
+    labeled, given_back = times
+    assert given_back - labeled >= 0.2
+
+
+def test_check_mode_says_why_a_hold_would_stay(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step(cluster)
+    hold(cluster, "log-2")
+    monkeypatch.setattr(holds, "prepare", lambda _api, _hold, check=False: (0, "stays held: why"))
+    planned, result = step(cluster, check=True), step(cluster)
+    assert (planned.changed, result.changed) == (False, False)
+    assert planned.warnings == result.warnings == ["stays held: why"]
+    assert releases(cluster) == []
