@@ -25,6 +25,13 @@ READ_TWICE = (
     "the lines above have the error",
     "Name the nodes that stay cordoned has failed",
     "blocked by pod virt-launcher",
+    "and no placement_maintenance_change_id",
+    "keeps its pods off no node",
+    "so that nothing places it",
+    "perhaps bound (doubtful nodes)",
+    "Over it one instance",
+    "N+1: no, ",
+    "capacity if one of",
 )
 
 

@@ -333,10 +333,12 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
             if rule.verdict is not Verdict.SATISFIED:
                 alike[str(rule.verdict), rule.reason, rule.better_nodes].append(rule.rule)
         for (verdict, reason, better), rules in alike.items():
-            names = f" {', '.join(rules)}:" if all(rules) else ""
+            noun = "rules" if len(rules) > 1 else "rule"
+            names = f" {noun} {', '.join(rules)}:" if all(rules) else ""
             nodes = f"; better: {listed(better, _NAMED)}" if better else ""
             if verdict == str(Verdict.NOT_ENFORCED):
-                not_enforced[names, reason][str(instance.workload or instance.instance)] += 1
+                why = reason.removeprefix("rule not enforced yet: ")
+                not_enforced[names, why][str(instance.workload or instance.instance)] += 1
             else:
                 yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
     waiting = {instance.instance for instance in verdicts.instances if not instance.node}

@@ -26,11 +26,12 @@ from ansible_collections.virt.placement.plugins.module_utils.model.kinds import 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.view.selection import (
     look_up,
     question_of,
 )
-from tests.unit.compliance.cluster import ZONE, Cluster
+from tests.unit.compliance.cluster import ZONE, Cluster, expression
 from tests.unit.compliance.judged import RULE, judge, three
 
 
@@ -225,11 +226,26 @@ def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
         "b     n2 (cordoned, not ready)",
         "-     (no node)                 shop/db3",
     ]
-    assert lines[4].startswith(f"violated: VirtualMachineInstance shop/db1 on n1: {RULE}: ")
+    assert lines[4].startswith(f"violated: VirtualMachineInstance shop/db1 on n1: rule {RULE}: ")
     assert lines[6].startswith(
         "pending: VirtualMachineInstance shop/db3: 0/2 nodes are available: "
     )
     assert lines[7] == f"moves: {RULE}: cannot be satisfied"
+
+
+def test_line_about_a_rule_that_is_not_enforced_says_so_once() -> None:
+    cluster = Cluster()
+    ref = cluster.run("cache", "n1")
+    term = {"weight": 10, "preference": {"matchExpressions": [expression(ZONE, "NotIn", "a")]}}
+    cluster.write(ref, "not-in-a", (TermLocation.PREFERRED_NODE, term))
+    snapshot = cluster.snapshot()
+
+    table = report.table(judge(snapshot), snapshot.nodes, {"ZONE": ZONE})
+
+    assert table.count("not enforced") == 0
+    assert (
+        "not_enforced: VirtualMachine shop/cache: rule shop/default/not-in-a: preferred node affinity"
+    ) in table
 
 
 def test_the_table_names_a_migration_whose_target_has_no_node() -> None:
