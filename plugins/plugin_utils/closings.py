@@ -312,7 +312,9 @@ def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
 
 
 def _after_apply(record: JobRecord) -> t.Iterator[str]:
-    if record.failures:
+    if record.failures and record.failed_task == "Show forecast":
+        yield "nothing was written: correct the cause, then launch this job, or its workflow for an approval, again"
+    elif record.failures:
         yield RELAUNCH
     elif record.check_mode:
         yield LAUNCH
@@ -479,7 +481,9 @@ def _drs_import(record: JobRecord) -> Parts:
         if written and not record.check_mode
         else (),
         "next_steps": (
-            "read report.txt; then the playbooks topology and apply with these variables",
+            LAUNCH
+            if record.check_mode
+            else "read report.txt; then the playbooks topology and apply with these variables",
         )
         if written
         else (),

@@ -31,6 +31,6 @@ def show_room(job: Job, result: Result, when: str = "Now", nothing: str = "") ->
     if result["capacity"] == "green":
         return []
     return [
-        f"{when} the capacity is {result['capacity']}, not green ({job.role}_keep_room_for). The lines above show what"
-        f" would fail. {nothing}".rstrip()
+        f"{when} the capacity is {result['capacity']}, not green ({job.role}_keep_room_for). The lines above show"
+        f" why. {nothing}".rstrip()
     ]

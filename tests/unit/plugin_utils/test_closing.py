@@ -313,3 +313,26 @@ def test_vm_that_is_stopped_for_the_time_of_the_maintenance_alone_is_named(
         f"{'would be ' if check_mode else ''}started again: shop/batch",
         "stopped until the node is in service: shop/night",
     )
+
+
+@pytest.mark.parametrize(
+    ("check_mode", "step"),
+    [(True, "launch the same job without check mode"), (False, "read report.txt; then")],
+)
+def test_import_in_check_mode_has_no_report_to_read(check_mode: bool, step: str) -> None:
+    asked = {"files": ["rules.json"], "folder": "/rules"}
+    block = closing_of(record("placement_drs_import", asked=asked, check_mode=check_mode), 1)
+    assert block.next_steps[0].startswith(step)
+    assert bool(block.done) != check_mode
+
+
+@pytest.mark.parametrize(
+    ("task", "step"),
+    [("Show forecast", "nothing was written: correct"), ("Write rules", "correct the cause, then")],
+)
+def test_job_that_its_forecast_refuses_has_nothing_to_continue(task: str, step: str) -> None:
+    asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
+    refused = record("placement_apply", asked=asked, failures=["x"], failed_task=task)
+    (following,) = closing_of(refused, 1).next_steps
+    assert following.startswith(step)
+    assert ("it continues" in following) == (task == "Write rules")

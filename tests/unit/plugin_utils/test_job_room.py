@@ -66,7 +66,7 @@ def test_role_fails_without_room_and_shows_what_has_no_node(role: str) -> None:
     job, errors = ended(role, "red", "zone")
 
     assert errors == [
-        f"Now the capacity is red, not green (placement_{role}_keep_room_for). The lines above show what would fail."
+        f"Now the capacity is red, not green (placement_{role}_keep_room_for). The lines above show why."
     ]
     assert job.asked == [{"tolerate": ["zone"], "topology_keys": {}}]
     assert job.shown[-1] == "RED: shop/db"
