@@ -73,11 +73,10 @@ def test_vm_that_is_where_the_map_says_needs_no_move() -> None:
     assert plan(made, **{"sap-1": "n1"}) == Plan()
 
 
-def full(made: Cluster, name: str, node: str) -> Ref:
+def full(made: Cluster, name: str, node: str, cpu: str = "10") -> Ref:
     """A VM that takes 10 of the 16 CPUs of its node."""
-    cpu = {"domain": {"resources": {"requests": {"cpu": "10"}}}}
-    ref = machine(made, name, node, cpu)
-    containers = [{"name": "compute", "resources": {"requests": {"cpu": "10"}}}]
+    ref = machine(made, name, node, {"domain": {"resources": {"requests": {"cpu": cpu}}}})
+    containers = [{"name": "compute", "resources": {"requests": {"cpu": cpu}}}]
     for pod in made.pods.values():
         if (
             pod["metadata"]["labels"].get("kubevirt.io/created-by")
@@ -95,6 +94,54 @@ def test_node_is_emptied_before_another_vm_moves_there() -> None:
     assert moves(planned) == [("sap-2", "n2", "n3"), ("sap-1", "n1", "n2")]
     first, second = planned.moves
     assert second.after == (first.uid,)
+
+
+def test_move_waits_for_room_that_it_has_only_without_another_move_to_its_node() -> None:
+    """Alone, each of them has room before sap-1 has left. Moves begin at the same time."""
+    made = cluster("abc")
+    full(made, "sap-1", "n2")
+    full(made, "sap-2", "n1", "5")
+    full(made, "sap-3", "n1", "5")
+    planned = plan(made, **{"sap-2": "n2", "sap-3": "n2", "sap-1": "n3"})
+    waits_for = {x.instance.name: x.after for x in planned.moves}
+    assert waits_for == {
+        "sap-2": (),
+        "sap-1": (),
+        "sap-3": (made.machines["sap-1"]["metadata"]["uid"],),
+    }
+
+
+def test_room_of_a_migration_in_flight_is_not_given_away() -> None:
+    """Its target pod has no node yet, and the migration is held to n2."""
+    made = cluster("ab")
+    full(made, "sap-1", "n1", "7")
+    full(made, "sap-2", "n1", "7")
+    full(made, "sap-3", "n2", "7")
+    snapshot = made.snapshot()
+    asked = {"sap-1": "n2", "sap-2": "n2"}
+    assert moves(plan_in(snapshot, asked)) == [("sap-1", "n1", "n2")]
+
+    in_flight = frozenset({made.machines["sap-1"]["metadata"]["uid"]})
+    planned = plan_in(snapshot, asked, in_flight=in_flight)
+    assert planned.moves == ()
+    assert reasons(planned) == {"sap-2": "not possible on n2: Insufficient cpu"}
+
+
+def test_end_of_the_source_pod_of_an_ended_migration_is_waited_for() -> None:
+    made = cluster("ab")
+    full(made, "sap-1", "n1")
+    full(made, "sap-2", "n2")
+    made.launcher("sap-2", "n1")
+    made.machines["sap-2"]["status"]["nodeName"] = "n1"
+    (source,) = (
+        pod["metadata"] for pod in made.pods.values() if pod["spec"].get("nodeName") == "n2"
+    )
+    (skipped,) = plan(made, **{"sap-1": "n2"}).skipped
+    assert (skipped.reason, skipped.temporary) == (
+        "not possible on n2 yet: Insufficient cpu, as long as pods exist that are ending:"
+        f" Pod shop/{source['name']}",
+        True,
+    )
 
 
 def test_swap_without_room_names_a_third_node() -> None:
