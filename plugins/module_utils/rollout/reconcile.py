@@ -120,14 +120,14 @@ class Reconciler:
         for record in self.journal.records:
             self._observe_move(record, now)
         plan = view.plan(self.options, self.journal)
-        planned = {(move.uid, move.method) for move in plan.moves}
+        planned = {(move.uid, move.method): move for move in plan.moves}
         for record in self.journal.records:
-            unplanned = (record.uid, record.method) not in planned
-            if (
-                record.phase is Phase.INTENDED
-                and unplanned
-                and not self._may_be_queued(record, now)
-            ):
+            if record.phase is not Phase.INTENDED:
+                continue
+            move = planned.get((record.uid, record.method))
+            if move is not None:
+                self._hold_to_plan(record, move, now)
+            elif not self._may_be_queued(record, now):
                 self._defer(record, counted=view.is_about(record))
         now.settling = now.settling or len(self.report.moves) > moves_before
         journal, mark = self.journal, self.report.mark()
@@ -370,14 +370,23 @@ class Reconciler:
                 return record
         return None
 
-    def _journal_move(self, move: Move, now: Reconciliation) -> None:
+    def _hold_to_plan(self, record: MoveRecord, move: Move, now: Reconciliation) -> None:
+        """A move that was not sent may be of a run with other nodes: this one sends it to its own."""
+        node_selector = self._node_selector(move, now)
+        if record.node_selector != node_selector:
+            self.journal = self.journal.with_record(replace(record, node_selector=node_selector))
+
+    def _node_selector(self, move: Move, now: Reconciliation) -> tuple[tuple[str, str], ...]:
+        """What the target of a migration is held to."""
         approved = self.options.approved
         nodes = approved.by_uid[move.uid].targets if approved is not None else move.targets
+        if self.options.places is not None:
+            return ((HOSTNAME, hostname_of(now.view.snapshot, nodes[0])),)
         target = now.nodes.domain(nodes[0]) if nodes else ""
         pinned = self.options.pin_target_zone and target and move.method is Method.MIGRATE
-        node_selector = ((self.options.zone_key, target),) if pinned else ()
-        if self.options.places is not None:
-            node_selector = ((HOSTNAME, hostname_of(now.view.snapshot, nodes[0])),)
+        return ((self.options.zone_key, target),) if pinned else ()
+
+    def _journal_move(self, move: Move, now: Reconciliation) -> None:
         record = MoveRecord(
             move.instance,
             move.uid,
@@ -386,7 +395,7 @@ class Reconciler:
             move.source,
             self.journal.attempts(move.uid) + 1,
             self.clock,
-            node_selector=node_selector,
+            node_selector=self._node_selector(move, now),
         )
         siblings = [i.uid for i in now.observer.instances if i.workload == move.workload]
         journal = self.journal.begin(record, siblings)

@@ -5,14 +5,27 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import Phase
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepResult
 from dev.trace_server import KUBEVIRT, TraceServer
-from tests.unit.rollout.test_approval import PODS, VMIS, make, options, patch, planned, refusal
+from tests.unit.rollout.test_approval import (
+    PODS,
+    VMIS,
+    left_by_a_killed_run,
+    make,
+    options,
+    patch,
+    planned,
+    refusal,
+    restarting,
+)
 from tests.unit.rollout.test_gates import parameters
 from tests.unit.rollout.test_step import MIGRATIONS, run_with
 
@@ -114,6 +127,32 @@ def test_vm_that_went_elsewhere_since_is_not_taken_for_done(cluster: TraceServer
     patch(cluster, f"{PODS}/virt-launcher-db0", "spec", "nodeName", value="w3")
     (vm,) = refusal(cluster, plan)
     assert vm.endswith("the plan moves it from w1, and it runs on w3 now")
+
+
+@pytest.mark.parametrize("selector", [(), (("kubernetes.io/hostname", "w3"),)])
+def test_move_that_a_killed_run_has_not_sent_goes_to_the_node_of_this_map(
+    cluster: TraceServer, selector: tuple[tuple[str, str], ...]
+) -> None:
+    """It was a rollout without a map, or with another one."""
+    record = replace(
+        restarting("db0", Phase.INTENDED), method=Method.MIGRATE, node_selector=selector
+    )
+    left_by_a_killed_run(cluster, record)
+    result = run(cluster, {"shop/db0": "w2"})
+    assert [move["to_node"] for move in result.moves] == ["w2"]
+    (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]
+    assert created["spec"]["addedNodeSelector"] == {"kubernetes.io/hostname": "w2"}
+
+
+def test_rollout_without_a_map_holds_no_migration_to_the_node_of_one(cluster: TraceServer) -> None:
+    hostname = (("kubernetes.io/hostname", "w3"),)
+    record = replace(
+        restarting("web0", Phase.INTENDED), method=Method.MIGRATE, node_selector=hostname
+    )
+    left_by_a_killed_run(cluster, record)
+    run_with(cluster, options())
+    (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]
+    assert "addedNodeSelector" not in created["spec"]
 
 
 def test_release_without_targets_is_refused_before_the_first_write(cluster: TraceServer) -> None:
