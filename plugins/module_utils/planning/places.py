@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
+from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
 
@@ -23,7 +24,7 @@ from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.rendering import listed
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, Vmi
 from ..model.topology import HOSTNAME
 from ..scheduler.framework import INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD, FilterReason
 from .dependencies import Dependencies
@@ -40,6 +41,9 @@ Places = t.Mapping[Ref, str]
 
 _SWAPS = 20
 """VMs at most that are looked at as the cause of one that cannot go."""
+
+_SEARCHES = 20
+"""Unknown names at most for which similar ones are searched."""
 
 
 def hostname_of(snapshot: Snapshot, node: str) -> str:
@@ -129,6 +133,7 @@ class _PlacesPlanner:
         self.leaving = leaving
         self.to_do: dict[Uid, str] = {}
         self.skipped: list[SkippedInstance] = []
+        self.searches = 0
 
     def plan(self, away: t.Container[Uid]) -> Plan:
         misplaced = set()
@@ -285,26 +290,45 @@ class _PlacesPlanner:
 
     def _why_unknown(self, ref: Ref) -> str:
         """Why there is no instance to move."""
-        namespaces = [x.name for x in self.snapshot.namespaces]
-        if ref.namespace not in namespaces:
-            return f"there is no namespace {ref.namespace!r}{nearest(ref.namespace, namespaces)}"
-        found = next((x for x in self.snapshot.vmis if x.ref == ref), None)
-        if found is not None and not (found.terminating or found.finished):
+        if ref.namespace not in self._names:
+            near = self._nearest(ref.namespace, self._names)
+            return f"there is no namespace {ref.namespace!r}{near}"
+        found = self._waiting.get(ref)
+        if found is not None:
             return f"the instance is {found.phase or 'not started'} and has no pod yet"
-        vms = [vmi.ref for vmi in self.snapshot.vmis]
-        vms += [workload.ref for workload in self.snapshot.workloads]
-        kinds = (ref.kind, VIRTUAL_MACHINE.name)
-        here = {x.name for x in vms if x.namespace == ref.namespace and x.kind in kinds}
+        here = self._names[ref.namespace]
         if ref.name in here:
             return "it is not running, so there is nothing to migrate"
-        return f"there is no VM {ref.name!r} in namespace {ref.namespace}{nearest(ref.name, here)}"
+        near = self._nearest(ref.name, here)
+        return f"there is no VM {ref.name!r} in namespace {ref.namespace}{near}"
+
+    def _nearest(self, name: str, known: t.Iterable[str]) -> str:
+        """As `nearest`, for the first names only: each search reads all known ones, and of a placement that was saved
+        long ago thousands of VMs may be gone."""
+        self.searches += 1
+        return nearest(name, known) if self.searches <= _SEARCHES else ""
+
+    @cached_property
+    def _waiting(self) -> dict[Ref, Vmi]:
+        vmis = self.snapshot.vmis
+        return {x.ref: x for x in vmis if not (x.terminating or x.finished)}
+
+    @cached_property
+    def _names(self) -> dict[str, set[str]]:
+        """The VMs and VMIs of each namespace."""
+        names: dict[str, set[str]] = {x.name: set() for x in self.snapshot.namespaces}
+        refs = [vmi.ref for vmi in self.snapshot.vmis]
+        refs += [x.ref for x in self.snapshot.workloads if x.ref.kind == VIRTUAL_MACHINE.name]
+        for ref in refs:
+            names.setdefault(ref.namespace, set()).add(ref.name)
+        return names
 
     def _why_fixed(self, movable: MovableInstance, node: str) -> str:
         """Why an instance does not go there, whatever else moves; empty where it may go."""
         request, options = self.request, movable.move_options
         names = self.simulation.table.numbers
         if node not in names:
-            return f"there is no node {node!r}{nearest(node, names)}"
+            return f"there is no node {node!r}{self._nearest(node, names)}"
         if movable.uid not in self.simulation.candidates:
             return f"its node {movable.node} does not exist" if movable.node else "it is Pending"
         for reasons in (request.not_movable, request.kept):
@@ -312,20 +336,24 @@ class _PlacesPlanner:
                 return reasons[movable.uid]
         if Method.MIGRATE not in options.methods:
             return options.reason or "it cannot migrate"
-        hostname = hostname_of(self.snapshot, node)
+        hostname = self.simulation.table.nodes[names[node]].labels.get(HOSTNAME, "")
         if not hostname:
             return f"{node} has no label {HOSTNAME}, by which a migration could be held to it"
-        alike = [
-            x.name
-            for x in self.snapshot.nodes
-            if x.labels.get(HOSTNAME) == hostname and x.name != node
-        ]
+        alike = [x for x in self._nodes_with[hostname] if x != node]
         if alike:
             return (
                 f"{listed(alike)} has the label {HOSTNAME}={hostname} of {node}, too, so a migration cannot be held to"
                 f" {node}"
             )
         return ""
+
+    @cached_property
+    def _nodes_with(self) -> dict[str, list[str]]:
+        """The nodes with each value of the label kubernetes.io/hostname."""
+        nodes = defaultdict[str, list[str]](list)
+        for node in self.snapshot.nodes:
+            nodes[node.labels.get(HOSTNAME, "")].append(node.name)
+        return nodes
 
     def _open_soon(self) -> set[Uid]:
         """What can go once pods have ended that are ending, such as the source of a migration that has just ended."""
@@ -392,7 +420,7 @@ class _PlacesPlanner:
         texts = dict[str, None]()
         for reason, text in why_not_on_node(failures, node, self.request.topology):
             texts[f"{text}{self._of_rules(movable, reason)}"] = None
-        found = next(x for x in self.snapshot.nodes if x.name == node)
+        found = simulation.table.nodes[simulation.table.numbers[node]]
         rules = [x.rule for x in unmet_rules(movable.declared, found)]
         texts.update(dict.fromkeys(f"rule {rule} does not allow {node}" for rule in rules))
         return ", ".join(texts) or "the scheduler would not choose it"

@@ -215,6 +215,15 @@ def test_unknown_namespace_is_named() -> None:
     assert reasons(planned) == {"sap-1": "there is no namespace 'shpo'; did you mean 'shop'?"}
 
 
+def test_similar_names_are_searched_for_the_first_unknown_vms_only() -> None:
+    """Each search reads the names of all VMs, and a saved placement may have thousands that are gone."""
+    made = cluster("ab")
+    machine(made, "sap-1", "n1")
+    planned = plan(made, **{f"sap-x{number}": "n1" for number in range(100)})
+    hints = [x.reason for x in planned.skipped if x.reason.endswith("did you mean 'sap-1'?")]
+    assert (len(planned.skipped), len(hints)) == (100, 20)
+
+
 def apart_in_zones(made: Cluster, *names: str) -> None:
     for name in names:
         ref = Ref("VirtualMachine", "shop", name)
