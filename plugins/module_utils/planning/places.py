@@ -169,9 +169,10 @@ class _PlacesPlanner:
         while True:
             for uid in [*self.to_do]:
                 if uid in self.to_do:
-                    made += self._move_with_followers(uid)
-                    for move in made:
-                        self.to_do.pop(move.uid, None)
+                    moves = self._move_with_followers(uid)
+                    for move in moves:
+                        del self.to_do[move.uid]
+                    made += moves
             if not made:
                 return sequence
             sequence, made = [*sequence, *made], []
