@@ -60,9 +60,23 @@ class ClosedJob:
         pass
 
 
-SUMMARY = {"module": "placement_info", "failed": False, "summary": {"instances": 0}}
-DRILL = {"module": "drill_info", "failed": False, "forecast": "guaranteed", "domains": []}
-ROOM = {"module": "capacity_info", "capacity": "green", "room_for": None, "domains": []}
+SUMMARY: dict[str, t.Any] = {
+    "module": "placement_info",
+    "failed": False,
+    "summary": {"instances": 0},
+}
+DRILL: dict[str, t.Any] = {
+    "module": "drill_info",
+    "failed": False,
+    "forecast": "guaranteed",
+    "domains": [],
+}
+ROOM: dict[str, t.Any] = {
+    "module": "capacity_info",
+    "capacity": "green",
+    "room_for": None,
+    "domains": [],
+}
 
 
 @pytest.mark.parametrize(
