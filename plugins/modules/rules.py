@@ -236,10 +236,10 @@ options:
         C(placement.virt/hold). M(virt.placement.rollout) then replaces the pods, which needs V(recreate) in its
         O(virt.placement.rollout#module:allow), or moves the VMs, within its limits, and gives the strategy back.
       - A hold of a StatefulSet with a C(partition) of its own is refused, as is that of a pool before KubeVirt 1.7,
-        which has no strategy for it.
+        which has no strategy for it, or of one whose strategy updates some of its VMs only (C(selectors)).
       - A StatefulSet with the strategy C(OnDelete), or with a C(partition) above all its replicas, replaces no pod by
-        itself, and neither does a Deployment or pool that is paused, or a pool with the strategy C(opportunistic). The
-        option does not concern them.
+        itself, and neither does a Deployment that is paused, or a pool with the strategy C(opportunistic). The option
+        does not concern them. It does concern a pool that is paused, which restarts its VMs once it is resumed.
     type: str
     choices: [refuse, allow, hold]
     default: refuse

@@ -169,6 +169,19 @@ def has_no_strategies(platform: Platform) -> str:
     return f"a pool has an update strategy since KubeVirt {major}.{minor}, and {seen}"
 
 
+def updates_some(pool: Workload) -> str:
+    """Why a hold would bring the template to more VMs than the strategy of a pool does (`filterVMsBasedOnSelectors`);
+    empty where it would not."""
+    strategy = (pool.manifest.get("spec") or {}).get("updateStrategy") or {}
+    policy = (strategy.get("proactive") or {}).get("selectionPolicy") or {}
+    if not policy.get("selectors"):
+        return ""
+    return (
+        "its update strategy brings the template only to the VMs that selectionPolicy.selectors select, and while its"
+        " rollout is held all of its VMs would get it"
+    )
+
+
 def unavailable_of_pool(pool: Workload) -> str:
     """How many VMs of a pool its own rollout restarts at a time, as the pool has it (`calculateMaxUnavailableInt`)."""
     most = (pool.manifest.get("spec") or {}).get("maxUnavailable")

@@ -20,7 +20,7 @@ from ..kubevirt.moving import (
 from ..kubevirt.ordinals import keeps_all
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import HOLD, REPLICA_SET, RULES, UNDO, VMI, VMIS
+from ..model.kinds import HOLD, POOL, REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.rule import RuleId
@@ -69,8 +69,10 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
 
 
 def rolls_itself(workload: Workload) -> bool:
-    """Whether a change of the template starts a workload rollout at once."""
-    waits = workload.paused or workload.waits_for_deletion or keeps_all(workload)
+    """Whether a change of the template starts a workload rollout: at once, or of a pool once it is resumed. Then it
+    restarts all its VMs, where a Deployment that is resumed replaces its pods as it always does."""
+    paused = workload.paused and workload.ref.kind != POOL.name
+    waits = paused or workload.waits_for_deletion or keeps_all(workload)
     return workload.kind.workload_rollout and not waits and bool(workload.replicas)
 
 
@@ -309,7 +311,7 @@ def of_change(change: WorkloadChange, workload_rollout: str, platform: Platform)
             rules,
             workload.ref,
             STARTS_WORKLOAD_ROLLOUT,
-            f"Writing to {workload.ref} starts its workload rollout at once{extent_of_rollout(workload)}{why}.",
+            f"Writing to {workload.ref} starts its workload rollout{extent_of_rollout(workload)}{why}.",
             f"{advice}."
             if cannot
             else f"{advice}, or to hold, so that rollout {_replaces(workload)}.",

@@ -23,6 +23,7 @@ from ..kubevirt.pools import (
     changed_by_others,
     has_no_strategies,
     lacks_template,
+    updates_some,
 )
 from ..model.json_pointer import JSON, MISSING, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
@@ -106,7 +107,7 @@ def why_not_held(workload: Workload, platform: Platform) -> str:
     if workload.kind not in _HELD_KINDS:
         return f"only the rollout of a {' or a '.join(sorted(kind.name for kind in _HELD_KINDS))} can be held"
     if workload.ref.kind == POOL.name:
-        return has_no_strategies(platform)
+        return has_no_strategies(platform) or updates_some(workload)
     if partition := partition_of(workload.manifest.get("spec") or {}):
         return (
             f"it has a partition ({partition}), and while its rollout is held, replicas below the partition would come"

@@ -25,13 +25,14 @@ def pool_faults(
 
 
 def _of_pool(pool: Workload, view: ClusterView) -> t.Iterator[str]:
-    """What is wrong with a pool that a rule is about. KubeVirt adopts each VirtualMachine of the namespace that the
-    selector matches and that has no controller (1.8, watch/pool/pool.go, execute)."""
+    """What is wrong with a pool that a rule is about. KubeVirt counts the VMs that a pool owns and that its selector
+    matches, and adopts none (1.4 to 1.9, controller_ref_manager.go, ReleaseDetachedVirtualMachines). With the pool it
+    takes the finalizer from all VMs that the selector matches (1.8, watch/pool/pool.go, handlePoolDeletion)."""
     selector = (pool.manifest.get("spec") or {}).get("selector") or {}
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
         yield (
-            "has an empty selector, so KubeVirt takes any VirtualMachine of the namespace for one of it: create the"
-            " pool again with a selector of its own, since that of a pool cannot be changed"
+            "has an empty selector, which matches the VMs of other pools, too, and cannot be changed. Make another pool"
+            " with a selector of its own for the rule. Do not delete this one for that: its VMs would be deleted"
         )
     for vm in view.workloads.values():
         if not is_of_pool(vm) or vm.owner is None or vm.owner.uid != pool.uid:
@@ -62,8 +63,11 @@ def why_not_on_vm(vm: Workload) -> tuple[str, str]:
 
 
 def extent_of_rollout(workload: Workload) -> str:
-    """How much the workload rollout of a pool ends at a time; empty for another kind."""
+    """When the workload rollout of a changed template begins, and how much that of a pool ends at a time."""
     if workload.ref.kind != POOL.name:
-        return ""
+        return " at once"
+    when = " once it is resumed (spec.paused)" if workload.paused else " at once"
     most = unavailable_of_pool(workload)
-    return f", in which KubeVirt restarts all its running VMs, {most} at a time (maxUnavailable)"
+    return (
+        f"{when}, in which KubeVirt restarts all its running VMs, {most} at a time (maxUnavailable)"
+    )

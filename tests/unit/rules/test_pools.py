@@ -180,6 +180,31 @@ def test_opportunistic_pool_restarts_nothing_and_is_not_held() -> None:
     assert any(str(test.pointer) == "/spec/updateStrategy" for test in write.tests)
 
 
+def test_paused_pool_is_refused_or_held_since_it_restarts_its_vms_once_it_is_resumed() -> None:
+    found = pool(paused=True)
+    vm, run = member(found)
+    (finding,) = planned(found, vm, run=[run]).refused
+    assert "starts its workload rollout once it is resumed (spec.paused), in which" in finding.why
+    (change,) = planned(found, vm, run=[run], workload_rollout="allow").workloads
+    assert change.takes_effect == "workload_rollout"
+    result = planned(found, vm, run=[run], workload_rollout="hold")
+    assert not result.refused
+    (write,) = result.writes
+    after = applied(copy.deepcopy(dict(found.manifest)), write)
+    assert after["spec"]["updateStrategy"] == {"opportunistic": {}}
+
+
+def test_pool_that_updates_some_of_its_vms_is_not_held() -> None:
+    """While it is held, KubeVirt would bring the template to all of them."""
+    selectors = {"labelSelector": {"matchLabels": {"tier": "canary"}}}
+    found = pool(updateStrategy={"proactive": {"selectionPolicy": {"selectors": selectors}}})
+    (finding,) = planned(found, workload_rollout="hold").refused
+    assert "only to the VMs that selectionPolicy.selectors select" in finding.why
+    assert finding.advice == "Set workload_rollout to allow if that is wanted."
+    sorted_only = pool(updateStrategy={"proactive": {"selectionPolicy": {"sortPolicy": "Oldest"}}})
+    assert not planned(sorted_only, workload_rollout="hold").refused
+
+
 @pytest.mark.parametrize("version", ["v1.6.3", "v1.4.0", ""])
 def test_kubevirt_without_strategies_cannot_hold(version: str) -> None:
     """The server would drop the strategy, and restart all VMs."""
@@ -243,6 +268,7 @@ def refusal(found: Workload, *others: Workload) -> str:
 def test_pool_with_an_empty_selector_is_refused(selector: JSON) -> None:
     text = refusal(pool(selector=selector))
     assert "VirtualMachinePool shop/web has an empty selector" in text
+    assert "Do not delete this one" in text
 
 
 def test_pool_whose_vms_have_another_owner_is_refused() -> None:
