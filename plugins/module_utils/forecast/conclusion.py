@@ -223,7 +223,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "drained.drained",
     ),
     "restarted_by_pool": CodeMeaning(
-        "a pool of VMs restarts its VMs once its template is written, unless its rollout is held",
+        "a pool of VMs starts stopped VMs once its template is written, and unless it is held restarts the others",
         "doubts.of_pools",
     ),
     "paused": CodeMeaning(
@@ -239,11 +239,13 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """What the model does not know. `code` is one of CODES, `text` ends the sentence "not guaranteed: ..." and
-    names the object, `forbids` are the answers that it does not allow."""
+    names the object, `forbids` are the answers that it does not allow. `more_pods`: it is about pods that the change
+    makes and that are not known, so that it counts where nothing else is placed, too."""
 
     code: str
     text: str
     forbids: frozenset[ForecastResult] = NO_GUARANTEE
+    more_pods: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ..kubevirt.next_pod import (
     why_first_refused,
 )
 from ..kubevirt.ordinals import ordinal_of, previous_ordinals
-from ..kubevirt.pools import unavailable_of_pool
+from ..kubevirt.pools import kept_at_scale_in, started_by_template, unavailable_of_pool
 from ..model.budget import BUDGETS
 from ..model.kinds import POOL, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Pod
@@ -197,7 +197,12 @@ def of_scale_down(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
     placed = (x.workload for x in instances(change.before) if x.node_name) if ending else ()
     counts = Counter(placed)
     for workload in ending:
-        if 0 < (workload.replicas or 0) < counts[workload.ref]:
+        if (workload.replicas or 0) >= counts[workload.ref]:
+            continue
+        if workload.ref.kind == POOL.name and (kept := kept_at_scale_in(workload)):
+            text = f"the scale-in strategy of {workload.ref} is {kept}, so that its controller ends no VM"
+            yield Doubt("chosen_by_controller", text, NO_CERTAINTY)
+        elif workload.replicas:
             text = f"the controller chooses which instances of {workload.ref} end"
             yield Doubt("chosen_by_controller", text, NO_CERTAINTY)
 
@@ -277,18 +282,20 @@ def of_left_over(pending: t.Sequence[PendingPod], snapshot: Snapshot) -> t.Itera
 
 def of_pools(change: ChangedCluster) -> t.Iterator[Doubt]:
     """The doubts about pools whose template is written: KubeVirt restarts their VMs, as many at a time as the pool
-    allows (`kubevirt/pools`), where the placement that is known here moves only those that have to."""
+    allows (`kubevirt/pools`), where the placement that is known here moves only those that have to. It also starts
+    stopped VMs, whose pods are not known here."""
     for workload in change.after.workloads:
-        if (
-            workload.ref.kind == POOL.name
-            and workload.ref in change.touched
-            and rolls_itself(workload)
-        ):
+        if workload.ref.kind != POOL.name or workload.ref not in change.touched:
+            continue
+        if started := started_by_template(workload, change.after):
+            text = f"KubeVirt starts {listed(started)}, with the run strategy of {workload.ref}"
+            yield Doubt("restarted_by_pool", text, more_pods=True)
+        if rolls_itself(workload):
             text = (
                 f"KubeVirt restarts the VMs of {workload.ref}, {unavailable_of_pool(workload)} at a time, unless"
                 " workload_rollout is hold"
             )
-            yield Doubt("restarted_by_pool", text)
+            yield Doubt("restarted_by_pool", text, more_pods=True)
 
 
 def of_paused(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Doubt]:

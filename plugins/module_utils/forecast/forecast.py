@@ -94,9 +94,9 @@ def forecast(
 
 def _concluded(result: Forecast, doubts: t.Sequence[Doubt]) -> Forecast:
     """The forecast with its answer. The doubts are about pods, and not about instances that stay on a lost
-    node, nor do they matter where nothing is placed."""
+    node, nor do most matter where nothing is placed."""
     if not result.instances_to_schedule and not result.moves:
-        doubts = [replace(x, forbids=x.forbids & NO_PROOF) for x in doubts]
+        doubts = [x if x.more_pods else replace(x, forbids=x.forbids & NO_PROOF) for x in doubts]
     evidence = tuple(
         x if "stays_on_node" in x.never else replace(x, doubts=(*x.doubts, *doubts))
         for x in result.evidence

@@ -160,6 +160,33 @@ def why_not_brought(pool: Workload) -> str:
     return ""
 
 
+_STARTING = ("Always", "Once", "RerunOnFailure")
+
+
+def started_by_template(pool: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
+    """The stopped VMs of a pool that a change of its template starts, whatever changes: the controller writes the whole
+    template into each VM, with its run strategy (`opportunisticUpdate`)."""
+    template = (pool.manifest.get("spec") or {}).get("virtualMachineTemplate") or {}
+    wanted = template.get("spec") or {}
+    starts = wanted.get("running") is True or wanted.get("runStrategy") in _STARTING
+    if not starts or why_not_brought(pool):
+        return ()
+    names = ("running", "runStrategy")
+    return tuple(
+        member.vm.ref
+        for member in members_of(pool, snapshot)
+        if member.vmi is None
+        and any(wanted.get(x) != (member.vm.manifest.get("spec") or {}).get(x) for x in names)
+    )
+
+
+def kept_at_scale_in(pool: Workload) -> str:
+    """The name of a scale-in strategy with which the controller of a pool ends no VM (`proactiveScaleIn`), or
+    nothing."""
+    strategy = (pool.manifest.get("spec") or {}).get("scaleInStrategy") or {}
+    return next((x for x in (UNMANAGED, "opportunistic") if strategy.get(x) is not None), "")
+
+
 def has_no_strategies(platform: Platform) -> str:
     """Why a pool has no update strategy, so that the server would drop one; empty where it has."""
     if release(platform.kubevirt) >= STRATEGIES_SINCE:

@@ -19,7 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling im
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
 from tests.unit.planning.pools import pool
-from tests.unit.planning.scenes import Cluster, cluster, keep_apart
+from tests.unit.planning.scenes import Cluster, cluster, deployment, keep_apart, machine
 
 JSON = t.Any
 AFFINITY = Pointer(("spec", "virtualMachineTemplate", "spec", "template", "spec", "affinity"))
@@ -49,6 +49,17 @@ def test_rule_on_a_pool(strategy: JSON, answer: ForecastResult, codes: set[str])
     assert found.min_unschedulable == 0
 
 
+def test_pool_that_restarts_vms_which_are_placed_well_is_not_guaranteed() -> None:
+    """Nothing has to move, and each VM needs a node again. That of web-0 is cordoned by now."""
+    made = cluster("abc")
+    ref = pool(made, "web", ["n1", "n2", "n3"])
+    made.nodes["n1"]["spec"]["unschedulable"] = True
+    found = of_rule(made, ref, keep_apart(pool="web"))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("restarted_by_pool",))
+    made.workloads[ref]["spec"]["updateStrategy"] = {"opportunistic": {}}
+    assert of_rule(made, ref, keep_apart(pool="web")).answer is ForecastResult.GUARANTEED
+
+
 def test_rule_that_needs_more_zones_than_there_are_is_impossible() -> None:
     made = cluster("aab")
     ref = pool(made, "web", ["n1", "n2", "n3"])
@@ -67,3 +78,38 @@ def test_pool_is_scaled(replicas: int, answer: str) -> None:
     found = forecast(change, doubts=doubts_of_change(change, scale))
     assert found.instances_to_schedule == max(0, replicas - 2)
     assert found.answer.value == answer, found.reasons
+
+
+def test_stopped_vm_that_a_new_template_starts_is_a_doubt() -> None:
+    """KubeVirt writes the run strategy of the pool, too; here no zone is left for the VM."""
+    made = cluster("abc")
+    ref = pool(made, "web", ["n1", "n2", "n3"])
+    extra = machine(made, "web-3", "", pool="web")
+    made.workloads[extra]["metadata"]["ownerReferences"] = [
+        {
+            "kind": ref.kind,
+            "name": "web",
+            "uid": made.workloads[ref]["metadata"]["uid"],
+            "controller": True,
+        }
+    ]
+    made.workloads[ref]["spec"] |= {"replicas": 4, "updateStrategy": {"opportunistic": {}}}
+    found = of_rule(made, ref, keep_apart(pool="web"))
+    assert found.answer is ForecastResult.POSSIBLE
+    assert "KubeVirt starts VirtualMachine shop/web-3" in str(found.reasons)
+    made.workloads[ref]["spec"]["paused"] = True
+    assert "starts VirtualMachine" not in str(of_rule(made, ref, keep_apart(pool="web")).reasons)
+
+
+@pytest.mark.parametrize("strategy", ["unmanaged", "opportunistic"])
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_pool_that_ends_no_vm_at_a_scale_in_makes_no_room(strategy: str, replicas: int) -> None:
+    made = cluster("ab")
+    ref = pool(made, "web", ["n1", "n2"], {"affinity": keep_apart(pool="web")})
+    other = deployment(made, "app", [], {"containers": [], "affinity": keep_apart(pool="web")})
+    made.workloads[ref]["spec"]["scaleInStrategy"] = {strategy: {}}
+    scale = [Scale(ref, replicas), Scale(other, 1)]
+    change = what_if(made.snapshot(), scale=scale)
+    found = forecast(change, doubts=doubts_of_change(change, scale))
+    assert found.answer is not ForecastResult.GUARANTEED
+    assert f"the scale-in strategy of {ref} is {strategy}" in str(found.reasons)
