@@ -41,6 +41,9 @@ def changed_back(ref: Ref, answer: JSON, requested: RequestedRules) -> list[Find
     ]
 
 
+_WHERE_TO_LOOK = "See kubectl get mutatingwebhookconfigurations, for a policy kubectl get mutatingadmissionpolicies"
+
+
 def changed_back_by_revert(ref: Ref) -> Finding:
     """The finding about an object that is not as it was restored."""
     return Finding(
@@ -48,7 +51,7 @@ def changed_back_by_revert(ref: Ref) -> Finding:
         "error",
         f"The API server's answer to the write of {ref} does not have the placement that was restored: an admission"
         " webhook or policy changed it again.",
-        "See kubectl get mutatingwebhookconfigurations, and compare the object with its undo record.",
+        f"{_WHERE_TO_LOOK}, and compare the object with its undo record.",
         (ref,),
     )
 
@@ -69,8 +72,7 @@ def _finding(
         CHANGED_BY_WEBHOOK,
         f"The API server's answer to the write of {ref} does not have {what}: an admission webhook or policy took it"
         " out again.",
-        "See kubectl get mutatingwebhookconfigurations. Write the rule in a form that the webhook keeps, or leave this"
-        f" workload out of the rule.{hint}",
+        f"{_WHERE_TO_LOOK}. Write the rule in a form that it keeps, or leave this workload out of the rule.{hint}",
     )
 
 

@@ -43,6 +43,7 @@ def test_answer_without_the_term_is_a_finding_that_nothing_allows() -> None:
     assert (finding.name, finding.severity, finding.rule) == ("changed_by_webhook", "error", "here")
     assert '"key": "metadata.name"' in finding.why
     assert "use run_on with kubernetes.io/hostname" in finding.advice
+    assert "for a policy kubectl get mutatingadmissionpolicies" in finding.advice
     allowed = request({**RULE, "allow_findings": ["changed_by_webhook"]}).rules
     assert is_refused(finding, allowed)
 
