@@ -198,8 +198,9 @@ def _not_ready(
     workload_by_ref = {workload.ref: workload for workload in snapshot.workloads}
     total, named = 0, []
     concerned = {ref for ref in there if ref is not None} | {e.workload for e in records}
+    stopped = _stopped_members(snapshot, records)
     for ref in sorted(concerned | set(workloads)):
-        short = _expected(workload_by_ref.get(ref), there[ref]) - serving[ref]
+        short = _expected(workload_by_ref.get(ref), there[ref], stopped[ref]) - serving[ref]
         if ref.kind == VIRTUAL_MACHINE.name and ref in restarting:
             short = 1
         if short > 0:
@@ -208,14 +209,32 @@ def _not_ready(
     return total, tuple(named[:3])
 
 
-def _expected(workload: Workload | None, there: int) -> int:
+def _stopped_members(snapshot: Snapshot, records: t.Iterable[MoveRecord]) -> Counter[Ref]:
+    """How many VMs of each pool have no VMI and are not about to get one, beside those that the records restart. One
+    whose guest was shut down has a VMI that succeeded, which starts again under Always alone."""
+    there = (vmi for vmi in snapshot.vmis if vmi.phase != "Succeeded")
+    running = {vmi.owner.uid for vmi in there if vmi.owner is not None}
+    restarted = {record.instance._replace(kind=VIRTUAL_MACHINE.name) for record in records}
+    return Counter(
+        Ref(POOL.name, vm.ref.namespace, vm.owner.name)
+        for vm in snapshot.workloads
+        if vm.owner is not None
+        and vm.owner.kind == POOL.name
+        and run_strategy(vm) != "Always"
+        and vm.uid not in running
+        and vm.ref not in restarted
+    )
+
+
+def _expected(workload: Workload | None, there: int, stopped: int) -> int:
     """How many instances ought to serve. A VirtualMachine is expected to run where its run strategy
     is Always; under any other it may have ended of its own accord. Members of a pool are counted
-    by the pool, and of what is being deleted nothing is expected that is not there."""
+    by the pool, without those that are `stopped`, and of what is being deleted nothing is expected that is not
+    there."""
     if workload is None or workload.manifest["metadata"].get("deletionTimestamp"):
         return there
     replicas = workload.replicas
     if replicas is not None:
-        return max(replicas, 0)
+        return max(replicas - stopped, 0)
     member = workload.owner is not None and workload.owner.kind == POOL.name
     return max(there, int(run_strategy(workload) == "Always" and not member))

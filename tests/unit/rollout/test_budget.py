@@ -249,6 +249,22 @@ def test_a_workload_without_instances_lacks_those_that_it_ought_to_have(
     )
 
 
+POOL = Ref("VirtualMachinePool", "shop", "p")
+
+
+@pytest.mark.parametrize(("strategy", "missing"), [("Halted", 0), ("Manual", 0), ("Always", 1)])
+def test_stopped_vm_of_a_pool_is_not_missing(strategy: str, missing: int) -> None:
+    """Else no other one would ever be restarted."""
+    pool = Workload(POOL, "u-p", {"metadata": {}, "spec": {"replicas": 2}})
+    serving = replace(instance(machine("a")), workload=POOL)
+    snapshot = Snapshot(workloads=(pool, vm(strategy, pool=True)))
+    assert load_of(snapshot, (), [serving], [POOL]).unavailable == missing
+    restart = MoveRecord(
+        Ref("VirtualMachineInstance", "shop", "db"), "u", POOL, Method.RESTART, "w1", 1, 0.0
+    )
+    assert load_of(snapshot, [restart], [serving], [POOL]).unavailable == 1, "we restart it"
+
+
 def test_one_that_we_take_away_counts_once_before_and_after_it_is_gone() -> None:
     victim = machine("a")
     records = [record(victim, Method.RECREATE)]
