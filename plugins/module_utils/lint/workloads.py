@@ -10,6 +10,7 @@ from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
 from ..kubevirt.live_update import SPREAD_FIELD
 from ..kubevirt.moving import lagging_fields
+from ..kubevirt.pools import BEFORE_STRATEGY
 from ..model.findings import Finding
 from ..model.kinds import DAEMON_SET, HOLD, POD_TEMPLATE_HASH
 from ..model.objects import Placement, PodTerm, Ref, Requirement
@@ -268,6 +269,7 @@ def hold_findings(lint_input: LintInput) -> t.Iterator[Finding]:
             continue
         by_hand = f"set its update strategy and remove the annotation {HOLD}"
         is_vm = hold.workload.kind.virtual_machines
+        by_hand += f". {BEFORE_STRATEGY}" if is_vm else ""
         allowing = "" if is_vm else " with recreate in allow"
         rollout = f"Run a rollout of it{allowing}, which gives the strategy back. In a file, "
         replaces = "restarts a VM" if is_vm else "replaces a pod"

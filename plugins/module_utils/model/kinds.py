@@ -249,7 +249,7 @@ UNDO = f"{PREFIX}undo"
 """Annotation on a workload: the undo record, which is the placement before the last change of the rules."""
 
 HOLD = f"{PREFIX}hold"
-"""Annotation on a StatefulSet: its update strategy before a write of rules set its own rollout aside
+"""Annotation on a StatefulSet or pool: its update strategy before a write of rules set its own rollout aside
 (`rules/hold.py`)."""
 
 JOURNAL = f"{PREFIX}journal"

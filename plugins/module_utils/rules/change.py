@@ -23,8 +23,9 @@ from ..model.json_pointer import JSON
 from ..model.kinds import HOLD, POOL, REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
+from ..model.rendering import listed
 from ..model.rule import RuleId
-from ..model.snapshot import Platform, Workload, managed_by
+from ..model.snapshot import Platform, Snapshot, Workload, managed_by
 from ..model.write import Write
 from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView
@@ -33,7 +34,7 @@ from .draft import RequestedRules
 from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
 from .ownership import Ownership, UnreadableAnnotation, owners_of
-from .pools import extent_of_rollout, why_not_on_vm
+from .pools import extent_of_rollout, started_vms, why_not_on_vm
 from .term_slots import TermLocation, pair
 from .undo import read_undo_record
 from .write import ANNOTATIONS, Relabel, relabels
@@ -297,14 +298,14 @@ class RecomputeHeld:
         raise InvalidInput([InputError(str(write.target), text)])
 
 
-def of_change(change: WorkloadChange, workload_rollout: str, platform: Platform) -> list[Finding]:
+def of_change(change: WorkloadChange, workload_rollout: str, snapshot: Snapshot) -> list[Finding]:
     """The findings about what is to be written to one workload."""
     workload, merged = change.workload, change.merged
     rules = sorted((*merged.added, *merged.updated, *merged.removed))
     findings: list[Finding] = []
     is_held = merged.write is not None and is_holding(merged.write)
     if change.starts_rollout and workload_rollout != ALLOW and not is_held:
-        cannot = why_not_held(workload, platform)
+        cannot = why_not_held(workload, snapshot.platform)
         why = f": {cannot}" if workload_rollout == HELD else ""
         advice = "Set workload_rollout to allow if that is wanted"
         findings += for_rules(
@@ -315,6 +316,16 @@ def of_change(change: WorkloadChange, workload_rollout: str, platform: Platform)
             f"{advice}."
             if cannot
             else f"{advice}, or to hold, so that rollout {_replaces(workload)}.",
+        )
+    if merged.locations and (started := started_vms(workload, snapshot)):
+        findings += for_rules(
+            rules,
+            workload.ref,
+            STARTS_WORKLOAD_ROLLOUT,
+            f"Writing to {workload.ref} starts {listed(started)}, since KubeVirt writes the run strategy of the pool"
+            " into all of its VMs.",
+            "Stop these VMs again afterwards if they are not to run.",
+            "warning",
         )
     manager = managed_by(workload)
     if manager is not None and merged.locations:

@@ -294,7 +294,7 @@ def plan_rules(
     for change in changes:
         findings += change.merged.findings
         findings += change.findings
-        findings += of_change(change, request.workload_rollout, snapshot.platform)
+        findings += of_change(change, request.workload_rollout, snapshot)
     changed = tuple(change for change in changes if change.stages)
     needs = label_needs(compiled, changed)
     stages = ordered_stages(needs, changed)

@@ -6,11 +6,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ..kubevirt.pools import UNMANAGED, is_of_pool, unavailable_of_pool
+from ..kubevirt.pools import (
+    UNMANAGED,
+    is_of_pool,
+    started_by_template,
+    unavailable_of_pool,
+)
 from ..model.findings import InputError
 from ..model.kinds import POOL
+from ..model.objects import Ref
 from ..model.rule import Rule
-from ..model.snapshot import Workload
+from ..model.snapshot import Snapshot, Workload
 from ..view.view import ClusterView
 
 
@@ -60,6 +66,11 @@ def why_not_on_vm(vm: Workload) -> tuple[str, str]:
         " the pool changes next, and new VMs of the pool lack it.",
         f"Make the rule on the pool instead (kind: {POOL.name}, name: {vm.owner.name}).",
     )
+
+
+def started_vms(workload: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
+    """The stopped VMs that a write to a pool starts; none for another kind."""
+    return started_by_template(workload, snapshot) if workload.ref.kind == POOL.name else ()
 
 
 def extent_of_rollout(workload: Workload) -> str:

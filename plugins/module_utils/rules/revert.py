@@ -92,7 +92,7 @@ def plan_revert(
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
         findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
     for change in changes:
-        findings += of_change(change, request.workload_rollout, snapshot.platform)
+        findings += of_change(change, request.workload_rollout, snapshot)
     needs = needs_of_restored(
         changes, {x.ref: _labels_to_set(x.workload, x.record) for x in candidates}
     )

@@ -120,6 +120,23 @@ def test_write_that_makes_kubevirt_restart_the_vms_is_refused(most: int | None, 
     assert change.takes_effect == "workload_rollout"
 
 
+def test_stopped_vm_that_the_write_starts_is_named() -> None:
+    """KubeVirt writes the whole template of the pool into each of its VMs."""
+    found = pool()
+    vm, _run = member(found)
+    running_vm, run = member(found, 1)
+    for each in (vm, running_vm):
+        each.manifest["spec"].pop("running", None)
+        each.manifest["spec"]["runStrategy"] = "Halted"
+    found.manifest["spec"]["virtualMachineTemplate"]["spec"]["runStrategy"] = "Always"
+    result = planned(found, vm, running_vm, run=[run], workload_rollout="hold")
+    (finding,) = [x for x in result.findings if x.name == "starts_workload_rollout"]
+    assert (finding.severity, result.refused) == ("warning", ())
+    assert f"starts {vm.ref}, since KubeVirt writes the run strategy" in finding.why
+    found.manifest["spec"]["virtualMachineTemplate"]["spec"]["runStrategy"] = "Manual"
+    assert not planned(found, vm, workload_rollout="hold").findings
+
+
 @pytest.mark.parametrize("strategy", [None, {}, {"proactive": {}}])
 def test_one_patch_writes_the_rule_and_sets_the_rollout_aside(strategy: JSON) -> None:
     found = pool(**({} if strategy is None else {"updateStrategy": strategy}))
@@ -169,6 +186,7 @@ def test_hold_of_a_pool_that_no_rollout_has_ended_is_a_finding() -> None:
         in finding.why
     )
     assert finding.advice.startswith("Run a rollout of it, which gives the strategy back.")
+    assert "Before that, give each of its VMIs the label" in finding.advice
 
 
 def test_opportunistic_pool_restarts_nothing_and_is_not_held() -> None:
