@@ -17,7 +17,8 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 PAGE = (CHECKOUT / "docs" / "maintenance.md").read_text()
 MESSAGES_SECTION = PAGE.partition("## What each stop means")[2].partition("\n## ")[0]
 PLACEHOLDER = re.compile(
-    r"\.\.\.|\d+ node|\bN\b|NODE|REASON|HH:MM:SS|\b\d+\b|\bviolated\b|\bmigrate\b|max_nodes:"
+    r"\.\.\.|\d+ node|\bN\b|NODE|REASON|HH:MM:SS|\b\d+\b|\bviolated\b|\bmigrate\b|\bmigration\b|max_nodes:"
+    r"|\bno answer\b|\bonly errors\b"
     r"|\S*(?:kubevirt\.io|placement\.virt)/\S*"
 )
 """Placeholders in the messages of maintenance.md."""
