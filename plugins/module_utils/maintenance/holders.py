@@ -32,6 +32,9 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint that an administrator or a fencing agent sets on a node that is shut down: its pods are deleted, and none may
 run there until it is removed (kubernetes pkg/controller/podgc)."""
 
+SHUT_DOWN = f"another client (taint {OUT_OF_SERVICE}, which says that the node is shut down)"
+"""What `held_by` returns for that taint. Kubernetes does not remove it."""
+
 _OF_NODE_STATE = (
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
@@ -60,7 +63,7 @@ def held_by(node: Node, taints_before: t.Collection[str] | None = None) -> str:
     if any(taint.key == NODE_MAINTENANCE_TAINT for taint in node.taints):
         return f"the Node Maintenance Operator (taint {NODE_MAINTENANCE_TAINT})"
     if any(taint.key == OUT_OF_SERVICE for taint in node.taints):
-        return f"another client (taint {OUT_OF_SERVICE}, which says that the node is shut down)"
+        return SHUT_DOWN
     for key in (HARVESTER_REQUESTED, HARVESTER_STATUS):
         if node.annotations.get(key):
             return f"Harvester (annotation {key})"

@@ -25,7 +25,7 @@ from ..model.snapshot import Unreadable
 from ..model.topology import Topology
 from ..scheduler.nodes import takes_pods
 from .drain_plan import DrainView
-from .holders import held_by
+from .holders import OUT_OF_SERVICE, SHUT_DOWN, held_by
 from .places import NO_PLACE, PLACE_UNKNOWN, drain_forecast, nodes_text, place_findings
 from .pods import (
     DO_NOT_MOVE_FINDING,
@@ -373,7 +373,9 @@ class _Checks:
                     OTHER_MAINTENANCE,
                     "error",
                     f"Node {node.name} is in another maintenance: {holder} holds it.",
-                    "Let that end first: it may reboot the node, and it uncordons it.",
+                    f"Remove the taint {OUT_OF_SERVICE} once the node runs again, unless the agent that set it does so."
+                    if holder == SHUT_DOWN
+                    else "Let that end first: it may reboot the node, and it uncordons it.",
                     node.ref,
                 )
         for automation in self.inputs.automation:

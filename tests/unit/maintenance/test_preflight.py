@@ -37,6 +37,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Ref,
     Requirement,
     Selector,
+    Taint,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Platform,
@@ -677,6 +678,20 @@ def test_node_that_another_system_drains_is_an_error_also_where_a_drain_continue
     assert (finding.name, finding.severity) == ("other_maintenance", "error")
     assert "Node n1 is in another maintenance: the Machine Config Operator" in finding.why
     assert refusing([finding], (), continues=True) == (finding,)
+
+
+def test_node_that_was_declared_shut_down_needs_its_taint_removed() -> None:
+    taint = Taint("node.kubernetes.io/out-of-service", "nodeshutdown", "NoExecute")
+    plain = view(cluster("ab"))
+    nodes = tuple(
+        replace(node, taints=(taint,)) if node.name == "n1" else node
+        for node in plain.snapshot.nodes
+    )
+    held = replace(plain, snapshot=replace(plain.snapshot, nodes=nodes))
+    (finding,) = [x for x in preflight(PreflightInput(held)) if x.name == "other_maintenance"]
+
+    assert f"taint {taint.key}, which says that the node is shut down" in finding.why
+    assert finding.advice.startswith(f"Remove the taint {taint.key} once the node runs again")
 
 
 def test_update_of_kubevirt_is_an_error() -> None:
