@@ -48,9 +48,11 @@ import typing as t
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.virt.placement.plugins.plugin_utils.controller import PREFIX
-from ansible_collections.virt.placement.plugins.plugin_utils.controller_choices import (
+from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
+    PREFIX,
     answer_fault,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.controller_choices import (
     cluster_names,
     new_surveys,
     reading_faults,

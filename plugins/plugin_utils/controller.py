@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import typing as t
 from collections import Counter
 
@@ -48,6 +49,15 @@ OBJECTS = {
 """The collections of the API in which awx.awx finds objects by name, with the variables that name them."""
 
 
+_URL = ("https://", "http://")
+
+_SCHEDULE = re.compile(
+    r"DTSTART(;TZID=[^:\s]+:\d{8}T\d{6}|:\d{8}T\d{6}Z)"
+    r"(\s+RRULE:(?=\S*FREQ=(YEARLY|MONTHLY|WEEKLY|DAILY|HOURLY|MINUTELY)\b)(?=\S*INTERVAL=\d)\S+)+\s*"
+)
+"""What AWX takes: `validate_rrule` in awx/api/serializers.py, release 24.6.1. It does not look up the time zone."""
+
+
 def setting_faults(values: Values, names: t.Iterable[str]) -> list[str]:
     """Everything that is wrong with the settings, before the controller is asked. `names`: all variables."""
     value = {name: values.get(f"{PREFIX}{name}") for name in (*SETTINGS, *INTERNAL)}
@@ -82,7 +92,7 @@ def _connection(value: Values) -> t.Iterator[str]:
     host = value["host"]
     if not host:
         yield "CONTROLLER_HOST: not set. Set this environment variable to the URL of the controller."
-    elif not str(host).startswith(("https://", "http://")):
+    elif not str(host).startswith(_URL):
         yield f"CONTROLLER_HOST: {host!r} is no URL. Write it with https://."
     if not value["token"]:
         yield (
@@ -107,6 +117,9 @@ def _texts(value: Values) -> t.Iterator[str]:
         yield f"{PREFIX}project_url: required. It is the Git URL of your project (docs/awx.md)."
     if value["image"] and value["execution_environment"]:
         yield f"{PREFIX}image and {PREFIX}execution_environment: give one of them."
+    for name in ("cluster_url", "notification_url"):
+        if value[name] and not str(value[name]).startswith(_URL):
+            yield f"{PREFIX}{name}: {value[name]!r} is no URL. Write it with https://."
     tasks = value["maintenance_tasks"]
     if tasks and not str(tasks).startswith("/"):
         yield f"{PREFIX}maintenance_tasks: must be an absolute path in the execution environment, but is {tasks!r}."
@@ -126,6 +139,11 @@ def _clusters(clusters: t.Any) -> t.Iterator[str]:
     for cluster in clusters:
         for key in sorted(set(cluster) - {"name", "variables", "description", "enabled"}):
             yield f"{name}: cluster {cluster['name']!r} has the unknown key {key!r}. Known keys: name, variables."
+        if not isinstance(cluster.get("variables") or {}, dict):  # they may have a token
+            yield (
+                f"{name}: the variables of cluster {cluster['name']!r} must be a map, such as"
+                " {placement_cluster_uid: UID}."
+            )
     for twice in _repeated(cluster["name"] for cluster in clusters):
         yield f"{name}: the name {twice!r} is there twice. One host is one cluster."
 
@@ -159,11 +177,16 @@ def _tokens(value: Values) -> t.Iterator[str]:
 
 
 def _schedules(value: Values) -> t.Iterator[str]:
-    """As AWX has it: awx/main/utils, and `validate_rrule` of its serializers."""
+    """The schedules are the last that is written: AWX would refuse one after all else."""
     for name in ("verify_rrule", "drill_rrule", "choices_rrule"):
         rule = str(value[name] or "")
         if missing := [word for word in ("DTSTART", "RRULE:", "INTERVAL=") if word not in rule]:
             yield f"{PREFIX}{name}: {rule!r} has no {', '.join(missing)}, which AWX wants."
+        elif not _SCHEDULE.fullmatch(rule):
+            yield (
+                f"{PREFIX}{name}: {rule!r} is no schedule that AWX takes. Write it as DTSTART;TZID=UTC:20260101T030000"
+                " RRULE:FREQ=DAILY;INTERVAL=1, with a frequency from MINUTELY to YEARLY."
+            )
 
 
 def _twice(values: Values) -> t.Iterator[str]:
@@ -210,6 +233,17 @@ def controller_fault(answer: Values, url: str) -> str:
     return ""
 
 
+def answer_fault(answer: Values) -> str:
+    """What is wrong with an answer of the controller; empty if nothing is."""
+    status, content = answer.get("status"), answer.get("json")
+    if status == 200 and isinstance(content, t.Mapping):
+        return ""
+    url = str(answer.get("url") or "the URL of the controller").partition("?")[0]
+    if status == 403:
+        return f"{url}: the user of CONTROLLER_OAUTH_TOKEN has no right to read it (403)."
+    return controller_fault(answer, url)
+
+
 def existing_credentials(values: Values) -> list[str]:
     """The names of credentials that the user has to create before."""
     named = [values.get(f"{PREFIX}{name}") for name in ("project_credential", "choices_credential")]
@@ -218,29 +252,47 @@ def existing_credentials(values: Values) -> list[str]:
 
 
 def name_faults(
-    answers: t.Iterable[Values], organization: str, existing: t.Collection[str] = ()
+    answers: t.Sequence[Values], organization: str, existing: t.Collection[str] = ()
 ) -> list[str]:
-    """A fault for each name that awx.awx would not find exactly once. `answers`: results of a loop over OBJECTS.
-    `existing`: the names of credentials that must be there."""
+    """A fault for each name that awx.awx would not find exactly once, and what to do, or only what could not be read.
+    `answers`: results of a loop over OBJECTS. `existing`: the names of credentials that must be there."""
+    if unread := [fault for answer in answers if (fault := answer_fault(answer))]:
+        return unread
     faults = []
     missing = dict.fromkeys(existing)
     for answer in answers:
         collection = answer["item"]["key"]
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[Values]] = {}
         for item in answer["json"]["results"]:
-            owner = (item.get("summary_fields") or {}).get("organization") or {}
-            place = f"the organization {owner['name']}" if owner.get("name") else "no organization"
-            found.setdefault(item["name"], []).append(place)
-        for name, places in found.items():
+            found.setdefault(item["name"], []).append(item)
+        for name, items in found.items():
             if collection == "credentials" and name in missing:
                 del missing[name]
-                if len(places) == 1:  # that of another organization can be used, too
+                if len(items) == 1:  # that of another organization can be used, too
                     continue
-            if places != [f"the organization {organization}"]:
-                where = " and ".join(f"once in {place}" for place in places)
+            if [_organization(item) for item in items] != [organization]:
+                where = " and ".join(f"once in {_place(item, len(items) > 1)}" for item in items)
                 faults.append(f"{collection}: {name!r} exists {where}.")
+    if faults:
+        faults.append(
+            f"AWX objects are found by name, and these must exist once, in the organization {organization}, or not at"
+            f" all. Rename or delete the others, or set {PREFIX}prefix."
+        )
     faults += [
         f"credentials: {name!r} does not exist, or the user of the token may not use it. Create it first."
         for name in missing
     ]
     return faults
+
+
+def _organization(item: Values) -> str:
+    owner = (item.get("summary_fields") or {}).get("organization") or {}
+    return str(owner.get("name") or "")
+
+
+def _place(item: Values, with_kind: bool) -> str:
+    """Where the object is, and what it is: objects of different kinds may share name and organization."""
+    owner = _organization(item)
+    place = f"the organization {owner}" if owner else "no organization"
+    kind = str(item.get("type") or "").replace("_", " ")
+    return f"{place} ({kind})" if kind and with_kind else place

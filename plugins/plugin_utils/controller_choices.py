@@ -14,7 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text impor
     InvalidYaml,
     load_yaml,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.controller import controller_fault
+from ansible_collections.virt.placement.plugins.plugin_utils.controller import answer_fault
 
 Values = t.Mapping[str, t.Any]
 Question = dict[str, t.Any]
@@ -145,17 +145,6 @@ def template_faults(answers: t.Iterable[Values], organization: str, prefix: str)
             " placement_controller_organization, give them here, too."
         )
     return faults
-
-
-def answer_fault(answer: Values) -> str:
-    """What is wrong with an answer of the controller; empty if nothing is."""
-    status, content = answer.get("status"), answer.get("json")
-    if status == 200 and isinstance(content, t.Mapping):
-        return ""
-    url = str(answer.get("url") or "the URL of the controller").partition("?")[0]
-    if status == 403:
-        return f"{url}: the user of CONTROLLER_OAUTH_TOKEN has no right to read it (403)."
-    return controller_fault(answer, url)
 
 
 def new_surveys(answers: t.Iterable[Values], names: ClusterNames) -> list[dict[str, t.Any]]:

@@ -40,6 +40,8 @@ RIGHT: dict[str, t.Any] = {
     "topology_keys": {},
 }
 
+START = "DTSTART;TZID=Europe/Berlin:20260101T030000"
+DAILY = "RRULE:FREQ=DAILY;INTERVAL=1"
 RRULES = ("verify_rrule", "drill_rrule", "choices_rrule")
 DEFAULTS = ("host", "token", "organization", "prefix", "credentials", "topology_keys", *RRULES)
 
@@ -80,7 +82,13 @@ def test_right_settings_have_no_fault() -> None:
         ({"cluster_url": ""}, "placement_controller_cluster_url: required"),
         ({"maintenance_tasks": "reboot.yml"}, "must be an absolute path"),
         ({"topology_keys": "rack"}, "must be a map of topology name to label key"),
+        ({"clusters": [{"name": "a", "variables": "key: s3cret"}]}, "must be a map"),
+        ({"cluster_url": "api.example.com:6443"}, "'api.example.com:6443' is no URL"),
+        ({"notification_url": "chat"}, "placement_controller_notification_url: 'chat' is no URL"),
         ({"verify_rrule": "RRULE:FREQ=DAILY"}, "has no DTSTART, INTERVAL="),
+        ({"drill_rrule": f"DTSTART:20260101T030000 {DAILY}"}, "is no schedule that AWX takes"),
+        ({"drill_rrule": f"DTSTART;TZID=UTC:03:00 {DAILY}"}, "is no schedule that AWX takes"),
+        ({"drill_rrule": f"{START} RRULE:FREQ=SECONDLY;INTERVAL=1"}, "MINUTELY to YEARLY"),
         ({"image": "a", "execution_environment": "b"}, "give one of them"),
         ({"projct_url": "x"}, "Did you mean placement_controller_project_url?"),
     ],
@@ -90,6 +98,19 @@ def test_wrong_setting_is_named(settings: dict[str, t.Any], message: str) -> Non
 
     assert message in fault
     assert "s3cret" not in fault
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        f"{START} {DAILY}",
+        f"DTSTART:20260101T030000Z {DAILY}",
+        f"{START}\n{DAILY};BYHOUR=3\n",
+        f"{START} RRULE:INTERVAL=2;FREQ=WEEKLY;BYDAY=MO,TU {DAILY}",
+    ],
+)
+def test_schedule_that_awx_takes_is_right(rule: str) -> None:
+    assert faults(verify_rrule=rule) == []
 
 
 def test_settings_in_the_guide_are_right_and_complete() -> None:
@@ -133,22 +154,44 @@ def test_user_of_the_token_is_the_right_answer() -> None:
     assert controller_fault({"status": 200, "json": {"results": [{"id": 1}]}}, URL) == ""
 
 
-def found(*organizations: str | None) -> list[dict[str, t.Any]]:
+def found(*organizations: str | None, kinds: str = "") -> list[dict[str, t.Any]]:
     items = [
         {"name": "Placement - apply", "summary_fields": {"organization": {"name": x}} if x else {}}
         for x in organizations
     ]
-    return [{"item": {"key": "unified_job_templates"}, "json": {"results": items}}]
+    for item, kind in zip(items, kinds.split(), strict=False):
+        item["type"] = kind
+    return [{"item": {"key": "unified_job_templates"}, "status": 200, "json": {"results": items}}]
 
 
 def test_name_must_exist_once_in_the_organization_or_not_at_all() -> None:
     assert name_faults(found(), "Default") == []
     assert name_faults(found("Default"), "Default") == []
     name = "unified_job_templates: 'Placement - apply' exists"
-    assert name_faults(found("Lab"), "Default") == [f"{name} once in the organization Lab."]
-    assert name_faults(found("Default", None), "Default") == [
+    (fault, advice) = name_faults(found("Lab"), "Default")
+    assert fault == f"{name} once in the organization Lab."
+    assert "in the organization Default, or not at all" in advice
+    assert name_faults(found("Default", None), "Default")[:-1] == [
         f"{name} once in the organization Default and once in no organization."
     ]
+
+
+def test_objects_of_one_name_are_told_apart_by_their_kind() -> None:
+    """Job templates, workflows and projects of an organization may have the same name."""
+    faults = name_faults(found("Default", "Default", kinds="job_template project"), "Default")
+    assert faults[0] == (
+        "unified_job_templates: 'Placement - apply' exists once in the organization Default (job template) and once in"
+        " the organization Default (project)."
+    )
+
+
+def test_names_that_could_not_be_read_are_the_fault() -> None:
+    url = f"{URL}credentials/?page_size=200"
+    answer = {"item": {"key": "credentials"}, "url": url, "status": 502, "msg": "Bad Gateway"}
+    (fault,) = name_faults([*found("Lab"), answer], "Default", ["vault"])
+    assert fault == (
+        f"No controller answers at {URL}credentials/: Bad Gateway. Check CONTROLLER_HOST."
+    )
 
 
 def test_choices_need_the_connection_alone() -> None:
@@ -162,7 +205,7 @@ def credentials(*organizations: str) -> list[dict[str, t.Any]]:
     items = [
         {"name": "vault", "summary_fields": {"organization": {"name": x}}} for x in organizations
     ]
-    return [{"item": {"key": "credentials"}, "json": {"results": items}}]
+    return [{"item": {"key": "credentials"}, "status": 200, "json": {"results": items}}]
 
 
 def test_credential_that_must_be_there_is_named_if_it_is_not() -> None:
@@ -171,7 +214,7 @@ def test_credential_that_must_be_there_is_named_if_it_is_not() -> None:
     assert existing_credentials(values) == ["awx", "vault"]
 
     assert name_faults(credentials("Lab"), "Default", ["vault"]) == []
-    (twice,) = name_faults(credentials("Lab", "Default"), "Default", ["vault"])
+    twice, _advice = name_faults(credentials("Lab", "Default"), "Default", ["vault"])
     assert twice.startswith("credentials: 'vault' exists once in the organization Lab and once")
     (missing,) = name_faults(credentials("Default"), "Default", ["vault", "git"])
     assert missing.startswith("credentials: 'git' does not exist")
