@@ -76,9 +76,25 @@ def approval_faults(
     if not isinstance(forecasts, t.Mapping) or about not in forecasts:
         known = ", ".join(sorted(map(str, forecasts))) if forecasts else "none"
         return [f"No forecast of {about} was approved for {host}. Forecasts of this host: {known}."]
+    approved_one = forecasts[about]
+    if not _is_summary(approved_one):
+        return [
+            f"placement_forecast: the forecast of {about} for {host} is damaged: it must be as check mode published it."
+            " Launch the job in check mode again."
+        ]
     if summary is None:
         return [f"{role}_forecast is false: the approved forecast needs one to compare with."]
-    return list(_worse(forecasts[about], summary))
+    return list(_worse(approved_one, summary))
+
+
+def _is_summary(value: t.Any) -> bool:
+    """Whether it has what is compared. It comes through the variables of other jobs."""
+    return (
+        isinstance(value, t.Mapping)
+        and value.get("forecast") in FORECASTS
+        and isinstance(value.get("rules"), str)
+        and all(isinstance(value.get(name), int) for name in ("moves", "min_unschedulable"))
+    )
 
 
 def _worse(approved: Object, now: Object) -> t.Iterator[str]:

@@ -128,3 +128,23 @@ def test_undo_whose_forecast_was_approved_is_compared_with_it() -> None:
 def test_text_in_place_of_what_was_published_is_named() -> None:
     (fault,) = faults("yes")
     assert fault.startswith("placement_forecast: ")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        None,
+        "possible",
+        {},
+        {"forecast": "fine"},
+        {"moves": "1"},
+        {"moves": None},
+        {"min_unschedulable": None},
+        {"rules": None},
+    ],
+)
+def test_damaged_forecast_is_named(entry: t.Any) -> None:
+    right = published()["prod"]["shop/default"]
+    damaged = {**right, **entry} if isinstance(entry, dict) and entry else entry
+    (fault,) = faults({"prod": {"shop/default": damaged}})
+    assert fault.startswith("placement_forecast: the forecast of shop/default for prod is damaged")
