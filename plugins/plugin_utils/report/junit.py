@@ -7,6 +7,7 @@ GitLab shows the text of a failure, Jenkins its message, and GitLab wants class 
 
 from __future__ import annotations
 
+import re
 import typing as t
 import xml.etree.ElementTree as ET
 
@@ -15,6 +16,10 @@ from .content import AppliedRule, Content, ReportedInstance
 
 CLUSTER = "cluster"
 """The suite of what is about no namespace."""
+
+
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is no character of XML 1.0: a parser refuses the whole file for one, such as a color in a message."""
 
 
 def junit_xml(content: Content, fail_on: t.Collection[str]) -> str:
@@ -34,7 +39,8 @@ def junit_xml(content: Content, fail_on: t.Collection[str]) -> str:
         _count(suite, [suite])
     _count(root, list(root))
     ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    text = _NOT_XML.sub("?", ET.tostring(root, encoding="unicode"))
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
 def _findings(content: Content, fail_on: t.Collection[str]) -> t.Iterator[ET.Element]:

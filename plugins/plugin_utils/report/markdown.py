@@ -114,7 +114,7 @@ def _rules(content: Content) -> list[str]:
                 *by_zone,
             )
         )
-    resting = [f"* rests, not verified: {code(rule)}" for rule in content.resting[:ROWS]]
+    resting = [f"* not enabled, so not verified: {code(rule)}" for rule in content.resting[:ROWS]]
     if not rows and not resting:
         return []
     named = [f"zone {code(zone)}" if zone else "no zone" for zone in zones]

@@ -175,6 +175,16 @@ def test_hostile_texts_stay_in_the_attributes_of_junit() -> None:
     assert root.get("name") == f"placement of prod{HOSTILE}"
 
 
+def test_characters_that_xml_forbids_do_not_break_junit() -> None:
+    """A message of an object may color a terminal, and a parser refuses the whole file for it."""
+    result: dict[str, t.Any] = shop_placement()
+    result["instances"][0]["rules"][0]["reason"] = "quota \x1b[31m of\ta\x00\ufffe\ud800 team 😀"
+    root = ET.fromstring(junit_xml(shop_content(placement=result), FAIL_ON).encode())
+
+    texts = [str(failure.text) for failure in root.iter("failure")]
+    assert [text for text in texts if "quota ?[31m of\ta??? team 😀" in text]
+
+
 def tables(text: str) -> dict[str, list[list[str]]]:
     """Heading to the rows of its tables."""
     found: dict[str, list[list[str]]] = {}
