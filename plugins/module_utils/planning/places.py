@@ -295,6 +295,8 @@ class _PlacesPlanner:
             near = self._nearest(ref.namespace, self._names)
             return f"there is no namespace {ref.namespace!r}{near}"
         found = self._waiting.get(ref)
+        if found is not None and found.owner is not None and found.uid in self._launchers:
+            return f"its {found.owner.kind} {found.owner.name} is not among the workloads that were read"
         if found is not None:
             return f"the instance is {found.phase or 'not started'} and has no pod yet"
         here = self._names[ref.namespace]
@@ -308,6 +310,11 @@ class _PlacesPlanner:
         long ago thousands of VMs may be gone."""
         self.searches += 1
         return nearest(name, known) if self.searches <= _SEARCHES else ""
+
+    @cached_property
+    def _launchers(self) -> t.Container[Uid]:
+        """The VMIs that have pods."""
+        return launcher_pods(self.snapshot)
 
     @cached_property
     def _waiting(self) -> dict[Ref, Vmi]:
@@ -335,6 +342,8 @@ class _PlacesPlanner:
         for reasons in (request.not_movable, request.kept):
             if movable.uid in reasons:
                 return reasons[movable.uid]
+        if movable.workload is None:
+            return "it has no VirtualMachine. Only VMIs of VirtualMachines, pools and replica sets are moved"
         if Method.MIGRATE not in options.methods:
             return options.reason or "it cannot migrate"
         hostname = self.simulation.table.nodes[names[node]].labels.get(HOSTNAME, "")

@@ -55,6 +55,9 @@ class NodeDescriptions:
 _NAMED = 3
 """Names in a progress line, at most."""
 
+_NOT_IN_PLACE = 50
+"""VMs at most that one message names. The result has them all."""
+
 
 def plan_lines(
     plan: Plan, run: str = "", *, name_skipped: bool = True, selected: int | None = None
@@ -102,8 +105,10 @@ def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
 def not_in_place(skipped: t.Sequence[SkippedInstance]) -> str:
     """Which VMs do not run where the option `places` asks for, with the reasons."""
     one = len(skipped) == 1
-    texts = "; ".join(skipped_texts(skipped))
-    return f"{plural(len(skipped), 'VM')} cannot go to {'its place' if one else 'their places'}: {texts}"
+    texts = "; ".join(skipped_texts(skipped[:_NOT_IN_PLACE]))
+    more = len(skipped) - _NOT_IN_PLACE
+    rest = f"; and {more} more, see places in the result" if more > 0 else ""
+    return f"{plural(len(skipped), 'VM')} cannot go to {'its place' if one else 'their places'}: {texts}{rest}"
 
 
 def places(
@@ -114,7 +119,8 @@ def places(
     skipped: t.Iterable[t.Mapping[str, JSON]],
 ) -> list[dict[str, JSON]]:
     """One entry for each VM of the option `places`. The lists are those of a result."""
-    nodes = {vmi.ref: vmi.node_name for vmi in snapshot.vmis}
+    vmis = (x for x in snapshot.vmis if not (x.terminating or x.finished))
+    nodes = {vmi.ref: vmi.node_name for vmi in vmis}
     planned = {(x["namespace"], x["instance"]) for x in moves if x["state"] == "planned"}
     later = {(x["namespace"], x["instance"]) for x in deferred}
     reasons = {(x["namespace"], x["instance"]): x["reason"] for x in skipped}

@@ -97,7 +97,8 @@ class JudgedSnapshot:
         neighbors = candidates
         if options.places is not None:
             all_of_them = InstanceSelection(namespaces=wanted.all_namespaces)
-            neighbors = movable_instances(snapshot, all_of_them)
+            # Pending changes matter to a restart alone, which is not among the ways to a node of a map.
+            neighbors = movable_instances(snapshot, all_of_them, apply_pending_changes=True)
         verified = VerifiedIndex.of(snapshot, neighbors)
         return cls(snapshot, wanted, candidates, verified, why_no_restart, neighbors)
 

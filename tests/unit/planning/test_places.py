@@ -207,6 +207,17 @@ def test_each_vm_that_cannot_go_is_named_with_the_reason() -> None:
     }
 
 
+def test_vmi_that_no_workload_is_known_of_is_named_with_the_reason() -> None:
+    made = cluster("ab")
+    for name in ("alone", "orphan"):
+        del made.workloads[machine(made, name, "n1")]
+    del made.machines["alone"]["metadata"]["ownerReferences"]
+    assert reasons(plan(made, alone="n2", orphan="n2")) == {
+        "alone": "it has no VirtualMachine. Only VMIs of VirtualMachines, pools and replica sets are moved",
+        "orphan": "its VirtualMachine orphan is not among the workloads that were read",
+    }
+
+
 def test_unknown_namespace_is_named() -> None:
     made = cluster("ab")
     asked = {Ref("VirtualMachineInstance", "shpo", "sap-1"): "n1"}

@@ -10,11 +10,19 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
+    Method,
+    SkippedInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import Phase
+from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
+from ansible_collections.virt.placement.plugins.module_utils.rollout.report import not_in_place
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepResult
+from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from dev.trace_server import KUBEVIRT, TraceServer
+from tests.unit.planning import scenes
 from tests.unit.rollout.test_approval import (
     PODS,
     VMIS,
@@ -153,6 +161,36 @@ def test_rollout_without_a_map_holds_no_migration_to_the_node_of_one(cluster: Tr
     run_with(cluster, options())
     (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]
     assert "addedNodeSelector" not in created["spec"]
+
+
+def test_vm_that_has_ended_on_the_node_of_the_map_is_not_there(cluster: TraceServer) -> None:
+    patch(cluster, f"{VMIS}/db0", "status", "phase", value="Succeeded")
+    patch(cluster, f"{PODS}/virt-launcher-db0", "status", "phase", value="Succeeded")
+    result = run(cluster, {"shop/db0": "w1"}, check=True)
+    assert states(result) == {"shop/db0": (None, "w1", "not_moved")}
+    assert result.places[0]["reason"] == "it is not running, so there is nothing to migrate"
+
+
+def test_reason_of_a_vm_that_cannot_migrate_advises_no_restart() -> None:
+    """A restart would apply its new CPU model, too, and is not among the ways to a node."""
+    made = scenes.cluster("ab")
+    ref = scenes.machine(made, "sap-1", "n1")
+    made.template(ref)["spec"]["domain"]["cpu"] = {"model": "EPYC"}
+    made.machines["sap-1"]["status"]["conditions"] = [
+        {"type": "LiveMigratable", "status": "False", "message": "PVC is not shared"}
+    ]
+    asked = parameters(**GIVEN_BY_PLACES, places={"shop/sap-1": "n2"})
+    snapshot = made.snapshot()
+    view = JudgedSnapshot.of(snapshot, wanted(asked, snapshot), asked)
+    (skipped,) = view.plan(asked).skipped
+    assert skipped.reason == "the instance is not live-migratable: PVC is not shared"
+
+
+def test_message_about_thousands_of_vms_names_some() -> None:
+    refs = [Ref("VirtualMachineInstance", "shop", f"db{number}") for number in range(3000)]
+    text = not_in_place([SkippedInstance(ref, "", None, "", "it is gone") for ref in refs])
+    assert text.startswith("3000 VMs cannot go to their places: ")
+    assert text.endswith("shop/db49: it is gone; and 2950 more, see places in the result")
 
 
 def test_release_without_targets_is_refused_before_the_first_write(cluster: TraceServer) -> None:
