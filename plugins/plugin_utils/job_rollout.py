@@ -29,7 +29,7 @@ PLACES_FILE, PLACES = "placement_rollout_places_file", "placement_rollout_places
 def check(job: Job) -> Result:
     """The role placement_rollout. Returns the plan that is to be made and the places of VMs, if there are any."""
     options = job.record.asked
-    places = _places(options)
+    places = _places(job)
     if options["plan_file"]:
         file = ReportFile(PLAN_FILE, options["plan_file"])
         _require(faults_of_paths([file], job.host, job.hosts))
@@ -50,23 +50,38 @@ def check(job: Job) -> Result:
     return result
 
 
-def _places(options: Result) -> Result | None:
+def _places(job: Job) -> Result | None:
     """The map of VMs to nodes. A saved placement without VMs is no reason to move anything."""
+    options = job.record.asked
     given, path = options["places"], options["places_file"]
     if given and path:
         _require([f"Give {PLACES} or {PLACES_FILE}, and not both."])
     if not path:
         return given or None
     try:
-        places = read_placement(path)
+        places, cluster_uid = read_placement(path)
     except NoPlacement as error:
         _require([f"{PLACES_FILE}: {error}"])
     else:
         if places:
+            _require(_other_cluster(job, path, cluster_uid))
             options["places"] = places
             return places
         _require([f"{PLACES_FILE}: {path} has no VM with a node."])
     return None
+
+
+def _other_cluster(job: Job, path: str, saved_from: str) -> list[str]:
+    """An error where the placement is of another cluster, which may have VMs and nodes of the same names."""
+    uid, api = job.record.uid, job.record.api
+    if saved_from and not uid:
+        cluster = job.run("topology_info", {}, check=True)["cluster"]
+        uid, api = cluster["uid"], cluster["api"]
+    if not saved_from or uid == saved_from:
+        return []
+    seen = f"this is cluster {uid}" if uid else "the UID of this cluster cannot be read"
+    fault = f"{PLACES_FILE}: {path} was saved from cluster {saved_from}, and {seen} ({api})"
+    return [f"{fault}: check the file, the connection and placement_clusters."]
 
 
 def _require(faults: t.Sequence[str]) -> None:

@@ -26,9 +26,16 @@ class NoPlacement(ValueError):
     """A file has no placement, with the reason."""
 
 
-def read_placement(path: str) -> dict[str, str]:
-    """The nodes of VMs (namespace/name) in a file: a result of placement_info, or such a map as JSON. Pods are left
-    out, since they cannot be moved to a node, and so are VMs that had no node."""
+class SavedPlacement(t.NamedTuple):
+    """The nodes of VMs (namespace/name), and the cluster that it is of: its UID, empty where that is not known."""
+
+    places: dict[str, str]
+    cluster_uid: str = ""
+
+
+def read_placement(path: str) -> SavedPlacement:
+    """The nodes of VMs in a file: a result of placement_info, or a map of VMs to nodes as JSON. Pods are left out,
+    since they cannot be moved to a node, and so are VMs that had no node."""
     if not os.path.isabs(path):
         raise NoPlacement(f"{path} is not an absolute path.")
     try:
@@ -41,14 +48,15 @@ def read_placement(path: str) -> dict[str, str]:
     if not isinstance(saved, dict):
         raise NoPlacement(f"{path} is not a placement: it has no map.")
     if "instances" not in saved:
-        return saved
+        return SavedPlacement(saved)
     if not saved.get("nodes"):
         raise NoPlacement(
             f"{path} has not all VMs: save a result of placement_info with details: placement."
         )
     try:
         entries = [*saved["instances"], *saved.get("satisfied_instances", [])]
-        return dict(filter(None, map(_place, entries)))
+        cluster_uid = str(saved.get("cluster", {}).get("uid") or "")
+        return SavedPlacement(dict(filter(None, map(_place, entries))), cluster_uid)
     except (KeyError, TypeError, AttributeError) as error:
         name = type(error).__name__
         raise NoPlacement(

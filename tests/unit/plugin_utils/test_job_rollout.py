@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closings import clo
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
+JSON = t.Any
 PLAN = {"format": 1, "moves": [{}], "checksum": "c0ffee"}
 OTHER = {**PLAN, "checksum": "decaf"}
 
@@ -37,6 +38,11 @@ class FakeRollout:
         self.check_mode = check_mode
         self.record = JobRecord(self.role, "prod", "play", 0.0, check_mode, asked=asked)
         self.shown: list[str] = []
+        self.uid: str | None = "c1"
+
+    def run(self, module: str, arguments: JSON, *, check: bool) -> JSON:
+        assert (module, arguments, check) == ("topology_info", {}, True)
+        return {"cluster": {"api": "https://prod:6443", "uid": self.uid}}
 
     def show(self, lines: t.Iterable[str]) -> None:
         self.shown += lines
@@ -205,6 +211,25 @@ def test_saved_placement_that_has_no_vm_is_refused(tmp_path: Path) -> None:
     assert faults(FakeRollout(places_file=str(tmp_path / "none.json"))) == [
         f"placement_rollout_places_file: cannot read {tmp_path}/none.json: No such file or directory."
     ]
+
+
+def test_placement_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    """VMs and nodes of two clusters may have the same names, and one file is given for all hosts."""
+    path = tmp_path / "before.json"
+    vm = {"kind": "VirtualMachine", "namespace": "shop", "instance": "db1", "node": "w1"}
+    saved = {"cluster": {"api": "x", "uid": "c1"}, "nodes": [{}], "instances": [vm]}
+    path.write_text(json.dumps(saved))
+    assert checked(FakeRollout(places_file=str(path))) == {"places": {"shop/db1": "w1"}}
+
+    fault = f"placement_rollout_places_file: {path} was saved from cluster c1, and"
+    advice = "(https://prod:6443): check the file, the connection and placement_clusters."
+    job = FakeRollout(places_file=str(path))
+    job.uid = "c2"
+    assert faults(job) == [f"{fault} this is cluster c2 {advice}"]
+    job.uid = None
+    assert faults(job) == [f"{fault} the UID of this cluster cannot be read {advice}"]
+    job.record.uid, job.record.api = "c3", "https://lab:6443"  # read for all hosts
+    assert "this is cluster c3 (https://lab:6443)" in faults(job)[0]
 
 
 def test_closing_names_the_saved_placement(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def in_full(kind: str, name: str, node: str) -> JSON:
 
 
 def test_vms_of_a_result_of_placement_info(tmp_path: Path) -> None:
-    result = {
+    result: JSON = {
         "nodes": [{"name": "w1"}],
         "instances": [
             in_full("VirtualMachineInstance", "db1", "w1"),
@@ -48,11 +48,13 @@ def test_vms_of_a_result_of_placement_info(tmp_path: Path) -> None:
             in_short("Deployment", "web", "w2"),
         ],
     }
-    assert read_placement(saved(tmp_path, result)) == {"shop/db1": "w1", "shop/db2": "w2"}
+    assert read_placement(saved(tmp_path, result)) == ({"shop/db1": "w1", "shop/db2": "w2"}, "")
+    result["cluster"] = {"api": "https://prod:6443", "uid": "c1"}
+    assert read_placement(saved(tmp_path, result)).cluster_uid == "c1"
 
 
 def test_map_in_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
-    assert read_placement(saved(tmp_path, {"shop/db1": "w1"})) == {"shop/db1": "w1"}
+    assert read_placement(saved(tmp_path, {"shop/db1": "w1"})).places == {"shop/db1": "w1"}
 
 
 @pytest.mark.parametrize(
