@@ -5,6 +5,8 @@
 As an administrator migrates VMs by hand: each VM of the map moves once, live, to its node, and no other VM moves. A
 move is left out if its VM would violate a required rule there, or another instance would violate one that it obeys now.
 Only an instance of the map whose own move follows may do so until then, as one with affinity to a VM that moves first.
+
+The file is long, since a VM can be kept from its node by many causes, and each one is told apart.
 """
 
 from __future__ import annotations
@@ -405,15 +407,33 @@ class _PlacesPlanner:
         rest = [x for x in self.to_do if x != needed[0]][:_SWAPS]
         if not self._opens(needed[0], self.to_do[needed[0]], without=rest):
             return f"{named}, which cannot go either"
+        return f"{named}, which waits for it in turn{self._way_out(uid, needed)}"
+
+    def _way_out(self, uid: Uid, needed: t.Sequence[Uid]) -> str:
+        """Which of those that wait for each other can go to a third node, so that another one can go to its own."""
+        taken = {self.to_do[x] for x in (uid, *needed)}
+        help_none = ", and no third node has room"
         for member in (uid, *needed):
-            taken = {self.to_do[x] for x in (uid, *needed)}
+            freed = needed[0] if member == uid else uid
             free = self.simulation.open_set(member, Method.MIGRATE)
             free &= self.simulation.good_set(member)
-            names = [x for x in self.simulation.table.names_of(free) if x not in taken]
-            if names:
-                third = f"move {self._named(member)} to a third node first, such as {names[0]}"
-                return f"{named}, which waits for it in turn: {third}"
-        return f"{named}, which waits for it in turn, and no third node has room"
+            for node in [x for x in self.simulation.table.names_of(free) if x not in taken][
+                :_SWAPS
+            ]:
+                if self._frees(member, node, freed):
+                    return f": move {self._named(member)} to a third node first, such as {node}"
+                help_none = ", and no third node for one of them would help"
+        return help_none
+
+    def _frees(self, uid: Uid, node: str, freed: Uid) -> bool:
+        """Whether the move of one violates nothing, and the other one can go then."""
+        obeying = self._obeying(uid)
+        self.simulation.move(uid, node)
+        try:
+            harmless = not any(self._violates(x) for x in obeying)
+            return harmless and self._is_open(freed, self.to_do[freed])
+        finally:
+            self.simulation.revert()
 
     def _opens(self, uid: Uid, node: str, *, without: t.Collection[Uid]) -> bool:
         keys = [self.simulation.candidates[x].pod.uid for x in without]

@@ -257,6 +257,25 @@ def test_rule_of_the_vm_that_the_move_would_break_is_named() -> None:
     assert reason.endswith("(rule shop/default/one-per-zone)")
 
 
+@pytest.mark.parametrize(
+    ("zones", "advice"),
+    [
+        ("aabb", ", and no third node for one of them would help"),
+        (
+            "aabbc",
+            ": move VirtualMachineInstance shop/db1 to a third node first, such as n5",
+        ),
+    ],
+)
+def test_third_node_that_is_named_lets_the_other_vm_go(zones: str, advice: str) -> None:
+    """n2 is open to db1, and in the zone that db2 is to go to."""
+    made = cluster(zones)
+    machine(made, "db1", "n1", app="db")
+    machine(made, "db2", "n3", app="db")
+    apart_in_zones(made, "db1", "db2")
+    assert reasons(plan(made, db1="n3", db2="n1"))["db1"].endswith(f"waits for it in turn{advice}")
+
+
 def test_move_that_would_break_the_rule_of_another_vm_is_refused() -> None:
     made = cluster("ab")
     machine(made, "db", "n1", app="db")
