@@ -326,7 +326,9 @@ def _rollout(record: JobRecord) -> Parts:
     options = record.asked
     result = _last(record, "rollout")
     asked = _rollout_asked(record)
-    done = [] if result.get("moves") or not result or result["failed"] else ["nothing to move"]
+    elsewhere = any(x["state"] != "in_place" for x in result.get("places") or ())
+    still = not (result.get("moves") or elsewhere or not result or result["failed"])
+    done = ["nothing to move"] if still else []
     later = len(result.get("not_enforced") or ())
     if later:
         done.append(

@@ -239,3 +239,13 @@ def test_closing_names_the_saved_placement(tmp_path: Path) -> None:
     checked(job)
     (asked,) = closing_of(job.record, 1.0).asked
     assert asked == f"move 2 VMs to given nodes, which {path} has"
+
+
+@pytest.mark.parametrize(("state", "done"), [("in_place", ("nothing to move",)), ("not_moved", ())])
+def test_closing_has_nothing_to_move_where_all_vms_are_in_place(
+    state: str, done: tuple[str, ...]
+) -> None:
+    """Check mode warns of the others."""
+    job = FakeRollout(check_mode=True, places={"shop/db1": "w1"})
+    job.record.note("rollout", {"moves": [], "failed": False, "places": [{"state": state}]})
+    assert closing_of(job.record, 1.0).done == done
