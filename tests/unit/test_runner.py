@@ -150,7 +150,7 @@ def test_other_pairs_are_tried_only_where_they_are_asked_for(
 
 def test_the_smoke_of_a_pair_is_a_part_of_its_tour() -> None:
     for place in releases.SMOKE:
-        file, _, name = place.partition("::")
+        file, name = place.split("::")
         text = (commands.CHECKOUT / file).read_text()
         assert f"@pytest.mark.tour\ndef {name}(" in text
 
