@@ -209,6 +209,15 @@ def updates_some(pool: Workload) -> str:
     )
 
 
+def replaces_unschedulable(pool: Workload) -> str:
+    """For how long a VM of a pool finds no node until the controller deletes it, with the disks of its
+    dataVolumeTemplates, and makes another one; empty where it does not (`autoHealFailingVMs`, since 1.7)."""
+    autohealing = (pool.manifest.get("spec") or {}).get("autohealing")
+    if autohealing is None:
+        return ""
+    return str(autohealing.get("minFailingToStartDuration") or "5m")
+
+
 def unavailable_of_pool(pool: Workload) -> str:
     """How many VMs of a pool its own rollout restarts at a time, as the pool has it (`calculateMaxUnavailableInt`)."""
     most = (pool.manifest.get("spec") or {}).get("maxUnavailable")

@@ -9,6 +9,7 @@ import typing as t
 from ..kubevirt.pools import (
     UNMANAGED,
     is_of_pool,
+    replaces_unschedulable,
     started_by_template,
     unavailable_of_pool,
 )
@@ -79,6 +80,11 @@ def extent_of_rollout(workload: Workload) -> str:
         return " at once"
     when = " once it is resumed (spec.paused)" if workload.paused else " at once"
     most = unavailable_of_pool(workload)
-    return (
+    text = (
         f"{when}, in which KubeVirt restarts all its running VMs, {most} at a time (maxUnavailable)"
     )
+    if after := replaces_unschedulable(workload):
+        text += (
+            f", and deletes each VM, with its disks, that finds no node for {after} (autohealing)"
+        )
+    return text

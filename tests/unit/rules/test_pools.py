@@ -212,6 +212,14 @@ def test_paused_pool_is_refused_or_held_since_it_restarts_its_vms_once_it_is_res
     assert after["spec"]["updateStrategy"] == {"opportunistic": {}}
 
 
+@pytest.mark.parametrize(
+    ("autohealing", "after"), [({}, "5m"), ({"minFailingToStartDuration": "20m"}, "20m")]
+)
+def test_refusal_names_the_vms_that_autohealing_deletes(autohealing: JSON, after: str) -> None:
+    (finding,) = planned(pool(autohealing=autohealing)).refused
+    assert f"that finds no node for {after} (autohealing)" in finding.why
+
+
 def test_pool_that_updates_some_of_its_vms_is_not_held() -> None:
     """While it is held, KubeVirt would bring the template to all of them."""
     selectors = {"labelSelector": {"matchLabels": {"tier": "canary"}}}
