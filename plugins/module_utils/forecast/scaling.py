@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from ..kubevirt.changed_pods import ChangedPod, as_configured, changed_by_restart
 from ..kubevirt.instances import instances
 from ..kubevirt.labels import needs_expansion
+from ..kubevirt.moving import run_strategy
 from ..kubevirt.next_pod import (
     NEXT,
     controlled_pod,
@@ -18,8 +19,9 @@ from ..kubevirt.next_pod import (
     with_data_volumes,
 )
 from ..kubevirt.ordinals import ordinal_of, replica_of, wanted_ordinals
+from ..kubevirt.pools import members_of
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, STATEFUL_SET
+from ..model.kinds import DEPLOYMENT, POOL, STATEFUL_SET
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from .eviction import Evictions, next_uid
@@ -50,12 +52,23 @@ def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
         missing = [number for number in wanted if number not in ordinals]
         return _with_more(changed, workload, running, missing)
     surplus = len(running) - scale.replicas
+    if surplus < 0:
+        surplus = min(0, surplus + _halted(snapshot, workload))
     if surplus > 0:
         # A controller removes waiting instances before running ones (Kubernetes, ActivePods). Among equals
         # it is free: here the last by name go first.
         by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
         return _without(changed, sorted(by_name, key=lambda x: bool(x.node_name))[:surplus])
     return _with_more(changed, workload, running, range(-surplus))
+
+
+def _halted(snapshot: Snapshot, pool: Workload) -> int:
+    """How many VMs of a pool are to have no instance. Its controller counts them among its replicas (KubeVirt,
+    watch/pool/pool.go, calcDiff)."""
+    if pool.ref.kind != POOL.name:
+        return 0
+    members = members_of(pool, snapshot)
+    return sum(x.vmi is None and run_strategy(x.vm) == "Halted" for x in members)
 
 
 def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, JSON] | None:

@@ -80,19 +80,31 @@ def test_pool_is_scaled(replicas: int, answer: str) -> None:
     assert found.answer.value == answer, found.reasons
 
 
+def halted(made: Cluster, ref: t.Any) -> None:
+    """One more VM of the pool, which is stopped."""
+    extra = machine(made, "web-3", "", pool="web")
+    uid = made.workloads[ref]["metadata"]["uid"]
+    owner = {"kind": ref.kind, "name": "web", "uid": uid, "controller": True}
+    made.workloads[extra]["metadata"]["ownerReferences"] = [owner]
+
+
+@pytest.mark.parametrize(("replicas", "new"), [(3, 0), (4, 1), (2, 0)])
+def test_stopped_vm_counts_among_the_replicas_of_its_pool(replicas: int, new: int) -> None:
+    """KubeVirt makes so many VMs, and this one has no pod."""
+    made = cluster("abc")
+    ref = pool(made, "web", ["n1", "n2"], {"affinity": keep_apart(pool="web")})
+    halted(made, ref)
+    scale = [Scale(ref, replicas)]
+    change = what_if(made.snapshot(), scale=scale)
+    found = forecast(change, doubts=doubts_of_change(change, scale))
+    assert found.instances_to_schedule == new
+
+
 def test_stopped_vm_that_a_new_template_starts_is_a_doubt() -> None:
     """KubeVirt writes the run strategy of the pool, too; here no zone is left for the VM."""
     made = cluster("abc")
     ref = pool(made, "web", ["n1", "n2", "n3"])
-    extra = machine(made, "web-3", "", pool="web")
-    made.workloads[extra]["metadata"]["ownerReferences"] = [
-        {
-            "kind": ref.kind,
-            "name": "web",
-            "uid": made.workloads[ref]["metadata"]["uid"],
-            "controller": True,
-        }
-    ]
+    halted(made, ref)
     made.workloads[ref]["spec"] |= {"replicas": 4, "updateStrategy": {"opportunistic": {}}}
     found = of_rule(made, ref, keep_apart(pool="web"))
     assert found.answer is ForecastResult.POSSIBLE
