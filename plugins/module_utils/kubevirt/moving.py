@@ -123,7 +123,9 @@ def why_no_target(pod: Pod, vmi: Vmi, source: Node | None, platform: Platform) -
     cpu = (vmi.spec.get("domain") or {}).get("cpu") or {}
     if source is None or cpu.get("model") != HOST_MODEL:
         return ""
-    if any(CPU_FEATURE in key or MIGRATION_CPU in key for key, _value in pod.placement.node_selector):
+    if any(
+        CPU_FEATURE in key or MIGRATION_CPU in key for key, _value in pod.placement.node_selector
+    ):
         return ""
     if any(key.startswith(HOST_MODEL_CPU) for key in source.labels):
         return ""
