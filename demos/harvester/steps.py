@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 import typing as t
 
 from demos import board
@@ -161,6 +162,8 @@ def create_the_pool_anew_beside_a_cordoned_host(stage: Stage) -> None:
     result = stage.play("verify", wanted, identity="reader")
     check(result.rc == 0, f"verify ended with rc {result.rc}")
     check("preference_not_met" in result.stdout, "verify does not name what is not met")
+    missed = "2 instances on nodes that do not meet a preferred rule"
+    check(missed in result.stdout, "verify does not count the two that share a host")
 
 
 @proves("AC-H3", "S3")
@@ -184,6 +187,8 @@ def require_a_zone_that_is_not_there(stage: Stage) -> None:
     result = stage.play("verify", wanted, identity="reader")
     check(result.rc != 0, "verify passed")
     check("1 node(s) were unschedulable" in result.stdout, "verify does not name the cause")
+    missing = re.search(r"zone2 +node2 \(cordoned\)", result.stdout)
+    check(missing, "verify does not show the zone that is missing")
     drain.uncordon(stage.sandbox, "node2")
     stage.until(lambda: nodes(stage), HOSTS, "the third VM starts on node2")
 

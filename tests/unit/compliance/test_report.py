@@ -31,7 +31,15 @@ from ansible_collections.virt.placement.plugins.module_utils.view.selection impo
     look_up,
     question_of,
 )
-from tests.unit.compliance.cluster import ZONE, Cluster, expression
+from tests.unit.compliance.cluster import (
+    HOST,
+    PREFERRED,
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+    expression,
+)
 from tests.unit.compliance.judged import RULE, judge, three
 
 
@@ -368,3 +376,52 @@ def test_table_has_the_columns_that_are_asked_for() -> None:
     ]
     with pytest.raises(InvalidInput, match=r"columns\[0\]: .*rak"):
         report.column_keys(["rak"], topology)
+
+
+POOL = {"harvesterhci.io/machineSetName": "default-guest-pool1"}
+"""The label of the VMs of a pool (Harvester's node driver)."""
+
+
+def three_hosts() -> Cluster:
+    """One in each zone, and that of zone b is cordoned."""
+    cluster = Cluster("abc")
+    cluster.nodes["n2"]["spec"]["unschedulable"] = True
+    return cluster
+
+
+def table_of(cluster: Cluster) -> list[str]:
+    snapshot = cluster.snapshot()
+    return report.table(judge(snapshot), snapshot.nodes, {"ZONE": ZONE}).splitlines()
+
+
+def test_ac_h2_two_vms_on_one_host_miss_their_preference_beside_a_cordoned_host() -> None:
+    term = {"weight": 1, "podAffinityTerm": apart(HOST, plain=True, **POOL)}
+    cluster = three_hosts()
+    for name, node in (("vm1", "n1"), ("vm2", "n1"), ("vm3", "n3")):
+        cluster.run(name, node, {"affinity": {"podAntiAffinity": {PREFERRED: [term]}}}, **POOL)
+
+    counted = report.summary(judge(cluster.snapshot()))
+    _heading, *lines = table_of(cluster)
+
+    assert (counted["preference_not_met"], counted["preference_missed"]) == (2, 2)
+    assert (counted["satisfied"], counted["pending"], counted["violated"]) == (1, 0, 0)
+    assert "b     n2 (cordoned)" in lines
+    missed = [line for line in lines if line.startswith("preference_not_met: ")]
+    assert [line.split()[2:5] for line in missed] == [
+        ["shop/vm1", "on", "n1:"],
+        ["shop/vm2", "on", "n1:"],
+    ]
+
+
+def test_ac_h3_pending_vm_has_its_reason_and_the_table_shows_the_zone_that_is_missing() -> None:
+    cluster = three_hosts()
+    for name, node in (("vm1", "n1"), ("vm2", ""), ("vm3", "n3")):
+        cluster.run(name, node, anti_affinity(apart(**POOL)), **POOL)
+
+    table = table_of(cluster)
+
+    assert report.summary(judge(cluster.snapshot()))["pending"] == 1
+    assert "b     n2 (cordoned)" in table
+    (pending,) = [line for line in table if line.startswith("pending: ")]
+    assert "shop/vm2" in pending
+    assert "1 node(s) were unschedulable" in pending
