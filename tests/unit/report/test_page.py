@@ -200,6 +200,7 @@ def test_moves_of_the_last_rollout_are_listed() -> None:
     page = parsed(html_page(shop_content(rollout=rollout)))
     section = page.after("moves")
 
+    assert "Last rollout" in [link.text for link in page.all("a")]
     assert section[0].text == "1 moved, 1 failed, 1 not moved. max_moves (2) is reached"
     assert rows_of(section)[1:] == [
         ["shop/web-2", "n5", "n3", "migrate", "moved in 21 s"],
