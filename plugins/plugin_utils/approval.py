@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import typing as t
+from collections import Counter
 
 Object = t.Mapping[str, t.Any]
 
@@ -38,6 +39,7 @@ def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
         "pending": sorted({entry["reason"] for entry in result["pending"]})[:SHOWN],
         "min_unschedulable": result["min_unschedulable"],
         "moves": len(moves),
+        "methods": dict(Counter(str(move["method"]) for move in moves)),
         "moves_shown": [_words(move) for move in moves[:SHOWN]],
         "rules": hashlib.sha256(decided.encode()).hexdigest(),
     }
@@ -89,11 +91,13 @@ def approval_faults(
 
 def _is_summary(value: t.Any) -> bool:
     """Whether it has what is compared. It comes through the variables of other jobs."""
+    if not isinstance(value, t.Mapping) or not isinstance(value.get("methods"), t.Mapping):
+        return False
+    numbers = [value.get("moves"), value.get("min_unschedulable"), *value["methods"].values()]
     return (
-        isinstance(value, t.Mapping)
-        and value.get("forecast") in FORECASTS
+        value.get("forecast") in FORECASTS
         and isinstance(value.get("rules"), str)
-        and all(isinstance(value.get(name), int) for name in ("moves", "min_unschedulable"))
+        and all(isinstance(number, int) for number in numbers)
     )
 
 
@@ -105,6 +109,10 @@ def _worse(approved: Object, now: Object) -> t.Iterator[str]:
         yield f"The forecast is {now['forecast']} now, and {approved['forecast']} was approved. {reasons}".rstrip()
     if now["moves"] > approved["moves"]:
         yield f"{now['moves']} moves are needed now, and {approved['moves']} were approved."
+    for method, count in now["methods"].items():
+        allowed = approved["methods"].get(method, 0)
+        if method != "migrate" and count > allowed:
+            yield f"{count} moves by {method} are needed now, and {allowed} were approved."
     if now["min_unschedulable"] > approved["min_unschedulable"]:
         yield (
             f"{now['min_unschedulable']} instances would have no node now, and {approved['min_unschedulable']} when"

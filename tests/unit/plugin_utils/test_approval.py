@@ -29,14 +29,14 @@ OPTIONS: dict[str, t.Any] = {
 }
 
 
-def result(moves: int = 1, **more: t.Any) -> dict[str, t.Any]:
+def result(moves: int = 1, method: str = "migrate", **more: t.Any) -> dict[str, t.Any]:
     """As forecast_info returns it, in part."""
     move = {
         "kind": "VirtualMachine",
         "namespace": "shop",
         "name": "web-1",
         "instance": "web-1",
-        "method": "migrate",
+        "method": method,
         "from_node": "w1",
         "to_node": "w2",
     }
@@ -61,6 +61,7 @@ def test_summary_has_the_answer_the_reasons_and_the_moves() -> None:
     assert summary["forecast"] == "possible"
     assert summary["reasons"] == ["r"]
     assert summary["moves"] == 1
+    assert summary["methods"] == {"migrate": 1}
     assert summary["moves_shown"] == ["migrate VirtualMachine shop/web-1 from w1 to w2"]
     assert len(summary_of(result(moves=500), OPTIONS)["moves_shown"]) == SHOWN
 
@@ -98,6 +99,18 @@ def test_the_same_or_a_better_forecast_is_covered(now: dict[str, t.Any]) -> None
 def test_what_is_worse_than_approved_is_named(now: dict[str, t.Any], message: str) -> None:
     (fault,) = faults(published(), **now)
     assert message in fault
+
+
+def test_restart_in_place_of_an_approved_migration_is_named() -> None:
+    """The number of moves is the same, and the VM would be down."""
+    both = {**OPTIONS, "allow": ["migrate", "restart"]}
+    approved = {"prod": {"shop/default": summary_of(result(2), both)}}
+    (fault,) = faults(approved, options=both, moves=2, method="restart")
+    assert fault == "2 moves by restart are needed now, and 0 were approved."
+
+    approved = {"prod": {"shop/default": summary_of(result(2, "restart"), both)}}
+    assert faults(approved, options=both, moves=2, method="restart") == []
+    assert faults(approved, options=both, moves=2) == []  # a migration is less disruptive
 
 
 def test_approval_without_a_forecast_of_now_is_refused() -> None:
@@ -141,6 +154,8 @@ def test_text_in_place_of_what_was_published_is_named() -> None:
         {"moves": None},
         {"min_unschedulable": None},
         {"rules": None},
+        {"methods": None},
+        {"methods": {"restart": "1"}},
     ],
 )
 def test_damaged_forecast_is_named(entry: t.Any) -> None:
