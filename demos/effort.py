@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 if t.TYPE_CHECKING:
     from demos.stage import Stage
+    from sandbox.audit import Mark
+
+PLAYED = "playbook run"
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,29 @@ class Effort:
             f"and {_counted(self.migrations, 'live migration')}"
         )
 
+    def __add__(self, other: Effort) -> Effort:
+        return Effort(
+            self.commands + other.commands,
+            self.ended + other.ended,
+            self.migrations + other.migrations,
+            self.called,
+        )
 
-def effort(stage: Stage) -> Effort:
-    """What the steps took until now, by the audit log. Runs that changed nothing do not count: forecasts, refusals,
-    second runs."""
-    writes = [event for event in stage.sandbox.audit.writes() if event.code < 400]
+
+class Begun(t.NamedTuple):
+    """When a step begins: the playbook runs until then, and the place in the audit log."""
+
+    plays: int
+    mark: Mark
+
+
+def begun(stage: Stage) -> Begun:
+    return Begun(stage.plays, stage.sandbox.audit.mark())
+
+
+def effort(stage: Stage, since: Begun) -> Effort:
+    """What a step took, by the audit log. Runs that changed nothing do not count: forecasts, refusals, second runs."""
+    writes = [event for event in stage.sandbox.audit.writes(since=since.mark) if event.code < 400]
     ended = [
         event
         for event in writes
@@ -42,7 +63,7 @@ def effort(stage: Stage) -> Effort:
         for event in writes
         if event.verb == "create" and event.resource == "virtualmachineinstancemigrations"
     ]
-    return Effort(stage.plays, len(ended), len(migrations), "playbook run")
+    return Effort(stage.plays - since.plays, len(ended), len(migrations), PLAYED)
 
 
 def _counted(number: int, what: str) -> str:

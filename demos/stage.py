@@ -165,6 +165,16 @@ def proves(*criteria: str) -> t.Callable[[_Function], _Function]:
     return mark
 
 
+def beyond(step: _Function) -> _Function:
+    """Marks a step that the published text does not have, so that it is not compared with the text."""
+    step.beyond = True  # type: ignore[attr-defined]
+    return step
+
+
+def is_beyond(step: Step) -> bool:
+    return bool(getattr(step, "beyond", False))
+
+
 def named(step: Step) -> str:
     """A step for a reader: the criteria that it proves, and what it does."""
     text = step.__name__.replace("_", " ")

@@ -11,7 +11,7 @@ import yaml
 
 from demos import board
 from demos.effort import Effort
-from demos.stage import PlayResult, Stage, Step, check, proves, variables
+from demos.stage import PlayResult, Stage, Step, beyond, check, proves, variables
 from sandbox import drain
 
 FOLDER = pathlib.Path(__file__).parent
@@ -186,6 +186,7 @@ def pair_them_from_a_shared_node(stage: Stage) -> None:
     check(not ended, f"pods were ended by the collection: {ended}")
 
 
+@beyond
 def cure_a_rollout_that_is_stuck(stage: Stage) -> None:
     """The printed terms, applied to checkout by hand: its new pod waits for ever, and the old one stays. The same
     rules with `adopt: similar` take the place of these terms, and the rollout ends with a pair, with no deletion by

@@ -14,7 +14,7 @@ import typing as t
 from demos import board
 from demos.effort import Effort
 from demos.harvester import maintenance_mode, webhook
-from demos.stage import PlayResult, Stage, Step, check, proves, variables
+from demos.stage import PlayResult, Stage, Step, beyond, check, proves, variables
 from sandbox import Sandbox, drain, objects
 from sandbox.definitions import Definition, define
 
@@ -193,6 +193,7 @@ def require_a_zone_that_is_not_there(stage: Stage) -> None:
     stage.until(lambda: nodes(stage), HOSTS, "the third VM starts on node2")
 
 
+@beyond
 @proves("AC-H5", "S5")
 def keep_what_the_webhook_writes(stage: Stage) -> None:
     """A VM on a VLAN with dedicated CPUs: Harvester's expressions for both stay beside ours, in one term. In the same
@@ -262,6 +263,7 @@ def live_migrations(stage: Stage, since: t.Any) -> list[str]:
     ]
 
 
+@beyond
 def find_what_the_webhook_takes_back(stage: Stage) -> None:
     """A term that has only matchFields is dropped by Harvester's webhook. The write fails with that finding. So does a
     second run, which writes nothing: the write is not made again at each run for ever."""
@@ -299,6 +301,7 @@ def refuse_the_maintenance_of_a_pinned_vm(stage: Stage) -> None:
     check(not requested, "Harvester was asked all the same")
 
 
+@beyond
 def use_the_maintenance_mode_behind_the_checks(stage: Stage) -> None:
     """Harvester's own maintenance mode, after the same checks. With a hard rule three VMs need three hosts, so those
     are gone; the pool with the soft one leaves the host by live migration."""

@@ -13,7 +13,7 @@ import yaml
 
 from demos import board
 from demos.effort import Effort
-from demos.stage import Stage, Step, check, proves, variables
+from demos.stage import Stage, Step, beyond, check, proves, variables
 from sandbox import drain
 
 FOLDER = pathlib.Path(__file__).parent
@@ -132,6 +132,7 @@ def follow_the_first_vm(stage: Stage) -> None:
     check("app" not in (vm(stage, LEADER)["metadata"].get("labels") or {}), "one level too high")
 
 
+@beyond
 @proves("AC-O5", "S9")
 def drain_the_pair_and_bring_it_home(stage: Stage) -> None:
     """Maintenance of the pair's worker: both leave it by live migration, the first VM first, no migration fails, and
@@ -150,6 +151,7 @@ def drain_the_pair_and_bring_it_home(stage: Stage) -> None:
     check(not node["spec"].get("unschedulable"), f"{EAST} is cordoned")
 
 
+@beyond
 def leave_a_worker_to_the_operator_that_drains_it(stage: Stage) -> None:
     """The third VM leaves its worker for a maintenance. Meanwhile the Machine Config Operator asks for a drain of that
     worker. So the maintenance ends without an uncordon, and names the operator, which is about to reboot it."""
@@ -222,6 +224,7 @@ def refuse_what_cannot_end(stage: Stage) -> None:
     expect(stage, EAST, EAST, WEST)
 
 
+@beyond
 def put_back_what_a_console_drops(stage: Stage) -> None:
     """A rule with `mismatchLabelKeys`, which the form of OpenShift's console does not know. The console writes the
     affinity again without it; the next run replaces that term, without any option, and nothing is left beside it."""

@@ -14,7 +14,7 @@ import yaml
 
 from demos import board
 from demos.effort import Effort
-from demos.stage import PlayResult, Stage, Step, check, proves, variables
+from demos.stage import PlayResult, Stage, Step, beyond, check, proves, variables
 from demos.tkg import management
 from sandbox import Sandbox, drain
 
@@ -154,6 +154,7 @@ def spread_over_hosts(stage: Stage) -> None:
     expect(stage, 1, 1, 1)
 
 
+@beyond
 @proves("AC-T5", "S15")
 def drain_the_only_node_of_a_host(stage: Stage) -> None:
     """Its replica goes to another host, 2/1/0, since the rule honors taints; back in service the replicas are 1/1/1
@@ -176,6 +177,7 @@ def drain_the_only_node_of_a_host(stage: Stage) -> None:
     check(evictions(stage, mark) == 1, "one eviction brings the replica home")
 
 
+@beyond
 @proves("AC-T6", "S16")
 def repair_what_a_vmotion_broke(stage: Stage) -> None:
     """vSphere moves the VM of a node with a replica to a host that has one already. Check mode names the drift, and
