@@ -416,7 +416,7 @@ def test_ac_h2_two_vms_on_one_host_miss_their_preference_beside_a_cordoned_host(
 def test_ac_h3_pending_vm_has_its_reason_and_the_table_shows_the_zone_that_is_missing() -> None:
     cluster = three_hosts()
     for name, node in (("vm1", "n1"), ("vm2", ""), ("vm3", "n3")):
-        cluster.run(name, node, anti_affinity(apart(**POOL)), **POOL)
+        cluster.run(name, node, anti_affinity(apart(plain=False, **POOL)), **POOL)
 
     table = table_of(cluster)
 
