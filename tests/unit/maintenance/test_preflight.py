@@ -182,6 +182,22 @@ def test_ac_o6_vms_that_need_each_other_have_no_place_and_vms_and_terms_are_name
         assert reason in finding.why.partition(f" {name}: ")[2].partition(";")[0]
 
 
+def test_ac_o6_vm_that_the_term_of_another_keeps_away_is_named_with_that_vm_and_term() -> None:
+    """The lab's end on two workers: the leader has no required term of its own."""
+    made = cluster("ab")
+    machine(made, "leader", "n1", app="fedora")
+    machine(made, "follower", "n1", {"affinity": near(HOST, app="fedora")})
+    machine(made, "loner", "n2", {"affinity": keep_apart(over=HOST, app="fedora")})
+    finding = check(made)["no_place"]
+
+    assert [ref.name for ref in finding.objects] == ["leader", "follower"]
+    assert finding.why.startswith("2 of 2 instances of node n1 would have no node: VM leader: ")
+    assert (
+        "1 node(s) didn't satisfy existing pods anti-affinity rules (VM shop/loner has anti-affinity to"
+        " app In (fedora) over node)"
+    ) in finding.why
+
+
 @pytest.mark.parametrize(("plain", "expected"), [(True, ["no_place"]), (False, [])])
 def test_ac_o6_one_vm_a_zone_moves_in_its_zone_only_without_its_own_source(
     plain: bool, expected: list[str]
