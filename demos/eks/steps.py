@@ -103,8 +103,9 @@ def ask_for_a_third_redis(stage: Stage) -> None:
     check("Verification failed: 1 pending." in result.stdout, "verify does not count the pod")
     check(APART in result.stdout and BESIDE in result.stdout, "verify does not say why it waits")
     (pod,) = waiting(stage)
-    (said,) = (c["message"] for c in pod["status"]["conditions"] if c["type"] == "PodScheduled")
-    check(APART in said and BESIDE in said, f"the scheduler says otherwise: {said}")
+    conditions = pod["status"]["conditions"]
+    (message,) = (c["message"] for c in conditions if c["type"] == "PodScheduled")
+    check(APART in message and BESIDE in message, f"the scheduler says otherwise: {message}")
     check(len(nodes(stage, REDIS)) == 3 and "" in nodes(stage, REDIS), "the other two have nodes")
 
 

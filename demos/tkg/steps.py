@@ -24,7 +24,7 @@ CLUSTER = "tkg"
 HOST = "node.cluster.x-k8s.io/esxi-host"
 COLUMNS = {"ESXI HOST": HOST}
 PUBLISHED = Effort(commands=5, ended=0, migrations=0)
-"""The variable that enables it, machines and nodes read one by one with jq, a Deployment. What a vMotion or a drain
+"""The variable that enables it, the pod of a controller, machines, nodes, and a Deployment. What a vMotion or a drain
 breaks stays so."""
 
 IPV6 = "fd00::3"
