@@ -157,6 +157,19 @@ def test_one_per_host_takes_three_of_four() -> None:
     )
 
 
+def test_s14_one_per_host_takes_three_of_four_though_two_hosts_have_a_node_to_spare() -> None:
+    """The hosts of five nodes, two of which have two."""
+    made = cluster("aabbc")
+    spec = {"affinity": keep_apart(plain=True, app="web")}
+    ref = deployment(made, "web", ["n1", "n3", "n5"], spec)
+    snapshot = made.snapshot()
+
+    found = forecast(what_if(snapshot, scale=[Scale(ref, 4)]))
+
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
+    assert len(found.pending) == 1
+
+
 # A spread when one domain is drained, by its taints policy (S15).
 
 
