@@ -55,7 +55,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     SETTINGS,
     connection_faults,
     controller_fault,
-    existing_credentials,
+    existing_objects,
     name_faults,
     names_of,
     setting_faults,
@@ -83,7 +83,8 @@ class LookupModule(LookupBase):
         if question == "requested":
             objects = self._objects()
             names = {collection: names_of(objects, collection) for collection in OBJECTS}
-            names["credentials"] += self._existing()
+            for collection, existing in self._existing().items():
+                names[collection] = [*names.get(collection, ()), *existing]
             return [{"faults": [], "names": {key: value for key, value in names.items() if value}}]
         settings = self._values(
             *(f"{PREFIX}{name}" for name in ("me", "same", "api", "organization"))
@@ -102,9 +103,10 @@ class LookupModule(LookupBase):
             name: self._templar.template(self._names[name]) for name in names if name in self._names
         }
 
-    def _existing(self) -> list[str]:
-        names = ("project_credential", "choices_credential", "credentials")
-        return existing_credentials(self._values(*(f"{PREFIX}{name}" for name in names)))
+    def _existing(self) -> dict[str, list[str]]:
+        credentials = ("project_credential", "choices_credential", "credentials")
+        names = (*credentials, "execution_environment")
+        return existing_objects(self._values(*(f"{PREFIX}{name}" for name in names)))
 
     def _objects(self) -> dict[str, t.Any]:
         return self._values(*(f"controller_{name}" for names in OBJECTS.values() for name in names))

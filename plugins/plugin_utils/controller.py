@@ -244,31 +244,38 @@ def answer_fault(answer: Values) -> str:
     return controller_fault(answer, url)
 
 
-def existing_credentials(values: Values) -> list[str]:
-    """The names of credentials that the user has to create before."""
+def existing_objects(values: Values) -> dict[str, list[str]]:
+    """The names of what the user has to create before, by collection of the API."""
     named = [values.get(f"{PREFIX}{name}") for name in ("project_credential", "choices_credential")]
     named += values.get(f"{PREFIX}credentials") or []
-    return list(dict.fromkeys(str(name) for name in named if name))
+    by_collection = {
+        "credentials": named,
+        "execution_environments": [values.get(f"{PREFIX}execution_environment")],
+    }
+    unique = {x: list(dict.fromkeys(str(n) for n in y if n)) for x, y in by_collection.items()}
+    return {collection: names for collection, names in unique.items() if names}
 
 
 def name_faults(
-    answers: t.Sequence[Values], organization: str, existing: t.Collection[str] = ()
+    answers: t.Sequence[Values],
+    organization: str,
+    existing: t.Mapping[str, t.Collection[str]] | None = None,
 ) -> list[str]:
     """A fault for each name that awx.awx would not find exactly once, and what to do, or only what could not be read.
-    `answers`: results of a loop over OBJECTS. `existing`: the names of credentials that must be there."""
+    `answers`: results of a loop over OBJECTS. `existing`: what must be there, in whatever organization."""
     if unread := [fault for answer in answers if (fault := answer_fault(answer))]:
         return unread
     faults = []
-    missing = dict.fromkeys(existing)
+    missing = {collection: dict.fromkeys(names) for collection, names in (existing or {}).items()}
     for answer in answers:
         collection = answer["item"]["key"]
         found: dict[str, list[Values]] = {}
         for item in answer["json"]["results"]:
             found.setdefault(item["name"], []).append(item)
         for name, items in found.items():
-            if collection == "credentials" and name in missing:
-                del missing[name]
-                if len(items) == 1:  # that of another organization can be used, too
+            if name in missing.get(collection, {}):
+                del missing[collection][name]
+                if len(items) == 1:
                     continue
             if [_organization(item) for item in items] != [organization]:
                 where = " and ".join(f"once in {_place(item, len(items) > 1)}" for item in items)
@@ -279,8 +286,9 @@ def name_faults(
             f" all. Rename or delete the others, or set {PREFIX}prefix."
         )
     faults += [
-        f"credentials: {name!r} does not exist, or the user of the token may not use it. Create it first."
-        for name in missing
+        f"{collection}: {name!r} does not exist, or the user of the token may not use it. Create it first."
+        for collection, names in missing.items()
+        for name in names
     ]
     return faults
 

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     SETTINGS,
     connection_faults,
     controller_fault,
-    existing_credentials,
+    existing_objects,
     name_faults,
     setting_faults,
 )
@@ -188,7 +188,7 @@ def test_objects_of_one_name_are_told_apart_by_their_kind() -> None:
 def test_names_that_could_not_be_read_are_the_fault() -> None:
     url = f"{URL}credentials/?page_size=200"
     answer = {"item": {"key": "credentials"}, "url": url, "status": 502, "msg": "Bad Gateway"}
-    (fault,) = name_faults([*found("Lab"), answer], "Default", ["vault"])
+    (fault,) = name_faults([*found("Lab"), answer], "Default", {"credentials": ["vault"]})
     assert fault == (
         f"No controller answers at {URL}credentials/: Bad Gateway. Check CONTROLLER_HOST."
     )
@@ -211,10 +211,26 @@ def credentials(*organizations: str) -> list[dict[str, t.Any]]:
 def test_credential_that_must_be_there_is_named_if_it_is_not() -> None:
     settings = {"credentials": ["vault"], "choices_credential": "awx", "project_credential": ""}
     values = {f"placement_controller_{name}": x for name, x in settings.items()}
-    assert existing_credentials(values) == ["awx", "vault"]
+    assert existing_objects(values) == {"credentials": ["awx", "vault"]}
 
-    assert name_faults(credentials("Lab"), "Default", ["vault"]) == []
-    twice, _advice = name_faults(credentials("Lab", "Default"), "Default", ["vault"])
+    vault = {"credentials": ["vault"]}
+    assert name_faults(credentials("Lab"), "Default", vault) == []
+    twice, _advice = name_faults(credentials("Lab", "Default"), "Default", vault)
     assert twice.startswith("credentials: 'vault' exists once in the organization Lab and once")
-    (missing,) = name_faults(credentials("Default"), "Default", ["vault", "git"])
+    (missing,) = name_faults(credentials("Default"), "Default", {"credentials": ["vault", "git"]})
     assert missing.startswith("credentials: 'git' does not exist")
+
+
+def test_execution_environment_that_must_be_there_is_named_if_it_is_not() -> None:
+    """It may be of no organization."""
+    existing = existing_objects({"placement_controller_execution_environment": "placement"})
+    assert existing == {"execution_environments": ["placement"]}
+
+    def answers(*names: str) -> list[dict[str, t.Any]]:
+        items = [{"name": name, "summary_fields": {}} for name in names]
+        asked = {"item": {"key": "execution_environments"}}
+        return [{**asked, "status": 200, "json": {"results": items}}]
+
+    assert name_faults(answers("placement"), "Default", existing) == []
+    (missing,) = name_faults(answers(), "Default", existing)
+    assert missing.startswith("execution_environments: 'placement' does not exist")
