@@ -44,6 +44,9 @@ Places = t.Mapping[Ref, str]
 _SWAPS = 20
 """VMs at most that are looked at as the cause of one that cannot go."""
 
+_AGAIN = 10
+"""VMs at most that are tried again once a move has made room."""
+
 _SEARCHES = 20
 """Unknown names at most for which similar ones are searched."""
 
@@ -165,19 +168,41 @@ class _PlacesPlanner:
         return Plan(tuple(self._ordered(sequence)), tuple(self.skipped), frozenset(misplaced))
 
     def _sequence(self) -> list[PlannedMove]:
-        """As many moves as are possible, one after the other: a move may free the node of another one."""
+        """As many moves as are possible, one after the other: a move may free the node of another one. Then the first
+        one of the map goes first, as it does in the plan that a rollout makes after the move."""
+        rank = {uid: number for number, uid in enumerate(self.to_do)}
         sequence: list[PlannedMove] = []
-        made: list[PlannedMove] = []
         while True:
-            for uid in [*self.to_do]:
-                if uid in self.to_do:
-                    moves = self._move_with_followers(uid)
-                    for move in moves:
-                        del self.to_do[move.uid]
-                    made += moves
+            made: list[PlannedMove] = []
+            waiting, blocked = [*reversed(self.to_do)], set[Uid]()
+            while waiting:
+                uid = waiting.pop()
+                if uid not in self.to_do:
+                    continue
+                moves = self._move_with_followers(uid)
+                if not moves:
+                    blocked.add(uid)
+                for move in moves:
+                    del self.to_do[move.uid]
+                    blocked.discard(move.uid)
+                made += moves
+                freed = {x for move in moves for x in self._freed_by(move) & blocked}
+                waiting += sorted(freed, key=rank.__getitem__, reverse=True)[-_AGAIN:]
             if not made:
                 return sequence
-            sequence, made = [*sequence, *made], []
+            sequence += made
+
+    def _freed_by(self, move: PlannedMove) -> t.AbstractSet[Uid]:
+        """What may have a node only since this move."""
+        return self.simulation.dependencies.related(move.uid) | self._asked_for[move.source]
+
+    @cached_property
+    def _asked_for(self) -> t.Mapping[str, set[Uid]]:
+        """What is to go to each node."""
+        asked = defaultdict[str, set[Uid]](set)
+        for uid, node in self.to_do.items():
+            asked[node].add(uid)
+        return asked
 
     def _move_with_followers(self, uid: Uid) -> list[PlannedMove]:
         """The move of one instance, and the moves of those in the map that would violate a rule after it. None where

@@ -96,6 +96,16 @@ def test_node_is_emptied_before_another_vm_moves_there() -> None:
     assert second.after == (first.uid,)
 
 
+def test_first_vm_of_the_map_gets_the_room_that_a_move_frees() -> None:
+    """The plan after the move of sap-2 has it first, too: check mode shows what the rollout does."""
+    made = cluster("abcd")
+    for number in (1, 2, 3):
+        full(made, f"sap-{number}", f"n{number}")
+    planned = plan(made, **{"sap-1": "n2", "sap-2": "n4", "sap-3": "n2"})
+    assert moves(planned) == [("sap-2", "n2", "n4"), ("sap-1", "n1", "n2")]
+    assert reasons(planned) == {"sap-3": "not possible on n2: Insufficient cpu"}
+
+
 def test_move_waits_for_room_that_it_has_only_without_another_move_to_its_node() -> None:
     """Alone, each of them has room before sap-1 has left. Moves begin at the same time."""
     made = cluster("abc")
