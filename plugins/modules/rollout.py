@@ -178,8 +178,10 @@ options:
         as C(namespace/name), for example V({shop/db1: w3, shop/db2: w4}). Nothing else moves.'
       - Each VM is migrated live, once, and the migration is held to the node. Needs KubeVirt 1.6. Under an earlier
         release the task fails before its first write. A VM that runs there already is done.
-      - Nodes are emptied before other VMs move there. Two VMs that are to swap their nodes, which have no room for
-        both, need a third node. The result names one. No VM moves to another node than that of the map.
+      - Nodes are emptied before other VMs move there, and pods that are ending are waited for. Where VMs of the map
+        need the same room, the first one gets it.
+      - Two VMs that are to swap their nodes, which have no room for both, need a third node. The result names one, if
+        it would help. No VM moves to another node than that of the map.
       - A VM is not moved if it would violate a required rule there, or if another instance would violate one that it
         obeys now. Preferred rules prevent no move. Where an instance of the map follows another one by a rule of
         affinity, it violates that rule until its own move ends.
