@@ -195,8 +195,9 @@ def _pattern(name: str, pattern: Pattern) -> str:
     asked = survey(name)
     for question in asked["spec"]:
         question.pop("min", None)  # not in the schema of patterns
-        if "default" in question:
-            question["default"] = str(question["default"])
+        if question["type"] in ("integer", "float"):
+            # Text in that schema, which AWX refuses: without one, the default of the role counts.
+            question.pop("default", None)
     template = {
         "name": pattern.title,
         "description": pattern.summary,

@@ -27,6 +27,7 @@ from dev.surveys import (
     survey,
     surveys_file,
 )
+from tests.controller import refuse_survey
 
 QUESTIONS: dict[str, dict[str, t.Any]] = {
     f"{name}-{question['variable']}": question
@@ -142,6 +143,7 @@ def test_pattern_is_complete(name: str) -> None:
     (play,) = yaml.safe_load((folder / "playbooks" / template["playbook"]).read_text())
     assert play["ansible.builtin.import_playbook"] == f"virt.placement.{name}"
     assert {"name", "description", "playbook"} <= set(template)
+    refuse_survey(template["survey"])  # a controller gets it
     for question in template["survey"]["spec"]:
         assert set(question) - {"choices", "default"} == {
             *("type", "question_name", "question_description", "variable", "required"),
