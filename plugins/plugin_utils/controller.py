@@ -223,10 +223,10 @@ def controller_fault(answer: Values, url: str) -> str:
             " later, also set CONTROLLER_OPTIONAL_API_URLPATTERN_PREFIX=/api/controller/."
         )
     if status != 200:
-        return (
-            f"No controller answers at {url}: {answer.get('msg') or f'status {status}'}."
-            " Check CONTROLLER_HOST."
-        )
+        reason = answer.get("msg") or f"status {status}"
+        if isinstance(status, int) and status > 0:
+            return f"The server at {url} answers: {reason}. Check CONTROLLER_HOST, and whether the controller runs."
+        return f"No controller answers at {url}: {reason}. Check CONTROLLER_HOST."
     content = answer.get("json")
     if not isinstance(content, dict) or len(content.get("results") or []) != 1:
         return f"The server at {url} is no controller: it does not name the user of the token. Check CONTROLLER_HOST."

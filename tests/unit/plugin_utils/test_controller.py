@@ -143,7 +143,8 @@ def test_template_name_that_is_given_twice_is_named() -> None:
         ({"status": -1, "msg": "Connection refused"}, f"answers at {URL}: Connection refused."),
         ({"status": 200, "content": "<html>"}, "is no controller"),
         ({"status": 200, "json": {"results": []}}, "is no controller"),
-        ({"status": 502, "msg": "Bad Gateway"}, "Bad Gateway"),
+        ({"status": 502, "msg": "Bad Gateway"}, f"The server at {URL} answers: Bad Gateway. Check"),
+        ({"status": 403}, f"The server at {URL} answers: status 403. Check"),
     ],
 )
 def test_answer_of_a_wrong_controller_is_named(answer: dict[str, t.Any], message: str) -> None:
@@ -190,7 +191,7 @@ def test_names_that_could_not_be_read_are_the_fault() -> None:
     answer = {"item": {"key": "credentials"}, "url": url, "status": 502, "msg": "Bad Gateway"}
     (fault,) = name_faults([*found("Lab"), answer], "Default", {"credentials": ["vault"]})
     assert fault == (
-        f"No controller answers at {URL}credentials/: Bad Gateway. Check CONTROLLER_HOST."
+        f"The server at {URL}credentials/ answers: Bad Gateway. Check CONTROLLER_HOST, and whether the controller runs."
     )
 
 
