@@ -39,6 +39,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     ]
     return {
         **result,
+        "n_plus_1": n_plus_1(report),
         "left_out": list(question.left_out),
         "table": "\n".join([str(result["table"]), *map(one_line, left_out)]),
         **question.findings_as_json(module.warn),
@@ -66,7 +67,6 @@ def drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
             if not drill.has_impact
         ],
         "counts": {"domains": len(report.drills), "impact": len(impact)},
-        "n_plus_1": n_plus_1(report),
         "table": table(report, topology),
         "permission_gaps": as_json(report.unreadable),
     }
