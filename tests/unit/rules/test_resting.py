@@ -169,8 +169,8 @@ def test_list_of_rules_counts_the_workloads_where_a_rule_rests() -> None:
 
     table = run("rules_info", Server(mixed), {"namespaces": ["shop"]})["table"]
 
-    assert "(rests on 1 of " in table
-    assert "(rests)" in run("rules_info", at_rest, {"namespaces": ["shop"]})["table"]
+    assert "(not enabled on 1 of " in table
+    assert "(not enabled)" in run("rules_info", at_rest, {"namespaces": ["shop"]})["table"]
 
 
 def test_enabled_is_a_boolean_or_its_text() -> None:
