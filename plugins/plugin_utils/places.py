@@ -8,7 +8,10 @@ import json
 import os
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VMI
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import (
+    KUBEVIRT_KINDS,
+    VMI,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
     columns,
     one_line,
@@ -67,19 +70,12 @@ def read_placement(path: str) -> SavedPlacement:
 def _place(entry: Entry) -> tuple[str, str] | None:
     instance = entry["instance"]
     if isinstance(instance, str):
-        namespace, name, is_vm = entry["namespace"], instance, entry["kind"] in _KINDS_OF_VMS
+        namespace, name = entry["namespace"], instance
+        is_vm = entry["kind"] in (*KUBEVIRT_KINDS, VMI)
     else:
         namespace, name = instance["namespace"], instance["name"]
         is_vm = instance["kind"] == VMI
     return (f"{namespace}/{name}", entry["node"]) if is_vm and entry["node"] else None
-
-
-_KINDS_OF_VMS = (
-    "VirtualMachine",
-    "VirtualMachineInstance",
-    "VirtualMachineInstanceReplicaSet",
-    "VirtualMachinePool",
-)
 
 
 def with_moves(places: t.Sequence[Entry], moves: t.Iterable[Entry]) -> list[Entry]:

@@ -15,7 +15,7 @@ from ..cpu.report import CpuReport, cpu_report, findings, is_bound, table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, VIRTUAL_MACHINE, VMIS
+from ..model.kinds import KINDS, KUBEVIRT_KINDS, VIRTUAL_MACHINE, VMIS
 from ..model.objects import Ref
 from ..model.rendering import as_json, one_line
 from ..view.selection import look_up, question_of
@@ -24,8 +24,7 @@ from ..view.view import ClusterView
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-_VM_KINDS = tuple(name for name, kind in KINDS.items() if kind.virtual_machines)
-_NEEDED = ("nodes", "pods", VMIS, *(KINDS[name].plural for name in _VM_KINDS))
+_NEEDED = ("nodes", "pods", VMIS, *(KINDS[name].plural for name in KUBEVIRT_KINDS))
 _NODES_LISTED = 20
 """Names of nodes in each list, unless all details are asked for."""
 
@@ -37,7 +36,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     query = question_of(params["namespaces"], params["workloads"], params["exclude_namespaces"])
     scope = ReadScope(
         namespaces=query.read,
-        kinds=_VM_KINDS,
+        kinds=KUBEVIRT_KINDS,
         pod_namespaces=query.read,
         migrations="",
         volumes="",
