@@ -83,11 +83,6 @@ class Maintenance(Shop):
         params = self._params(state, nodes, options)
         return t.cast(Object, self._run_module(node_maintenance.main, {**params, "step_state": {}}))
 
-    def task(self, main: t.Callable[[], None], identity: str, **options: t.Any) -> Object:
-        """The result of a module that has no steps."""
-        kubeconfig = str(self.sandbox.kubeconfig(identity))
-        return t.cast(Object, self._run_module(main, {"kubeconfig": kubeconfig, **options}))
-
     def _params(self, state: str, nodes: t.Sequence[str], options: Object) -> Object:
         return {
             "kubeconfig": str(self.sandbox.kubeconfig(self.identity)),

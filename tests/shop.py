@@ -37,6 +37,17 @@ class Shop:
         self.sandbox, self.api, self.namespace = sandbox, sandbox.api, namespace
         self._run_module = run_module
 
+    def task(self, main: t.Callable[[], None], identity: str, **options: t.Any) -> Object:
+        """The result of a module that has no steps."""
+        kubeconfig = str(self.sandbox.kubeconfig(identity))
+        return t.cast(Object, self._run_module(main, {"kubeconfig": kubeconfig, **options}))
+
+    def done(self, main: t.Callable[[], None], identity: str, **options: t.Any) -> Object:
+        """The result of a module that has no steps and does not fail."""
+        result = self.task(main, identity, **options)
+        assert not result.get("failed"), result
+        return result
+
     def path(self, kind: str, name: str | None = None) -> str:
         return self.api.path(kind, self.namespace, name)
 

@@ -86,7 +86,7 @@ def test_export_becomes_satisfied_rules_and_leaves_nothing(shop: Shop, tmp_path:
     assert "It is disabled in vCenter" in (tmp_path / "imported" / "report.txt").read_text()
     variables = loaded(tmp_path, f"rules-{shop.namespace}")
     labels = loaded(tmp_path, "node_labels")["placement_topology_per_value"]
-    labeled = run(shop, node_labels.main, "labeler", per_value=labels)
+    labeled = shop.done(node_labels.main, "labeler", per_value=labels)
     assert labeled["changed"]
     mark = shop.sandbox.audit.mark()
     planned = stage.play("apply", variables, identity="mover", check=True)
@@ -105,14 +105,14 @@ def test_export_becomes_satisfied_rules_and_leaves_nothing(shop: Shop, tmp_path:
     assert violated(shop) == set()
 
     node = nodes["db-x7qz"]
-    run(shop, node_labels.main, "labeler", nodes=[node], remove=[LICENSED], force=True)
+    shop.done(node_labels.main, "labeler", nodes=[node], remove=[LICENSED], force=True)
     assert violated(shop) == {"database-licenses"}
 
     everywhere = {"namespace": shop.namespace, "rule_set": "drs", "rules": [], "prune": True}
-    run(shop, rules.main, "mover", **everywhere)
-    run(shop, node_labels.main, "labeler", nodes=["w3", "w4"], remove=[LICENSED], force=True)
+    shop.done(rules.main, "mover", **everywhere)
+    shop.done(node_labels.main, "labeler", nodes=["w3", "w4"], remove=[LICENSED], force=True)
     label(shop, loaded(tmp_path, "vm_labels"), None)
-    left = run(shop, rules_info.main, "reader", namespaces=[shop.namespace])
+    left = shop.done(rules_info.main, "reader", namespaces=[shop.namespace])
     assert left["rules"] == []
     for vm in vms(shop):
         assert "affinity" not in vm["spec"]["template"]["spec"]
@@ -140,18 +140,9 @@ def kept(vm: dict[str, t.Any]) -> bool:
     return DO_NOT_MOVE in (vm["metadata"].get("labels") or {})
 
 
-def run(
-    shop: Shop, main: t.Callable[[], None], identity: str, **options: t.Any
-) -> dict[str, t.Any]:
-    kubeconfig = str(shop.sandbox.kubeconfig(identity))
-    result: dict[str, t.Any] = shop._run_module(main, {"kubeconfig": kubeconfig, **options})
-    assert not result.get("failed"), result
-    return result
-
-
 def violated(shop: Shop) -> set[str]:
     """The rules that placement_info reports as violated."""
-    found = run(shop, placement_info.main, "reader", namespaces=[shop.namespace])
+    found = shop.done(placement_info.main, "reader", namespaces=[shop.namespace])
     return {
         rule["rule"].rpartition("/")[2]
         for instance in found["instances"]

@@ -97,9 +97,9 @@ def write_imported(shop: Shop) -> None:
     options = {"files": FILES, "namespace": shop.namespace, "vms": vms, "host_names": HOSTS}
     imported = shop._run_module(drs_import.main, options)
     assert not imported.get("failed"), imported
-    run(shop, node_labels.main, "labeler", per_value=imported["node_labels"])
+    shop.done(node_labels.main, "labeler", per_value=imported["node_labels"])
     (written,) = imported["namespaces"]
-    run(shop, rules.main, "mover", rule_set="drs", **written)
+    shop.done(rules.main, "mover", rule_set="drs", **written)
 
 
 def force(shop: Shop, vm: str, node: str) -> None:
@@ -129,7 +129,7 @@ def conditions(pod: dict[str, t.Any]) -> list[str]:
 
 def red(shop: Shop, export: VsphereRules) -> dict[str, str]:
     """The rules that are not satisfied, by their name in vCenter, as placement_info reports them."""
-    found = run(shop, placement_info.main, "reader", namespaces=[shop.namespace])
+    found = shop.done(placement_info.main, "reader", namespaces=[shop.namespace])
     verdicts = {
         (rule["rule"].rpartition("/")[2], rule["verdict"])
         for instance in found["instances"]
@@ -137,12 +137,3 @@ def red(shop: Shop, export: VsphereRules) -> dict[str, str]:
         if rule["verdict"] in BROKEN
     }
     return {name_in_vcenter(name, export.rules): verdict for name, verdict in verdicts}
-
-
-def run(
-    shop: Shop, main: t.Callable[[], None], identity: str, **options: t.Any
-) -> dict[str, t.Any]:
-    kubeconfig = str(shop.sandbox.kubeconfig(identity))
-    result: dict[str, t.Any] = shop._run_module(main, {"kubeconfig": kubeconfig, **options})
-    assert not result.get("failed"), result
-    return result
