@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run all Molecule scenarios: python -m dev.molecule [arguments of molecule test].
 
-Without arguments, also that of the example for users (dev/own_role.py).
+Modules run in forks of ansible-playbook. Without arguments, the scenario of the example for users runs, too, as its
+user runs it (dev/own_role.py).
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 from dev import own_role
 from dev.commands import CHECKOUT, Command, end_with_us, print_now, run
+from dev.forks import FORKS
 
 MOLECULE = [sys.executable, "-m", "molecule"]
 
@@ -26,7 +29,7 @@ def main(arguments: list[str]) -> int:
         print(destroyed.output, file=sys.stderr)
         return destroyed.status
     test = [*MOLECULE, "test", *(arguments or ["--all"])]
-    status = run(Command("molecule test", test), print_now).status
+    status = run(Command("molecule test", test, {**os.environ, **FORKS}), print_now).status
     return status if arguments else max(status, own_role.main([]))
 
 

@@ -1,6 +1,21 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every suite shares: importable collections, no inherited cluster, and run_module."""
+"""What every suite shares: importable collections, no inherited cluster, and how modules run.
+
+The suites with a control plane call a module by `run_module`, or run playbooks. A playbook of tests/jobs or
+tests/integration has its modules in forks of ansible-playbook (tests/modules_in_process), in a third of the time; so
+have the scenarios of Molecule. Ansible's own way, an archive that a Python of its own unpacks, is what tests with the
+mark `packaged_modules` have:
+
+- test_examples.py for the first example of each module: each can be packed, and runs;
+- test_controller.py, from the collection as its archive installs it, and job templates as AWX runs them;
+- test_secrets.py, which reads all that Ansible prints and logs;
+- tests of jobs that are killed, canceled, interrupted, encrypted or run beside each other: they are about processes;
+- test_oldest_core.py: forks are for the ansible-core of this environment alone;
+- test_modules_in_process.py, which compares both ways.
+
+The bench, tests/faults and the plays of tests/unit have it, too, and so has `make demo`.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +31,11 @@ from unittest import mock
 
 import pytest
 
+from dev.forks import FORKS
+from tests.file_order import few_starts
 from tests.returned import undocumented
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-MODULES_IN_PROCESS = CHECKOUT / "tests" / "modules_in_process"
-FORKS = {
-    "ANSIBLE_CALLBACK_PLUGINS": str(MODULES_IN_PROCESS),
-    "ANSIBLE_CALLBACKS_ENABLED": "modules_in_process",
-    "ANSIBLE_PIPELINING": "1",
-}
-"""The environment of an ansible-playbook that forks for its modules."""
-
 SANDBOX_LIBRARIES = ("cryptography", "requests", "yaml")
 
 
@@ -115,7 +124,17 @@ LONG_FAULTS = 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A full sweep of faults takes long; a sample of it, chosen anew each time, does not."""
+    """A full sweep of faults takes long; a sample of it, chosen anew each time, does not. Files run in the order in
+    which few sandboxes start."""
+    _sample_faults(config, items)
+    wanted: dict[Path, set[str]] = {}
+    for item in items:
+        wanted.setdefault(item.path, set()).update(getattr(item, "fixturenames", ()))
+    place = {path: number for number, path in enumerate(few_starts(wanted))}
+    items.sort(key=lambda item: place[item.path])
+
+
+def _sample_faults(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted = config.option.fault_sample
     sweep = [item for item in items if CHECKOUT / "tests" / "faults" in item.path.parents]
     if wanted is None or wanted >= len(sweep):
@@ -187,18 +206,24 @@ def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
 
 @pytest.fixture(scope="module")
 def modules_in_process() -> t.Iterator[None]:
-    """Playbooks of this file run modules in forks of ansible-playbook, in a third of the time. Those of tests with the
-    mark `packaged_modules` do not: they are about processes and files of a module. How Ansible packs and starts modules
-    is what other tests prove: that of the article, and test_examples.py for each module."""
+    """Playbooks run modules in forks of ansible-playbook."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in FORKS.items():
             patch.setenv(name, value)
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _modules_of_playbooks(request: pytest.FixtureRequest) -> None:
+    """Before the other fixtures of a file, which may run playbooks."""
+    of_jobs = request.path.parent.name in ("jobs", "integration")
+    if of_jobs and not request.node.get_closest_marker("packaged_modules"):
+        request.getfixturevalue("modules_in_process")
+
+
 @pytest.fixture(autouse=True)
 def _packaged_modules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a test with the mark, in a file that has its modules in forks."""
+    """For a test with the mark, in a file without it."""
     if request.node.get_closest_marker("packaged_modules"):
         for name in FORKS:
             monkeypatch.delenv(name, raising=False)

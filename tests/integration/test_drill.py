@@ -88,7 +88,6 @@ def test_capacity_is_red_and_apply_keeps_room_for_a_failure(stage: Stage) -> Non
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
-@pytest.mark.usefixtures("modules_in_process")
 @pytest.mark.parametrize("playbook", ["drill", "verify"])
 def test_job_fails_without_room_for_a_failure_and_names_what_has_no_node(
     stage: Stage, playbook: str

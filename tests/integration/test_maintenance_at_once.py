@@ -15,6 +15,8 @@ from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, vms
 from tests.witness import by_name, watching
 
+pytestmark = pytest.mark.packaged_modules
+
 JOBS = 5
 SERVICED = {"w1": "zone1", "w3": "zone2"}
 SLOW = {"sandbox.virt/migration-seconds": "6"}

@@ -15,6 +15,8 @@ from sandbox.pytest_plugin import MakeNamespace
 from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, vms
 
+pytestmark = pytest.mark.packaged_modules
+
 
 @pytest.fixture(scope="module")
 def oldest() -> matrix.Prepared:

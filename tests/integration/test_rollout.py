@@ -21,8 +21,6 @@ from tests.job import BIN, Job
 from tests.shop import LEASE, Shop
 from tests.terms import keep_machines_apart, pair_on_one_node
 
-pytestmark = pytest.mark.usefixtures("modules_in_process")
-
 SLOW = {"sandbox.virt/migration-seconds": "5"}
 SLOWER = {"sandbox.virt/migration-seconds": "20"}
 

@@ -18,6 +18,8 @@ from tests.maintenance import Maintenance, maintenance
 from tests.shop import LEASE, Object
 from tests.unit.action.plays import Handler, Task, listening, played
 
+pytestmark = pytest.mark.packaged_modules
+
 IDENTITY = "maintainer-mover"
 SECRETS = {
     "password in the option proxy": "s3cret-0ption",

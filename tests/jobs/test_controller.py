@@ -22,6 +22,8 @@ from tests.controller import PROJECT, Controller, Refused, refuse_rrule, refuse_
 
 TOKEN = "t0ken-of-the-controller"
 SECRET = "t0ken-of-the-cluster"
+pytestmark = pytest.mark.packaged_modules
+
 IN_PROCESS = Path(__file__).parent / "in_process"
 MODULES = (
     CHECKOUT

@@ -97,6 +97,7 @@ def test_each_job_works_and_its_second_run_writes_nothing(stage: Stage) -> None:
     assert_vms_are_grouped(stage)
 
 
+@pytest.mark.packaged_modules
 def test_first_example_of_each_module_runs_unchanged(stage: Stage, tmp_path: pathlib.Path) -> None:
     modules = {path.stem: path for path in (CHECKOUT / "plugins" / "modules").glob("*.py")}
     for name in (*FIRST, *sorted(set(modules) - set(FIRST) - ELSEWHERE)):

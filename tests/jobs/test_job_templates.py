@@ -25,8 +25,6 @@ from tests.conftest import CHECKOUT
 from tests.controller import PROJECT, Controller
 from tests.unit.report.pages import parsed
 
-pytestmark = pytest.mark.usefixtures("modules_in_process")
-
 IN_PROCESS = Path(__file__).parent / "in_process"
 SURVEYS = yaml.safe_load((CHECKOUT / "playbooks" / "vars" / "controller_surveys.yml").read_text())[
     "placement_controller_surveys"

@@ -18,8 +18,6 @@ from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, vms
 from tests.outputs import kept, rows, what_matters
 
-pytestmark = pytest.mark.usefixtures("modules_in_process")
-
 Play = t.Callable[..., str]
 
 _IN_TIME = re.compile(r"^\[lab\] run ID: .* planned.*\n", re.MULTILINE)

@@ -230,7 +230,6 @@ def test_the_summary_is_published_for_each_host(stage: Stage, small: Sandbox) ->
 
 
 @EACH
-@pytest.mark.usefixtures("modules_in_process")
 def test_empty_answers_and_other_variables_change_nothing(stage: Stage, playbook: str) -> None:
     identity, wanted = PLAYBOOKS[playbook]
     names = ("kubeconfig", "context", "host", "api_key", "validate_certs", "cluster_uid")

@@ -14,7 +14,7 @@ from demos.tkg import steps
 
 
 @pytest.fixture(scope="module")
-def stage(modules_in_process: None) -> t.Iterator[Stage]:
+def stage() -> t.Iterator[Stage]:
     with opened(steps, quiet=True) as stage:
         yield stage
 
