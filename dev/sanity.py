@@ -39,13 +39,14 @@ sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", "--quiet", *wa
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--test", action="append", default=[], help="one sanity test alone")
-    parser.add_argument("--core", choices=[release.core for release in matrix.RELEASES])
+    cores = [release.core for release in matrix.RELEASES]
+    parser.add_argument("--core", action="append", choices=cores, help="a release; all, if none")
     options = parser.parse_args()
     end_with_us()
     ready, skipped = matrix.prepare()
     for release in skipped:
         print(f"sanity: {release.label} skipped, no Python {release.python_label} here")
-    chosen = [prepared for prepared in ready if options.core in (None, prepared.release.core)]
+    chosen = [prepared for prepared in ready if prepared.release.core in (options.core or cores)]
     with ThreadPoolExecutor(max_workers=len(matrix.RELEASES)) as pool:
         outcomes = list(pool.map(lambda prepared: check(prepared, options.test), chosen))
     return finish(outcomes)

@@ -19,6 +19,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from dev.commands import CHECKOUT, Command, end_with_us, print_now, run
+from dev.matrix import RELEASES
 from dev.releases import PAIRS
 from dev.unit_matrix import REPORTS
 from sandbox.releases import UnknownRelease, find
@@ -33,14 +34,17 @@ what was changed. `make forecasts` looks for new ones, and `make faults` tries e
 RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
+STILL = ("sanity", "unit", "lint")
+"""Steps without a control plane, the longest first. Alone, each ends with one process on two cores."""
+
 BESIDE = ("modules", "integration", "jobs", "forecasts", "molecule", "sandbox", "faults")
 """Steps that mostly wait for what their control planes do, the longest first."""
 
-LANES = 3
-"""How many steps of BESIDE run at a time: two leave a third of two cores idle."""
+LANES = {STILL: 2, BESIDE: 3}
+"""How many steps run at a time: two of BESIDE leave a third of two cores idle."""
 
 RETRIED = 3
-"""A step of BESIDE with at most so many failed tests runs their files once more, alone: where two control
+"""A step beside others with at most so many failed tests runs their files once more, alone: where two control
 planes share the processor, a deadline of a test can pass. The summary names the tests."""
 
 
@@ -72,12 +76,13 @@ def steps() -> list[Step]:
     pairs = [find(name).name for name in os.environ.get(PAIRS, "").split()]
     smoke: list[str | Path] = [PYTHON, "-m", "dev.releases", "--smoke", *pairs]
     of_pairs = [Step("pairs", f"a rule, a rollout and a drain on {', '.join(pairs)}", smoke)]
+    sanity = [f"--core={release.core}" for release in (RELEASES[0], RELEASES[-1])]
     return [
         Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
         Step(
             "sanity",
-            "ansible-test sanity, no ignore file; pylint on the newest",
-            [PYTHON, "-m", "dev.sanity"],
+            "ansible-test sanity on the oldest and newest ansible-core, no ignore file; pylint on the newest",
+            [PYTHON, "-m", "dev.sanity", *sanity],
         ),
         Step(
             "unit",
@@ -132,7 +137,8 @@ def main() -> int:
     results: list[Result] = []
     for stage in stages(names):
         labelled = len(stage) > 1
-        with ThreadPoolExecutor(LANES) as pool:
+        lanes = next((LANES[group] for group in LANES if stage[0] in group), 1)
+        with ThreadPoolExecutor(lanes) as pool:
             running = [pool.submit(_run, known[name], labelled) for name in stage]
         done = [step.result() for step in running]
         results += [_retry(result) for result in done] if labelled else done
@@ -140,13 +146,15 @@ def main() -> int:
 
 
 def stages(names: list[str]) -> list[list[str]]:
-    """What runs when: stages one after the other, and LANES steps of a stage at a time. The steps of BESIDE run where
-    the first of them is named."""
-    beside = [name for name in BESIDE if name in names]
-    first = next((name for name in names if name in beside), "")
-    return [
-        beside if name == first else [name] for name in names if name == first or name not in beside
-    ]
+    """What runs when: stages one after the other. The steps of a group of LANES are one stage, where the first of them
+    is named."""
+    found: list[list[str]] = []
+    for name in names:
+        group = next((group for group in LANES if name in group), (name,))
+        stage = [each for each in group if each in names]
+        if stage not in found:
+            found.append(stage)
+    return found
 
 
 def _run(step: Step, labelled: bool) -> Result:
