@@ -54,23 +54,71 @@ class LabelNeeds:
         return levels
 
 
+@dataclass(frozen=True)
+class LabelRequirement:
+    """One requirement of a pod term: which pods the term selects depends on the labels with this key, in these
+    namespaces (None: in any), with one of these values (None: with any)."""
+
+    namespaces: frozenset[str] | None
+    key: str
+    operator: str
+    values: frozenset[str] | None
+
+    def concerns(self, label: Label) -> bool:
+        namespace, key, value = label
+        return (
+            key == self.key
+            and (self.values is None or value in self.values)
+            and (self.namespaces is None or namespace in self.namespaces)
+        )
+
+    def is_unmet(self, labels: t.Mapping[str, t.Iterable[Label]]) -> bool:
+        """Whether it requires a label that is not among `labels`, by key. Pods of unknown namespaces may have it."""
+        if self.namespaces is None or self.operator not in ("In", "Exists"):
+            return False
+        return not any(self.concerns(label) for label in labels.get(self.key, ()))
+
+
+class _Holders:
+    """The workloads that get each label, with the label in words."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, dict[Label, dict[Ref, str]]] = defaultdict(dict)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def add(self, label: Label, ref: Ref, text: str) -> None:
+        self._by_key[label[1]].setdefault(label, {})[ref] = text
+
+    def needed_by(self, ref: Ref, terms: t.Iterable[CompiledTerm]) -> dict[Ref, str]:
+        """The other workloads whose labels decide which pods the terms of a workload select."""
+        needed: dict[Ref, str] = {}
+        for term in terms:
+            value = term.value.get("podAffinityTerm", term.value)
+            for requirement in _requirements(value, ref.namespace):
+                for label, holders in self._by_key.get(requirement.key, {}).items():
+                    if requirement.concerns(label):
+                        needed |= holders
+        needed.pop(ref, None)
+        return needed
+
+
 def label_needs(compiled: t.Sequence[Compiled], changes: t.Iterable[WorkloadChange]) -> LabelNeeds:
     """A term may select by a label that another rule of the request sets."""
     getting = {change.ref for change in changes if _gets_labels(change)}
-    holders: dict[Label, dict[Ref, str]] = defaultdict(dict)
+    holders = _Holders()
     for rule in compiled:
         for ref, terms in rule.terms.items():
             for term in terms if ref in getting else ():
                 if term.location is TermLocation.LABEL:
                     key, value = term.value["key"], term.value["value"]
                     text = f"{label_text(key, value)} of rule {rule.rule.id.name}"
-                    holders[ref.namespace, key, value][ref] = text
+                    holders.add((ref.namespace, key, value), ref, text)
     needs: dict[Ref, dict[Ref, str]] = defaultdict(dict)
     for rule in compiled if holders else ():
         for ref, terms in rule.terms.items():
-            for term in terms:
-                for label in _selected_labels(term, ref.namespace):
-                    needs[ref] |= {r: text for r, text in holders[label].items() if r != ref}
+            needs[ref] |= holders.needed_by(ref, terms)
     return LabelNeeds(needs)
 
 
@@ -78,53 +126,41 @@ def needs_of_restored(
     changes: t.Sequence[WorkloadChange], labels: t.Mapping[Ref, t.Iterable[tuple[str, str]]]
 ) -> LabelNeeds:
     """The same for workloads that get back the labels and terms that they had; `labels` has those of each."""
-    holders: dict[Label, dict[Ref, str]] = defaultdict(dict)
+    holders = _Holders()
     for change in changes:
         for key, value in labels[change.ref]:
-            holders[change.ref.namespace, key, value][change.ref] = label_text(key, value)
-    needs: dict[Ref, dict[Ref, str]] = defaultdict(dict)
+            holders.add((change.ref.namespace, key, value), change.ref, label_text(key, value))
+    needs: dict[Ref, dict[Ref, str]] = {}
     for change in changes if holders else ():
-        for location, value in terms_of({"spec": change.merged.after}):
-            term = CompiledTerm(location, value)
-            for label in _selected_labels(term, change.ref.namespace):
-                needs[change.ref] |= {
-                    ref: text for ref, text in holders.get(label, {}).items() if ref != change.ref
-                }
+        terms = terms_of({"spec": change.merged.after})
+        needs[change.ref] = holders.needed_by(change.ref, (CompiledTerm(*term) for term in terms))
     return LabelNeeds(needs)
 
 
-def unmet_labels(
-    template: t.Mapping[str, JSON], namespace: str, labels: t.AbstractSet[Label]
-) -> frozenset[Label]:
-    """The labels by which the required pod affinity of a template selects, and that are not among `labels`: its next
-    pod stays Pending. One of several values is enough."""
-    unmet: set[Label] = set()
-    for value in LISTS[TermLocation.AFFINITY].read(template, None) or ():
-        if value.get("namespaceSelector") is not None:
-            continue
-        for alternatives in _requirements(value, namespace):
-            if not alternatives & labels:
-                unmet |= alternatives
-    return frozenset(unmet)
+def unmet_requirements(
+    template: t.Mapping[str, JSON], namespace: str, labels: t.Mapping[str, t.Iterable[Label]]
+) -> list[LabelRequirement]:
+    """The requirements of a template's required pod affinity that no label meets; `labels` has them by key. Its next
+    pod stays Pending."""
+    return [
+        requirement
+        for term in LISTS[TermLocation.AFFINITY].read(template, None) or ()
+        for requirement in _requirements(term, namespace)
+        if requirement.is_unmet(labels)
+    ]
 
 
-def _selected_labels(term: CompiledTerm, namespace: str) -> t.Iterator[Label]:
-    """Each label by which a term selects."""
-    for alternatives in _requirements(term.value.get("podAffinityTerm", term.value), namespace):
-        yield from alternatives
-
-
-def _requirements(term: JSON, namespace: str) -> t.Iterator[frozenset[Label]]:
-    """For each requirement of a pod term the labels that satisfy it, as far as it names values."""
+def _requirements(term: JSON, namespace: str) -> t.Iterator[LabelRequirement]:
+    """What decides which pods a pod term selects, in which namespaces."""
     selector = selector_from_json(term.get("labelSelector"))
-    namespaces = term.get("namespaces") or [namespace]
-    for requirement in selector.requirements if selector is not None else ():
-        if requirement.operator == "In":
-            yield frozenset(
-                (name, requirement.key, value)
-                for name in namespaces
-                for value in requirement.values
-            )
+    namespaces = frozenset(term.get("namespaces") or [namespace])
+    for x in selector.requirements if selector is not None else ():
+        yield LabelRequirement(
+            namespaces if term.get("namespaceSelector") is None else None,
+            x.key,
+            x.operator,
+            frozenset(x.values) if x.operator in ("In", "NotIn") else None,
+        )
 
 
 def _gets_labels(change: WorkloadChange) -> bool:

@@ -18,7 +18,7 @@ from ..model.rendering import label_text, listed
 from ..model.snapshot import Workload
 from ..view.view import ClusterView
 from .change import WorkloadChange
-from .labels_first import Label, unmet_labels
+from .labels_first import Label, unmet_requirements
 from .ownership import UnreadableAnnotation
 from .plan import RulesRequest
 from .undo import UndoRecord, read_undo_record, records_of
@@ -170,27 +170,21 @@ def _pending_by_label(
 ) -> dict[Ref, NotRevertible]:
     """The workloads that must not be restored, and why."""
     before = {x.ref: x.labels_before for x in candidates if x.ref in restored}
-    held = {
-        label
-        for ref, workload in view.workloads.items()
-        for label in (before[ref] if ref in before else _labels(ref, workload.template_labels))
-    }
-    changing = {pod.ref for ref in before for pod in view.pods_of(view.workloads[ref])}
-    for pod in view.snapshot.pods:
-        if pod.ref not in changing and not (pod.terminating or pod.finished):
-            held |= _labels(pod.ref, pod.labels)
-    needed_by: dict[Label, list[Ref]] = defaultdict(list)
+    held: dict[str, set[Label]] = defaultdict(set)
+    for label in _labels_left(before, view):
+        held[label[1]].add(label)
+    unmet = []
     for ref, workload in view.workloads.items():
         template = {"spec": restored[ref].merged.after} if ref in restored else workload.template
-        for label in unmet_labels(template, ref.namespace, held):
-            needed_by[label].append(ref)
+        for requirement in unmet_requirements(template, ref.namespace, held):
+            unmet.append((requirement, ref))
     found: dict[Ref, NotRevertible] = {}
     for candidate in candidates:
         ref, is_restored = candidate.ref, candidate.ref in restored
         sides = candidate.labels, candidate.labels_before
         for label in sorted(sides[0] - sides[1] if is_restored else sides[1] - sides[0]):
             text = label_text(*label[1:])
-            for other in needed_by.get(label, ()):
+            for other in [of for requirement, of in unmet if requirement.concerns(label)]:
                 if is_restored:
                     found[ref] = NotRevertible(
                         f"{other} requires pods with its label {text}, and no other pod has it",
@@ -203,3 +197,13 @@ def _pending_by_label(
                         WRITE_RULES,
                     )
     return found
+
+
+def _labels_left(before: t.Mapping[Ref, frozenset[Label]], view: ClusterView) -> t.Iterator[Label]:
+    """The labels of templates and running pods once these workloads have those of `before` again."""
+    for ref, workload in view.workloads.items():
+        yield from before[ref] if ref in before else _labels(ref, workload.template_labels)
+    changing = {pod.ref for ref in before for pod in view.pods_of(view.workloads[ref])}
+    for pod in view.snapshot.pods:
+        if pod.ref not in changing and not (pod.terminating or pod.finished):
+            yield from _labels(pod.ref, pod.labels)

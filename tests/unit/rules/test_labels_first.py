@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.flows.rule_writes import held_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import TaskError
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
@@ -14,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.labels_first 
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
 
-from .builders import plan, running, snapshot, vm
+from .builders import NAMESPACE, plan, running, snapshot, vm
 
 JSON = t.Any
 LABEL = {"app": "fedora"}
@@ -60,6 +62,54 @@ def test_follower_is_written_after_the_leader_its_vmi_and_its_pod_have_the_label
         ["virt-launcher-leader"],
         ["follower"],
     ]
+
+
+REQUIREMENTS: list[JSON] = [
+    {"key": "app", "operator": "In", "values": ["fedora", "rhel"]},
+    {"key": "app", "operator": "Exists"},
+    {"key": "app", "operator": "NotIn", "values": ["fedora"]},
+    {"key": "app", "operator": "DoesNotExist"},
+]
+"""Each selects other pods once the leader has its label."""
+
+
+def raw(term: JSON, kind: str = "podAffinity") -> JSON:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = {"affinity": {kind: {required: [{"topologyKey": "kubernetes.io/hostname", **term}]}}}
+    return {"name": "pair", "workloads": [{"name": "follower"}], "terms": terms}
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=lambda x: x["operator"])
+def test_raw_term_of_each_operator_waits_for_the_label(requirement: JSON, kind: str) -> None:
+    found = pair(LEADER, raw({"labelSelector": {"matchExpressions": [requirement]}}, kind))
+    pod = Ref("Pod", "shop", "virt-launcher-leader")
+
+    assert stages(found)[-1] == ["follower"]
+    assert held(found, refused=[pod])["follower"] == (
+        f"VirtualMachine shop/follower was not written, since {pod} does not get the label app=fedora of rule leader"
+    )
+
+
+@pytest.mark.parametrize("scope", [{"namespaces": [NAMESPACE]}, {"namespaceSelector": {}}], ids=str)
+def test_raw_term_that_names_its_namespaces_waits_for_the_label(scope: JSON) -> None:
+    found = pair(LEADER, raw({"labelSelector": {"matchLabels": LABEL}, **scope}))
+
+    assert stages(found)[-1] == ["follower"]
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        {"labelSelector": {"matchExpressions": [{**REQUIREMENTS[0], "values": ["rhel"]}]}},
+        {"labelSelector": {"matchExpressions": [{**REQUIREMENTS[2], "values": ["rhel"]}]}},
+        {"labelSelector": {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}},
+        {"labelSelector": {"matchLabels": LABEL}, "namespaces": ["other"]},
+    ],
+    ids=["another value", "not another value", "another key", "another namespace"],
+)
+def test_raw_term_that_the_label_does_not_concern_waits_for_nothing(term: JSON) -> None:
+    assert sorted(stages(pair(LEADER, raw(term)))[0]) == ["follower", "leader"]
 
 
 def test_refused_label_holds_back_its_workload_and_the_term_that_selects_by_it() -> None:

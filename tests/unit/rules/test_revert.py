@@ -526,6 +526,18 @@ def test_a_term_does_not_come_back_without_the_label_that_it_requires() -> None:
     )
 
 
+def test_a_label_stays_while_a_workload_that_is_left_requires_any_value_of_its_key() -> None:
+    selector = {"matchExpressions": [{"key": "role", "operator": "Exists"}]}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    near = {"name": "near", "workloads": ["a"], "terms": {"affinity": {"podAffinity": required}}}
+    there = _edited(_after(_fleet(), LEAD, near), "a", _edit_template)
+    other = Pod(NAMESPACE, "lead", "uid-lead", labels={"role": "other"}, phase="Running")
+
+    assert _revert(there).writes == ()
+    assert _revert(replace(there, pods=(*there.pods, other))).writes
+
+
 def test_a_term_waits_for_the_template_of_a_deployment_that_it_selects() -> None:
     reference = {"kind": "Deployment", "name": "cache"}
     lead = {**LEAD, "workloads": [reference]}
