@@ -45,6 +45,7 @@ from .pending import PendingReasons, pending_of
 from .violations import (
     MissingData,
     RuleAttribution,
+    TermOwners,
     Violation,
     good_nodes,
     risks_of_node,
@@ -107,7 +108,7 @@ def judge(
         if count_moves is not None:
             moves = count_moves(index, instances.placed, judge.attributed, judge.topology)
     judge.add_feasible_nodes()
-    reasons = PendingReasons(index, judge.topology)
+    reasons = PendingReasons(index, judge.topology, TermOwners(view, reader))
     pending = pending_of(instances, reasons, judge.missing, covers)
     waiting = [x for x in instances.waiting if covers(x.workload, x.ref)]
     return Verdicts(

@@ -41,7 +41,7 @@ from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
 from . import terms as wording
 from .drift import EvaluatedInstances
-from .violations import MissingData
+from .violations import MissingData, TermOwners
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -126,10 +126,11 @@ EXACT = 16
 
 
 def no_good_node_text(
-    index: Index, pod_info: PodInfo, topology: Topology, source: NodeSet = 0
+    index: Index, pod_info: PodInfo, topology: Topology, owners: TermOwners, source: NodeSet = 0
 ) -> str:
     """Why no node is right for a pod. As kube-scheduler counts, a node counts for the first filter that
-    refuses it. Nodes that pass all filters would violate a rule, or are the `source` of a migration."""
+    refuses it. Nodes that pass all filters would violate a rule, or are the `source` of a migration. `owners`: the
+    rules of other pods."""
     left, counts = index.table.all, Counter[str]()
     for plugin in FILTER_TEXTS:
         text = filter_text(plugin, pod_info.pod)
@@ -140,7 +141,7 @@ def no_good_node_text(
         else:
             for node in index.table.names_of(refused):
                 failures = index.failures(pod_info.pod, node, plugins={plugin})
-                counts.update(_node_texts(failures[:1], topology) or (text,))
+                counts.update(_node_texts(failures[:1], topology, owners) or (text,))
         left = kept
     if left & source:
         counts["node(s) were the source of the migration"] += (left & source).bit_count()
@@ -159,12 +160,16 @@ def why_not_on_node(
             yield reason, f"{node} is cordoned" if cordoned else reason_text(reason, topology)
 
 
-def _node_texts(failures: t.Iterable[FilterStatus], topology: Topology) -> tuple[str, ...]:
-    texts = (text for failure in failures for text in _failure_texts(failure, topology))
+def _node_texts(
+    failures: t.Iterable[FilterStatus], topology: Topology, owners: TermOwners
+) -> tuple[str, ...]:
+    texts = (text for failure in failures for text in _failure_texts(failure, topology, owners))
     return tuple(dict.fromkeys(texts))
 
 
-def _failure_texts(failure: FilterStatus, topology: Topology) -> t.Iterator[str]:
+def _failure_texts(
+    failure: FilterStatus, topology: Topology, owners: TermOwners
+) -> t.Iterator[str]:
     """Node terms are OR-ed: a node is refused since it matches none of them."""
     terms = [x.term for x in failure.reasons if isinstance(x.term, NodeTerm)]
     if len(terms) == len(failure.reasons) > 1:
@@ -173,11 +178,12 @@ def _failure_texts(failure: FilterStatus, topology: Topology) -> t.Iterator[str]
         yield f"{_TEXTS['node-affinity']} ({named}{more})"
         return
     for reason in failure.reported:
-        yield reason_text(reason, topology)
+        yield reason_text(reason, topology, owners.of_other(reason))
 
 
-def reason_text(reason: FilterReason, topology: Topology) -> str:
-    """One reason in kube-scheduler's words, with the term or the pod behind it."""
+def reason_text(reason: FilterReason, topology: Topology, rules: t.Sequence[str] = ()) -> str:
+    """One reason in kube-scheduler's words, with the term or the pod behind it. `rules` are those that own a term of
+    another pod."""
     text = _TEXTS.get(reason.kind, reason.text)
     if reason.kind == "node-affinity" and reason.term is not None:
         return f"{text} ({_required(reason.term)})"
@@ -188,7 +194,8 @@ def reason_text(reason: FilterReason, topology: Topology) -> str:
         return f"{text} {reason.term}"
     if reason.kind == "existing-anti":
         selected = f" to {wording.pods_of(reason.term)}" if isinstance(reason.term, PodTerm) else ""
-        return f"{text} ({_named(reason.counterpart)} has anti-affinity{selected} over {over})"
+        by = f" by rule {' and '.join(rules)}" if rules else ""
+        return f"{text} ({_named(reason.counterpart)} has anti-affinity{selected} over {over}{by})"
     if isinstance(reason.term, PodTerm) and adds_anti_affinity(reason.term):
         return f"{text} (its own node, which a migration has to leave)"
     if isinstance(reason.term, PodTerm):
@@ -255,9 +262,10 @@ class PendingReasons:
     """Answers for the pods of one index. Pods that are alike are explained once, so the answers
     hold only as long as the index does not change."""
 
-    def __init__(self, index: Index, topology: Topology) -> None:
+    def __init__(self, index: Index, topology: Topology, owners: TermOwners) -> None:
         self._index = index
         self._topology = topology
+        self._owners = owners
         self._reasons: dict[t.Hashable, str] = {}
 
     def reason(self, pod: Pod) -> str:
@@ -299,7 +307,8 @@ class PendingReasons:
         if refusal := self._index.volumes.refusal(pod):
             return f"0/{total} nodes are available: {refusal}"
         for node in self._index.nodes:
-            counts.update(_node_texts(self._index.failures(pod, node.name)[:1], self._topology))
+            failures = self._index.failures(pod, node.name)[:1]
+            counts.update(_node_texts(failures, self._topology, self._owners))
         return no_node_text(total, counts)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..kubevirt.labels import adds_node_key
 from ..model.kinds import KINDS, RULES, VMIS
@@ -33,8 +34,9 @@ from ..scheduler.framework import NODE_AFFINITY, Code, FilterReason, FilterStatu
 from ..scheduler.index import Index
 from ..scheduler.labels import matches_node
 from ..scheduler.nodes import NodeSet
+from ..view.view import ClusterView
 from . import terms as wording
-from .declared import Declared, ForeignNodeTerms, NodeRule
+from .declared import Declared, DeclaredReader, ForeignNodeTerms, NodeRule
 from .drift import EvaluatedInstance
 from .terms import Term, TermKind, pod_term, spread_term, terms_of
 
@@ -315,6 +317,33 @@ def owning_rules(
     that has the term."""
     term = _term_of(reason, labels)
     return declared.owners.get(term, ()) if term is not None and declared is not None else ()
+
+
+class TermOwners:
+    """The rules that own a term of a pod, whatever it is a pod of."""
+
+    def __init__(self, view: ClusterView, reader: DeclaredReader | None = None) -> None:
+        self._view = view
+        self._given = reader
+
+    @cached_property
+    def _reader(self) -> DeclaredReader:
+        """Made once a message needs it: most plans have none."""
+        return self._given or DeclaredReader(self._view.snapshot)
+
+    def of_other(self, reason: FilterReason) -> tuple[str, ...]:
+        """The rules (namespace/set/name) of the other pod whose anti-affinity is the reason."""
+        if reason.kind != "existing-anti" or reason.counterpart is None:
+            return ()
+        return self.of(reason.counterpart, reason)
+
+    def of(self, pod: Ref, reason: FilterReason) -> tuple[str, ...]:
+        """The rules that own the term of a reason, which is a term of this pod."""
+        instance = self._view.instances_by_pod.get(pod)
+        workload = self._view.workload_of(instance) if instance is not None else None
+        if instance is None or instance.pod is None or workload is None:
+            return ()
+        return owning_rules(reason, self._reader.declared(workload), instance.pod.labels)
 
 
 def _term_of(reason: FilterReason, labels: Labels) -> Term | None:

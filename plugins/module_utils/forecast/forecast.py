@@ -13,6 +13,7 @@ import typing as t
 from dataclasses import replace
 
 from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
+from ..compliance.violations import TermOwners
 from ..model.findings import Finding
 from ..model.kinds import RolloutRoom
 from ..model.objects import Pod
@@ -327,7 +328,7 @@ class _Forecaster:
 
     def _proof_of_search(self, simulation: PlacementSimulation, decision: Decision) -> list[str]:
         if decision.proofs:
-            reasons = PendingReasons(self.index, self.topology)
+            reasons = PendingReasons(self.index, self.topology, TermOwners(self.view))
             words = ProofWords(
                 self.topology, self.pending, lambda n: reasons.reason(self.pending[n].pod)
             )
@@ -336,7 +337,7 @@ class _Forecaster:
         if decision.answer is ForecastResult.IMPOSSIBLE:
             required = [pending for pending in self.pending if pending.required]
             stuck = (x for x in required if not self.index.feasible_nodes(x.pod))
-            reasons = PendingReasons(self.index, self.topology)
+            reasons = PendingReasons(self.index, self.topology, TermOwners(self.view))
             why = next((f"; {x.name}: {reasons.reason(x.pod)}" for x in stuck), "")
             return [
                 f"every choice of nodes was tried: at most {count - decision.least} of"

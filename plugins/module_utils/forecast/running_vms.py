@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..compliance.pending import PendingReasons
-from ..compliance.violations import violations
+from ..compliance.violations import TermOwners, violations
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan
 from ..model.rendering import listed
@@ -167,7 +167,7 @@ class ChangedVms:
         """Changed VMs that could not be live-migrated from where they are once all run as declared, and
         the planned moves have ended on their first target."""
         index = self.view.index_with(self.pods(declared=True))
-        waiting = PendingReasons(index, self.topology)
+        waiting = PendingReasons(index, self.topology, TermOwners(self.view))
         moved = {move.uid: move for move in self.plan.moves}
         for vm in self.candidates:
             if Method.MIGRATE not in vm.move_options.methods or vm.pod.uid not in index:

@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..compliance.pending import PendingReasons
-from ..compliance.violations import violations
+from ..compliance.violations import TermOwners, violations
 from ..model.plan import Method
 from ..model.rule import RuleId
 from ..model.topology import Topology
@@ -54,7 +54,7 @@ def static_proofs(
     proofs = tuple(proof for proof in all_proofs if proof.kind != "resources")
     first = len(vms)
     of_pending = ProofResult(tuple(x for x in proofs if min(x.pods) >= first), {})
-    waiting = PendingReasons(simulation.index, topology)
+    waiting = PendingReasons(simulation.index, topology, TermOwners(view))
 
     def why_no_node(number: int) -> str:
         rules = rules_of(vms[number]) if number < first else ""

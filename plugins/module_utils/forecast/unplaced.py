@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ..compliance.pending import PendingReasons, why_no_pod
+from ..compliance.violations import TermOwners
 from ..model.objects import Pod, Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
@@ -31,7 +32,7 @@ def pending_now(snapshot: Snapshot, topology: Topology) -> tuple[str, ...]:
     without_node = [instance for instance in view.instances if not instance.node_name]
     if not without_node:
         return ()
-    reasons = PendingReasons(view.index, topology)
+    reasons = PendingReasons(view.index, topology, TermOwners(view))
     by_reason: dict[str, list[str]] = {}
     for instance in without_node:
         pod, ref = instance.pod, instance.ref
@@ -90,7 +91,7 @@ class Unplaced:
         self._view = view
         self._simulation = simulation
         self._index = simulation.index
-        self._waiting = PendingReasons(simulation.index, topology)
+        self._waiting = PendingReasons(simulation.index, topology, TermOwners(view))
         self._evictions = Evictions(view.snapshot)
         self._lowest = min((pod.priority for pod in view.snapshot.pods), default=0)
         self._preempted: dict[t.Hashable, tuple[Ref, ...]] = {}

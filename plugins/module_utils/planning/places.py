@@ -481,13 +481,13 @@ class _PlacesPlanner:
         return ", ".join(texts) or "the scheduler would not choose it"
 
     def _of_rules(self, movable: MovableInstance, reason: FilterReason) -> str:
+        """The rules of the VM, or of the pod whose anti-affinity is the reason."""
         owner: MovableInstance | None = movable
         if reason.kind == "existing-anti":
             owner = self.by_pod.get(reason.counterpart) if reason.counterpart else None
         if owner is None:
-            return ""
-        rules = owning_rules(reason, owner.declared, owner.declared_pod.labels)
-        return f" (rule {', '.join(rules)})" if rules else ""
+            return _rules_text(self.simulation.owners.of_other(reason))
+        return _rules_text(owning_rules(reason, owner.declared, owner.declared_pod.labels))
 
     def _why_harmful(self, uid: Uid, node: str) -> str:
         """Which instance would violate a rule after the move."""
@@ -504,8 +504,10 @@ class _PlacesPlanner:
         topology = self.request.topology
         if uid not in self.simulation.candidates:
             reasons = self._violated_by_other(uid)
-            text = ", ".join(x.text for x in reasons[:1])
-            return f"a rule of {self._others[uid].ref} would be broken: {text}"
+            pod = self._others[uid].ref
+            rules = _rules_text(self.simulation.owners.of(pod, reasons[0])) if reasons else ""
+            broken = f"{reasons[0].text}{rules}" if reasons else ""
+            return f"a rule of {pod} would be broken: {broken}"
         movable = self.simulation.candidates[uid]
         statuses = self.simulation.violations(uid)
         told = why_not_on_node(statuses, self.simulation.node_of[uid], topology)
@@ -515,3 +517,7 @@ class _PlacesPlanner:
 
     def _named(self, uid: Uid) -> str:
         return str(self.simulation.candidates[uid].instance.ref)
+
+
+def _rules_text(rules: t.Sequence[str]) -> str:
+    return f" (rule {', '.join(rules)})" if rules else ""

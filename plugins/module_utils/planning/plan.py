@@ -273,7 +273,12 @@ class _Planner:
                 self._skip(movable, f"it is Pending; {self._why_not_moved(movable)}")
             elif not nodes and not same_terms:
                 pod_info = self.simulation.running.pod_info(probe)
-                text = no_good_node_text(self.simulation.running, pod_info, self.request.topology)
+                text = no_good_node_text(
+                    self.simulation.running,
+                    pod_info,
+                    self.request.topology,
+                    self.simulation.owners,
+                )
                 self._skip(
                     movable, f"it is Pending, also with its new constraints: {text}", no_node=True
                 )

@@ -18,7 +18,13 @@ from functools import cached_property
 
 from ..compliance.declared import NodeRule
 from ..compliance.pending import no_good_node_text
-from ..compliance.violations import bypassed_rules, can_be_bypassed, good_nodes, violations
+from ..compliance.violations import (
+    TermOwners,
+    bypassed_rules,
+    can_be_bypassed,
+    good_nodes,
+    violations,
+)
 from ..kubevirt.instances import InFlight, in_flight
 from ..kubevirt.labels import carried_labels
 from ..model.gc import collector_paused
@@ -156,6 +162,7 @@ class ClusterSimulation:
         if leaving:
             leaving = leaving.difference(instance.pod.uid for instance in candidates)
         view = ClusterView(snapshot)
+        self.owners = TermOwners(view)
         self.running = self.declared = view.index if verified is None else verified.index
         self._leaving = tuple(uid for uid in leaving if uid in self.running)
         self._known_failures: FailuresByPod | None = None
@@ -257,7 +264,7 @@ class ClusterSimulation:
         with self.running.without(None if migrates else instance.pod.uid):
             pod_info = self.running.pod_info(probe)
             source = 1 << self.table.numbers[self.node_of[uid]] if migrates else 0
-            return no_good_node_text(self.running, pod_info, topology, source)
+            return no_good_node_text(self.running, pod_info, topology, self.owners, source)
 
     def move(self, uid: Uid, node: str) -> None:
         instance = self.candidates[uid]

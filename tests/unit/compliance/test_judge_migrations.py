@@ -16,6 +16,9 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.drift im
 from ansible_collections.virt.placement.plugins.module_utils.compliance.pending import (
     PendingReasons,
 )
+from ansible_collections.virt.placement.plugins.module_utils.compliance.violations import (
+    TermOwners,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
     migration_target_pod,
 )
@@ -73,7 +76,9 @@ def test_node_that_a_migration_leaves_is_named_without_a_uid() -> None:
     (pod,), (vmi,) = snapshot.pods, snapshot.vmis
     target = migration_target_pod(pod, vmi, pod.placement, None)
 
-    reason = PendingReasons(ClusterView(snapshot).index, Topology.of()).reason(target)
+    seen = ClusterView(snapshot)
+
+    reason = PendingReasons(seen.index, Topology.of(), TermOwners(seen)).reason(target)
 
     left = "node(s) didn't match pod anti-affinity rules (its own node, which a migration has to leave)"
     assert reason == f"0/2 nodes are available: 1 node(s) were unschedulable, 1 {left}"

@@ -44,6 +44,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Quota,
     Unreadable,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.maintenance.test_options import options
 from tests.unit.planning.scenes import (
     Cluster,
@@ -57,6 +58,7 @@ from tests.unit.planning.scenes import (
 
 JSON = t.Any
 HOST = "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 KIND = "VirtualMachineInstance"
 APP_WEB = Selector((Requirement("app", "In", ("web",)),))
 
@@ -196,6 +198,32 @@ def test_ac_o6_vm_that_the_term_of_another_keeps_away_is_named_with_that_vm_and_
         "1 node(s) didn't satisfy existing pods anti-affinity rules (VM shop/loner has anti-affinity to"
         " app In (fedora) over node)"
     ) in finding.why
+
+
+def test_ac_o6_rule_of_what_keeps_a_vm_away_is_named() -> None:
+    """A VM, and a Deployment of another namespace."""
+    made = cluster("abc")
+    machine(made, "leader", "n1", app="fedora")
+    term = keep_apart(over=HOST, plain=True, app="fedora")["podAntiAffinity"][REQUIRED][0]
+    loner = machine(made, "loner", "")
+    made.write(loner, "away", (TermLocation.ANTI_AFFINITY, term))
+    made.start(loner, "n2")
+    made.namespace("tools")
+    template = {"metadata": {"labels": {"app": "probe"}}, "spec": {}}
+    probe = made.workload("Deployment", "probe", {"template": template, "replicas": 1}, "tools")
+    far = {**term, "namespaces": ["shop"]}
+    made.write(probe, "far", (TermLocation.ANTI_AFFINITY, far))
+    made.start(probe, "n3", "probe-1")
+    why = check(made)["no_place"].why
+
+    assert (
+        "(VM shop/loner has anti-affinity to app In (fedora) over node by rule shop/default/away)"
+        in why
+    )
+    assert (
+        "(Pod tools/probe-1 has anti-affinity to app In (fedora) in shop over node by rule tools/default/far)"
+        in why
+    )
 
 
 @pytest.mark.parametrize(("plain", "expected"), [(True, ["no_place"]), (False, [])])

@@ -323,6 +323,42 @@ def test_pod_of_another_namespace_keeps_its_affinity() -> None:
     assert reason.startswith("a rule of Pod tools/backup would be broken")
 
 
+@pytest.mark.parametrize("namespace", ["shop", "tools"])
+def test_rule_of_a_pod_that_is_no_vm_is_named_with_the_pod_and_the_term(namespace: str) -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", app="db")
+    made.namespace("tools")
+    template = {"metadata": {"labels": {"app": "probe"}}, "spec": {}}
+    probe = made.workload("Deployment", "probe", {"template": template}, namespace)
+    made.write(
+        probe, "away", (TermLocation.ANTI_AFFINITY, {**apart_term(), "namespaces": ["shop"]})
+    )
+    made.start(probe, "n2", "probe-1")
+
+    (reason,) = reasons(plan(made, db="n2")).values()
+
+    assert reason == (
+        "not possible on n2: node(s) didn't satisfy existing pods anti-affinity rules"
+        f" (Pod {namespace}/probe-1 has anti-affinity to app In (db) in shop over zone)"
+        f" (rule {namespace}/default/away)"
+    )
+
+
+def test_rule_of_a_pod_that_is_no_vm_is_named_where_a_move_would_break_it() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", app="db")
+    template = {"metadata": {"labels": {"app": "probe"}}, "spec": {}}
+    probe = made.workload("Deployment", "probe", {"template": template})
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": ZONE}
+    made.write(probe, "near", (TermLocation.AFFINITY, term))
+    made.start(probe, "n1", "probe-1")
+
+    (reason,) = reasons(plan(made, db="n2")).values()
+
+    assert reason.startswith("a rule of Pod shop/probe-1 would be broken: ")
+    assert reason.endswith(" (rule shop/default/near)")
+
+
 def test_preference_prevents_no_move() -> None:
     made = cluster("ab")
     prefers = {"weight": 100, "podAffinityTerm": {**apart_term(), "topologyKey": HOST}}
