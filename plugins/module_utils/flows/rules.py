@@ -19,7 +19,8 @@ from ..compliance.term_changes import term_changes
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
-from ..kubevirt.moving import RECREATION, RESTART
+from ..kubevirt.moving import MIGRATION, RECREATION, RESTART
+from ..lint.affinity import never_migratable
 from ..lint.run import lint_of_writes
 from ..model.findings import (
     FINDING_NAMES,
@@ -110,6 +111,16 @@ def _refused(finding: Finding, sentence: str) -> TaskError:
     option = "" if finding.severity == "error" else " Refused by fail_on_findings."
     text = f"{rule}, {sentence}{option}" if rule else f"{sentence}{option}"
     return TaskError("finding", text, rule)
+
+
+def with_restarts(plan: RulesPlan) -> RulesPlan:
+    """The plan in which the change of a VM that can never migrate takes effect by a restart."""
+    tied = never_migratable(plan.findings)
+    changes = (
+        replace(x, takes_effect=RESTART) if x.ref in tied and x.takes_effect == MIGRATION else x
+        for x in plan.workloads
+    )
+    return replace(plan, workloads=tuple(changes))
 
 
 def more_than_migration(plan: RulesPlan) -> str:
@@ -248,6 +259,7 @@ def write_rules(
     snapshot = with_node_labels(_read(api, scope), assumed, faults)
     request = replace(request, faults=tuple(faults))
     snapshot, plan = _planned(api, snapshot, request, extra_findings)
+    plan = with_restarts(plan)
     if plan.refused:
         return Written(plan)
     if refusal and plan.writes:

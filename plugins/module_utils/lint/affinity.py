@@ -85,6 +85,15 @@ def _of_term(
         )
 
 
+_NEVER = "The VMs can never be live-migrated: "
+
+
+def never_migratable(findings: t.Iterable[Finding]) -> frozenset[Ref]:
+    """The VMs that can never be live-migrated, since they and others need each other on one node."""
+    mutual = (x for x in findings if x.name == "mutual_affinity" and x.why.startswith(_NEVER))
+    return frozenset(ref for finding in mutual for ref in finding.objects)
+
+
 def _mutual(
     lint_input: LintInput,
     subject: LintedWorkload,
@@ -108,7 +117,7 @@ def _mutual(
             term,
             "mutual_affinity",
             "error",
-            f"The VMs can never be live-migrated: they must share a node, since {reason}.",
+            f"{_NEVER}they must share a node, since {reason}.",
             follow_one if others else "Make the term preferred.",
         )
     elif none_is_first:

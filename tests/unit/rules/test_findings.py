@@ -10,6 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import (
+    more_than_migration,
+    with_restarts,
+)
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     Finding,
@@ -166,6 +170,28 @@ def test_vms_with_affinity_to_each_other_on_one_node(
     rules: list[JSON], names: list[tuple[str, str]]
 ) -> None:
     assert _names(_machines(), *rules) == names
+
+
+@pytest.mark.parametrize(("key", "effect"), [("node", "restart"), ("zone", "migration")])
+def test_vms_that_need_each_other_on_one_node_take_a_restart_since_they_cannot_migrate(
+    key: str, effect: str
+) -> None:
+    a, b = vm("a"), vm("b")
+    rule = {
+        "name": "r",
+        "workloads": AB,
+        "keep_together": {"topology_key": key},
+        "allow_findings": ["mutual_affinity"],
+    }
+    found = with_restarts(plan(snapshot(a, b, run=map(running, (a, b))), rule))
+
+    assert {change.ref.name: change.takes_effect for change in found.workloads} == {
+        "a": effect,
+        "b": effect,
+    }
+    assert ("set allow of rollout to [migrate, restart]" in more_than_migration(found)) == (
+        effect == "restart"
+    )
 
 
 def test_replicas_of_a_deployment_may_need_each_other() -> None:
