@@ -22,10 +22,12 @@ def verify_placement(
     report: t.Mapping[str, t.Any] | None = None,
     needs_room: bool = False,
 ) -> Result:
-    """The result of placement_info. `report`: the paths of a report, which is written before a verdict fails the
-    task. The verdict is printed also where the report cannot be written. `needs_room`: failures must have room, too."""
+    """The result of placement_info. Without `columns` its table has one for each topology name. `report`: the paths of
+    a report, which is written before a verdict fails the task. The verdict is printed also where the report cannot be
+    written. `needs_room`: failures must have room, too."""
     asked = {key: value for key, value in selected.items() if value}
     keys = job.record.asked["topology_keys"]
+    asked.setdefault("columns", list(dict.fromkeys(["zone", *keys])))
     details = "placement" if report else "problems"
     result = job.run("placement_info", {**asked, "topology_keys": keys, "details": details})
     errors = failures(result, fail_on, only)

@@ -125,6 +125,15 @@ def test_verification_writes_its_report_before_it_fails(tmp_path: Path) -> None:
     assert job.ran[0][1]["details"] == "placement"
 
 
+def test_table_at_the_end_of_apply_has_a_column_for_each_topology_name() -> None:
+    keys = {"esx": "node.cluster.x-k8s.io/esxi-host", "zone": "topology.kubernetes.io/zone"}
+    options: dict[str, t.Any] = {"namespace": "shop", "topology_keys": keys, "fail_on": []}
+    job = FakeJob("placement_apply", options)
+
+    assert run(job_verify.verify_applied, job) == []
+    assert job.ran[0][1]["columns"] == ["zone", "esx"]
+
+
 def test_verification_without_a_report_reads_problems_alone() -> None:
     job = FakeJob("placement_verify", verifying())
 
