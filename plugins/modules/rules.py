@@ -206,6 +206,11 @@ options:
     type: str
     choices: [present, absent, reverted]
     default: present
+  change:
+    description:
+      - With O(state=reverted), undo only this change, as RV(change.id) of the task that made it. The task fails before
+        it writes if another change of the rule set is the last one by now.
+    type: str
   prune:
     description: Remove each rule of the rule set in this namespace that is not in O(rules).
     type: bool
@@ -487,6 +492,20 @@ held:
       type: str
   sample:
     - {kind: StatefulSet, namespace: shop, name: db}
+change:
+  description: The change of the rule set that the written workloads belong to, for O(change) of an undo.
+  returned: if rules of a workload were written or removed, or may have been where a connection was lost
+  type: dict
+  contains:
+    id:
+      description: Names the change among all changes of the rule set.
+      type: str
+    continues:
+      description:
+        - Whether an earlier task has begun the change. It had the same rules for the same workloads, and was
+          interrupted, or one of its terms was lost since. An undo then also undoes what that task has written.
+      type: bool
+  sample: {id: 3-5f0c8a1d2b7e, continues: false}
 reverted:
   description:
     - Workloads that this task or an earlier one restored as they were before the last change. In check mode, also
@@ -717,6 +736,7 @@ def main() -> None:
             rule_set={"type": "str", "default": "default"},
             rules={"type": "raw", "default": [], "options": RULE_OPTIONS},
             state={"type": "str", "default": "present", "choices": list(STATES)},
+            change={"type": "str"},
             prune={"type": "bool", "default": False},
             adopt=ADOPT_OPTION,
             workload_rollout={

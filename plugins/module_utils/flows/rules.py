@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
-from ..api.errors import NotFound
+from ..api.errors import ApiError, DeadlineExceeded, NotFound, Unreachable
 from ..cluster.access import require_write_rights
 from ..cluster.expanded_templates import with_expanded_templates
 from ..cluster.patching import Replaced, apply
@@ -88,6 +88,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "counts": outcome.counts(),
         "held": outcome.held(),
     }
+    if change := outcome.change():
+        result["change"] = change
     if params["state"] == REVERTED:
         result |= {"reverted": outcome.reverted(), "not_reverted": outcome.not_reverted()}
     warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
@@ -167,6 +169,7 @@ def rules_request(
         faults=parsed.faults,
         broken=parsed.broken,
         at=utc_now(),
+        undoes=params.get("change") or "",
     )
 
 
@@ -178,13 +181,15 @@ def utc_now() -> str:
 @dataclass(frozen=True)
 class Written:
     """`done` are the writes that were made, in their order; `errors` has the other objects, with the
-    reason. `refusal`: why the forecast refuses the plan. `changed_back`: terms that admission took out again."""
+    reason. `refusal`: why the forecast refuses the plan. `changed_back`: terms that admission took out again.
+    `uncertain`: the objects of errors that may have been written all the same."""
 
     plan: RulesPlan
     done: tuple[Write, ...] = ()
     errors: t.Mapping[Ref, TaskError] = field(default_factory=dict)
     refusal: str = ""
     changed_back: tuple[Finding, ...] = ()
+    uncertain: frozenset[Ref] = frozenset()
 
     def workloads(self) -> list[dict[str, JSON]]:
         """The change of each workload; in check mode and for refused plans, the planned one."""
@@ -197,6 +202,14 @@ class Written:
             for change in self.plan.workloads
             if refused or change.ref in made or change.ref in self._failed()
         ]
+
+    def change(self) -> dict[str, JSON] | None:
+        """What an undo of this task is to be told. None where no workload was written, so that no record is of it."""
+        change = self.plan.change
+        written = {write.target for write in self.done} | self.uncertain
+        if change is None or not any(ref in self.plan.requested for ref in written):
+            return None
+        return {"id": change.id, "continues": self.plan.continues}
 
     def reverted(self) -> list[dict[str, JSON]]:
         """The workloads that are as they were before the last change, now or since an earlier run."""
@@ -271,6 +284,7 @@ def write_rules(
     back: list[Finding] = []
     refused = refused_writes(api, plan) if check else refused_labels(api, plan)
     errors = dict(refused)
+    uncertain: set[Ref] = set()
     for stage in plan.stages:
         held = held_writes(plan, stage, errors, refused)
         errors = {**held, **errors}
@@ -289,7 +303,21 @@ def write_rules(
             if failed.write.target not in plan.owner_of
             or not isinstance(failed.error, (NotFound, Replaced))
         }
-    return Written(plan, tuple(done), errors, changed_back=tuple(back))
+        uncertain |= {x.write.target for x in applied.failed if _may_be_made(x.error)}
+    return Written(
+        plan,
+        tuple(done),
+        errors,
+        changed_back=tuple(back),
+        uncertain=frozenset(uncertain),
+    )
+
+
+def _may_be_made(error: Exception) -> bool:
+    """Whether a write that failed may have been made: an object that was to be read again was not, for example."""
+    return isinstance(error, ApiError) and (
+        error.outcome_unknown or isinstance(error, (Unreachable, DeadlineExceeded))
+    )
 
 
 def _read(api: ApiClient, scope: ReadScope) -> Snapshot:

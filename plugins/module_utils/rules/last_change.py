@@ -85,6 +85,27 @@ def no_record(request: RulesRequest, view: ClusterView) -> str:
     )
 
 
+def other_change(request: RulesRequest, view: ClusterView) -> str:
+    """The message where the last change of the rule set is not the one that is to be undone; empty where it is."""
+    if not request.undoes:
+        return ""
+    rule_set = _set_of(request)
+    records = list(records_of(rule_set, _workloads(request, view)).values())
+    last = max((record.changes[rule_set] for record in records), default=0)
+    changes = {
+        x.change.id for x in records if (x.change.rule_set, x.change.number) == (rule_set, last)
+    }
+    only_others = not changes and request.undoes.startswith(f"{last}-")
+    if request.undoes in changes or only_others:  # other rule sets, which the findings name
+        return ""
+    seen = f"its last change is {listed(sorted(changes) or [str(last)])}"
+    return (
+        f"change {request.undoes} of rule set {request.rule_set!r} in namespace {request.namespace} cannot be undone:"
+        f" {seen}. Either that change was not written, or another task has changed the rule set since. Write the rules"
+        " of this rule set as they should be"
+    )
+
+
 def _workloads(request: RulesRequest, view: ClusterView) -> list[Workload]:
     return [
         workload

@@ -51,7 +51,7 @@ from .ownership_index import OwnershipIndex
 from .pools import pool_faults
 from .similar import SelectablePods
 from .term_slots import CompiledTerm
-from .undo import change_of_request
+from .undo import RuleSetChange, change_of_request, is_begun
 from .write import labels_of
 
 Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]
@@ -223,7 +223,8 @@ class RulesRequest:
     """`fail_on_findings`: names and severities of findings that refuse the request like errors. `faults` are
     the errors of the rules as they were parsed, `broken` the rules that have them: their workloads are looked
     up, so that every error is reported at once. `adopt_similar` counts only with `adopt`. `at`: when the request is
-    made (RFC 3339)."""
+    made (RFC 3339). `undoes`: with state reverted, the only change that is undone (`RuleSetChange.id`); empty for the
+    last one, whichever it is."""
 
     namespace: str
     rule_set: str
@@ -237,6 +238,7 @@ class RulesRequest:
     faults: tuple[InputError, ...] = ()
     broken: tuple[Rule, ...] = ()
     at: str = ""
+    undoes: str = ""
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,8 @@ class RulesPlan:
     `requested`: what the request wants of each workload. `recompute` serves a write whose object has
     changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
     `about` counts the workloads that carry one of the rules, are to, or did; `members` are those
-    that carry one afterwards, whether that takes a write or not. `held` as in `held_workloads`."""
+    that carry one afterwards, whether that takes a write or not. `held` as in `held_workloads`. `change`: what the
+    undo records of the written workloads name; `continues`: whether an earlier task has begun it."""
 
     stages: tuple[tuple[Write, ...], ...]
     workloads: tuple[WorkloadChange, ...]
@@ -260,6 +263,8 @@ class RulesPlan:
     about: int = 0
     members: frozenset[Ref] = frozenset()
     held: frozenset[Ref] = frozenset()
+    change: RuleSetChange | None = None
+    continues: bool = False
 
     @property
     def writes(self) -> tuple[Write, ...]:
@@ -304,6 +309,7 @@ def plan_rules(
     refused = tuple(x for x in findings if is_refused(x, request.rules, request.fail_on_findings))
     if faults:
         raise InvalidInput(_every_fault(faults, refused, request.rules))
+    made = next((x.change for x in requested.values()), None)
     return RulesPlan(
         stages=stages,
         workloads=changed,
@@ -321,6 +327,8 @@ def plan_rules(
         about=len(requested),
         members=frozenset(ref for ref, rules in requested.items() if rules.carries),
         held=held_workloads(view, changed, f"{request.namespace}/{request.rule_set}"),
+        change=made,
+        continues=made is not None and is_begun(made, view.workloads.values()),
     )
 
 
@@ -357,6 +365,8 @@ def option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
                 "prune", "goes with state present: an empty list of rules removes the whole set"
             )
         )
+    if request.undoes and request.state != "reverted":
+        faults.append(InputError("change", "goes with state reverted, which it restricts: omit it"))
     if request.state == "reverted":
         faults += [
             InputError(

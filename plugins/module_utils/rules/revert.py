@@ -37,6 +37,7 @@ from .last_change import (
     candidates_of,
     keep_required_labels,
     no_record,
+    other_change,
 )
 from .merge import Merged
 from .ownership import (
@@ -72,6 +73,8 @@ def plan_revert(
     candidates, left = candidates_of(request, view)
     if not candidates and not left and not faults:
         faults.append(InputError("state", no_record(request, view)))
+    elif other := other_change(request, view):
+        faults.append(InputError("change", other))
     if faults:
         raise InvalidInput(faults)
     restored: dict[Ref, WorkloadChange] = {}

@@ -64,6 +64,11 @@ class RuleSetChange:
     request: str
     at: str = field(default="", compare=False)
 
+    @property
+    def id(self) -> str:
+        """As the result `change` of the module rules has it, and as an undo of this change alone names it."""
+        return f"{self.number}-{self.request}"
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenPlacement:
@@ -180,6 +185,11 @@ def change_of_request(
     if any(x.is_of(again) for x in last) and not any(x.reverted for x in last):
         return again
     return RuleSetChange(rule_set, number + 1, request, at)
+
+
+def is_begun(change: RuleSetChange, workloads: t.Iterable[Workload]) -> bool:
+    """Whether an earlier task has written some of the change."""
+    return any(x.is_of(change) for x in records_of(change.rule_set, workloads).values())
 
 
 def records_of(rule_set: str, workloads: t.Iterable[Workload]) -> dict[Ref, UndoRecord]:

@@ -109,3 +109,77 @@ def test_undo_without_a_record_or_with_other_options_is_refused_before_a_write()
         assert f"{option}: does not go with state reverted" in named["msg"]
     assert "namespace" in run("forecast_info", server, {"state": "reverted"})["msg"]
     assert server.writes == []
+
+
+def test_change_of_a_task_names_what_an_undo_of_it_undoes() -> None:
+    made = Server(objects())
+    first = run("rules", made, {**OPTIONS, "rules": LABELLED})["change"]
+    again = run("rules", Server(made.objects), {**OPTIONS, "rules": LABELLED})
+    second = run("rules", made, {**OPTIONS, "prune": True})["change"]
+
+    stale = Server(made.objects)
+    refused = run("rules", stale, {**UNDO, "change": first["id"]})
+    undone = run("rules", made, {**UNDO, "change": second["id"]})
+
+    assert "change" not in again, "it has written nothing that could be undone"
+    assert first["id"].startswith("1-")
+    assert second["id"].startswith("2-")
+    assert not (first["continues"] or second["continues"])
+    assert f"change: change {first['id']} of rule set 'default' in namespace shop" in refused["msg"]
+    assert f"its last change is {second['id']}" in refused["msg"]
+    assert stale.writes == []
+    assert len(undone["reverted"]) == 6
+    assert "change" not in undone
+
+
+def test_change_that_an_earlier_task_has_begun_is_no_change_of_this_task_alone() -> None:
+    killed = KilledServer(objects(), 3)
+    with pytest.raises(Killed):
+        run("rules", killed, {**OPTIONS, "rules": LABELLED})
+
+    change = run("rules", Server(killed.objects), {**OPTIONS, "rules": LABELLED})["change"]
+
+    assert change["continues"]
+
+
+def test_labels_of_what_runs_alone_are_no_change() -> None:
+    """The record of an earlier change stays on the workload then."""
+    there = written(objects(), rules=LABELLED)
+    (vmi,) = [
+        item for path, item in there.items() if path.endswith("instances/web0") and OTHERS in path
+    ]
+    del vmi["metadata"]["labels"]["tier"]
+
+    result = run("rules", Server(there), {**OPTIONS, "rules": LABELLED})
+
+    assert [write["kind"] for write in result["writes"]] == ["VirtualMachineInstance"]
+    assert "change" not in result
+
+
+class LostServer(Server):
+    """Makes the first write of a VM, and each answer to it is lost."""
+
+    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> tuple[int, t.Any]:
+        answered = super().answer(method, path, *rest, **options)
+        if method == "PATCH" and not options.get("dry_run") and "/virtualmachines/" in path:
+            return 500, {"kind": "Status", "code": 500, "message": "etcd is away"}
+        return answered
+
+
+def test_write_whose_answer_is_lost_may_be_a_change() -> None:
+    server = LostServer(objects())
+
+    result = run("rules", server, {**OPTIONS, "rules": RULES[:1]})
+
+    assert result["change"]["id"].startswith("1-")
+
+
+def test_change_of_other_states_and_unknown_changes_are_refused_before_a_write() -> None:
+    server = Server(objects())
+    wrong = run("rules", server, {**OPTIONS, "rules": RULES, "change": "1-abc"})
+    assert "change: goes with state reverted, which it restricts: omit it" in wrong["msg"]
+    assert server.writes == []
+    there = Server(written(objects(), rules=RULES))
+    unknown = run("rules", there, {**UNDO, "change": "7-abc"})
+    assert "change 7-abc of rule set 'default' in namespace shop cannot be undone" in unknown["msg"]
+    assert there.writes == []
