@@ -51,6 +51,7 @@ _RULES = (
     Question("placement_apply_rules", "Rules"),
     Question("placement_apply_rule_set", "Rule set"),
     Question("placement_apply_allow", "Methods to move"),
+    Question("placement_apply_on_failure", "After a failure"),
 )
 _NODES = (
     Question("placement_maintenance_nodes", "Nodes"),

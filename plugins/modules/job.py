@@ -28,6 +28,7 @@ options:
       - show_drill
       - verify
       - verify_applied
+      - begin_undo
       - drain
       - begin_work
       - end_work
@@ -81,6 +82,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+change:
+  description: The change of the rule set that the role undoes, as O(virt.placement.rules#module:change).
+  returned: for the stage begin_undo
+  type: str
 steps:
   description: Files with tasks that the role includes next, each with the names of the nodes.
   returned: for stages of the role placement_maintenance
@@ -111,6 +116,7 @@ STAGES = [
     "show_drill",
     "verify",
     "verify_applied",
+    "begin_undo",
     "drain",
     "begin_work",
     "end_work",

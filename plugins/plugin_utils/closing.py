@@ -37,7 +37,8 @@ METHODS = {
 class Closing:
     """`outcome`: done, failed, or checked (check mode). `moves`: flat, as modules return them, those that were made
     or, in check mode, would be. `nodes`: name to what became of the node. `failed` is short, since the lines of
-    `errors` are printed where they occur."""
+    `errors` are printed where they occur. `undo`: what came of the undo of a job that failed; empty if there was
+    none."""
 
     playbook: str
     outcome: str
@@ -50,6 +51,7 @@ class Closing:
     nodes: t.Mapping[str, str] = field(default_factory=dict)
     next_steps: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    undo: str = ""
 
     @property
     def minutes(self) -> float:
@@ -126,6 +128,7 @@ class Closing:
             "failed": list(self.errors or self.failed),
             "moves": vms,
             "nodes": dict(self.nodes),
+            "undo": self.undo,
             "next": list(self.next_steps),
             "markdown": self.markdown(),
         }

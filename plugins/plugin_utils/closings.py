@@ -5,11 +5,16 @@
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import (
+    UNDO,
+    before_undo,
+    rules_written,
+    undo_parts,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import no_move_repairs
 
 if t.TYPE_CHECKING:
@@ -35,8 +40,10 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         outcome = "checked" if record.check_mode else "done"
     where = record.failed_task or record.open
     short = f"{where or failed[0]}: see the error above" if failed else ""
-    if failed and record.failed_task and record.open not in ("", record.failed_task):
+    within = record.open not in ("", record.failed_task) and not record.undo
+    if failed and record.failed_task and within:
         short = f"{record.failed_task} ({record.open}): see the error above"
+    short += parts.pop("and_then", "")
     return Closing(
         playbook=name.replace("_", " ").capitalize(),
         outcome=outcome,
@@ -252,17 +259,21 @@ def _apply(record: JobRecord) -> Parts:
         f"rules {listed(names, 8)} of rule set {options['rule_set']} in namespace {options['namespace']},"
         f" state {options['state']}"
     )
+    on_failure = "if its rollout or verification fails: undo what it has written"
+    made = before_undo(record)
     done = []
-    forecast = _last(record, "forecast_info").get("forecast")
+    forecast = _last(made, "forecast_info").get("forecast")
     if forecast:
         done.append(f"forecast: {forecast}")
     done += _room(record)
-    done += rules_written(_last(record, "rules"), check_mode=record.check_mode)
-    return {
-        "asked": (asked,),
-        "done": (*done, *_verdicts(record), *_resting(record)),
+    done += rules_written(_last(made, "rules"), check_mode=record.check_mode)
+    undo = undo_parts(record)
+    parts = {
+        "asked": (asked, on_failure) if options.get("on_failure") == UNDO else (asked,),
         "next_steps": tuple(_after_apply(record)),
     }
+    done += undo.pop("done", ())
+    return {**parts, **undo, "done": (*done, *_verdicts(record), *_resting(record))}
 
 
 def _room(record: JobRecord) -> t.Iterator[str]:
@@ -294,21 +305,6 @@ def _undo(record: JobRecord) -> Parts:
         "skipped": tuple(left),
         "next_steps": tuple(_after_apply(record)),
     }
-
-
-def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
-    """Names of the rules that were written and removed, whether or not the task shows patches."""
-    if "workloads" not in result:
-        return []
-    lines = []
-    for key, words in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
-        counts = Counter(name for entry in result["workloads"] for name in entry.get(key) or ())
-        if counts:
-            named = [f"{name} ({plural(count, 'workload')})" for name, count in counts.items()]
-            lines.append(
-                f"rules {'that would be ' if check_mode else ''}{words}: {listed(named, 8)}"
-            )
-    return lines or ["rules: nothing to change, all of them are written already"]
 
 
 def _after_apply(record: JobRecord) -> t.Iterator[str]:

@@ -28,10 +28,12 @@ Result = dict[str, t.Any]
 
 KEPT = (
     "capacity",
+    "change",
     "changed",
     "counts",
     "deferred",
     "domains",
+    "errors",
     "files",
     "forecast",
     "moves",
@@ -58,7 +60,8 @@ KEPT = (
 @dataclass
 class JobRecord:
     """`asked` are the options of the role. `notes`: what each task of a module returned, in part. `failures`: texts
-    that make the job fail; `ended`: whether a task has failed with them. `open`: what runs now and could fail."""
+    that make the job fail; `ended`: whether a task has failed with them. `open`: what runs now and could fail.
+    `undo`: how many `notes` and `failures` there were when the job began to undo its change, empty if it did not."""
 
     role: str
     host: str
@@ -75,9 +78,12 @@ class JobRecord:
     ended: bool = False
     open: str = ""
     maintenance: Result = field(default_factory=dict)
+    undo: Result = field(default_factory=dict)
 
     def note(self, module: str, result: Result) -> None:
         kept = {name: result[name] for name in KEPT if name in result}
+        if "module_stdout" in result:  # Ansible has no result of the module
+            kept["crashed"] = True
         self.notes.append({"module": module, "failed": bool(result.get("failed")), **kept})
 
     def of(self, module: str) -> list[Result]:

@@ -12,6 +12,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_report,
     job_rollout,
     job_room,
+    job_undo,
     job_verify,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
@@ -145,6 +146,7 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "show_drill": show_drill,
     "verify": job_verify.verify,
     "verify_applied": job_verify.verify_applied,
+    "begin_undo": job_undo.begin_undo,
     "drain": job_maintenance.drain,
     "begin_work": job_maintenance.begin_work,
     "end_work": job_maintenance.end_work,

@@ -75,7 +75,9 @@ class KubeconfigAction(ActionBase):
             lines = lines_of(worked) if worked.get("failed") else []
         if lines:
             show = functools.partial(show_lines, self._task, host)
-            return failed_result(record, str(self._task.name), lines, show)
+            failed = failed_result(record, str(self._task.name), lines, show)
+            # What was written before the failure, for a role that undoes it
+            return failed | {key: worked[key] for key in ("change",) if key in worked}
         record.open = ""
         record.save()
         return worked

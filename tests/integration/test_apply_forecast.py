@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import typing as t
 
@@ -304,3 +305,62 @@ def test_undo_restores_a_removed_rule_and_moves_what_violates_it(
     assert closing[0].startswith("Undo: done")
     assert any("undo the last change of rule set default" in line for line in closing)
     assert any("rules added: apart (3 workloads)" in line for line in closing)
+
+
+def placements(shop: Shop) -> str:
+    """The templates of the VMs and their rules."""
+    machines = shop.api.list(shop.path("VirtualMachine"))
+    found = {
+        m["metadata"]["name"]: [
+            m["spec"]["template"],
+            m["metadata"]["annotations"]["placement.virt/rules"],
+        ]
+        for m in machines
+    }
+    return json.dumps(found, sort_keys=True)
+
+
+def test_apply_whose_rollout_fails_undoes_its_own_change_alone(
+    shop: Shop, stage: Stage, run_module: RunModule
+) -> None:
+    """Two VMs of zone1 are to run in zone2. One moves, and the migration of the other fails."""
+    failing = {"sandbox.virt/migration-fails": "1"}
+    machines = [
+        objects.virtual_machine("m0", shop.namespace),
+        objects.virtual_machine("m1", shop.namespace, annotations=failing),
+    ]
+    shop.start(*machines, nodes=["w1", "w2"])
+    rule = {"name": "home", "workloads": ["m0", "m1"], "run_on": {"zone": "zone1"}}
+    known = {"kubeconfig": str(shop.sandbox.kubeconfig("mover")), "namespace": shop.namespace}
+    assert run_module(rules.main, {**known, "rules": [rule]})["changed"]
+    before = placements(shop)
+    mark = shop.sandbox.audit.mark()
+    wanted = {
+        "placement_apply_namespace": shop.namespace,
+        "placement_apply_rules": [{**rule, "run_on": {"zone": "zone2"}}],
+        "placement_apply_on_failure": "undo",
+    }
+
+    result = stage.play("apply", wanted, identity="mover")
+
+    assert result.rc != 0, result.stdout
+    (failed,) = (e["event_data"] for e in result.events if e["event"] == "runner_on_failed")
+    assert failed["task"] == "Roll out"
+    assert placements(shop) == before, result.stdout
+    assert shop.zones() == ["zone1", "zone1"]
+    made = [
+        event.resource
+        for event in shop.sandbox.audit.writes(since=mark)
+        if event.resource in ("virtualmachines", "virtualmachineinstancemigrations")
+    ]
+    vms, migration = ["virtualmachines"] * 2, "virtualmachineinstancemigrations"
+    assert made == [*vms, migration, migration, *vms, migration], "m1 needs no move back"
+    closing = result.printed("Report")
+    moved = f"undo: 1 migrated: {shop.namespace}/m0 w"
+    assert any(moved in line for line in closing), closing
+    assert "  failed   Roll out: see the error above; its change was undone" in closing
+
+    again = stage.play("apply", {**wanted, "placement_apply_rollout": False}, identity="mover")
+
+    assert again.rc != 0, "its verification is red"
+    assert placements(shop) == before, again.stdout

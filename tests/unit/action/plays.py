@@ -16,6 +16,8 @@ from pathlib import Path
 
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 
+CHECKOUT = Path(__file__).resolve().parents[3]
+
 Task = dict[str, t.Any]
 
 
@@ -85,3 +87,17 @@ def played(folder: Path, tasks: list[Task], verbosity: str) -> subprocess.Comple
         text=True,
         check=False,
     )
+
+
+def doubled_collection(folder: Path, double: Path, modules: str) -> Path:
+    """A path of collections in `folder` with this one, whose `modules` the action in the file `double` plays."""
+    collection = folder / "collections" / "ansible_collections" / "virt" / "placement"
+    (collection / "plugins" / "action").mkdir(parents=True)
+    for name in modules.split():
+        (collection / "plugins" / "action" / f"{name}.py").symlink_to(double)
+    job = Path("plugins", "action", "job.py")
+    (collection / job).symlink_to(CHECKOUT / job)
+    for name in ("lookup", "module_utils", "modules", "plugin_utils"):
+        (collection / "plugins" / name).symlink_to(CHECKOUT / "plugins" / name)
+    (collection / "roles").symlink_to(CHECKOUT / "roles")
+    return folder / "collections"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.outputs import kept, what_matters
-from tests.unit.action.plays import Task, played
+from tests.unit.action.plays import Task, doubled_collection, played
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 DOUBLE = Path(__file__).with_name("maintenance_double.py")
@@ -65,20 +65,12 @@ class Played(t.NamedTuple):
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a collection that has this role, and actions that play its modules."""
-    collection = tmp_path / "collections" / "ansible_collections" / "virt" / "placement"
-    (collection / "plugins" / "action").mkdir(parents=True)
     played_modules = (
         "capacity_info node_maintenance placement_info rollout rules_info topology_info"
     )
-    for name in played_modules.split():
-        (collection / "plugins" / "action" / f"{name}.py").symlink_to(DOUBLE)
-    job = Path("plugins", "action", "job.py")
-    (collection / job).symlink_to(CHECKOUT / job)
-    for name in ("lookup", "module_utils", "modules", "plugin_utils"):
-        (collection / "plugins" / name).symlink_to(CHECKOUT / "plugins" / name)
-    (collection / "roles").symlink_to(CHECKOUT / "roles")
+    collections = doubled_collection(tmp_path, DOUBLE, played_modules)
     (tmp_path / "gate.yml").write_text(json.dumps([{"ansible.builtin.fail": {"msg": GATE}}]))
-    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(tmp_path / "collections"))
+    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections))
     return tmp_path
 
 

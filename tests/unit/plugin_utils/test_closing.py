@@ -10,10 +10,8 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import MOST_LINES, Closing
-from ansible_collections.virt.placement.plugins.plugin_utils.closings import (
-    closing_of,
-    rules_written,
-)
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import rules_written
+from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
 

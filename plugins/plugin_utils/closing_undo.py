@@ -1,0 +1,163 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may a job undo after its failure (placement_apply_on_failure), and what does its closing block say of that?"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
+
+if t.TYPE_CHECKING:
+    from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+
+Parts = dict[str, t.Any]
+
+UNDO = "undo"
+"""The value of on_failure with which a job undoes its own change."""
+
+UNDONE, PARTLY_UNDONE, NOT_UNDONE = "undone", "partly_undone", "not_undone"
+"""What came of the undo, as in the artifact."""
+
+
+@dataclass(frozen=True)
+class OwnChange:
+    """The change that this job alone has made of its rule set. `id` is empty where there is none, or where an undo
+    would undo more than that. `kept`: why rules that are or may be written are not undone."""
+
+    id: str = ""
+    kept: str = ""
+
+
+def own_change(record: JobRecord) -> OwnChange:
+    """Given a record without the notes of an undo."""
+    notes = record.of("rules")
+    if not notes:
+        return OwnChange()
+    note = notes[-1]
+    change = note.get("change")
+    if change and change["continues"]:
+        return OwnChange(
+            kept="an earlier job has begun this change of the rules, and an undo would undo all of it"
+        )
+    if change:
+        return OwnChange(str(change["id"]))
+    if note.get("crashed"):
+        return OwnChange(kept="the task ended without a result, so what it has written is unknown")
+    return OwnChange()
+
+
+def before_undo(record: JobRecord) -> JobRecord:
+    """The record as it was when the undo began; the whole one where none did."""
+    if not record.undo:
+        return record
+    return replace(
+        record,
+        notes=record.notes[: record.undo["notes"]],
+        failures=record.failures[: record.undo["failures"]],
+        undo={},
+    )
+
+
+def of_undo(record: JobRecord) -> JobRecord:
+    """The part of the record that the undo has made."""
+    begun = record.undo or {"notes": len(record.notes), "failures": len(record.failures)}
+    return replace(
+        record, notes=record.notes[begun["notes"] :], failures=record.failures[begun["failures"] :]
+    )
+
+
+def undo_parts(record: JobRecord) -> Parts:
+    """Of a job that failed and was to undo its change: texts of `done`, `skipped` and `next_steps`, the outcome `undo`,
+    and what follows the failure, `and_then`. Empty where there was nothing to undo."""
+    if record.asked.get("on_failure") != UNDO or record.check_mode or not record.failures:
+        return {}
+    made = before_undo(record)
+    own = own_change(made)
+    if not (own.id or own.kept):
+        return {}
+    undone = of_undo(record)
+    notes = undone.of("rules")
+    result = notes[-1] if notes else {}
+    restored = result.get("reverted") or []
+    left = [
+        f"{entry['namespace']}/{entry['name']}: {entry['reason']}"
+        for entry in result.get("not_reverted") or ()
+    ]
+    # Other rules of the namespace may have been violated before, so a red verification is named, and no more.
+    unfinished = undone.failures and not undone.of("placement_info")
+    whole = bool(restored) and not left and not unfinished
+    outcome = UNDONE if whole else PARTLY_UNDONE if restored else NOT_UNDONE
+    return {
+        "done": tuple(_done(made, undone, result)),
+        "skipped": tuple(f"not undone: {text}" for text in left),
+        "next_steps": (_next_step(record, own, result, outcome),),
+        "undo": outcome,
+        "and_then": _and_then(record, own, outcome),
+    }
+
+
+def _done(made: JobRecord, undone: JobRecord, result: Parts) -> t.Iterator[str]:
+    if result.get("workloads"):
+        yield from (f"undo: {text}" for text in rules_written(result, check_mode=False))
+    back = tuple(undone.moves)
+    yield from (f"undo: {text}" for text in Closing("", "done", moves=back).move_texts())
+    moved_back = {_vm(move) for move in back if move["state"] == "moved"}
+    stay = {
+        _vm(move): str(move["to_node"])
+        for move in made.moves
+        if move["state"] == "moved" and move.get("to_node") and _vm(move) not in moved_back
+    }
+    if stay and result.get("reverted"):
+        names = listed([f"{vm} on {node}" for vm, node in stay.items()], 4)
+        yield f"undo: left where this job has moved them: {names}"
+
+
+def _vm(move: Parts) -> str:
+    return f"{move['namespace']}/{move['name']}"
+
+
+def _and_then(record: JobRecord, own: OwnChange, outcome: str) -> str:
+    words = {UNDONE: "undone", PARTLY_UNDONE: "undone in part", NOT_UNDONE: "NOT undone"}[outcome]
+    failed = f"{record.open} of the undo has failed, too" if of_undo(record).failures else ""
+    because = own.kept or failed or ("" if outcome == UNDONE else "what was left is named above")
+    return f"; its change was {words}{f': {because}' if because else ''}"
+
+
+def _next_step(record: JobRecord, own: OwnChange, result: Parts, outcome: str) -> str:
+    options = record.asked
+    undo = (
+        f"the playbook undo with placement_undo_namespace: {options['namespace']} and placement_undo_rule_set:"
+        f" {options['rule_set']}"
+    )
+    if outcome == UNDONE and not of_undo(record).failures:
+        return "correct the cause, then launch the same job again: it writes the rules again"
+    if own.kept:
+        return f"correct the cause, then launch the same job again: it continues; or launch {undo}"
+    refused = {error["type"] for error in result.get("errors") or ()}
+    if refused and refused <= {
+        "input",
+        "finding",
+    }:  # another change, or nothing that can be restored
+        return "look at the rules with the playbook rules, and write those of this rule set as they should be"
+    if result and not result["failed"]:
+        return "the rules are as before this job; to move what violates one: playbook rollout"
+    return f"correct the cause, then launch {undo}: it continues; or the same job, to go on with the rules"
+
+
+def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
+    """Names of the rules that were written and removed, whether or not the task shows patches."""
+    if "workloads" not in result:
+        return []
+    lines = []
+    for key, words in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
+        counts = Counter(name for entry in result["workloads"] for name in entry.get(key) or ())
+        if counts:
+            named = [f"{name} ({plural(count, 'workload')})" for name, count in counts.items()]
+            lines.append(
+                f"rules {'that would be ' if check_mode else ''}{words}: {listed(named, 8)}"
+            )
+    return lines or ["rules: nothing to change, all of them are written already"]
