@@ -92,6 +92,7 @@ options:
     description:
       - Moves at the same time. V(0) means the limits of KubeVirt for parallel migrations, less the migrations that
         others have in flight.
+      - A move waits as long as a move in flight may still get the only node with room for one of the two.
     type: int
     default: 0
   max_unavailable:

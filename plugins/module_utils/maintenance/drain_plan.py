@@ -134,6 +134,11 @@ class DrainView:
         return Budgets(self.snapshot, self.delegation)
 
     @property
+    def index(self) -> None:
+        """A drain moves what it must, also where there may be no room."""
+        return
+
+    @property
     def ended(self) -> tuple[PodDecision, ...]:
         """The pods that the drain ends: budgets stand against that, and not against a live migration."""
         return tuple(x for x in self.decisions if ends_pod(self._way(x).method, x.vmi))

@@ -11,15 +11,13 @@ The file is long, since a VM can be kept from its node by many causes, and each 
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
 from collections import defaultdict
-from dataclasses import replace
 from functools import cached_property
 
 from ..compliance.pending import why_not_on_node
 from ..compliance.violations import owning_rules, unmet_rules
-from ..kubevirt.instances import InFlight, in_flight, launcher_pods
+from ..kubevirt.instances import in_flight, launcher_pods
 from ..model.gc import collector_paused
 from ..model.input import nearest
 from ..model.kinds import VIRTUAL_MACHINE
@@ -71,52 +69,8 @@ def plan_places(
         on_the_way = in_flight(snapshot, request.selection.all_namespaces)
         away = request.in_flight | on_the_way.instances
         movable = [x for x in candidates if x.uid not in away]
-        arriving = _arriving(snapshot, request, candidates, places)
-        leaving = on_the_way.pods | arriving.keys()
-        on_the_way = InFlight(leaving, on_the_way.instances)
         simulation = ClusterSimulation(snapshot, movable, on_the_way=on_the_way, verified=verified)
-        planner = _PlacesPlanner(snapshot, request, simulation, candidates, places, leaving)
-        with _placed(simulation, arriving.values()):
-            return planner.plan(away)
-
-
-def _arriving(
-    snapshot: Snapshot,
-    request: PlanRequest,
-    candidates: t.Sequence[MovableInstance],
-    places: Places,
-) -> dict[str, Pod]:
-    """The target pods of migrations in flight that have no node yet, on the nodes to which these are held, by the uid
-    of the source pod. Without them the next plan would give their room away."""
-    launchers = launcher_pods(snapshot) if request.in_flight else {}
-    nodes = {node.name for node in snapshot.nodes}
-    arriving = {}
-    for movable in candidates:
-        node = places.get(movable.instance.ref)
-        if movable.uid not in request.in_flight or node not in nodes or node == movable.node:
-            continue
-        if not any(x.node_name and x is not movable.pod for x in launchers.get(movable.uid, ())):
-            target = movable.migration_target or movable.declared_pod
-            arriving[movable.pod.uid] = replace(
-                target, uid=f"{movable.uid}/arriving", node_name=node
-            )
-    return arriving
-
-
-@contextlib.contextmanager
-def _placed(simulation: ClusterSimulation, pods: t.Collection[Pod]) -> t.Iterator[None]:
-    """In this context, these pods are on their nodes, too."""
-    separate = simulation.declared is not simulation.running
-    indexes = (simulation.running, simulation.declared) if separate else (simulation.running,)
-    for index in indexes:
-        for pod in pods:
-            index.place(pod, pod.node_name)
-    try:
-        yield
-    finally:
-        for index in indexes:
-            for pod in pods:
-                index.remove(pod.uid)
+        return _PlacesPlanner(snapshot, request, simulation, candidates, places).plan(away)
 
 
 class _PlacesPlanner:
@@ -127,7 +81,6 @@ class _PlacesPlanner:
         simulation: ClusterSimulation,
         candidates: t.Sequence[MovableInstance],
         places: Places,
-        leaving: t.Collection[str],
     ) -> None:
         self.snapshot = snapshot
         self.request = request
@@ -135,7 +88,6 @@ class _PlacesPlanner:
         self.by_ref = {x.instance.ref: x for x in candidates}
         self.by_pod = {x.pod.ref: x for x in candidates}
         self.places = places
-        self.leaving = leaving
         self.to_do: dict[Uid, str] = {}
         self.skipped: list[SkippedInstance] = []
         self.searches = 0
@@ -395,22 +347,13 @@ class _PlacesPlanner:
     def _open_soon(self) -> set[Uid]:
         """What can go once pods have ended that are ending, such as the source of a migration that has just ended."""
         closed = [uid for uid, node in self.to_do.items() if not self._is_open(uid, node)]
-        with (
-            self.simulation.running.without(*self.leaving),
-            self.simulation.declared.without(*self.leaving),
-        ):
+        with self.simulation.after_ending():
             return {uid for uid in closed if self._is_open(uid, self.to_do[uid])}
 
     def _why_not_yet(self, uid: Uid) -> str:
         node = self.to_do[uid]
-        here = [x for x in self._ending_pods if x.node_name == node]
-        pods = listed([x.ref for x in here or self._ending_pods])
         why = f"not possible on {node} yet: {self._why_closed(uid, node)}"
-        return f"{why}, as long as pods exist that are ending: {pods}"
-
-    @cached_property
-    def _ending_pods(self) -> list[Pod]:
-        return [x for x in self.snapshot.pods if x.uid in self.leaving]
+        return self.simulation.why_not_yet(why, 1 << self.simulation.table.numbers[node])
 
     def _why_stuck(self, uid: Uid) -> str:
         """Why an instance cannot go after all other moves."""

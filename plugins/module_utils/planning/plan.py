@@ -125,6 +125,7 @@ class _Planner:
         for move in sequence:
             if not self.simulation.violations(move.uid):
                 self.skipped.pop(move.uid, None)
+        self._wait_for_ending_pods()
         self.repair.revert(sequence)
         moves = self._ordered(sequence)
         moves += self._recreate_pending()
@@ -282,6 +283,10 @@ class _Planner:
                 self._skip(
                     movable, f"it is Pending, also with its new constraints: {text}", no_node=True
                 )
+                with self.simulation.after_ending():
+                    soon = self.simulation.running.feasible_set(probe)
+                if soon:
+                    self._wait_for(movable.uid, soon)
             elif movable.uid in self.request.not_movable:
                 self._skip(movable, self.request.not_movable[movable.uid])
             else:
@@ -290,6 +295,32 @@ class _Planner:
                 names = self.simulation.ranking.first(nodes, (), TARGETS)
                 targets = self.repair.preferred_first(movable.uid, nodes, names)[:TARGETS]
                 yield _move(movable, Method.RECREATE, "", targets, reason, ())
+
+    def _wait_for_ending_pods(self) -> None:
+        """Instances have a node once pods have ended that are ending, such as the source of a migration that has just
+        ended: that is waited for."""
+        if not self.simulation.ending_pods:
+            return
+        skipped = self.skipped
+        closed = [x for x in skipped if skipped[x].no_node and not self._elsewhere(x)]
+        with self.simulation.after_ending():
+            soon = {uid: nodes for uid in closed if (nodes := self._elsewhere(uid))}
+        for uid, nodes in soon.items():
+            self._wait_for(uid, nodes)
+
+    def _wait_for(self, uid: Uid, nodes: NodeSet) -> None:
+        """An instance that is skipped has these nodes once the ending pods are gone."""
+        skipped = self.skipped[uid]
+        why = self.simulation.why_not_yet(skipped.reason, nodes)
+        self.skipped[uid] = replace(skipped, reason=why, temporary=True)
+
+    def _elsewhere(self, uid: Uid) -> NodeSet:
+        """The nodes on which an instance may run instead, by any of its methods."""
+        nodes, numbers = 0, self.simulation.table.numbers
+        for method in self._methods(uid):
+            nodes |= self.simulation.open_set(uid, method)
+        here = 1 << numbers[self.simulation.node_of[uid]]
+        return nodes and nodes & self.simulation.good_set(uid) & ~here
 
     def _ordered(self, sequence: list[PlannedMove]) -> list[Move]:
         numbers = self.simulation.table.numbers

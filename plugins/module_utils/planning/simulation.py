@@ -31,6 +31,7 @@ from ..model.gc import collector_paused
 from ..model.objects import Node, Pod
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Method
+from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME, Topology
 from ..scheduler.framework import FilterStatus
@@ -159,6 +160,7 @@ class ClusterSimulation:
         all moves are reverted.
         """
         leaving = (on_the_way or in_flight(snapshot)).pods
+        self.ending_pods = tuple(x for x in snapshot.pods if x.uid in leaving) if leaving else ()
         if leaving:
             leaving = leaving.difference(instance.pod.uid for instance in candidates)
         view = ClusterView(snapshot)
@@ -294,6 +296,20 @@ class ClusterSimulation:
         keys = [self.candidates[uid].pod.uid for uid in uids]
         with self.declared.without(*keys):
             yield
+
+    @contextlib.contextmanager
+    def after_ending(self) -> t.Iterator[None]:
+        """Both clusters as they will be once the ending pods are gone."""
+        keys = [pod.uid for pod in self.ending_pods]
+        with self.running.without(*keys), self.declared.without(*keys):
+            yield
+
+    def why_not_yet(self, why: str, nodes: NodeSet) -> str:
+        """Why nodes are closed that open once the ending pods are gone."""
+        names = {*self.table.names_of(nodes)}
+        here = [x for x in self.ending_pods if x.node_name in names]
+        pods = listed([x.ref for x in here or self.ending_pods])
+        return f"{why}, as long as pods exist that are ending: {pods}"
 
     def nodes_when_away(self, uid: Uid) -> tuple[str, ...]:
         """The nodes that pass all filters for an instance that is away, as declared."""

@@ -69,8 +69,8 @@ class Observer:
         self._api = api
         self._snapshot = snapshot
         self._journal = journal
-        self._tables = ClusterView(snapshot)
-        self.instances = self._tables.instances
+        self.view = ClusterView(snapshot)
+        self.instances = self.view.instances
         self.successors = self._match_successors()
 
     def observe(self, record: MoveRecord) -> Observation:
@@ -102,7 +102,7 @@ class Observer:
 
     def propagating(self, instance: Instance) -> bool:
         vmi = instance.vmi
-        vm = vm_of(vmi, self._tables.workloads) if vmi is not None else None
+        vm = vm_of(vmi, self.view.workloads) if vmi is not None else None
         if vm is None or vmi is None:
             return False
         return propagating(vm, vmi, self._snapshot.platform)
@@ -133,11 +133,11 @@ class Observer:
         """The instance with the record's uid, also while it is being deleted. With `fresh` a VMI is read now:
         the migration that was read may be ahead of the snapshot."""
         if record.instance.kind != VMI:
-            pod = self._tables.pods.get(record.uid)
+            pod = self.view.pods.get(record.uid)
             if pod is None or pod.finished:
                 return None
             return Instance(pod.ref, pod.uid, record.workload, pod)
-        vmi = self._tables.vmis.get(record.uid)
+        vmi = self.view.vmis.get(record.uid)
         if fresh:
             try:
                 vmi = vmi_from_manifest(self._api.get(instance_path(record.instance)))
@@ -145,7 +145,7 @@ class Observer:
                 return None
         if vmi is None or vmi.uid != record.uid or vmi.finished:
             return None
-        pod = active_pod(vmi, self._tables.launcher_pods.get(vmi.uid, ()))
+        pod = active_pod(vmi, self.view.launcher_pods.get(vmi.uid, ()))
         return Instance(vmi.ref, vmi.uid, record.workload, pod, vmi)
 
     def _match_successors(self) -> dict[str, Instance]:
@@ -174,16 +174,16 @@ class Observer:
 
     def _has_enough(self, record: MoveRecord) -> bool:
         """The workload has as many instances as it asks for, or no longer exists."""
-        workload = self._tables.workloads.get(record.workload)
+        workload = self.view.workloads.get(record.workload)
         if workload is None:
             return True
-        count = len(self._tables.instances_of(record.workload))
+        count = len(self.view.instances_of(record.workload))
         return workload.replicas is not None and count >= workload.replicas
 
     def _restart_queued(self, record: MoveRecord) -> bool:
         """A restart is a queue of two requests in the VM's status, to stop the VMI of this uid and
         to start (KubeVirt, virt-api rest/lifecycle.go)."""
-        vm = self._tables.workloads.get(record.instance._replace(kind=VIRTUAL_MACHINE.name))
+        vm = self.view.workloads.get(record.instance._replace(kind=VIRTUAL_MACHINE.name))
         if record.method is not Method.RESTART or vm is None:
             return False
         requests = (vm.manifest.get("status") or {}).get("stateChangeRequests") or ()

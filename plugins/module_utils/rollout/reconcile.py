@@ -42,6 +42,7 @@ from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplySta
 from .observe import ForeignMigrations, Observer
 from .options import RolloutOptions
 from .reconciliation import Reconciliation, touched_by
+from .room import Room
 from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
 from .state import StepReport
 from .view import View
@@ -284,6 +285,7 @@ class Reconciler:
             journal = self.journal.forget(record.uid)
             reason = self._gate(journal, now.nodes.domain(record.source)).reason
             reason = reason or self._why_not_disrupted(record.uid, record.method, now)
+            reason = reason or self._why_no_room(record, now)
             if self.failed or reason:
                 self._defer(record, reason or "other moves failed")
         return [record for record in self.journal.records if record.phase is Phase.INTENDED]
@@ -337,7 +339,25 @@ class Reconciler:
             return report.moves_after(name, related, linked=True)
         if refused := self._why_not_disrupted(move.uid, move.method, now):
             return f"{name}: {refused}"
-        return limit_reached(move, load, self.options, now.view.snapshot)
+        limit = limit_reached(move, load, self.options, now.view.snapshot)
+        return limit or self._why_no_room(self._record(move, now), now)
+
+    def _why_no_room(self, record: MoveRecord, now: Reconciliation) -> str:
+        """Why a move may find no room beside the moves in flight, or may take theirs; empty where each has room. What
+        is behind a move that waits for room does not overtake it."""
+        if now.crowded or now.view.index is None:
+            return now.crowded
+        room = Room(now.observer.view, now.view.index, now.view.by_uid, now.observer.successors)
+        records = sorted(self.journal.records, key=lambda x: x.phase is Phase.GIVEN_UP)
+        other = room.competitor(record, records)
+        if other is None:
+            return ""
+        name = report.short(record.workload, record.instance)
+        if other.phase is Phase.GIVEN_UP:
+            now.held[record.uid] = report.no_room(name, other)
+            return now.held[record.uid]
+        now.crowded = report.no_room(name, other)
+        return now.crowded
 
     def _why_not_disrupted(self, uid: str, method: Method, now: Reconciliation) -> str:
         """Why budgets do not allow now that the method ends the instance, beside the moves in flight; empty where they
@@ -386,8 +406,8 @@ class Reconciler:
         pinned = self.options.pin_target_zone and target and move.method is Method.MIGRATE
         return ((self.options.zone_key, target),) if pinned else ()
 
-    def _journal_move(self, move: Move, now: Reconciliation) -> None:
-        record = MoveRecord(
+    def _record(self, move: Move, now: Reconciliation) -> MoveRecord:
+        return MoveRecord(
             move.instance,
             move.uid,
             move.workload,
@@ -397,6 +417,9 @@ class Reconciler:
             self.clock,
             node_selector=self._node_selector(move, now),
         )
+
+    def _journal_move(self, move: Move, now: Reconciliation) -> None:
+        record = self._record(move, now)
         siblings = [i.uid for i in now.observer.instances if i.workload == move.workload]
         journal = self.journal.begin(record, siblings)
         self.journal = replace(journal, domain=now.nodes.domain(move.source))

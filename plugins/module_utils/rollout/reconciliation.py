@@ -25,8 +25,9 @@ class Reconciliation:
     `stop_reason` why no move begins any more in this run. `settling`: a move has just ended, or an
     instance was not as it was planned, so another look is due. `new` are the uids of the moves that
     were journaled in this reconcile: nothing of them was sent before. `held` has the moves, by uid,
-    that would have to wait for one that was given up, with the reason. `touched` are objects that this
-    reconcile has changed or seen changed: the next view must show them (`FollowedCluster.catch_up`).
+    that would have to wait for one that was given up, with the reason. `crowded`: why a move waits for
+    room, so that no later one begins. `touched` are objects that this reconcile has changed or seen
+    changed: the next view must show them (`FollowedCluster.catch_up`).
     """
 
     view: View
@@ -38,6 +39,7 @@ class Reconciliation:
     settling: bool = False
     new: set[str] = field(default_factory=set)
     held: dict[str, str] = field(default_factory=dict)
+    crowded: str = ""
     touched: list[tuple[str, str]] = field(default_factory=list)
 
 

@@ -216,6 +216,12 @@ def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> str:
     return f"{name} waits for the move of {short(first.workload, first.instance)}, {why}"
 
 
+def no_room(name: str, other: MoveRecord) -> str:
+    """Why a move has not begun beside one whose pod has no node yet."""
+    rival = short(other.workload, other.instance)
+    return f"{name} waits until {rival} has its node: there may be room for one of the two only"
+
+
 def needless(names: t.Sequence[str]) -> str:
     return f"{listed(names, _NAMED)} {'needs' if len(names) == 1 else 'need'} no move any more"
 

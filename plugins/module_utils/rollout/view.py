@@ -22,6 +22,7 @@ from ..planning.places import plan_places
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.simulation import VerifiedIndex
 from ..rules.hold import Hold
+from ..scheduler.index import Index
 from .approval import LeftAlone, of_approved
 from .holds import held_replicas, holds_of
 from .journal import RunJournal, digest
@@ -59,6 +60,10 @@ class View(t.Protocol):
     @property
     def budgets(self) -> Budgets:
         """The disruption budgets of the reading."""
+
+    @property
+    def index(self) -> Index | None:
+        """The scheduler's index of the reading, where a move that may find no room waits; else None."""
 
     def is_about(self, record: MoveRecord) -> bool:
         """Whether the run reports this move: one that it took over may be of other workloads."""
@@ -101,6 +106,10 @@ class JudgedSnapshot:
             neighbors = movable_instances(snapshot, all_of_them, apply_pending_changes=True)
         verified = VerifiedIndex.of(snapshot, neighbors)
         return cls(snapshot, wanted, candidates, verified, why_no_restart, neighbors)
+
+    @property
+    def index(self) -> Index:
+        return self.verified.index
 
     @functools.cached_property
     def holds(self) -> tuple[Hold, ...]:

@@ -121,22 +121,6 @@ def test_move_waits_for_room_that_it_has_only_without_another_move_to_its_node()
     }
 
 
-def test_room_of_a_migration_in_flight_is_not_given_away() -> None:
-    """Its target pod has no node yet, and the migration is held to n2."""
-    made = cluster("ab")
-    full(made, "sap-1", "n1", "7")
-    full(made, "sap-2", "n1", "7")
-    full(made, "sap-3", "n2", "7")
-    snapshot = made.snapshot()
-    asked = {"sap-1": "n2", "sap-2": "n2"}
-    assert moves(plan_in(snapshot, asked)) == [("sap-1", "n1", "n2")]
-
-    in_flight = frozenset({made.machines["sap-1"]["metadata"]["uid"]})
-    planned = plan_in(snapshot, asked, in_flight=in_flight)
-    assert planned.moves == ()
-    assert reasons(planned) == {"sap-2": "not possible on n2: Insufficient cpu"}
-
-
 def test_end_of_the_source_pod_of_an_ended_migration_is_waited_for() -> None:
     made = cluster("ab")
     full(made, "sap-1", "n1")
