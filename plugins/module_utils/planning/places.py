@@ -185,8 +185,11 @@ class _PlacesPlanner:
 
     def _make(self, uid: Uid, node: str) -> PlannedMove:
         source, number = self.simulation.node_of[uid], self.simulation.table.numbers[node]
-        self.simulation.move(uid, node)
         reason = f"{node} was asked for"
+        if self.simulation.violations(uid):
+            violated = violation_text(self.simulation, uid)
+            reason = f"{reason}, and until then it violates a rule: {violated}"
+        self.simulation.move(uid, node)
         return PlannedMove(uid, Method.MIGRATE, source, node, (node,), reason, 1 << number)
 
     def _obeying(self, uid: Uid) -> set[str]:

@@ -27,6 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.simulation
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 
+from .pools import pool
 from .random_clusters import random_cluster
 from .scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine, near
 
@@ -288,6 +289,63 @@ def test_target_moves_before_its_follower() -> None:
     planned = plan(made, web="n2", db="n2")
     assert moves(planned) == [("db", "n1", "n2"), ("web", "n1", "n2")]
     assert planned.moves[1].after == (planned.moves[0].uid,)
+
+
+def test_follower_goes_to_its_target_that_has_moved_before() -> None:
+    """A rollout was stopped between the two, so the follower violates its rule."""
+    made = cluster("ab")
+    machine(made, "db", "n2", app="db")
+    machine(made, "web", "n1", {"affinity": near(app="db")}, app="web")
+    machine(made, "cache", "n1", {"affinity": near(app="web")}, app="cache")
+    planned = plan(made, db="n2", web="n2", cache="n2")
+    assert moves(planned) == [("web", "n1", "n2"), ("cache", "n1", "n2")]
+
+
+def test_target_goes_back_to_its_follower_that_did_not_move() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n2", app="db")
+    machine(made, "web", "n1", {"affinity": near(app="db")}, app="web")
+    assert moves(plan(made, db="n1", web="n1")) == [("db", "n2", "n1")]
+
+
+def test_follower_that_cannot_go_keeps_its_target_and_is_named() -> None:
+    made = cluster("abb")
+    machine(made, "db", "n1", app="db")
+    machine(made, "web", "n1", {"affinity": near(app="db")}, app="web")
+    made.nodes["n3"]["spec"]["unschedulable"] = True
+    planned = plan(made, web="n3", db="n2")
+    assert planned.moves == ()
+    assert reasons(planned)["web"].startswith("not possible on n3: n3 is cordoned")
+    assert reasons(planned)["db"].startswith("a rule of VirtualMachineInstance shop/web would be")
+
+
+def test_vm_of_a_pool_migrates_alone() -> None:
+    made = cluster("abc")
+    ref = pool(made, "web", ["n1", "n1", "n2"])
+    planned = plan(made, **{"web-0": "n3", "web-2": "n2"})
+    assert moves(planned) == [("web-0", "n1", "n3")]
+    assert ([x.workload for x in planned.moves], planned.skipped) == ([ref], ())
+
+
+def test_vm_of_a_pool_that_cannot_go_is_named_with_the_reason() -> None:
+    made = cluster("abc")
+    pool(
+        made,
+        "web",
+        ["n1", "n1", "n2", "n1"],
+        {"affinity": keep_apart(over=HOST, app="web")},
+        app="web",
+    )
+    labels = made.workloads[Ref("VirtualMachine", "shop", "web-0")]["metadata"]["labels"]
+    labels["placement.virt/do-not-move"] = "true"
+    made.machines["web-3"]["status"]["conditions"] = [
+        {"type": "LiveMigratable", "status": "False", "message": "PVC is not shared"}
+    ]
+    found = reasons(plan(made, **{"web-0": "n3", "web-1": "n2", "web-3": "n3", "web-9": "n3"}))
+    assert found["web-0"] == "its VM has the label placement.virt/do-not-move: remove the label"
+    assert found["web-1"].startswith("not possible on n2: ")
+    assert found["web-3"] == "the instance is not live-migratable: PVC is not shared"
+    assert found["web-9"].startswith("there is no VM 'web-9' in namespace shop")
 
 
 def test_pod_of_another_namespace_keeps_its_affinity() -> None:
