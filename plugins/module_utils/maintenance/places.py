@@ -7,6 +7,7 @@ Pure.
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import replace
 
@@ -114,9 +115,16 @@ def _without_node(result: Forecast) -> list[WithoutNode]:
 
 
 def _not_in(why: str, lacking: t.Iterable[WithoutNode]) -> list[str]:
-    """Why those have no node that the proof does not name."""
-    texts = {x.instance.name: x.reason for x in lacking if x.certain}
-    return [f"{name}: {x}" for name, x in texts.items() if f" {name}: " not in f" {why}"][:NAMED]
+    """Why those have no node that the proof does not name; of those for which that depends on what the scheduler
+    chooses, the ones that it does not mention at all."""
+    mentioned = set(re.split(r"[^a-z0-9.-]+", why))
+    texts = {
+        x.instance.name: x.reason
+        for x in lacking
+        if f" {x.instance.name}: " not in f" {why}"
+        and (x.certain or x.instance.name not in mentioned)
+    }
+    return [f"{name}: {reason}" for name, reason in texts.items()][:NAMED]
 
 
 def _with_alternative(view: DrainView) -> dict[Ref, Vmi]:

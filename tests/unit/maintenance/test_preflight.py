@@ -184,6 +184,21 @@ def test_ac_o6_vms_that_need_each_other_have_no_place_and_vms_and_terms_are_name
         assert reason in finding.why.partition(f" {name}: ")[2].partition(";")[0]
 
 
+def test_ac_o6_every_vm_of_several_causes_is_named_with_its_term() -> None:
+    """The proof is about the third VM alone."""
+    made = cluster("aa")
+    for name, other in (("a", "b"), ("b", "a")):
+        machine(made, name, "n1", {"affinity": near(HOST, app=other)}, app=name)
+    machine(made, "c", "n1", {"affinity": keep_apart(plain=True, app="c")}, app="c")
+    finding = check(made)["no_place"]
+
+    assert finding.why.startswith("3 of 3 instances of node n1 would have no node: VM c: ")
+    assert "didn't match pod anti-affinity rules (app In (c) over zone)" in finding.why
+    for name, other in (("a", "b"), ("b", "a")):
+        reason = f"didn't match pod affinity rules (app In ({other}) over node)"
+        assert reason in finding.why.partition(f" {name}: ")[2].partition(";")[0]
+
+
 def test_ac_o6_vm_that_the_term_of_another_keeps_away_is_named_with_that_vm_and_term() -> None:
     """The lab's end on two workers: the leader has no required term of its own."""
     made = cluster("ab")
