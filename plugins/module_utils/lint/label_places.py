@@ -16,6 +16,7 @@ from ..compliance.terms import Term
 from ..kubevirt.labels import carried_labels
 from ..model.findings import Finding
 from ..model.json_pointer import JSON, Pointer
+from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Labels, Pod, PodTerm, Ref, Selector, SpreadConstraint
 from ..model.rendering import label_text, listed
 from ..model.snapshot import Workload
@@ -156,7 +157,11 @@ def _only_on_pod(selector: Selector | None, pod: Pod, workload: LintedWorkload) 
 
 
 def _is_rolling(workload: Workload) -> bool:
-    """Whether pods of an earlier template are still being replaced: they have its labels."""
+    """Whether pods of an earlier template are still being replaced: they have its labels. A change of a VM replaces
+    nothing, and the observedGeneration of its status is that with which its VMI was started (kubevirt.io/api,
+    core/v1/types.go, VirtualMachineStatus)."""
+    if workload.ref.kind == VIRTUAL_MACHINE.name:
+        return False
     status = workload.manifest.get("status") or {}
     generation = workload.manifest["metadata"].get("generation")
     observed = status.get("observedGeneration", generation)

@@ -133,9 +133,13 @@ def test_pods_of_an_earlier_template_during_a_rollout_are_no_surprise(status: Ob
     assert only_on_pod(cluster) == []
 
 
-def test_label_that_only_the_launcher_pod_of_a_vm_has() -> None:
+@pytest.mark.parametrize("status", [{}, {"observedGeneration": 1, "desiredGeneration": 3}], ids=str)
+def test_label_that_only_the_launcher_pod_of_a_vm_has(status: Object) -> None:
+    """A change of a VM starts no rollout: what its status has observed is the generation that its VMI started with."""
     cluster = Cluster()
     db = cluster.vm("db")
+    cluster.workloads[db]["metadata"]["generation"] = 3
+    cluster.workloads[db]["status"] = status
     pod = cluster.start(db, "n1")
     pod["metadata"]["labels"]["tier"] = "db"
     cluster.run("app", "n2", anti_affinity(apart(HOST, tier="db")))
