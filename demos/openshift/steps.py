@@ -1,8 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lab's three parts by the collection's playbooks, from one worker that all VMs share. In between, maintenance of
-a worker: a pair that leaves and comes home, a worker that another operator holds, and at the end a drain that cannot
-end. A console writes the terms of a rule again."""
+a worker: a pair that leaves and comes home, a worker that another operator holds, and drains that cannot end. A
+console writes the terms of a rule again."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ WEST, EAST = "worker-0", "worker-1"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MIGRATIONS = "virtualmachineinstancemigrations"
 MARK = "placement.virt/maintenance"
+VM_NAME = "vm.kubevirt.io/name"
 DESIRED_DRAIN = "machineconfiguration.openshift.io/desiredDrain"
 FEDORA = {
     "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["fedora"]}]},
@@ -87,6 +88,41 @@ def start_all_on_one_worker(stage: Stage) -> None:
     drain.uncordon(stage.sandbox, EAST)
 
 
+@beyond
+@proves("AC-O6")
+def refuse_a_drain_that_terms_prevent(stage: Stage) -> None:
+    """Terms that are written by hand: the first two VMs need each other on one node, and the third needs a zone
+    without itself, which its next pod does not find while both workers are in one zone. None of the three can be
+    live-migrated. A drain of their worker is refused before the cordon, with each VM and its term."""
+    for node in (WEST, EAST):
+        label_node(stage, node, {board.ZONE: "one"})
+    terms = {
+        LEADER: ("podAffinity", FOLLOWER, "kubernetes.io/hostname"),
+        FOLLOWER: ("podAffinity", LEADER, "kubernetes.io/hostname"),
+        LONER: ("podAntiAffinity", LONER, board.ZONE),
+    }
+    for name, (kind, other, key) in terms.items():
+        term = {"labelSelector": {"matchLabels": {VM_NAME: other}}, "topologyKey": key}
+        write_by_hand(stage, name, {kind: {REQUIRED: [term]}})
+    mark = stage.sandbox.audit.mark()
+    wanted = {"placement_maintenance_nodes": [WEST], "placement_maintenance_reason": "demo"}
+    result = stage.play("maintenance", wanted, identity="maintainer-mover")
+    check(result.rc != 0, "the drain was not refused")
+    refused = f"no_place: 3 of 3 instances of node {WEST} would have no node: "
+    check(refused in result.stdout, f"the refusal does not say: {refused}")
+    for name, (kind, other, key) in terms.items():
+        rules = "affinity" if kind == "podAffinity" else "anti-affinity"
+        term_text = f"({VM_NAME} In ({other}) over {'zone' if key == board.ZONE else 'node'})"
+        text = f"node(s) didn't match pod {rules} rules {term_text}"
+        of_vm = result.stdout.partition(f"{name}: 0/3 nodes")[2].partition("; ")[0]
+        check(text in of_vm, f"the refusal does not say of {name}: {text}")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+    for name in terms:
+        write_by_hand(stage, name, None)
+    for node in (WEST, EAST):
+        label_node(stage, node, {board.ZONE: None})
+
+
 @proves("AC-O4")
 def write_a_preference_without_moving_anything(stage: Stage) -> None:
     """The other worker gets the label zone=east, and the first VM the preference of part 1. No VM moves: verify names
@@ -99,6 +135,21 @@ def write_a_preference_without_moving_anything(stage: Stage) -> None:
     check((result.rc, result.changed > 0) == (0, True), f"apply ended with rc {result.rc}")
     check("In (east)" in result.stdout, "verify does not name the preference that is not met")
     check({s.uid for s in board.seats(stage.sandbox, NAMESPACE)} == before, "a VM was restarted")
+    expect(stage, WEST, WEST, WEST)
+
+
+@beyond
+def forecast_the_parts_from_the_last_one(stage: Stage) -> None:
+    """The parts backwards. On two workers their order decides: before the first VM has moved, part 3 sends the third
+    one to the worker that the first one prefers. Check mode says so, and writes nothing."""
+    mark = stage.sandbox.audit.mark()
+    wanted = variables(FOLDER, "parts_backwards_rules.yml")
+    result = stage.play("apply", wanted, identity="mover", check=True)
+    check(result.rc == 0, f"apply ended with rc {result.rc}")
+    check("Moves: 1." in result.stdout, "not one move is forecast")
+    moved = f"would migrate VirtualMachine {NAMESPACE}/{LONER} from {WEST} to {EAST}"
+    check(moved in result.stdout, f"the forecast does not say: {moved}")
+    check(not stage.sandbox.audit.writes(since=mark), "check mode wrote something")
     expect(stage, WEST, WEST, WEST)
 
 
@@ -242,6 +293,19 @@ def put_back_what_a_console_drops(stage: Stage) -> None:
     expect(stage, EAST, EAST, WEST)
 
 
+def write_by_hand(stage: Stage, name: str, terms: dict[str, t.Any] | None) -> None:
+    """The affinity of a VM, as by the console; its VMI gets it without a restart."""
+    path = stage.sandbox.api.path("VirtualMachine", NAMESPACE, name)
+    stage.sandbox.api.patch(path, {"spec": {"template": {"spec": {"affinity": terms}}}})
+    stage.until(
+        lambda: instance(stage, name)["spec"].get("affinity"), terms, f"{name} has that affinity"
+    )
+
+
+def label_node(stage: Stage, node: str, labels: dict[str, str | None]) -> None:
+    stage.sandbox.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+
+
 def want_drain(stage: Stage, wanted: str) -> None:
     """As the Machine Config Operator asks for a drain or an uncordon of the worker."""
     body = {"metadata": {"annotations": {DESIRED_DRAIN: wanted}}}
@@ -286,7 +350,9 @@ def _pods(stage: Stage, name: str) -> list[dict[str, t.Any]]:
 
 STEPS: tuple[Step, ...] = (
     start_all_on_one_worker,
+    refuse_a_drain_that_terms_prevent,
     write_a_preference_without_moving_anything,
+    forecast_the_parts_from_the_last_one,
     prefer_zone_east,
     follow_the_first_vm,
     drain_the_pair_and_bring_it_home,
