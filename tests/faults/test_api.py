@@ -176,8 +176,10 @@ def test_a_task_that_is_killed_is_finished_by_the_next(
     assert sorted(written) == _names(plain), f"{done} were done, each node is written once"
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("position", [1, 2, 3])
 def test_an_undo_that_is_killed_is_finished_by_the_next(
-    plain: Sandbox, run_module: RunModule, tmp_path: pathlib.Path
+    plain: Sandbox, run_module: RunModule, tmp_path: pathlib.Path, position: int, after: bool
 ) -> None:
     path = plain.api.path("Deployment", "default")
     names = ["undo-a", "undo-b", "undo-c"]
@@ -195,7 +197,7 @@ def test_an_undo_that_is_killed_is_finished_by_the_next(
     known = {**options, "kubeconfig": str(plain.kubeconfig("mover"))}
     assert run_module(rules.main, {**known, "rules": listed})["changed"]
     undo = {**options, "state": "reverted"}
-    fault = [Rule(WRITE, "/deployments/", faults.sigkill(after=True), nth=2)]
+    fault = [Rule(WRITE, "/deployments/", faults.sigkill(after=after), nth=position)]
 
     with plain.fault_proxy(fault) as proxy:
         asked = {**undo, "kubeconfig": str(proxy.kubeconfig("mover"))}

@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.kinds import 
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as rollout
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as trouble
+from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, objects
 from sandbox.fault_proxy import WRITE, Rule, down, gone, lost_answer, reset, sigkill, status
 from tests.job import Job
@@ -86,6 +87,49 @@ def test_killed_at_a_write_and_run_again(
     assert not result.get("failed"), result.get("msg")
     assert shop.disruptions(mark) == [disruption], result["progress"]
     assert len(set(shop.zones())) == 2
+    assert shop.lease_is_free()
+
+
+POOL_WRITES = 17
+"""Of a run that moves the three VMs of a held pool: for each journal, move and Event, then the revision of each VMI,
+the strategy, and the Lease."""
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("write", range(1, POOL_WRITES + 1))
+def test_held_pool_whose_run_is_killed_at_a_write_gets_its_strategy_back(
+    shop: Shop, tmp_path: Path, after: bool, write: int
+) -> None:
+    """KubeVirt restarts no VM of it, and the next run moves none twice."""
+    pool = objects.pool("web", shop.namespace, replicas=3)
+    shop.start(pool, nodes=["w1", "w2"])
+    path, uids = shop.path("VirtualMachinePool", "web"), shop.uids()
+    rule = {
+        "name": "apart",
+        "workloads": [{"kind": "VirtualMachinePool", "name": "web"}],
+        "keep_apart": "zone",
+    }
+    wanted = {"namespace": shop.namespace, "rules": [rule], "workload_rollout": "hold"}
+    shop.done(rules.main, "mover", **wanted)
+    job = Job(shop, tmp_path)
+    mark = shop.sandbox.audit.mark()
+    kill = Rule(WRITE, "/(?!selfsubject)", sigkill(after=after), nth=write)
+    with shop.sandbox.fault_proxy([kill]) as proxy:
+        code, output = job.run(through=proxy.kubeconfig("mover"))
+        killed = sum(seen.action == "sigkill" for seen in proxy.requests)
+    assert (code != 0) == bool(killed), (
+        output
+    )  # the journal is written once less where two moves end together
+
+    result = shop.roll(seconds=90)
+
+    assert not result.get("failed"), result.get("msg")
+    found = shop.api.get(path)
+    assert "updateStrategy" not in found["spec"], result["progress"]
+    assert "placement.virt/hold" not in found["metadata"]["annotations"]
+    assert shop.zones() == ["zone1", "zone2", "zone3"]
+    assert shop.disruptions(mark) == [MIGRATION] * 3, result["progress"]
+    assert shop.uids() == uids, "no VM has restarted"
     assert shop.lease_is_free()
 
 
