@@ -69,6 +69,8 @@ class RunJournal:
     """Digests of instances whose move failed."""
     earlier: frozenset[str] = frozenset()
     """`done` of earlier tasks with the same run id: these instances may be moved again."""
+    inherited: frozenset[str] = frozenset()
+    """Digests of instances whose move an earlier task has begun: once it ended, they may be moved again, too."""
     moved: int = 0
     failed: int = 0
     gone: int = 0
@@ -132,11 +134,14 @@ class RunJournal:
         if moved and tried.get(digest(record.uid)) == 1:
             del tried[digest(record.uid)]
         failed = outcome is Outcome.FAILED
+        is_inherited = digest(record.uid) in self.inherited
         return replace(
             remaining,
             tried=tried,
             known=known,
-            done=self.done | settled,
+            done=self.done if is_inherited else self.done | settled,
+            earlier=self.earlier | settled if is_inherited else self.earlier,
+            inherited=self.inherited - {digest(record.uid)},
             lost=self.lost | {digest(record.uid)} if failed else self.lost,
             moved=self.moved + moved,
             failed=self.failed + failed,
@@ -160,6 +165,9 @@ class RunJournal:
             known=self.known,
             done=self.done if keep_done else frozenset(),
             earlier=self.earlier if keep_done else self.earlier | self.done,
+            inherited=self.inherited
+            if keep_done
+            else frozenset(digest(record.uid) for record in self.records),
             domain=self.domain if self.records else "",
         )
 
@@ -179,6 +187,7 @@ def write(journal: RunJournal) -> str:
         "done": _packed(journal.done),
         "lost": _packed(journal.lost),
         "earlier": _packed(journal.earlier),
+        "inherited": _packed(journal.inherited),
         "moved": journal.moved,
         "failed": journal.failed,
         "gone": journal.gone,
@@ -218,6 +227,7 @@ def read(text: str) -> RunJournal:
             done=_unpacked(body["done"]),
             lost=_unpacked(body["lost"]),
             earlier=_unpacked(body["earlier"]),
+            inherited=_unpacked(body.get("inherited", "")),
             moved=int(body["moved"]),
             failed=int(body["failed"]),
             gone=int(body["gone"]),

@@ -106,6 +106,21 @@ def test_another_task_takes_over_moves_in_flight_and_no_outcomes() -> None:
     assert taken.attempts("c") == 1, "its next migration must have another name"
 
 
+def test_move_that_an_earlier_task_has_begun_does_not_keep_its_instance_from_another_one() -> None:
+    """The rules may be others by now, as in an undo after a rollout that ran out of time."""
+    taken = ENDED.taken_over("y", keep_done=False).begin(record("d"), ["d"])
+    assert journals.read(journals.write(taken)) == taken
+    ended = taken.end(record("b"), 9.0, outcome=Outcome.MOVED, successor="n")
+    ended = ended.end(record("d"), 9.0, outcome=Outcome.MOVED)
+    assert ended.done == {digest("d")}
+    assert {digest("b"), digest("n")} <= ended.settled
+    assert ended.attempts("b") == 1, "its next migration must have another name"
+    again = ended.begin(record("b"), ["b"]).end(record("b"), 9.0, outcome=Outcome.MOVED)
+    assert digest("b") in again.done, "no instance is moved for ever"
+    older = journals.write(taken).replace(',"inherited":', ',"unknown":')
+    assert journals.read(older).inherited == frozenset()
+
+
 def test_same_request_with_scope_all_keeps_the_moved_instances() -> None:
     taken = ENDED.taken_over("x", keep_done=True)
     assert taken.done == {digest("a")}
