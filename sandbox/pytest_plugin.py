@@ -4,7 +4,7 @@
 
 A sandbox is started when the first test wants it and goes on for later modules. At most two live at
 a time: a third one takes the place of the one that was used longest ago. The fixtures are therefore
-asked for anew by each module, and a module uses at most two clusters.
+asked for anew by each module, and a module uses at most two clusters. Their nodes are as they were first.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def sandbox_pool() -> t.Iterator[SandboxPool]:
 def _cluster_fixture(cluster: str, text: str) -> t.Any:
     @pytest.fixture(scope="module", name=cluster)
     def use(sandbox_pool: SandboxPool) -> t.Iterator[Sandbox]:
-        yield sandbox_pool.acquire(cluster)
+        sandbox = sandbox_pool.acquire(cluster)
+        sandbox.restore_nodes()
+        yield sandbox
         sandbox_pool.release(cluster)
 
     use.__doc__ = text
