@@ -231,7 +231,9 @@ pending:
   sample:
     - workload: {kind: VirtualMachine, namespace: shop, name: web-d}
       instance: {kind: VirtualMachineInstance, namespace: shop, name: web-d}
-      reason: "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules (app In (web) over zone)"
+      reason: >-
+        0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules (app In (web) over zone); blocked by VM
+        shop/web-a and 2 others (rule shop/default/web-one-per-zone)
       certain: false
       preemption_candidates: []
 not_migratable:

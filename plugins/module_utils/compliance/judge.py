@@ -41,11 +41,11 @@ from .drift import (
     evaluated_instances,
 )
 from .evaluate import RuleEvaluator
+from .obstacles import Obstacles
 from .pending import PendingReasons, pending_of
 from .violations import (
     MissingData,
     RuleAttribution,
-    TermOwners,
     Violation,
     good_nodes,
     risks_of_node,
@@ -108,7 +108,7 @@ def judge(
         if count_moves is not None:
             moves = count_moves(index, instances.placed, judge.attributed, judge.topology)
     judge.add_feasible_nodes()
-    reasons = PendingReasons(index, judge.topology, TermOwners(view, reader))
+    reasons = PendingReasons(index, judge.topology, Obstacles(view, reader))
     pending = pending_of(instances, reasons, judge.missing, covers)
     waiting = [x for x in instances.waiting if covers(x.workload, x.ref)]
     return Verdicts(
@@ -143,7 +143,7 @@ class Judge:
         self._nodes = view.nodes
         self._domains: dict[str, dict[str, str]] = {}
         by_pod = {instance.pod.ref: instance for instance in instances.placed}
-        self._attribution = RuleAttribution(topology, self._nodes, by_pod)
+        self._attribution = RuleAttribution(topology, self._nodes, by_pod.get)
         self._platform = view.snapshot.platform
         self._evaluator = RuleEvaluator(self._index, topology, self.missing, self._platform)
 

@@ -41,6 +41,7 @@ from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
 from . import terms as wording
 from .drift import EvaluatedInstances
+from .obstacles import REMEMBERED, Obstacles, Refusals, lacks_least
 from .violations import MissingData, TermOwners
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -195,27 +196,12 @@ def reason_text(reason: FilterReason, topology: Topology, rules: t.Sequence[str]
     if reason.kind == "existing-anti":
         selected = f" to {wording.pods_of(reason.term)}" if isinstance(reason.term, PodTerm) else ""
         by = f" by rule {' and '.join(rules)}" if rules else ""
-        return f"{text} ({_named(reason.counterpart)} has anti-affinity{selected} over {over}{by})"
+        return f"{text} ({reason.named} has anti-affinity{selected} over {over}{by})"
     if isinstance(reason.term, PodTerm) and adds_anti_affinity(reason.term):
         return f"{text} (its own node, which a migration has to leave)"
     if isinstance(reason.term, PodTerm):
         return f"{text} ({wording.pods_of(reason.term)} over {over})"
     return f"{text} ({over})" if over else text
-
-
-_LAUNCHER = re.compile(r"virt-launcher-(?P<vm>.+)-[a-z0-9]+")
-"""The name of a launcher pod: that of its VMI, and what the API server adds to a generated name (KubeVirt,
-pkg/virt-controller/services/template.go, GenerateName)."""
-_LONGEST = 63
-"""The API server cuts a longer generated name (apiserver storage/names/generate.go), and the VMI's in it."""
-
-
-def _named(pod: Ref | None) -> str:
-    """A pod as users name it: the VM that a launcher pod is of. Only to be read."""
-    match = _LAUNCHER.fullmatch(pod.name) if pod is not None else None
-    if pod is None or match is None or len(pod.name) >= _LONGEST:
-        return str(pod)
-    return f"VM {pod.namespace}/{match['vm']}"
 
 
 _AVAILABLE = "nodes are available: "
@@ -225,12 +211,17 @@ _PREEMPTION = re.compile(r"[.,]? (no new claims to deallocate, )?preemption: .*$
 def own_words(pod: Pod) -> str:
     """Why a pod has no node in kube-scheduler's words, without what they say of preemption."""
     by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
-    return f"the scheduler{by} refused it: {_PREEMPTION.sub('', pod.unscheduled)}"
+    return f"the scheduler{by} refused it: {without_preemption(pod.unscheduled)}"
+
+
+def without_preemption(message: str) -> str:
+    """A message of kube-scheduler without what it says of preemption."""
+    return _PREEMPTION.sub("", message)
 
 
 def has_unknown_reason(message: str) -> bool:
     """Whether a message of kube-scheduler has a reason that is none of the filters that are modeled."""
-    _count, found, listed_reasons = _PREEMPTION.sub("", message).rstrip(".").partition(_AVAILABLE)
+    _count, found, listed_reasons = without_preemption(message).rstrip(".").partition(_AVAILABLE)
     reasons = (text.lstrip("0123456789 ") for text in listed_reasons.split(", "))
     return not found or not all(text.startswith(_KNOWN) for text in reasons)
 
@@ -262,18 +253,23 @@ class PendingReasons:
     """Answers for the pods of one index. Pods that are alike are explained once, so the answers
     hold only as long as the index does not change."""
 
-    def __init__(self, index: Index, topology: Topology, owners: TermOwners) -> None:
+    def __init__(self, index: Index, topology: Topology, obstacles: Obstacles) -> None:
         self._index = index
         self._topology = topology
-        self._owners = owners
-        self._reasons: dict[t.Hashable, str] = {}
+        self._obstacles = obstacles
+        self._reasons: dict[t.Hashable, tuple[str, Refusals]] = {}
 
-    def reason(self, pod: Pod) -> str:
-        """Why `pod` has no node now."""
+    def reason(self, pod: Pod, workload: Ref | None = None) -> str:
+        """Why `pod`, an instance of `workload`, has no node now."""
+        text, refusals = self._explained(pod)
+        behind = self._obstacles.text(pod, workload, refusals)
+        return f"{text}; {behind}" if behind else text
+
+    def _explained(self, pod: Pod) -> tuple[str, Refusals]:
         if pod.node_name:
-            return f"its node {pod.node_name} does not exist"
+            return f"its node {pod.node_name} does not exist", Refusals()
         if pod.gated:
-            return "scheduling is blocked due to non-empty scheduling gates"
+            return "scheduling is blocked due to non-empty scheduling gates", Refusals()
         identity = (
             pod.namespace,
             id(pod.placement),
@@ -290,26 +286,30 @@ class PendingReasons:
                 has_unknown_reason(pod.unscheduled) and not self._index.volumes.refusal(pod)
             )
             if pod.unscheduled and unknown:
-                self._reasons[identity] = own_words(pod)
+                self._reasons[identity] = own_words(pod), Refusals()
                 return self._reasons[identity]
             by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
-            self._reasons[identity] = (
-                f"the scheduler{by} has not bound it yet; feasible nodes: {listed(feasible)}"
-                if feasible
-                else self._no_node(pod)
-            )
+            unbound = f"the scheduler{by} has not bound it yet; feasible nodes: {listed(feasible)}"
+            self._reasons[identity] = (unbound, Refusals()) if feasible else self._no_node(pod)
         return self._reasons[identity]
 
-    def _no_node(self, pod: Pod) -> str:
+    def _no_node(self, pod: Pod) -> tuple[str, Refusals]:
         """As in kube-scheduler, a node counts for the first filter that refuses it: the control plane is one
         number, whatever else keeps a pod off it. It counts for each resource that is short."""
         total, counts = len(self._index.nodes), Counter[str]()
         if refusal := self._index.volumes.refusal(pod):
-            return f"0/{total} nodes are available: {refusal}"
+            return f"0/{total} nodes are available: {refusal}", Refusals()
+        reasons, short = dict[FilterReason, str](), list[str]()
         for node in self._index.nodes:
-            failures = self._index.failures(pod, node.name)[:1]
-            counts.update(_node_texts(failures, self._topology, self._owners))
-        return no_node_text(total, counts)
+            first = self._index.failures(pod, node.name)[:1]
+            counts.update(_node_texts(first, self._topology, self._obstacles.owners))
+            for failure in first:
+                if failure.plugin == NODE_RESOURCES_FIT:
+                    short.append(node.name)
+                elif len(reasons) < REMEMBERED:
+                    reasons.update((x, node.name) for x in failure.reported if x not in reasons)
+        refusals = Refusals(tuple(reasons.items()), lacks_least(self._index, short, pod))
+        return no_node_text(total, counts), refusals
 
 
 def pending_of(
@@ -327,13 +327,19 @@ def pending_of(
         Pending(
             instance.ref,
             instance.workload,
-            why_no_pod(instance) if instance.pod is None else reasons.reason(instance.pod),
+            why_no_pod(instance)
+            if instance.pod is None
+            else reasons.reason(instance.pod, instance.workload),
         )
         for instance in instances.waiting
         if covers(instance.workload, instance.ref) and missing.of_waiting(instance) is None
     ]
     pending += [
-        Pending(instance.ref, instance.workload, f"migration target: {reasons.reason(pod)}")
+        Pending(
+            instance.ref,
+            instance.workload,
+            f"migration target: {reasons.reason(pod, instance.workload)}",
+        )
         for instance, pod in instances.targets
         if not (pod.node_name or pod.terminating) and covers(instance.workload, instance.ref)
     ]

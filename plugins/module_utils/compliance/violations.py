@@ -187,18 +187,18 @@ class Violation:
 
 
 class RuleAttribution:
-    """Adds to each violation the rules that own its term. `by_pod`: the instances of all pods, since the
+    """Adds to each violation the rules that own its term. `of_pod` returns the instance of any pod, since the
     pod that causes a violation may have the term."""
 
     def __init__(
         self,
         topology: Topology,
         nodes: t.Mapping[str, Node],
-        by_pod: t.Mapping[Ref, EvaluatedInstance],
+        of_pod: t.Callable[[Ref], EvaluatedInstance | None],
     ) -> None:
         self._topology = topology
         self._nodes = nodes
-        self._by_pod = by_pod
+        self._of_pod = of_pod
         self._described: dict[str, set[str]] = {}
 
     def attribute(
@@ -257,7 +257,7 @@ class RuleAttribution:
     def _violation(self, instance: EvaluatedInstance, reason: FilterReason) -> Violation:
         owner: EvaluatedInstance | None = instance
         if reason.kind == "existing-anti":
-            owner = self._by_pod.get(reason.counterpart) if reason.counterpart else None
+            owner = self._of_pod(reason.counterpart) if reason.counterpart else None
         labels = owner.declared_pod.labels if owner is not None else {}
         rules = owning_rules(reason, owner.declared, labels) if owner is not None else ()
         term = _term_of(reason, labels)
@@ -271,8 +271,8 @@ class RuleAttribution:
         domain = self._nodes[instance.node].labels.get(reason.topology_key)
         over = self._topology.name_of(reason.topology_key)
         if reason.kind in ("anti", "existing-anti"):
-            counterpart = self._by_pod.get(reason.counterpart) if reason.counterpart else None
-            name = str(counterpart.instance.ref if counterpart is not None else reason.counterpart)
+            counterpart = self._of_pod(reason.counterpart) if reason.counterpart else None
+            name = str(counterpart.instance.ref) if counterpart is not None else reason.named
             foreign = reason.kind == "existing-anti" and description not in self._descriptions(
                 instance
             )

@@ -12,17 +12,13 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ..compliance.declared import DeclaredReader
+from ..compliance.obstacles import Obstacles, blocked_by, lacks_least, own_pod
 from ..compliance.pending import FILTER_TEXTS, filter_text, no_node_text, reason_text
-from ..compliance.terms import Term, TermKind, pod_term, spread_term
-from ..model.objects import Pod, PodTerm, Ref, SpreadConstraint
-from ..model.quantity import cpu_text, memory_text
+from ..model.objects import Ref
 from ..model.rendering import listed, plural
 from ..model.snapshot import Instance
 from ..model.topology import Topology
 from ..scheduler.framework import NODE_RESOURCES_FIT, ORDER, FilterReason
-from ..scheduler.index import Index
-from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
 from .infeasibility import Proof
 from .simulation import PendingPod, PlacementSimulation
@@ -63,15 +59,12 @@ class BlockedPod:
         blockers = []
         if self.pod is not None:
             pod = f"pod {self.pod.namespace}/{self.pod.name}"
-            own = f"its own {pod}, which counts until it is deleted"
-            blockers = [own if self.own else self.blocker or pod]
-        if self.others:
-            blockers.append(f"{self.others} other{'s' * (self.others > 1)}")
-        rules = " and ".join(f"rule {rule}" for rule in self.rules)
-        if not blockers and not rules:
+            blockers = [own_pod(self.pod) if self.own else self.blocker or pod]
+        blocking = blocked_by(blockers, self.rules, self.others)
+        if not blocking:
             return f"{self.instance.name}: {self.reason}"
-        by_rules = f" ({rules})" if blockers and rules else rules
-        return f"{self.instance.name} is blocked by {' and '.join(blockers)}{by_rules}"
+        why = "" if blockers else f": {self.reason}"
+        return f"{self.instance.name} is blocked by {blocking}{why}"
 
 
 class Blocking:
@@ -80,7 +73,7 @@ class Blocking:
     def __init__(self, view: ClusterView, topology: Topology) -> None:
         self._view = view
         self._topology = topology
-        self._reader = DeclaredReader()
+        self._obstacles = Obstacles(view)
         self._planned: dict[Ref, Ref] = {}
         """Pods that do not exist yet, to those that they replace."""
 
@@ -116,17 +109,25 @@ class Blocking:
                     left = kept
                     continue
                 reasons: Counter[FilterReason] = Counter()
+                nodes: dict[FilterReason, str] = {}
                 for node in simulation.table.first_names(left, ASKED):
                     for failure in index.failures(pending.pod, node, plugins={plugin}):
                         reasons.update(failure.reported)
-                blocked = self._by_filter(instance, plugin, reasons)
-                if plugin == NODE_RESOURCES_FIT and (lacks := _lacks(index, left, pending.pod)):
-                    return replace(blocked, reason=lacks, lacks=True)
+                        nodes.update((x, node) for x in failure.reported if x not in nodes)
+                blocked = self._by_filter(instance, plugin, reasons, nodes)
+                if plugin == NODE_RESOURCES_FIT:
+                    names = simulation.table.names_of(left)
+                    if lacks := lacks_least(index, names, pending.pod):
+                        return replace(blocked, reason=lacks, lacks=True)
                 return blocked
         return None
 
     def _by_filter(
-        self, instance: Instance, plugin: str, reasons: Counter[FilterReason]
+        self,
+        instance: Instance,
+        plugin: str,
+        reasons: Counter[FilterReason],
+        nodes: t.Mapping[FilterReason, str],
     ) -> BlockedPod:
         if not reasons:
             return BlockedPod(instance.ref, plugin, "the feasible nodes are needed for other pods")
@@ -136,7 +137,7 @@ class Blocking:
         by_count = sorted(reasons, key=lambda x: (reasons[x], x.text), reverse=True)
         blocking = [x for x in by_count if x in (own or named)] or by_count[:1]
         pods = dict.fromkeys(map(self._blocker, blocking))
-        rules = dict.fromkeys(rule for x in blocking for rule in self._rules(instance, x))
+        rules = dict.fromkeys(rule for x in blocking for rule in self._rules(instance, x, nodes[x]))
         return BlockedPod(
             instance.ref,
             plugin,
@@ -160,39 +161,12 @@ class Blocking:
         pod = reason.counterpart
         return self._planned.get(pod, pod) if pod is not None else None
 
-    def _rules(self, instance: Instance, reason: FilterReason) -> tuple[str, ...]:
-        """The rules that the required term belongs to: of the instance, or of the pod that has the term."""
-        owner, pod = instance, self._blocker(reason)
-        if reason.kind == "existing-anti" and pod is not None:
-            owner = self._view.instances_by_pod.get(pod, instance)
-        workload = self._view.workload_of(owner)
-        if workload is None or owner.pod is None:
+    def _rules(self, instance: Instance, reason: FilterReason, node: str) -> tuple[str, ...]:
+        """The rules that own what the filter checked: of the instance, or of the pod that has the term."""
+        if instance.pod is None:
             return ()
-        labels = owner.pod.labels
-        if isinstance(reason.term, PodTerm):
-            kind = TermKind.AFFINITY if reason.kind == "affinity" else TermKind.ANTI_AFFINITY
-            term = Term(kind, pod_term(reason.term, labels))
-        elif isinstance(reason.term, SpreadConstraint):
-            term = spread_term(reason.term, labels)
-        else:
-            return ()
-        return tuple(dict.fromkeys(self._reader.declared(workload).owners.get(term, ())))
-
-
-def _lacks(index: Index, nodes: NodeSet, pod: Pod) -> str:
-    """What the one of these nodes lacks that lacks the least; empty where that is not cpu or memory."""
-    table = index.table
-    short = []
-    for name in table.names_of(nodes):
-        free = index.resources.free(table.numbers[name])
-        lack = {x: pod.requests.get(x, 0) - free.get(x, 0) for x in ("memory", "cpu")}
-        if any(amount > 0 for amount in lack.values()):
-            short.append((max(0, lack["memory"]), max(0, lack["cpu"]), name))
-    if not short:
-        return ""
-    memory, cpu, name = min(short)
-    amounts = [memory_text(memory)] * bool(memory) + [cpu_text(cpu)] * bool(cpu)
-    return f"node {name} lacks {' and '.join(amounts)}"
+        labels, reason = instance.pod.labels, replace(reason, counterpart=self._blocker(reason))
+        return self._obstacles.rules(instance.workload, labels, reason, self._view.nodes.get(node))
 
 
 def counted(blocked: t.Sequence[BlockedPod]) -> str:

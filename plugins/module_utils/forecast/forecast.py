@@ -12,8 +12,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..compliance.obstacles import Obstacles
 from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
-from ..compliance.violations import TermOwners
 from ..model.findings import Finding
 from ..model.kinds import RolloutRoom
 from ..model.objects import Pod
@@ -328,17 +328,18 @@ class _Forecaster:
 
     def _proof_of_search(self, simulation: PlacementSimulation, decision: Decision) -> list[str]:
         if decision.proofs:
-            reasons = PendingReasons(self.index, self.topology, TermOwners(self.view))
-            words = ProofWords(
-                self.topology, self.pending, lambda n: reasons.reason(self.pending[n].pod)
-            )
+            words = ProofWords(self.topology, self.pending, self._why_no_node())
             return [words.text(proof) for proof in decision.proofs]
         count = simulation.required
         if decision.answer is ForecastResult.IMPOSSIBLE:
             required = [pending for pending in self.pending if pending.required]
-            stuck = (x for x in required if not self.index.feasible_nodes(x.pod))
-            reasons = PendingReasons(self.index, self.topology, TermOwners(self.view))
-            why = next((f"; {x.name}: {reasons.reason(x.pod)}" for x in stuck), "")
+            stuck = (
+                n
+                for n, x in enumerate(self.pending)
+                if x.required and not self.index.feasible_nodes(x.pod)
+            )
+            why_no_node = self._why_no_node()
+            why = next((f"; {self.pending[n].name}: {why_no_node(n)}" for n in stuck), "")
             return [
                 f"every choice of nodes was tried: at most {count - decision.least} of"
                 f" {count} are schedulable ({listed([x.name for x in required])}){why}"
@@ -349,6 +350,10 @@ class _Forecaster:
                 " (the search has a limit)"
             ]
         return []
+
+    def _why_no_node(self) -> t.Callable[[int], str]:
+        reasons = PendingReasons(self.index, self.topology, Obstacles(self.view))
+        return lambda n: reasons.reason(self.pending[n].pod, self.pending[n].workload)
 
     def _unplaced(
         self, simulation: PlacementSimulation, decision: Decision

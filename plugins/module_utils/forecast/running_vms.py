@@ -13,8 +13,9 @@ import itertools
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..compliance.obstacles import Obstacles
 from ..compliance.pending import PendingReasons
-from ..compliance.violations import TermOwners, violations
+from ..compliance.violations import violations
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan
 from ..model.rendering import listed
@@ -167,7 +168,7 @@ class ChangedVms:
         """Changed VMs that could not be live-migrated from where they are once all run as declared, and
         the planned moves have ended on their first target."""
         index = self.view.index_with(self.pods(declared=True))
-        waiting = PendingReasons(index, self.topology, TermOwners(self.view))
+        waiting = PendingReasons(index, self.topology, Obstacles(self.view))
         moved = {move.uid: move for move in self.plan.moves}
         for vm in self.candidates:
             if Method.MIGRATE not in vm.move_options.methods or vm.pod.uid not in index:
@@ -178,8 +179,8 @@ class ChangedVms:
                 continue
             restart = vm.next_pod(Method.RECREATE)
             open_to = index.feasible_nodes(restart, without=vm.pod.uid)
-            reason = waiting.reason(target)
             workload = vm.workload.ref if vm.workload is not None else None
+            reason = waiting.reason(target, workload)
             certain = vm.uid not in moved or len(moved[vm.uid].targets) == 1
             certain = certain and not self._could_reach(target, vm, here, pending)
             yield NotMigratableInstance(

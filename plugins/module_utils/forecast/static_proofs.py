@@ -10,8 +10,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..compliance.obstacles import Obstacles
 from ..compliance.pending import PendingReasons
-from ..compliance.violations import TermOwners, violations
+from ..compliance.violations import violations
 from ..model.plan import Method
 from ..model.rule import RuleId
 from ..model.topology import Topology
@@ -54,11 +55,15 @@ def static_proofs(
     proofs = tuple(proof for proof in all_proofs if proof.kind != "resources")
     first = len(vms)
     of_pending = ProofResult(tuple(x for x in proofs if min(x.pods) >= first), {})
-    waiting = PendingReasons(simulation.index, topology, TermOwners(view))
+    waiting = PendingReasons(simulation.index, topology, Obstacles(view))
 
     def why_no_node(number: int) -> str:
-        rules = rules_of(vms[number]) if number < first else ""
-        return f"{waiting.reason(every[number].pod)}{rules}"
+        pod = every[number].pod
+        if number >= first:
+            return waiting.reason(pod, every[number].workload)
+        vm = vms[number]
+        workload = vm.workload.ref if vm.workload is not None else None
+        return f"{waiting.reason(pod, workload)}{rules_of(vm)}"
 
     words = ProofWords(topology, every, why_no_node)
     never = frozenset(number - first for number in of_pending.never)

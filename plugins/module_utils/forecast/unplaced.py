@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ..compliance.obstacles import Obstacles
 from ..compliance.pending import PendingReasons, why_no_pod
-from ..compliance.violations import TermOwners
 from ..model.objects import Pod, Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
@@ -32,11 +32,11 @@ def pending_now(snapshot: Snapshot, topology: Topology) -> tuple[str, ...]:
     without_node = [instance for instance in view.instances if not instance.node_name]
     if not without_node:
         return ()
-    reasons = PendingReasons(view.index, topology, TermOwners(view))
+    reasons = PendingReasons(view.index, topology, Obstacles(view))
     by_reason: dict[str, list[str]] = {}
     for instance in without_node:
         pod, ref = instance.pod, instance.ref
-        reason = reasons.reason(pod) if pod is not None else why_no_pod(instance)
+        reason = reasons.reason(pod, instance.workload) if pod is not None else why_no_pod(instance)
         by_reason.setdefault(reason, []).append(f"{ref.namespace}/{ref.name}")
     most_first = sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry))
     return tuple(
@@ -91,7 +91,7 @@ class Unplaced:
         self._view = view
         self._simulation = simulation
         self._index = simulation.index
-        self._waiting = PendingReasons(simulation.index, topology, TermOwners(view))
+        self._waiting = PendingReasons(simulation.index, topology, Obstacles(view))
         self._evictions = Evictions(view.snapshot)
         self._lowest = min((pod.priority for pod in view.snapshot.pods), default=0)
         self._preempted: dict[t.Hashable, tuple[Ref, ...]] = {}
@@ -114,7 +114,7 @@ class Unplaced:
                 if in_flight[pending.workload] < 0:
                     continue
             ref, workload = pending.instance, pending.workload
-            reason, certain = self._waiting.reason(pending.pod), number in never
+            reason, certain = self._waiting.reason(pending.pod, workload), number in never
             if pending.reason == "migrate" and pending.replaces is not None:
                 restarted = self._if_restarted(pending)
                 node = pending.replaces.node_name

@@ -212,6 +212,14 @@ class Pod:
         return Ref("Pod", self.namespace, self.name)
 
     @property
+    def named(self) -> str:
+        """The pod as users name it: a launcher pod is called by the VM of the VMI that owns it (KubeVirt 1.8,
+        pkg/virt-controller/services/template.go, OwnerReferences)."""
+        if self.owner is not None and self.owner.kind == "VirtualMachineInstance":
+            return f"VM {self.namespace}/{self.owner.name}"
+        return str(self.ref)
+
+    @property
     def finished(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
 

@@ -69,7 +69,13 @@ def plan_places(
         on_the_way = in_flight(snapshot, request.selection.all_namespaces)
         away = request.in_flight | on_the_way.instances
         movable = [x for x in candidates if x.uid not in away]
-        simulation = ClusterSimulation(snapshot, movable, on_the_way=on_the_way, verified=verified)
+        simulation = ClusterSimulation(
+            snapshot,
+            movable,
+            on_the_way=on_the_way,
+            verified=verified,
+            topology=request.topology,
+        )
         return _PlacesPlanner(snapshot, request, simulation, candidates, places).plan(away)
 
 

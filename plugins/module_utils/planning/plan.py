@@ -80,7 +80,13 @@ def plan_moves(
         on_the_way = in_flight(snapshot, request.selection.all_namespaces)
         away = request.in_flight | on_the_way.instances
         movable = [x for x in candidates if x.uid not in away] if away else candidates
-        simulation = ClusterSimulation(snapshot, movable, on_the_way=on_the_way, verified=verified)
+        simulation = ClusterSimulation(
+            snapshot,
+            movable,
+            on_the_way=on_the_way,
+            verified=verified,
+            topology=request.topology,
+        )
         return _Planner(request, simulation, movable).plan()
 
 

@@ -345,9 +345,13 @@ class RepairPlanner:
 
 
 def violation_text(simulation: ClusterSimulation, uid: Uid) -> str:
-    """What an instance violates, in words."""
-    texts = [reason.text for status in simulation.violations(uid) for reason in status.reported]
-    return "; ".join(dict.fromkeys(texts)) or "makes room for another instance"
+    """What an instance violates, in words, or the instance that violates a rule as long as this one stays."""
+    if texts := simulation.violation_texts(uid):
+        return "; ".join(texts)
+    for other in sorted(simulation.dependencies.related(uid)):
+        if texts := simulation.violation_texts(other):
+            return f"since {simulation.candidates[other].instance.ref} violates {'; '.join(texts)}"
+    return "makes room for another instance"
 
 
 def _vertex_cover_size(pairs: t.Sequence[tuple[Uid, Uid]]) -> int:

@@ -16,9 +16,11 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..compliance.declared import NodeRule
+from ..compliance.declared import DeclaredReader, NodeRule
+from ..compliance.drift import EvaluatedInstance
 from ..compliance.pending import no_good_node_text
 from ..compliance.violations import (
+    RuleAttribution,
     TermOwners,
     bypassed_rules,
     can_be_bypassed,
@@ -28,7 +30,7 @@ from ..compliance.violations import (
 from ..kubevirt.instances import InFlight, in_flight
 from ..kubevirt.labels import carried_labels
 from ..model.gc import collector_paused
-from ..model.objects import Node, Pod
+from ..model.objects import Node, Pod, Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Method
 from ..model.rendering import listed
@@ -153,17 +155,19 @@ class ClusterSimulation:
         *,
         on_the_way: InFlight | None = None,
         verified: VerifiedIndex | None = None,
+        topology: Topology | None = None,
     ) -> None:
         """The simulation of a snapshot in which `candidates` may move.
 
         `on_the_way`: see in_flight. The index of `verified` is used as it is: it is unchanged once
-        all moves are reverted.
+        all moves are reverted. `topology` has the names of label keys in texts.
         """
         leaving = (on_the_way or in_flight(snapshot)).pods
         self.ending_pods = tuple(x for x in snapshot.pods if x.uid in leaving) if leaving else ()
         if leaving:
             leaving = leaving.difference(instance.pod.uid for instance in candidates)
-        view = ClusterView(snapshot)
+        view = self._view = ClusterView(snapshot)
+        self._topology = topology or Topology.of()
         self.owners = TermOwners(view)
         self.running = self.declared = view.index if verified is None else verified.index
         self._leaving = tuple(uid for uid in leaving if uid in self.running)
@@ -226,6 +230,35 @@ class ClusterSimulation:
                 violated = violations(pod, instance.declared, self._node(uid), failures)
             self._violations[uid] = violated
         return violated
+
+    def violation_texts(self, uid: Uid) -> tuple[str, ...]:
+        """What the instance violates where it is, with the rules, in the words of a verdict."""
+        if not (violated := self.violations(uid)):
+            return ()
+        instance, node = self.candidates[uid], self.node_of[uid]
+        pod = replace(instance.pod, node_name=node)
+        evaluated = EvaluatedInstance(
+            instance.instance, pod, instance.declared_pod, instance.workload, instance.declared
+        )
+        texts = dict[str, None]()
+        for violation in self._attribution.attribute(evaluated, violated):
+            rules = f"rule {', '.join(violation.rules)}: " if violation.rules else ""
+            texts[f"{rules}{violation.reason}"] = None
+        return tuple(texts)
+
+    @cached_property
+    def _attribution(self) -> RuleAttribution:
+        reader, view = DeclaredReader(self._view.snapshot), self._view
+
+        def of_pod(ref: Ref) -> EvaluatedInstance | None:
+            instance = view.instances_by_pod.get(ref)
+            if instance is None or instance.pod is None:
+                return None
+            workload = view.workload_of(instance)
+            declared = reader.declared(workload) if workload is not None else None
+            return EvaluatedInstance(instance, instance.pod, instance.pod, workload, declared)
+
+        return RuleAttribution(self._topology, view.nodes, of_pod)
 
     def bypassed(self, uid: Uid) -> list[NodeRule]:
         """The rules that OR-ed node terms let the instance violate where it is. A move does not repair

@@ -13,6 +13,8 @@ import typing as t
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
+from ..compliance.declared import DeclaredReader
+from ..compliance.pending import without_preemption
 from ..kubevirt.instances import active_pod
 from ..kubevirt.labels import MIGRATION_JOB, REJECTED_BY_QUOTA
 from ..kubevirt.moving import outbound_nodes, propagating
@@ -22,7 +24,8 @@ from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
-from ..model.snapshot import Instance, Migration, Snapshot, quota_from_manifest
+from ..model.rendering import listed
+from ..model.snapshot import Instance, Migration, Snapshot, Workload, quota_from_manifest
 from ..view.view import ClusterView
 from .gates import VmiKey
 from .journal import RunJournal, digest
@@ -83,7 +86,7 @@ class Observer:
         return Observation(
             instance=instance,
             successor=successor,
-            pending=self._why_pending(successor),
+            pending=self._why_pending(record, successor),
             surplus=self._has_enough(record),
             restart_queued=self._restart_queued(record),
         )
@@ -197,7 +200,8 @@ class Observer:
         path = instances_path("Pod", record.instance.namespace)
         chosen = {"labelSelector": f"{MIGRATION_JOB}={migration['metadata']['uid']}"}
         pods = list_all(self._api, path, params=chosen).items
-        return next(filter(None, map(_unschedulable, pods)), "")
+        workload = self._tables.workloads.get(record.workload)
+        return next(filter(None, (why_unschedulable(pod, workload) for pod in pods)), "")
 
     def _refusing_quota(
         self,
@@ -224,18 +228,25 @@ class Observer:
                 return f"{quota} has no room for a second pod: it allows {exceeded}"
         return text
 
-    def _why_pending(self, successor: Instance | None) -> str:
+    def _why_pending(self, record: MoveRecord, successor: Instance | None) -> str:
         if successor is None or successor.pod is None or successor.pod.node_name:
             return ""
         try:
-            return _unschedulable(self._api.get(instance_path(successor.pod.ref)))
+            pod = self._api.get(instance_path(successor.pod.ref))
+            return why_unschedulable(pod, self._tables.workloads.get(record.workload))
         except NotFound:
             return ""
 
 
-def _unschedulable(pod: t.Mapping[str, JSON]) -> str:
-    """Why a pod has no node, in kube-scheduler's wording."""
+def why_unschedulable(pod: t.Mapping[str, JSON], workload: Workload | None) -> str:
+    """Why a pod has no node: the required rules of its workload, then kube-scheduler's words, which name none."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message") or condition.get("reason") or "")
+            text = without_preemption(condition.get("message") or condition.get("reason") or "")
+            declared = DeclaredReader().declared(workload) if workload is not None else None
+            of_rules = declared.rules if declared is not None else ()
+            rules = [x.rule for x in of_rules if (x.terms or x.nodes) and not x.preferred]
+            noun = "rule" if len(rules) == 1 else "rules"
+            named = f" with its required {noun} {listed(rules)}" if rules else ""
+            return f"the scheduler finds no node{named}: {text}"
     return ""

@@ -61,7 +61,7 @@ class FilterReason:
     `term` is what was checked, as a value of model.objects: NodeTerm or Requirement (node
     affinity), PodTerm, SpreadConstraint, Taint, or the name of a resource. For `existing-anti`
     the term belongs to `counterpart`; for `anti` the counterpart is a pod that it matches.
-    `text` is for display only: code decides by `kind` and `term`.
+    `text` and `named`, the counterpart as users name it, are for display only: code decides by `kind` and `term`.
     """
 
     kind: ReasonKind
@@ -69,6 +69,7 @@ class FilterReason:
     term: object = None
     topology_key: str = ""
     counterpart: Ref | None = None
+    named: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,8 +269,9 @@ class InterPodAffinity:
         members = term.selector_count.in_domain(term.key, domain)
         first, more = self._first(pod_info, members, term.differs_in)
         where = _place(term.key, domain)
-        text = f"{first.pod.ref} {where} matches the anti-affinity term{more}"
-        return FilterReason("anti", text, term.term, term.key, first.pod.ref)
+        named = first.pod.named
+        text = f"{named} {where} matches the anti-affinity term{more}"
+        return FilterReason("anti", text, term.term, term.key, first.pod.ref, named)
 
     def _repulsion(
         self, pod_info: PodInfo, terms: ExistingTerms, domain: str
@@ -281,8 +282,9 @@ class InterPodAffinity:
         ref = first.pod.ref
         number, term = first.placement_info.affinity_terms.existing_sources[terms]
         where = _place(terms.key, domain)
-        text = f"{ref} {where} has an anti-affinity term that matches this pod{more}"
-        return ref, text, number, FilterReason("existing-anti", text, term, terms.key, ref)
+        named = first.pod.named
+        text = f"{named} {where} has an anti-affinity term that matches this pod{more}"
+        return ref, text, number, FilterReason("existing-anti", text, term, terms.key, ref, named)
 
     def _first(
         self, pod_info: PodInfo, members: t.Iterable[PodInfo], differs_in: str

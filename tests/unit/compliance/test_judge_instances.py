@@ -30,7 +30,7 @@ def test_pending_is_explained_by_the_engine() -> None:
     assert [(p.instance.name, p.workload) for p in found.pending] == [("db3", refs[2])]
     assert found.pending[0].reason == (
         "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"
-        " (tier In (db) over zone)"
+        " (tier In (db) over zone); blocked by VM shop/db1 and 1 other (rule shop/default/apart)"
     )
     assert of(found, "db3").verdict is Verdict.PENDING
     assert of(found, "db3").node == ""
@@ -90,7 +90,7 @@ def test_a_node_counts_for_the_first_filter_that_refuses_it() -> None:
 
     assert pending.reason == (
         "0/2 nodes are available: 1 node(s) were unschedulable,"
-        " 1 node(s) didn't match pod anti-affinity rules (app In (x) over zone)"
+        " 1 node(s) didn't match pod anti-affinity rules (app In (x) over zone); blocked by VM shop/other"
     )
 
 
@@ -108,7 +108,7 @@ def test_the_control_plane_is_one_number_whatever_else_keeps_a_pod_off_it() -> N
     assert pending.reason == (
         "0/3 nodes are available: 2 node(s) had untolerated taint"
         " {node-role.kubernetes.io/control-plane: },"
-        " 1 node(s) didn't match pod anti-affinity rules (app In (x) over zone)"
+        " 1 node(s) didn't match pod anti-affinity rules (app In (x) over zone); blocked by VM shop/another"
     )
 
 

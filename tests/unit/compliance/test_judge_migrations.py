@@ -13,11 +13,9 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.drift im
     declared_cluster,
     evaluated_instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.compliance.obstacles import Obstacles
 from ansible_collections.virt.placement.plugins.module_utils.compliance.pending import (
     PendingReasons,
-)
-from ansible_collections.virt.placement.plugins.module_utils.compliance.violations import (
-    TermOwners,
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
     migration_target_pod,
@@ -78,7 +76,7 @@ def test_node_that_a_migration_leaves_is_named_without_a_uid() -> None:
 
     seen = ClusterView(snapshot)
 
-    reason = PendingReasons(seen.index, Topology.of(), TermOwners(seen)).reason(target)
+    reason = PendingReasons(seen.index, Topology.of(), Obstacles(seen)).reason(target)
 
     left = "node(s) didn't match pod anti-affinity rules (its own node, which a migration has to leave)"
     assert reason == f"0/2 nodes are available: 1 node(s) were unschedulable, 1 {left}"

@@ -23,7 +23,9 @@ def test_each_resource_that_is_short_counts_by_itself() -> None:
 
     reason = waiting(cluster, {"containers": [{"name": "c", **requests}]})
 
-    assert reason == "0/2 nodes are available: 2 Insufficient memory, 1 Insufficient cpu"
+    assert reason == (
+        "0/2 nodes are available: 2 Insufficient memory, 1 Insufficient cpu; node n1 lacks 64.0 GiB memory"
+    )
 
 
 def test_pod_with_scheduling_gates_waits_for_no_node() -> None:
