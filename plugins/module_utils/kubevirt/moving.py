@@ -279,7 +279,7 @@ def _of_vm(
 def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> MoveOptions:
     """Why a VM of a pool does not move now; without a reason where it may."""
     if lacks_template(pool, vm):
-        if why := why_not_brought(pool):
+        if why := why_not_brought(pool, vm):
             return MoveOptions((), why)
         text = "KubeVirt has not brought the template of its pool to its VirtualMachine yet"
         return MoveOptions((), text, temporary=True)

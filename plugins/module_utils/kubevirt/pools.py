@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 from ..model.json_pointer import JSON
 from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Labels, Ref
+from ..model.placement_manifests import node_term_from_json, selector_from_json
 from ..model.snapshot import Platform, Snapshot, Vmi, Workload
+from ..scheduler.labels import holds, matches
 from .labels import POOL_REVISION, release
 from .live_update import PLACEMENT_FIELDS
 from .pending_changes import without_empty
@@ -104,16 +106,14 @@ def with_templates(
 ) -> tuple[Workload, ...]:
     """The workloads once KubeVirt has brought the placement and labels of these pools to their VMs."""
     listed = tuple(workloads)
-    templates = {
-        x.uid: x
-        for x in listed
-        if x.ref.kind == POOL.name and x.ref in pools and not why_not_brought(x)
-    }
+    templates = {x.uid: x for x in listed if x.ref.kind == POOL.name and x.ref in pools}
     if not templates:
         return listed
     return tuple(
-        _with_template(vm, templates[vm.owner.uid])
-        if vm.owner is not None and vm.owner.uid in templates
+        _with_template(vm, pool)
+        if vm.owner is not None
+        and (pool := templates.get(vm.owner.uid)) is not None
+        and not why_not_brought(pool, vm)
         else vm
         for vm in listed
     )
@@ -148,8 +148,11 @@ def beside_placement(template: t.Mapping[str, JSON]) -> JSON:
     return without_empty({"annotations": annotations, "spec": spec})
 
 
-def why_not_brought(pool: Workload) -> str:
-    """Why the controller does not bring the template of a pool to its VMs; empty where it is about to."""
+def why_not_brought(pool: Workload, vm: Workload | None = None) -> str:
+    """Why the controller does not bring the template of a pool to its VMs, or to this one; empty where it is about to
+    (KubeVirt 1.8, watch/pool/pool.go, execute and update)."""
+    if pool.manifest["metadata"].get("deletionTimestamp"):
+        return f"{pool.ref} is being deleted, so its template reaches none of its VMs"
     if pool.paused:
         return f"{pool.ref} is paused (spec.paused), so its template reaches none of its VMs: resume it first"
     if pool.strategy_name == UNMANAGED:
@@ -157,7 +160,30 @@ def why_not_brought(pool: Workload) -> str:
             f"the update strategy of {pool.ref} is {UNMANAGED}, so its template reaches none of its VMs:"
             " set opportunistic first"
         )
+    if vm is not None and not _is_selected(pool, vm):
+        return (
+            f"the update strategy of {pool.ref} brings its template only to the VMs that selectionPolicy.selectors"
+            f" select, and {vm.ref} is none of them: change the selectors first"
+        )
     return ""
+
+
+def _is_selected(pool: Workload, vm: Workload) -> bool:
+    """Whether the update strategy of a pool is about one of its VMs (`filterVMsBasedOnSelectors`): by the labels and
+    the nodeSelector of the VM's own template."""
+    selectors = _update_selectors(pool)
+    labels, nodes = selectors.get("labelSelector"), selectors.get("nodeSelectorRequirementMatcher")
+    node_selector = (vm.template.get("spec") or {}).get("nodeSelector") or {}
+    node_term = node_term_from_json({"matchExpressions": nodes})
+    return (labels is None or matches(selector_from_json(labels), vm.template_labels)) and all(
+        holds(requirement, node_selector) for requirement in node_term.expressions
+    )
+
+
+def _update_selectors(pool: Workload) -> t.Mapping[str, JSON]:
+    strategy = (pool.manifest.get("spec") or {}).get("updateStrategy") or {}
+    policy = (strategy.get("proactive") or {}).get("selectionPolicy") or {}
+    return policy.get("selectors") or {}
 
 
 _STARTING = ("Always", "Once", "RerunOnFailure")
@@ -169,13 +195,14 @@ def started_by_template(pool: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
     template = (pool.manifest.get("spec") or {}).get("virtualMachineTemplate") or {}
     wanted = template.get("spec") or {}
     starts = wanted.get("running") is True or wanted.get("runStrategy") in _STARTING
-    if not starts or why_not_brought(pool):
+    if not starts:
         return ()
     names = ("running", "runStrategy")
     return tuple(
         member.vm.ref
         for member in members_of(pool, snapshot)
         if member.vmi is None
+        and not why_not_brought(pool, member.vm)
         and any(wanted.get(x) != (member.vm.manifest.get("spec") or {}).get(x) for x in names)
     )
 
@@ -199,9 +226,7 @@ def has_no_strategies(platform: Platform) -> str:
 def updates_some(pool: Workload) -> str:
     """Why a hold would bring the template to more VMs than the strategy of a pool does (`filterVMsBasedOnSelectors`);
     empty where it would not."""
-    strategy = (pool.manifest.get("spec") or {}).get("updateStrategy") or {}
-    policy = (strategy.get("proactive") or {}).get("selectionPolicy") or {}
-    if not policy.get("selectors"):
+    if not _update_selectors(pool):
         return ""
     return (
         "its update strategy brings the template only to the VMs that selectionPolicy.selectors select, and while its"

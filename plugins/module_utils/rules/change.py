@@ -34,7 +34,7 @@ from .draft import RequestedRules
 from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
 from .ownership import Ownership, UnreadableAnnotation, owners_of
-from .pools import extent_of_rollout, started_vms, why_not_on_vm
+from .pools import deleted_by_autohealing, extent_of_rollout, started_vms, why_not_on_vm
 from .term_slots import TermLocation, pair
 from .undo import read_undo_record
 from .write import ANNOTATIONS, Relabel, relabels
@@ -325,6 +325,17 @@ def of_change(change: WorkloadChange, workload_rollout: str, snapshot: Snapshot)
             f"Writing to {workload.ref} starts {listed(started)}, since KubeVirt writes the run strategy of the pool"
             " into all of its VMs.",
             "Stop these VMs again afterwards if they are not to run.",
+            "warning",
+        )
+    required = {x for x in merged.locations if not str(x).startswith("preferred")}
+    deleted = deleted_by_autohealing(workload)
+    if deleted and required - {TermLocation.LABEL} and (merged.added or merged.updated):
+        findings += for_rules(
+            rules,
+            workload.ref,
+            STARTS_WORKLOAD_ROLLOUT,
+            deleted,
+            "Check with a forecast that each VM has a node, or remove spec.autohealing of the pool until then.",
             "warning",
         )
     manager = managed_by(workload)

@@ -74,6 +74,17 @@ def started_vms(workload: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
     return started_by_template(workload, snapshot) if workload.ref.kind == POOL.name else ()
 
 
+def deleted_by_autohealing(workload: Workload) -> str:
+    """Which VMs of a pool a rule may cost, with their disks; empty where none."""
+    after = replaces_unschedulable(workload) if workload.ref.kind == POOL.name else ""
+    if not after:
+        return ""
+    return (
+        f"KubeVirt deletes each VM of {workload.ref}, with its disks, that finds no node for {after} after a restart"
+        " (autohealing)."
+    )
+
+
 def extent_of_rollout(workload: Workload) -> str:
     """When the workload rollout of a changed template begins, and how much that of a pool ends at a time."""
     if workload.ref.kind != POOL.name:

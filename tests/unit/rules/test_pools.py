@@ -11,13 +11,22 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import move_options
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pools import (
+    why_not_brought,
+    with_templates,
+)
 from ansible_collections.virt.placement.plugins.module_utils.lint.lint_input import lint_input_of
 from ansible_collections.virt.placement.plugins.module_utils.lint.workloads import hold_findings
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Vmi, Workload
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    Vmi,
+    Workload,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.declaration import (
     DeclarationReader,
@@ -218,6 +227,69 @@ def test_paused_pool_is_refused_or_held_since_it_restarts_its_vms_once_it_is_res
 def test_refusal_names_the_vms_that_autohealing_deletes(autohealing: JSON, after: str) -> None:
     (finding,) = planned(pool(autohealing=autohealing)).refused
     assert f"that finds no node for {after} (autohealing)" in finding.why
+
+
+@pytest.mark.parametrize("workload_rollout", ["allow", "hold"])
+def test_vms_that_autohealing_may_delete_are_a_warning_where_the_rule_is_written(
+    workload_rollout: str,
+) -> None:
+    """A VM that is restarted later may find no node, too."""
+    result = planned(pool(autohealing={}), workload_rollout=workload_rollout)
+    (finding,) = result.findings
+    assert (finding.severity, result.refused) == ("warning", ())
+    assert "deletes each VM of VirtualMachinePool shop/web, with its disks" in finding.why
+    preferred = {**APART, "preferred": True}
+    assert not planned(pool(autohealing={}), rule=preferred, workload_rollout="hold").findings
+    assert not planned(pool(), workload_rollout=workload_rollout).findings
+
+
+CANARY = {"labelSelector": {"matchLabels": {"tier": "canary"}}}
+ON_SSD = {"nodeSelectorRequirementMatcher": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "brought"),
+    [
+        (CANARY, False),
+        (ON_SSD, False),
+        ({"labelSelector": {}}, True),
+        ({"labelSelector": {"matchLabels": {"tier": "web"}}}, True),
+        (
+            {
+                "nodeSelectorRequirementMatcher": [
+                    {"key": "disk", "operator": "In", "values": ["hdd"]}
+                ]
+            },
+            True,
+        ),
+    ],
+)
+def test_vm_that_the_update_strategy_does_not_select_never_gets_the_template(
+    selectors: JSON, brought: bool
+) -> None:
+    found = pool(updateStrategy={"proactive": {"selectionPolicy": {"selectors": selectors}}})
+    vm, (vmi, _pod) = member(found)
+    template = vm.manifest["spec"]["template"]
+    template["metadata"].setdefault("labels", {})["tier"] = "web"
+    template["spec"]["nodeSelector"] = {"disk": "hdd"}
+    found.manifest["spec"]["virtualMachineTemplate"]["spec"]["template"]["spec"]["affinity"] = {}
+    found.manifest["spec"]["virtualMachineTemplate"]["spec"]["template"]["spec"]["nodeSelector"] = {
+        "zone": "a"
+    }
+    assert bool(why_not_brought(found, vm)) is not brought
+    instance = Instance(vmi.ref, vmi.uid, found.ref, None, vmi)
+    options = move_options(found, instance, PLATFORM, vm=vm)
+    assert (options.methods, options.temporary) == ((), brought)
+    said = "has not brought the template" if brought else f"select, and {vm.ref} is none of them"
+    assert said in options.reason
+    (after,) = [x for x in with_templates([found, vm], {found.ref}) if x.ref == vm.ref]
+    assert (after.template["spec"].get("nodeSelector") == {"zone": "a"}) is brought
+
+
+def test_pool_that_is_being_deleted_brings_its_template_to_no_vm() -> None:
+    found = pool()
+    found.manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert "is being deleted" in why_not_brought(found)
 
 
 def test_pool_that_updates_some_of_its_vms_is_not_held() -> None:
