@@ -56,6 +56,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     connection_faults,
     controller_fault,
     existing_objects,
+    kinds_of,
     name_faults,
     names_of,
     setting_faults,
@@ -95,7 +96,8 @@ class LookupModule(LookupBase):
         if question == "names":
             answers = settings[f"{PREFIX}same"]["results"]
             organization = settings[f"{PREFIX}organization"]
-            return [{"faults": name_faults(answers, organization, self._existing())}]
+            kinds = kinds_of(self._objects())
+            return [{"faults": name_faults(answers, organization, self._existing(), kinds)}]
         raise AnsibleLookupError(f"controller_faults has no question {question}")
 
     def _values(self, *names: str) -> dict[str, t.Any]:

@@ -99,7 +99,12 @@ def _maintenance(record: JobRecord) -> Parts:
         "nodes": states,
         "skipped": skipped,
         "next_steps": tuple(_after_maintenance(record, states)),
-        "done": (*_started(record), *_stopped(known), *_restarted_again(record)),
+        "done": (
+            *_started(record),
+            *_stopped(known),
+            *_staying(known),
+            *_restarted_again(record),
+        ),
     }
 
 
@@ -133,6 +138,16 @@ def _stopped(known: Parts) -> t.Iterator[str]:
             f"stopped, and not started again: {_name(vm)}, run strategy before:"
             f" {vm.get('run_strategy')}"
         )
+
+
+def _staying(known: Parts) -> t.Iterator[str]:
+    """VMs that left the nodes for the maintenance and are not moved again at its end."""
+    by_reason: dict[str, list[str]] = {}
+    for vm in known.get("stays", ()):
+        by_reason.setdefault(vm["reason"], []).append(_name(vm))
+    for reason, names in by_reason.items():
+        stay = "stays where it is" if len(names) == 1 else "stay where they are"
+        yield f"{len(names)} {stay}, since {reason}: {listed(names, 8)}"
 
 
 def _restarted_again(record: JobRecord) -> t.Iterator[str]:

@@ -48,6 +48,13 @@ OBJECTS = {
 }
 """The collections of the API in which awx.awx finds objects by name, with the variables that name them."""
 
+TYPES = {
+    "projects": "project",
+    "templates": "job_template",
+    "workflows": "workflow_job_template",
+}
+"""The `type` of the objects of these variables in the API. They share one collection."""
+
 
 _URL = ("https://", "http://")
 
@@ -205,6 +212,17 @@ def names_of(values: Values, collection: str) -> list[str]:
     ]
 
 
+def kinds_of(values: Values) -> dict[str, dict[str, str]]:
+    """The type of each object that the variables describe, by collection and name, where a collection has several."""
+    collection = "unified_job_templates"
+    types = {
+        item["name"]: TYPES[variable]
+        for variable in OBJECTS[collection]
+        for item in values.get(f"controller_{variable}") or []
+    }
+    return {collection: types}
+
+
 def _repeated(names: t.Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
@@ -260,9 +278,11 @@ def name_faults(
     answers: t.Sequence[Values],
     organization: str,
     existing: t.Mapping[str, t.Collection[str]] | None = None,
+    kinds: t.Mapping[str, t.Mapping[str, str]] | None = None,
 ) -> list[str]:
     """A fault for each name that awx.awx would not find exactly once, and what to do, or only what could not be read.
-    `answers`: results of a loop over OBJECTS. `existing`: what must be there, in whatever organization."""
+    `answers`: results of a loop over OBJECTS. `existing`: what must be there, in whatever organization. `kinds`: what
+    each name is to be (`kinds_of`)."""
     if unread := [fault for answer in answers if (fault := answer_fault(answer))]:
         return unread
     faults = []
@@ -277,9 +297,13 @@ def name_faults(
                 del missing[collection][name]
                 if len(items) == 1:
                     continue
-            if [_organization(item) for item in items] != [organization]:
-                where = " and ".join(f"once in {_place(item, len(items) > 1)}" for item in items)
-                faults.append(f"{collection}: {name!r} exists {where}.")
+            kind = (kinds or {}).get(collection, {}).get(name, "")
+            other = any(kind and item.get("type") not in (None, kind) for item in items)
+            if [_organization(item) for item in items] != [organization] or other:
+                with_kind = other or len(items) > 1
+                where = " and ".join(f"once in {_place(item, with_kind)}" for item in items)
+                what = f", and is to be a {kind.replace('_', ' ')}" if other else ""
+                faults.append(f"{collection}: {name!r} exists {where}{what}.")
     if faults:
         faults.append(
             f"AWX objects are found by name, and these must exist once, in the organization {organization}, or not at"

@@ -329,7 +329,10 @@ def finish(job: Job) -> Result:
         names = ", ".join(f"{entry['namespace']}/{entry['name']}" for entry in away)
         job.show([f"These would be moved if they violate a rule or miss a preference: {names}"])
     if returns_home(job) and known["begun"] and not job.check_mode:
-        _return_home(job, away)
+        known["stays"] = _return_home(job, away)
+    elif options["return_home"] == "none" and options["state"] != "drained":
+        reason = "placement_maintenance_return_home is none"
+        known["stays"] = [{**entry, "reason": reason} for entry in away]
     moved = _unique(
         {name: move[name] for name in ("kind", "namespace", "name")} for move in job.record.moves
     )
@@ -346,20 +349,37 @@ def finish(job: Job) -> Result:
     return {}
 
 
-def _return_home(job: Job, away: list[Result]) -> None:
+def _return_home(job: Job, away: list[Result]) -> list[Result]:
+    """The workloads that are not moved, with the reason."""
     options = job.record.asked
     with_rules = _namespaces_with_rules(job)
     everywhere = options["return_home"] == "namespaces"
     namespaces = with_rules if everywhere else list(dict.fromkeys(x["namespace"] for x in away))
+    result: Result = {"moves": []}
     if namespaces:
         asked = _returning(job, namespaces)
         asked |= {name: options[name] for name in ("run_timeout", "move_timeout")}
         if not everywhere:
             asked["only"] = away
-        job.run("rollout", asked)
+        result = job.run("rollout", asked)
     # A line for each. They have nothing to do with this maintenance.
     if not everywhere and with_rules:
         job.run("rollout", _returning(job, with_rules), check=True)
+    return _staying(away, result)
+
+
+def _staying(away: t.Iterable[Result], rollout: Result) -> list[Result]:
+    """Those of `away` that a rollout has not moved."""
+    moved = {(move["namespace"], move["name"]) for move in rollout["moves"]}
+    reasons = {
+        (entry["namespace"], entry["name"]): entry["reason"]
+        for entry in rollout.get("skipped_instances") or ()
+    }
+    return [
+        {**entry, "reason": reasons.get(key, "no rule asks for another node")}
+        for entry in away
+        if (key := (entry["namespace"], entry["name"])) not in moved
+    ]
 
 
 def _unique(entries: t.Iterable[Result]) -> list[Result]:

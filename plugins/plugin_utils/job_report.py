@@ -25,6 +25,13 @@ def check(job: Job) -> Result:
         raise JobFailed(
             [f"Give one of {names}, each an absolute path: one of them is required. {NOTHING}"]
         )
+    if job.record.asked["drill"] and job.record.asked["domains_of"]:
+        raise JobFailed(
+            [
+                f"{prefix}drill and {prefix}domains_of: give one of them. The first is the result of an earlier drill,"
+                f" the second makes a new one. {NOTHING}"
+            ]
+        )
     _check_paths(job, job.record.asked, prefix)
     return {}
 

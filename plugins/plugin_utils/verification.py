@@ -98,8 +98,23 @@ def _sentence(instance: Result, problem: str) -> str:
             or (problem == "constraint_removed" and rule.get("constraint_removed"))
         )
     ]
-    named = ": " + ", ".join(f"rule {rule}" for rule in rules) if rules else ""
-    return f"{_name(instance)}{node} is {problem}{named}."
+    noun = "rule" if len(rules) == 1 else "rules"
+    named = f"{noun} {', '.join(rules)}" if rules else ""
+    return f"{_name(instance)}{node} {_STATES[problem](named)}."
+
+
+_STATES: t.Mapping[str, t.Callable[[str], str]] = {
+    "violated": lambda rules: f"violates {rules or 'a required constraint'}",
+    "pending": lambda _rules: "has no node",
+    "unknown": lambda rules: f"is not known to obey {rules or 'its rules'}",
+    "down": lambda _rules: "is down, since its node is not Ready",
+    "preference_not_met": lambda rules: f"does not meet {rules or 'a preferred constraint'}",
+    "not_enforced": lambda rules: f"runs with the previous constraints{rules and ' of ' + rules}",
+    "constraint_removed": lambda rules: (
+        f"lacks a constraint of {rules or 'a rule'}, which was removed from its workload"
+    ),
+}
+"""What follows the name of an instance, by the state that fails the verification, with the rules that are in it."""
 
 
 def _restarts(result: Result) -> str:

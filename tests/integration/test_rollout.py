@@ -105,7 +105,7 @@ def test_vms_go_back_to_a_saved_placement_and_a_table_names_what_did_not(
         ["w1", "w3", "moved"],
         ["w1", "w1", "there", "already"],
     ]
-    assert "1 VM cannot go to its place" in output
+    assert "1 VM cannot go to its node in places" in output
     assert shop.nodes() == {"sap1": "w3", "sap2": "w1", "sap3": "w1"}
 
 

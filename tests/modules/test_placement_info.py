@@ -103,7 +103,7 @@ def test_a_rule_that_was_just_written_is_broken_before_anything_moved(
     assert not rule_of(db1, rule)["enforced"]
     assert rule_of(db1, rule)["better_nodes"] == ELSEWHERE
     assert f"violated: VirtualMachineInstance {task.namespace}/db1 on" in result["table"]
-    assert f"moves: {rule}: 2 moves would repair it" in result["table"]
+    assert f"violated rule {rule}: 2 moves would repair it" in result["table"]
 
 
 @pytest.mark.tour

@@ -164,7 +164,7 @@ def test_vm_whose_migrations_fail_leaves_by_its_next_policy(shop: Maintenance) -
     assert not result.get("failed"), result.get("msg")
     ended = [(move["method"], move["state"]) for move in result["moves"]]
     assert ended == [("migrate", "failed")] * 3 + [("restart", "moved")]
-    passed = "vm_policy migrate is given up, its migration failed 3 times"
+    passed = "does not leave by migrate any more, since its migration failed 3 times"
     assert any(passed in line for line in result["progress"])
     assert shop.uids() != before and shop.nodes()["failing"] != "w1"
 

@@ -319,7 +319,7 @@ def _kept(kept: Kept) -> t.Iterator[str]:
 def _resting(rules: t.Iterable[t.Mapping[str, JSON]]) -> t.Iterator[str]:
     for rule in rules:
         workloads = plural(rule["workloads"], "workload")
-        yield f"rests: {rule['rule']} ({rule['type']}, {workloads}): not enabled, so not verified"
+        yield f"not verified: rule {rule['rule']} ({rule['type']}, {workloads}) is not enabled"
 
 
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:
@@ -347,14 +347,15 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
             yield f"{Verdict.PENDING}: {pending.instance}: {pending.reason}"
     for (names, reason), counted in not_enforced.items():
         yield f"{Verdict.NOT_ENFORCED}: {_runs(counted)}:{names} {reason}"
+    names_of_rules = {rule.rule for instance in verdicts.instances for rule in instance.rules}
     for name, moves in sorted(verdicts.moves_needed.items()):
         needed = (
             "cannot be satisfied"
             if moves is None
-            else "how many moves would repair it is unknown: too many instances and constraints"
+            else "the number of moves that would repair it is unknown: too many instances and constraints"
             if moves == UNCOUNTED
             else f"{plural(moves, 'move')} would repair it; other rules may need more"
         )
-        yield f"moves: {name}: {needed}"
+        yield f"violated {'rule' if name in names_of_rules else 'constraint'} {name}: {needed}"
     for text in unreadable_texts(verdicts.unreadable):
         yield f"unknown: {text}"

@@ -318,7 +318,9 @@ class DrainStep(RolloutStep):
                 reason = f"{why}: {failed[vmi.uid]['reason'][:NOTE_LIMIT]}"
                 self.drain.passed_over[vmi.uid] = {**known, way.policy: reason}
                 name = report.short(vmi.ref, vmi.ref)
-                self.report.lines.append(f"{name}: vm_policy {way.policy} is given up, {why}")
+                self.report.lines.append(
+                    f"{name} does not leave by {way.policy} any more, since {why}: another one of its policies follows"
+                )
                 noted = True
         return noted
 

@@ -103,12 +103,13 @@ def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
 
 
 def not_in_place(skipped: t.Sequence[SkippedInstance]) -> str:
-    """Which VMs do not run where the option `places` asks for, with the reasons."""
+    """Which VMs cannot go to their nodes in the option `places`, with the reasons."""
     one = len(skipped) == 1
     texts = "; ".join(skipped_texts(skipped[:_NOT_IN_PLACE]))
     more = len(skipped) - _NOT_IN_PLACE
     rest = f"; and {more} more, see places in the result" if more > 0 else ""
-    return f"{plural(len(skipped), 'VM')} cannot go to {'its place' if one else 'their places'}: {texts}{rest}"
+    nodes = "its node" if one else "their nodes"
+    return f"{plural(len(skipped), 'VM')} cannot go to {nodes} in places: {texts}{rest}"
 
 
 def places(
@@ -203,7 +204,8 @@ def deferred(name: str, reason: str) -> str:
 def may_still_end(record: MoveRecord, why: str) -> str:
     """The line about a move of an earlier run whose request cannot be made to fail."""
     name = short(record.workload, record.instance)
-    return f"a process of an earlier run may still {record.method} {name}, which cannot be annotated: {why}"
+    past = _PAST[str(record.method)]
+    return f"{name} may still be {past} by a request of an earlier run, since it cannot be annotated: {why}"
 
 
 def held(name: str, reason: str) -> str:

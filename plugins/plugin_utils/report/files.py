@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import typing as t
 
@@ -39,12 +40,24 @@ def faults_of_paths(
             for other in files[:number]
             if other.path == path
         ]
-        if len(hosts) > 1 and host not in path:
+        if len(hosts) > 1 and not _names_host(path, host, hosts):
             faults.append(
                 f"{kind}: {len(hosts)} hosts would write {path}. Put '{{{{ inventory_hostname }}}}'"
-                " into the path, so that each cluster has a file of its own."
+                " into the path as a word of its own, so that each cluster has its own file."
             )
     return faults
+
+
+def _names_host(path: str, host: str, hosts: t.Collection[str]) -> bool:
+    """Whether the path has the name of the host as a word, and not as a part of another word or of the name of another
+    host: `prod` is in neither reproduced.html nor prod-eu.html."""
+    for name in sorted((x for x in hosts if x != host and host in x), key=len, reverse=True):
+        path = re.sub(_word(name), "", path)
+    return re.search(_word(host), path) is not None
+
+
+def _word(name: str) -> str:
+    return rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
 
 
 def write_file(file: ReportFile, text: str, *, only_check: bool) -> bool:

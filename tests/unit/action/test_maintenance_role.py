@@ -217,6 +217,12 @@ def test_return_home_moves_what_left_the_nodes_also_in_earlier_jobs(
     play = maintained(folder, nodes, use)
     assert not play.failed, play.output
     assert [call for call in play.calls[-2:] if call.startswith("rollout")] == rollouts
+    reason = (
+        "placement_maintenance_return_home is none"
+        if which == "none"
+        else "no rule asks for another node"
+    )
+    assert f"2 stay where they are, since {reason}: shop/of-w1, shop/of-w3" in play.output
 
 
 def test_check_mode_shows_what_may_return_home(folder: Path) -> None:

@@ -182,7 +182,7 @@ def test_rules_that_rest_are_listed_and_not_verified(monkeypatch: pytest.MonkeyP
     assert result["resting_rules"] == [
         {"rule": "shop/default/later", "type": "run_on", "workloads": 3}
     ]
-    line = "rests: shop/default/later (run_on, 3 workloads): not enabled, so not verified"
+    line = "not verified: rule shop/default/later (run_on, 3 workloads) is not enabled"
     assert line in result["table"].splitlines()
     judged = {rule["rule"] for each in result["instances"] for rule in each["rules"]}
     assert judged == {RULE}
@@ -238,7 +238,7 @@ def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
     assert lines[6].startswith(
         "pending: VirtualMachineInstance shop/db3: 0/2 nodes are available: "
     )
-    assert lines[7] == f"moves: {RULE}: cannot be satisfied"
+    assert lines[7] == f"violated rule {RULE}: cannot be satisfied"
 
 
 def test_line_about_a_rule_that_is_not_enforced_says_so_once() -> None:

@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     connection_faults,
     controller_fault,
     existing_objects,
+    kinds_of,
     name_faults,
     setting_faults,
 )
@@ -184,6 +185,36 @@ def test_objects_of_one_name_are_told_apart_by_their_kind() -> None:
         "unified_job_templates: 'Placement - apply' exists once in the organization Default (job template) and once in"
         " the organization Default (project)."
     )
+
+
+@pytest.mark.parametrize("kind", ["project", "workflow_job_template", "inventory_source"])
+def test_object_of_another_kind_that_has_the_name_of_a_template_is_named(kind: str) -> None:
+    """AWX finds what a workflow launches by its name alone: beside the new template there would be two."""
+    kinds = {"unified_job_templates": {"Placement - apply": "job_template"}}
+    assert name_faults(found("Default", kinds="job_template"), "Default", kinds=kinds) == []
+    assert name_faults(found("Default"), "Default", kinds=kinds) == []  # it names no kind
+    (fault, advice) = name_faults(found("Default", kinds=kind), "Default", kinds=kinds)
+    assert fault == (
+        "unified_job_templates: 'Placement - apply' exists once in the organization Default"
+        f" ({kind.replace('_', ' ')}), and is to be a job template."
+    )
+    assert "Rename or delete the others" in advice
+
+
+def test_each_name_has_the_kind_of_its_variable() -> None:
+    values = {
+        "controller_projects": [{"name": "project"}],
+        "controller_templates": [{"name": "apply"}],
+        "controller_workflows": [{"name": "approved"}],
+        "controller_credentials": [{"name": "mover"}],
+    }
+    assert kinds_of(values) == {
+        "unified_job_templates": {
+            "project": "project",
+            "apply": "job_template",
+            "approved": "workflow_job_template",
+        }
+    }
 
 
 def test_names_that_could_not_be_read_are_the_fault() -> None:

@@ -108,6 +108,17 @@ def test_report_has_drill_and_rollout_of_one_reading_each(tmp_path: Path) -> Non
     )
 
 
+def test_report_without_failures_reads_as_often_as_a_verification(tmp_path: Path) -> None:
+    """A second reading would double its time. Only `domains_of` asks for one."""
+    report = FakeJob("placement_report", reporting(html=f"{tmp_path}/page.html"))
+    run(job_report.report, report)
+    verify = FakeJob("placement_verify", verifying())
+    run(job_verify.verify, verify)
+
+    assert [module for module, _arguments in report.ran] == ["placement_info"]
+    assert [module for module, _arguments in verify.ran] == ["placement_info"]
+
+
 def test_verification_writes_its_report_before_it_fails(tmp_path: Path) -> None:
     job = FakeJob(
         "placement_verify",
@@ -204,6 +215,14 @@ def test_check_mode_names_the_file_and_writes_none(tmp_path: Path) -> None:
                 "placement_report_html: must be an absolute path, but is 'page.html'.",
                 "placement_report_prometheus: /tmp/x.txt must end in .prom, since node_exporter reads no other files.",
                 "Nothing was changed.",
+            ],
+        ),
+        (
+            job_report.check,
+            reporting(html="/srv/page.html", drill={"drills": []}, domains_of=["zone"]),
+            [
+                "placement_report_drill and placement_report_domains_of: give one of them. The first is the result of"
+                " an earlier drill, the second makes a new one. Nothing was changed."
             ],
         ),
         (

@@ -66,7 +66,29 @@ def test_instance_is_named_with_its_node_and_rules() -> None:
         {"rule": None, "verdict": "violated"},
     ]
     lines = failures(result(instance("shop", "violated", rules=rules), violated=1), ["violated"])
-    assert lines[1] == "VirtualMachineInstance shop/db on w1 is violated: rule shop/default/apart."
+    assert lines[1] == "VirtualMachineInstance shop/db on w1 violates rule shop/default/apart."
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("violated", "violates a required constraint."),
+        ("pending", "has no node."),
+        ("unknown", "is not known to obey its rules."),
+        ("down", "is down, since its node is not Ready."),
+        ("preference_not_met", "does not meet a preferred constraint."),
+        ("not_enforced", "runs with the previous constraints."),
+        (
+            "constraint_removed",
+            "lacks a constraint of a rule, which was removed from its workload.",
+        ),
+    ],
+)
+def test_each_state_is_a_sentence(state: str, sentence: str) -> None:
+    bad = instance("shop", state) if state not in ("down", "constraint_removed") else None
+    bad = bad or instance("shop", "satisfied", **{state: True})
+    lines = failures(result(bad, **{state: 1}), [state])
+    assert lines[1] == f"VirtualMachineInstance shop/db on w1 {sentence}"
 
 
 def test_removed_constraint_is_named_beside_another_verdict() -> None:
@@ -75,7 +97,9 @@ def test_removed_constraint_is_named_beside_another_verdict() -> None:
         instance("shop", "satisfied", constraint_removed=True, rules=rules), constraint_removed=1
     )
     lines = failures(found, ["constraint_removed"])
-    assert lines[1].endswith("is constraint_removed: rule apart.")
+    assert lines[1].endswith(
+        " lacks a constraint of rule apart, which was removed from its workload."
+    )
     assert "Write the rules again: playbook apply or module rules." in lines[2]
 
 

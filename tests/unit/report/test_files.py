@@ -70,6 +70,10 @@ def test_path_that_cannot_be_written_is_named(tmp_path: Path, name: str, only_ch
     assert sorted(x.name for x in tmp_path.iterdir()) == ["file"]
 
 
+ADVICE = "Put '{{ inventory_hostname }}' into the path as a word of its own, so that each cluster has its own file."
+SAME = f"would write /r/page.html. {ADVICE}"
+
+
 @pytest.mark.parametrize(
     ("files", "hosts", "faults"),
     [
@@ -87,13 +91,19 @@ def test_path_that_cannot_be_written_is_named(tmp_path: Path, name: str, only_ch
             ["junit: /r/a is the path of html too. Each format needs its own file."],
         ),
         ([("html", "/r/a.html")], ["a", "b"], []),
+        ([("html", "/r/page.html")], ["a", "b"], [f"html: 2 hosts {SAME}"]),
+        (
+            [("html", "/r/prod-eu.html")],
+            ["prod", "prod-eu"],
+            [f"html: 2 hosts would write /r/prod-eu.html. {ADVICE}"],
+        ),
+        ([("html", "/r/prod-eu.html")], ["prod-eu", "prod"], []),
+        ([("html", "/r/prod-eu/prod.html")], ["prod", "prod-eu"], []),
+        ([("html", "/r/placement-prod_page.html")], ["prod", "lab"], []),
         (
             [("html", "/r/page.html")],
             ["prod", "lab"],
-            [
-                "html: 2 hosts would write /r/page.html. Put '{{ inventory_hostname }}' into the path, so that each"
-                " cluster has a file of its own."
-            ],
+            [f"html: 2 hosts {SAME}"],
         ),
     ],
 )

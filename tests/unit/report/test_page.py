@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import time
 import typing as t
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from ansible_collections.virt.placement.plugins.plugin_utils.report import page as rendering
 from ansible_collections.virt.placement.plugins.plugin_utils.report.page import html_page
 from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
+from tests.unit.compliance.cluster import Cluster
+from tests.unit.planning.scenes import machine
 
 from .pages import Element, parsed, rows_of
 from .results import (
@@ -380,7 +383,25 @@ def test_page_of_ten_thousand_vms_is_below_one_megabyte() -> None:
     counts = {"instances": 10_000, "satisfied": 9_000, "violated": 1_000, "misplaced": 1_000}
     result["summary"] |= {**counts, "not_enforced": 0, "pending": 0, "down": 0}
 
+    started = time.process_time()
     text = html_page(read_content(result, time=TIME))
+    taken = time.process_time() - started
 
     assert len(text.encode()) < 1_000_000
     assert all(name in text for name in names)
+    assert taken < 10 * model_of_a_thousand_vms(), "the page at most doubles the time of verify"
+
+
+def model_of_a_thousand_vms() -> float:
+    """The processor time of the least that verify does: it makes values of what the API server lists, before it judges
+    them. The quickest of three, in seconds."""
+    made = Cluster("abc")
+    for number in range(100):
+        machine(made, f"vm-{number}", "n1", {})
+    seconds = []
+    for _time in range(3):
+        started = time.process_time()
+        for _hundred in range(10):
+            made.snapshot()
+        seconds.append(time.process_time() - started)
+    return min(seconds)

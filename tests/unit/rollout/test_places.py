@@ -99,7 +99,7 @@ def test_check_mode_returns_the_plan_and_each_vm_that_cannot_go(cluster: TraceSe
         "shpo/db0": (None, "w2", "not_moved"),
     }
     (warning,) = result.warnings
-    assert warning.startswith("3 VMs cannot go to their places: VirtualMachine shop/nobody: ")
+    assert warning.startswith("3 VMs cannot go to their nodes in places: VirtualMachine shop/nobody: ")
     assert result.plan is not None
     assert result.plan["options"]["places"] == asked
 
@@ -108,7 +108,7 @@ def test_run_moves_what_it_can_and_fails_in_the_end(cluster: TraceServer) -> Non
     result = run(cluster, {"shop/db0": "w2", "shop/nobody": "w2"})
     assert [move["name"] for move in result.moves] == ["db0"]
     assert result.failure == (
-        "1 VM cannot go to its place: VirtualMachine shop/nobody: there is no VM 'nobody' in namespace shop"
+        "1 VM cannot go to its node in places: VirtualMachine shop/nobody: there is no VM 'nobody' in namespace shop"
     )
 
 
@@ -189,7 +189,7 @@ def test_reason_of_a_vm_that_cannot_migrate_advises_no_restart() -> None:
 def test_message_about_thousands_of_vms_names_some() -> None:
     refs = [Ref("VirtualMachineInstance", "shop", f"db{number}") for number in range(3000)]
     text = not_in_place([SkippedInstance(ref, "", None, "", "it is gone") for ref in refs])
-    assert text.startswith("3000 VMs cannot go to their places: ")
+    assert text.startswith("3000 VMs cannot go to their nodes in places: ")
     assert text.endswith("shop/db49: it is gone; and 2950 more, see places in the result")
 
 
