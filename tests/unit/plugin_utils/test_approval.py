@@ -113,6 +113,23 @@ def test_restart_in_place_of_an_approved_migration_is_named() -> None:
     assert faults(approved, options=both, moves=2) == []  # a migration is less disruptive
 
 
+def test_restarts_and_recreations_are_compared_each_by_itself() -> None:
+    """They are about different workloads: a VirtualMachine restarts, a replica or pod is recreated."""
+    options = {**OPTIONS, "allow": ["migrate", "restart", "recreate"]}
+    restart, recreate = (result(1, x)["moves"] for x in ("restart", "recreate"))
+
+    def worse(moves: t.Any) -> list[str]:
+        both = {**result(0), "moves": [*restart, *recreate]}
+        approved = {"prod": {"shop/default": summary_of(both, options)}}
+        now = summary_of({**result(0), "moves": moves}, options)
+        return approval_faults(approved, now, options, "prod", "placement_apply")
+
+    assert worse([*recreate, *restart]) == worse(restart) == worse(recreate) == []
+    assert worse([*restart, *result(1)["moves"]]) == []
+    assert worse(recreate * 2) == ["2 moves by recreate are needed now, and 1 were approved."]
+    assert worse(restart * 2) == ["2 moves by restart are needed now, and 1 were approved."]
+
+
 def test_approval_without_a_forecast_of_now_is_refused() -> None:
     (fault,) = approval_faults(published(), None, OPTIONS, "prod", "placement_undo")
     assert "placement_undo_forecast is false" in fault

@@ -99,7 +99,9 @@ def test_check_mode_returns_the_plan_and_each_vm_that_cannot_go(cluster: TraceSe
         "shpo/db0": (None, "w2", "not_moved"),
     }
     (warning,) = result.warnings
-    assert warning.startswith("3 VMs cannot go to their nodes in places: VirtualMachine shop/nobody: ")
+    assert warning.startswith(
+        "3 VMs cannot go to their nodes in places: VirtualMachine shop/nobody: "
+    )
     assert result.plan is not None
     assert result.plan["options"]["places"] == asked
 
