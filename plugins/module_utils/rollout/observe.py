@@ -200,7 +200,7 @@ class Observer:
         path = instances_path("Pod", record.instance.namespace)
         chosen = {"labelSelector": f"{MIGRATION_JOB}={migration['metadata']['uid']}"}
         pods = list_all(self._api, path, params=chosen).items
-        workload = self._tables.workloads.get(record.workload)
+        workload = self.view.workloads.get(record.workload)
         return next(filter(None, (why_unschedulable(pod, workload) for pod in pods)), "")
 
     def _refusing_quota(
@@ -233,7 +233,7 @@ class Observer:
             return ""
         try:
             pod = self._api.get(instance_path(successor.pod.ref))
-            return why_unschedulable(pod, self._tables.workloads.get(record.workload))
+            return why_unschedulable(pod, self.view.workloads.get(record.workload))
         except NotFound:
             return ""
 
