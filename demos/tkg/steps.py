@@ -1,7 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Replicas on different ESXi hosts: labels from Cluster API's objects, the published constraint without a selector, a
-rule that works, a drain, and a vMotion."""
+rule that works, one replica a host, a drain, and a vMotion."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ HOSTS = {
 """The host of each node's VM, at first."""
 LABELS = {node: "fd00--3.ipv6-literal" if host == IPV6 else host for node, host in HOSTS.items()}
 FIRST, LAST = "shop-md-0-1", "shop-md-0-5"
+DATABASE, PUBLISHED_APP = "database", "published"
+REVISION = "pod-template-hash"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 RECREATED = {
     "placement_rollout_namespaces": [NAMESPACE],
     "placement_rollout_allow": ["recreate"],
@@ -75,17 +78,41 @@ def labels(stage: Stage) -> dict[str, str]:
     return t.cast("dict[str, str]", found)
 
 
-def hosts(stage: Stage) -> list[int]:
-    """How many replicas each of the three hosts has, the most first."""
+def hosts(stage: Stage, workload: str = "web") -> list[int]:
+    """How many replicas each host has, the most first."""
     known = labels(stage)
-    nodes = board.nodes_of(stage.sandbox, NAMESPACE, "web")
+    nodes = board.nodes_of(stage.sandbox, NAMESPACE, workload)
     counts = collections.Counter(known[node] for node in nodes if node)
     return sorted((counts[host] for host in set(known.values())), reverse=True)
 
 
-def expect(stage: Stage, *counts: int) -> None:
-    text = "/".join(map(str, counts))
-    stage.until(lambda: hosts(stage), list(counts), f"replicas a host: {text}")
+def expect(stage: Stage, *counts: int, workload: str = "web") -> None:
+    text = f"replicas of {workload} a host: {'/'.join(map(str, counts))}"
+    stage.until(lambda: hosts(stage, workload), list(counts), text)
+
+
+def expect_pending(stage: Stage, *counts: int, workload: str) -> None:
+    """So many replicas a host, and exactly one more without a node."""
+    expect(stage, *counts, workload=workload)
+    waiting = board.without_node(stage.sandbox, NAMESPACE)
+    check([x.rpartition("-")[0].rpartition("-")[0] for x in waiting] == [workload], f"{waiting}")
+
+
+def create_deployment(stage: Stage, name: str, replicas: int, **placement: t.Any) -> None:
+    """One like `web`, with another placement."""
+    made = yaml.safe_load((FOLDER / "web.yml").read_text())
+    template, labels = made["spec"]["template"], {"app": name}
+    made["metadata"]["name"] = name
+    made["spec"] |= {"replicas": replicas, "selector": {"matchLabels": labels}}
+    template["metadata"]["labels"] = labels
+    del template["spec"]["topologySpreadConstraints"]
+    template["spec"] |= placement
+    stage.sandbox.api.apply(made)
+
+
+def scale(stage: Stage, name: str, replicas: int) -> None:
+    path = stage.sandbox.api.path("Deployment", NAMESPACE, name)
+    stage.sandbox.api.patch(path, {"spec": {"replicas": replicas}})
 
 
 @proves("AC-T1", "AC-T2", "AC-T3", "S12", "S13")
@@ -145,9 +172,9 @@ def spread_over_hosts(stage: Stage) -> None:
     (constraint,) = spec["topologySpreadConstraints"]
     check(constraint["labelSelector"], f"one constraint, with a selector: {constraint}")
     for replicas, counts in ((4, (2, 1, 1)), (6, (2, 2, 2))):
-        stage.sandbox.api.patch(deployment, {"spec": {"replicas": replicas}})
+        scale(stage, "web", replicas)
         expect(stage, *counts)
-    stage.sandbox.api.patch(deployment, {"spec": {"replicas": 3}})
+    scale(stage, "web", 3)
     stage.until(lambda: sum(hosts(stage)), 3, "three replicas are left, wherever they are")
     result = stage.play("rollout", RECREATED, identity="mover")
     check(result.rc == 0, f"rollout ended with rc {result.rc}")
@@ -155,10 +182,47 @@ def spread_over_hosts(stage: Stage) -> None:
 
 
 @beyond
+@proves("S14")
+def require_a_host_of_its_own_for_each_replica(stage: Stage) -> None:
+    """The text says that its constraint limits one replica a host. The rule that does is refused before the write for
+    four replicas on three hosts. With the same term written by hand three run, one a host, and exactly one is
+    Pending."""
+    create_deployment(stage, DATABASE, 4)
+    stage.until(lambda: sum(hosts(stage, DATABASE)), 4, "four replicas run")
+    mark = stage.sandbox.audit.mark()
+    result = stage.play("apply", variables(FOLDER, "apart_rules.yml"), identity="mover")
+    check(result.rc != 0, "the rule was not refused")
+    check("4 pods" in result.stdout and "only 3 (" in result.stdout, "the refusal has no numbers")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+
+    selector = {"matchLabels": {"app": DATABASE}}
+    hard = {"topologyKey": HOST, "labelSelector": selector, "matchLabelKeys": [REVISION]}
+    affinity = {"podAntiAffinity": {REQUIRED: [hard]}}
+    path = stage.sandbox.api.path("Deployment", NAMESPACE, DATABASE)
+    stage.sandbox.api.patch(path, {"spec": {"template": {"spec": {"affinity": affinity}}}})
+    expect_pending(stage, 1, 1, 1, workload=DATABASE)
+    scale(stage, DATABASE, 0)
+
+
+@beyond
 @proves("AC-T5", "S15")
 def drain_the_only_node_of_a_host(stage: Stage) -> None:
-    """Its replica goes to another host, 2/1/0, since the rule honors taints; back in service the replicas are 1/1/1
-    again, by one eviction."""
+    """The published constraint, with a selector, counts hosts that are drained: a drain that would leave its replica
+    Pending is refused before the cordon. The replica of the rule goes to another host, 2/1/0, since the rule honors
+    taints; back in service the replicas are 1/1/1 again, by one eviction."""
+    selector = {"matchLabels": {"app": PUBLISHED_APP}}
+    published = {
+        "topologyKey": HOST,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+    }
+    create_deployment(stage, PUBLISHED_APP, 3, topologySpreadConstraints=[published])
+    expect(stage, 1, 1, 1, workload=PUBLISHED_APP)
+    refuse_to_drain(stage)
+    scale(stage, PUBLISHED_APP, 0)
+    stage.until(lambda: sum(hosts(stage, PUBLISHED_APP)), 0, "it is out of the way")
+
     wanted = {
         "placement_maintenance_nodes": [LAST],
         "placement_maintenance_reason": "demo",
@@ -204,6 +268,19 @@ def repair_what_a_vmotion_broke(stage: Stage) -> None:
     check(evictions(stage, mark) == 1, "one eviction")
 
 
+def refuse_to_drain(stage: Stage) -> None:
+    """A drain of the last worker leaves the replica of the published constraint without a node."""
+    mark = stage.sandbox.audit.mark()
+    wanted = {"placement_maintenance_nodes": [LAST], "placement_maintenance_reason": "demo"}
+    result = stage.play("maintenance", wanted, identity="maintainer-mover")
+    check(result.rc != 0, "the drain was not refused")
+    without = f"no_place: 1 of 2 instances of node {LAST} would have no node: "
+    check(without in result.stdout, f"the refusal does not say: {without}")
+    check(f"pod {PUBLISHED_APP}-" in result.stdout, "the refusal does not name the pod")
+    check("topology spread constraint" in result.stdout, "the refusal does not name the cause")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+
+
 def evictions(stage: Stage, since: t.Any) -> int:
     writes = stage.sandbox.audit.writes(since=since)
     return sum(event.subresource == "eviction" and event.code < 400 for event in writes)
@@ -213,6 +290,7 @@ STEPS: tuple[Step, ...] = (
     label_nodes_with_their_hosts,
     find_the_constraint_without_a_selector,
     spread_over_hosts,
+    require_a_host_of_its_own_for_each_replica,
     drain_the_only_node_of_a_host,
     repair_what_a_vmotion_broke,
 )
