@@ -1,0 +1,251 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why can a VM not go to its node of a map? Each cause is told apart, with what to do where that is known."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from functools import cached_property
+
+from ..compliance.pending import why_not_on_node
+from ..compliance.violations import owning_rules, unmet_rules
+from ..kubevirt.instances import launcher_pods
+from ..model.input import nearest
+from ..model.kinds import VIRTUAL_MACHINE
+from ..model.objects import Ref
+from ..model.plan import Method
+from ..model.rendering import listed
+from ..model.snapshot import Snapshot, Vmi
+from ..model.topology import HOSTNAME
+from ..scheduler.framework import FilterReason
+from .movable_instances import MovableInstance
+from .place_moves import PlaceMoves
+from .plan import PlanRequest
+from .repair import violation_text
+
+Uid = str
+
+_SWAPS = 20
+"""VMs at most that are looked at as the cause of one that cannot go."""
+
+_SEARCHES = 20
+"""Unknown names at most for which similar ones are searched."""
+
+
+class PlaceReasons:
+    """The reasons of the VMs that a plan leaves out. `candidates`: the movable instances of all namespaces of the
+    places."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        request: PlanRequest,
+        moves: PlaceMoves,
+        candidates: t.Iterable[MovableInstance],
+    ) -> None:
+        self.snapshot = snapshot
+        self.request = request
+        self.moves = moves
+        self.simulation = moves.simulation
+        self.by_pod = {x.pod.ref: x for x in candidates}
+        self.searches = 0
+
+    def why_unknown(self, ref: Ref) -> str:
+        """Why there is no instance to move."""
+        if ref.namespace not in self._names:
+            near = self._nearest(ref.namespace, self._names)
+            return f"there is no namespace {ref.namespace!r}{near}"
+        found = self._waiting.get(ref)
+        if found is not None and found.owner is not None and found.uid in self._launchers:
+            return f"its {found.owner.kind} {found.owner.name} is not among the workloads that were read"
+        if found is not None:
+            return f"the instance is {found.phase or 'not started'} and has no pod yet"
+        here = self._names[ref.namespace]
+        if ref.name in here:
+            return "it is not running, so there is nothing to migrate"
+        near = self._nearest(ref.name, here)
+        return f"there is no VM {ref.name!r} in namespace {ref.namespace}{near}"
+
+    def _nearest(self, name: str, known: t.Iterable[str]) -> str:
+        """As `nearest`, for the first names only: each search reads all known ones, and of a placement that was saved
+        long ago thousands of VMs may be gone."""
+        self.searches += 1
+        return nearest(name, known) if self.searches <= _SEARCHES else ""
+
+    @cached_property
+    def _launchers(self) -> t.Container[Uid]:
+        """The VMIs that have pods."""
+        return launcher_pods(self.snapshot)
+
+    @cached_property
+    def _waiting(self) -> dict[Ref, Vmi]:
+        vmis = self.snapshot.vmis
+        return {x.ref: x for x in vmis if not (x.terminating or x.finished)}
+
+    @cached_property
+    def _names(self) -> dict[str, set[str]]:
+        """The VMs and VMIs of each namespace."""
+        names: dict[str, set[str]] = {x.name: set() for x in self.snapshot.namespaces}
+        refs = [vmi.ref for vmi in self.snapshot.vmis]
+        refs += [x.ref for x in self.snapshot.workloads if x.ref.kind == VIRTUAL_MACHINE.name]
+        for ref in refs:
+            names.setdefault(ref.namespace, set()).add(ref.name)
+        return names
+
+    def why_fixed(self, movable: MovableInstance, node: str) -> str:
+        """Why an instance does not go there, whatever else moves; empty where it may go."""
+        request, options = self.request, movable.move_options
+        names = self.simulation.table.numbers
+        if node not in names:
+            return f"there is no node {node!r}{self._nearest(node, names)}"
+        if movable.uid not in self.simulation.candidates:
+            return f"its node {movable.node} does not exist" if movable.node else "it is Pending"
+        for reasons in (request.not_movable, request.kept):
+            if movable.uid in reasons:
+                return reasons[movable.uid]
+        if movable.workload is None:
+            return "it has no VirtualMachine. Only VMIs of VirtualMachines, pools and replica sets are moved"
+        if Method.MIGRATE not in options.methods:
+            return options.reason or "it cannot migrate"
+        hostname = self.simulation.table.nodes[names[node]].labels.get(HOSTNAME, "")
+        if not hostname:
+            return f"{node} has no label {HOSTNAME}, by which a migration could be held to it"
+        alike = [x for x in self._nodes_with[hostname] if x != node]
+        if alike:
+            return (
+                f"{listed(alike)} has the label {HOSTNAME}={hostname} of {node}, too, so a migration cannot be held to"
+                f" {node}"
+            )
+        return ""
+
+    @cached_property
+    def _nodes_with(self) -> dict[str, list[str]]:
+        """The nodes with each value of the label kubernetes.io/hostname."""
+        nodes = defaultdict[str, list[str]](list)
+        for node in self.snapshot.nodes:
+            nodes[node.labels.get(HOSTNAME, "")].append(node.name)
+        return nodes
+
+    def open_soon(self) -> set[Uid]:
+        """What can go once pods have ended that are ending, such as the source of a migration that has just ended."""
+        closed = [
+            uid for uid, node in self.moves.to_do.items() if not self.moves.is_open(uid, node)
+        ]
+        with self.simulation.after_ending():
+            return {uid for uid in closed if self.moves.is_open(uid, self.moves.to_do[uid])}
+
+    def why_not_yet(self, uid: Uid) -> str:
+        node = self.moves.to_do[uid]
+        why = f"not possible on {node} yet: {self._why_closed(uid, node)}"
+        return self.simulation.why_not_yet(why, 1 << self.simulation.table.numbers[node])
+
+    def why_stuck(self, uid: Uid) -> str:
+        """Why an instance cannot go after all other moves."""
+        node = self.moves.to_do[uid]
+        if self.moves.is_open(uid, node):
+            return self._why_harmful(uid, node)
+        why = f"not possible on {node}: {self._why_closed(uid, node)}"
+        others = [x for x in self.moves.to_do if x != uid][:_SWAPS]
+        if not others or not self._opens(uid, node, without=others):
+            return why
+        needed = [
+            x for x in others if not self._opens(uid, node, without=[y for y in others if y != x])
+        ]
+        if not needed:
+            return why
+        named = (
+            f"{why}, as long as {self._named(needed[0])} is on {self.simulation.node_of[needed[0]]}"
+        )
+        rest = [x for x in self.moves.to_do if x != needed[0]][:_SWAPS]
+        if not self._opens(needed[0], self.moves.to_do[needed[0]], without=rest):
+            return f"{named}, which cannot go either"
+        return f"{named}, which waits for it in turn{self._way_out(uid, needed)}"
+
+    def _way_out(self, uid: Uid, needed: t.Sequence[Uid]) -> str:
+        """Which of those that wait for each other can go to a third node, so that another one can go to its own."""
+        taken = {self.moves.to_do[x] for x in (uid, *needed)}
+        help_none = ", and no third node has room"
+        for member in (uid, *needed):
+            freed = needed[0] if member == uid else uid
+            free = self.simulation.open_set(member, Method.MIGRATE)
+            free &= self.simulation.good_set(member)
+            for node in [x for x in self.simulation.table.names_of(free) if x not in taken][
+                :_SWAPS
+            ]:
+                if self._frees(member, node, freed):
+                    return f": move {self._named(member)} to a third node first, such as {node}"
+                help_none = ", and no third node for one of them would help"
+        return help_none
+
+    def _frees(self, uid: Uid, node: str, freed: Uid) -> bool:
+        """Whether the move of one violates nothing, and the other one can go then."""
+        obeying = self.moves.obeying(uid)
+        self.simulation.move(uid, node)
+        try:
+            harmless = not any(self.moves.violates(x) for x in obeying)
+            return harmless and self.moves.is_open(freed, self.moves.to_do[freed])
+        finally:
+            self.simulation.revert()
+
+    def _opens(self, uid: Uid, node: str, *, without: t.Collection[Uid]) -> bool:
+        keys = [self.simulation.candidates[x].pod.uid for x in without]
+        with self.simulation.without(without), self.simulation.running.without(*keys):
+            return self.moves.is_open(uid, node)
+
+    def _why_closed(self, uid: Uid, node: str) -> str:
+        """What the filters say of the node, for the target pod and for the pod as declared, with the rules."""
+        movable, simulation = self.simulation.candidates[uid], self.simulation
+        target = movable.migration_target or movable.declared_pod
+        failures = [*simulation.running.failures(target, node)]
+        pod = movable.declared_pod
+        failures += simulation.declared.failures(pod, node, without=movable.pod.uid)
+        texts = dict[str, None]()
+        for reason, text in why_not_on_node(failures, node, self.request.topology):
+            texts[f"{text}{self._of_rules(movable, reason)}"] = None
+        found = simulation.table.nodes[simulation.table.numbers[node]]
+        rules = [x.rule for x in unmet_rules(movable.declared, found)]
+        texts.update(dict.fromkeys(f"rule {rule} does not allow {node}" for rule in rules))
+        return ", ".join(texts) or "the scheduler would not choose it"
+
+    def _of_rules(self, movable: MovableInstance, reason: FilterReason) -> str:
+        """The rules of the VM, or of the pod whose anti-affinity is the reason."""
+        owner: MovableInstance | None = movable
+        if reason.kind == "existing-anti":
+            owner = self.by_pod.get(reason.counterpart) if reason.counterpart else None
+        if owner is None:
+            return _rules_text(self.simulation.owners.of_other(reason))
+        return _rules_text(owning_rules(reason, owner.declared, owner.declared_pod.labels))
+
+    def _why_harmful(self, uid: Uid, node: str) -> str:
+        """Which instance would violate a rule after the move."""
+        obeying = self.moves.obeying(uid)
+        self.moves.make(uid, node)
+        try:
+            broken = sorted(x for x in obeying if self.moves.violates(x))
+            texts = dict.fromkeys(self._harm(x) for x in broken)
+        finally:
+            self.simulation.revert()
+        return "; ".join(texts) or f"{node} was not open in its turn: run again"
+
+    def _harm(self, uid: str) -> str:
+        topology = self.request.topology
+        if uid not in self.simulation.candidates:
+            reasons = self.moves.violated_by_other(uid)
+            pod = self.moves.others[uid].ref
+            rules = _rules_text(self.simulation.owners.of(pod, reasons[0])) if reasons else ""
+            broken = f"{reasons[0].text}{rules}" if reasons else ""
+            return f"a rule of {pod} would be broken: {broken}"
+        movable = self.simulation.candidates[uid]
+        statuses = self.simulation.violations(uid)
+        told = why_not_on_node(statuses, self.simulation.node_of[uid], topology)
+        texts = dict.fromkeys(f"{text}{self._of_rules(movable, x)}" for x, text in told)
+        text = ", ".join(texts) or violation_text(self.simulation, uid)
+        return f"a rule of {self._named(uid)} would be broken: {text}"
+
+    def _named(self, uid: Uid) -> str:
+        return str(self.simulation.candidates[uid].instance.ref)
+
+
+def _rules_text(rules: t.Sequence[str]) -> str:
+    return f" (rule {', '.join(rules)})" if rules else ""
