@@ -1,7 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Replicas on different ESXi hosts: labels from Cluster API's objects, the published constraint without a selector, a
-rule that works, one replica a host, a drain, and a vMotion."""
+rule that works, one replica a host, a drain, a vMotion, and a host that only the control plane has."""
 
 from __future__ import annotations
 
@@ -268,6 +268,20 @@ def repair_what_a_vmotion_broke(stage: Stage) -> None:
     check(evictions(stage, mark) == 1, "one eviction")
 
 
+@beyond
+def leave_a_host_of_the_control_plane_alone(stage: Stage) -> None:
+    """vSphere moves a control-plane VM to a host that has no other VM of the cluster. No replica can run there. The
+    rule does not count that host: six replicas are 2/2/2. The published constraint counts it, so that exactly one of
+    four is Pending."""
+    management.move(_managements[stage.sandbox], "shop-cp-3", "esx-9")
+    follow_hosts(stage)
+    check(labels(stage)["shop-cp-3"] == "esx-9", "the label follows")
+    scale(stage, "web", 6)
+    expect(stage, 2, 2, 2, 0)
+    scale(stage, PUBLISHED_APP, 4)
+    expect_pending(stage, 1, 1, 1, 0, workload=PUBLISHED_APP)
+
+
 def refuse_to_drain(stage: Stage) -> None:
     """A drain of the last worker leaves the replica of the published constraint without a node."""
     mark = stage.sandbox.audit.mark()
@@ -293,4 +307,5 @@ STEPS: tuple[Step, ...] = (
     require_a_host_of_its_own_for_each_replica,
     drain_the_only_node_of_a_host,
     repair_what_a_vmotion_broke,
+    leave_a_host_of_the_control_plane_alone,
 )
