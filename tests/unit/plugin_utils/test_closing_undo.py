@@ -9,7 +9,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
-from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
+from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 from ansible_collections.virt.placement.plugins.plugin_utils.job_undo import begin_undo
 
@@ -78,7 +78,7 @@ def failed(
 
 def undoing(record: JobRecord, *tasks: tuple[str, Result], failing: str = "") -> JobRecord:
     """The record after an undo with these results, of which the task `failing` failed."""
-    assert begin_undo(t.cast("Job", PlayedJob(record))) == {"change": "3-abc"}
+    assert begin_undo(t.cast("t.Any", PlayedJob(record))) == {"change": "3-abc"}
     for module, result in tasks:
         record.note(module, result)
     record.open = failing
@@ -184,7 +184,7 @@ CONTINUED = {**OWN, "change": {"id": "3-abc", "continues": True}}
 def test_rules_that_a_job_must_not_undo_are_kept(result: Result, reason: str) -> None:
     record = failed(("rules", result))
     with pytest.raises(JobFailed, match="Nothing is undone, since"):
-        begin_undo(t.cast("Job", PlayedJob(record)))
+        begin_undo(t.cast("t.Any", PlayedJob(record)))
 
     closing = closing_of(record, 3)
 
