@@ -220,7 +220,8 @@ def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
     drained = maintain(server, "drained", "w1", **options)
     assert drained["msg"].startswith("not running after the drain: VirtualMachine shop/w1-0: ")
     assert (
-        "VirtualMachineInstance shop/w1-3 is Pending: 0/6 nodes. The cordon of w1" in drained["msg"]
+        "VirtualMachineInstance shop/w1-3 is Pending: the scheduler finds no node: 0/6 nodes."
+        " The cordon of w1" in drained["msg"]
     )
     assert [node["state"] for node in drained["nodes"]] == ["draining"]
 

@@ -35,8 +35,8 @@ def test_rollout_that_was_stopped_after_the_target_continues_with_its_follower()
     (left,) = stopped.plan.moves
     assert (left.instance.name, left.reason) == (
         "web",
-        "n2 was asked for, and until then it violates a rule: no pod that matches its pod affinity is in"
-        " topology.kubernetes.io/zone 'a'",
+        "n2 was asked for, and until then it violates a rule: no pod that matches its pod affinity is in zone 'a'"
+        " (pod affinity over zone to app In (db))",
     )
 
     again = to(made, BOTH)
