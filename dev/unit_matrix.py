@@ -59,13 +59,13 @@ def main(pytest_arguments: list[str]) -> int:
     ready, skipped = matrix.prepare()
     for release in skipped:
         print(f"unit: {release.label} skipped, no Python {release.python_label} here")
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with ThreadPoolExecutor(max_workers=3) as pool:  # the edges wait for playbooks most of the time
         outcomes = list(pool.map(check, parts(ready, tuple(pytest_arguments))))
     return finish(outcomes)
 
 
 def parts(ready: list[matrix.Prepared], asked: tuple[str, ...]) -> list[Part]:
-    """What runs where, the longest first. What is asked for runs on each release."""
+    """What runs where. What is asked for runs on each release."""
     if asked:
         return [Part(each, "", asked, ()) for each in ready]
     pure = tuple(f"tests/unit/{layer}" for layer in PURE)
