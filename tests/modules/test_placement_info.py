@@ -435,6 +435,8 @@ def test_cordoned_node_is_a_risk_and_no_violation(
     node = task.running("db1")["db1"]["status"]["nodeName"]
     drain.cordon(six, node)
     try:
+        # Its taint is a risk, too, and comes a moment later.
+        six.api.wait(lambda seen: seen["spec"].get("taints"), six.api.path("Node", name=node))
         result = judge()
         assert result["summary"]["satisfied"] == result["summary"]["instances"] == 1
         assert {(each["kind"], each["node"]) for each in result["risks"]} >= {("cordoned", node)}
