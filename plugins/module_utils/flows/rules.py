@@ -20,7 +20,6 @@ from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
 from ..kubevirt.moving import MIGRATION, RECREATION, RESTART
-from ..lint.affinity import never_migratable
 from ..lint.run import lint_of_writes
 from ..model.findings import (
     FINDING_NAMES,
@@ -117,7 +116,7 @@ def _refused(finding: Finding, sentence: str) -> TaskError:
 
 def with_restarts(plan: RulesPlan) -> RulesPlan:
     """The plan in which the change of a VM that can never migrate takes effect by a restart."""
-    tied = never_migratable(plan.findings)
+    tied = {ref for finding in plan.findings if finding.never_migrates for ref in finding.objects}
     changes = (
         replace(x, takes_effect=RESTART) if x.ref in tied and x.takes_effect == MIGRATION else x
         for x in plan.workloads

@@ -7,6 +7,7 @@ from __future__ import annotations
 import heapq
 import typing as t
 from collections import defaultdict
+from dataclasses import replace
 
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, rules_text
@@ -85,15 +86,6 @@ def _of_term(
         )
 
 
-_NEVER = "The VMs can never be live-migrated: "
-
-
-def never_migratable(findings: t.Iterable[Finding]) -> frozenset[Ref]:
-    """The VMs that can never be live-migrated, since they and others need each other on one node."""
-    mutual = (x for x in findings if x.name == "mutual_affinity" and x.why.startswith(_NEVER))
-    return frozenset(ref for finding in mutual for ref in finding.objects)
-
-
 def _mutual(
     lint_input: LintInput,
     subject: LintedWorkload,
@@ -113,13 +105,14 @@ def _mutual(
             f"Let the others follow one of them (keep_together: {{topology_key: {over}, with: {{{kind}name:"
             f" {first[0].name}}}}}), or make the term preferred."
         )
-        yield subject.finding(
+        finding = subject.finding(
             term,
             "mutual_affinity",
             "error",
-            f"{_NEVER}they must share a node, since {reason}.",
+            f"The VMs can never be live-migrated: they must share a node, since {reason}.",
             follow_one if others else "Make the term preferred.",
         )
+        yield replace(finding, never_migrates=True)
     elif none_is_first:
         yield subject.finding(
             term,

@@ -40,7 +40,8 @@ class TaskError:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """`why` and `advice` are one sentence each; `objects` are those that the finding is about. `codes` are those
-    that made the answer of a forecast, where the finding is about one."""
+    that made the answer of a forecast, where the finding is about one. `never_migrates`: no live migration of the
+    objects is possible while they are as they are."""
 
     name: str
     severity: Severity
@@ -49,6 +50,7 @@ class Finding:
     objects: tuple[Ref, ...] = ()
     rule: str = ""
     codes: tuple[str, ...] = ()
+    never_migrates: bool = False
 
     def as_json(self) -> dict[str, t.Any]:
         """Without `codes` where the finding is not about a forecast."""
