@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass
-from functools import cached_property
 
 from ..kubevirt.labels import adds_anti_affinity
 from ..model.objects import Labels, Node, Pod, PodTerm, Ref
@@ -41,13 +40,7 @@ class Obstacles:
 
     def __init__(self, view: ClusterView, reader: DeclaredReader | None = None) -> None:
         self._view = view
-        self._given = reader
         self.owners = TermOwners(view, reader)
-
-    @cached_property
-    def _reader(self) -> DeclaredReader:
-        """Made once a message needs it."""
-        return self._given or DeclaredReader(self._view.snapshot)
 
     def rules(
         self, workload: Ref | None, labels: Labels, reason: FilterReason, node: Node | None
@@ -59,7 +52,7 @@ class Obstacles:
         declaring = self._view.workloads.get(workload) if workload is not None else None
         if declaring is None:
             return ()
-        declared = self._reader.declared(declaring)
+        declared = self.owners.reader.declared(declaring)
         if reason.kind == "node-affinity":
             return tuple(x.rule for x in unmet_rules(declared, node)) if node is not None else ()
         return owning_rules(reason, declared, labels)

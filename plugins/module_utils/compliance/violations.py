@@ -327,7 +327,7 @@ class TermOwners:
         self._given = reader
 
     @cached_property
-    def _reader(self) -> DeclaredReader:
+    def reader(self) -> DeclaredReader:
         """Made once a message needs it: most plans have none."""
         return self._given or DeclaredReader(self._view.snapshot)
 
@@ -339,11 +339,17 @@ class TermOwners:
 
     def of(self, pod: Ref, reason: FilterReason) -> tuple[str, ...]:
         """The rules that own the term of a reason, which is a term of this pod."""
+        owner = self.instance_of(pod)
+        return owning_rules(reason, owner.declared, owner.pod.labels) if owner is not None else ()
+
+    def instance_of(self, pod: Ref) -> EvaluatedInstance | None:
+        """The instance of a pod, with what its workload declares and as if the pod had that."""
         instance = self._view.instances_by_pod.get(pod)
-        workload = self._view.workload_of(instance) if instance is not None else None
-        if instance is None or instance.pod is None or workload is None:
-            return ()
-        return owning_rules(reason, self._reader.declared(workload), instance.pod.labels)
+        if instance is None or instance.pod is None:
+            return None
+        workload = self._view.workload_of(instance)
+        declared = self.reader.declared(workload) if workload is not None else None
+        return EvaluatedInstance(instance, instance.pod, instance.pod, workload, declared)
 
 
 def _term_of(reason: FilterReason, labels: Labels) -> Term | None:

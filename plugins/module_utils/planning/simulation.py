@@ -16,7 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..compliance.declared import DeclaredReader, NodeRule
+from ..compliance.declared import NodeRule
 from ..compliance.drift import EvaluatedInstance
 from ..compliance.pending import no_good_node_text
 from ..compliance.violations import (
@@ -30,7 +30,7 @@ from ..compliance.violations import (
 from ..kubevirt.instances import InFlight, in_flight
 from ..kubevirt.labels import carried_labels
 from ..model.gc import collector_paused
-from ..model.objects import Node, Pod, Ref
+from ..model.objects import Node, Pod
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Method
 from ..model.rendering import listed
@@ -248,17 +248,7 @@ class ClusterSimulation:
 
     @cached_property
     def _attribution(self) -> RuleAttribution:
-        reader, view = DeclaredReader(self._view.snapshot), self._view
-
-        def of_pod(ref: Ref) -> EvaluatedInstance | None:
-            instance = view.instances_by_pod.get(ref)
-            if instance is None or instance.pod is None:
-                return None
-            workload = view.workload_of(instance)
-            declared = reader.declared(workload) if workload is not None else None
-            return EvaluatedInstance(instance, instance.pod, instance.pod, workload, declared)
-
-        return RuleAttribution(self._topology, view.nodes, of_pod)
+        return RuleAttribution(self._topology, self._view.nodes, self.owners.instance_of)
 
     def bypassed(self, uid: Uid) -> list[NodeRule]:
         """The rules that OR-ed node terms let the instance violate where it is. A move does not repair
