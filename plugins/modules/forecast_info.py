@@ -553,7 +553,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
     what_if_options,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
-from ansible_collections.virt.placement.plugins.module_utils.planning.plan import Scope
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import Scope
 
 
 def main() -> None:

@@ -35,9 +35,9 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 from ansible_collections.virt.placement.plugins.module_utils.planning.moves_needed import (
     moves_needed,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
-    plan_moves,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import (
     why_unschedulable,

@@ -21,7 +21,7 @@ from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
-from ..planning.plan import Scope
+from ..planning.plan_request import Scope
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView

@@ -28,7 +28,8 @@ from ..planning.movable_instances import (
     kept_in_place,
     movable_instances,
 )
-from ..planning.plan import PlanRequest, Scope, plan_moves
+from ..planning.plan import plan_moves
+from ..planning.plan_request import PlanRequest, Scope
 from ..planning.search import shortest_repair
 from ..planning.simulation import ClusterSimulation
 from ..scheduler.framework import pod_key

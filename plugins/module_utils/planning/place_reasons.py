@@ -21,7 +21,7 @@ from ..model.topology import HOSTNAME
 from ..scheduler.framework import FilterReason
 from .movable_instances import MovableInstance
 from .place_moves import PlaceMoves
-from .plan import PlanRequest
+from .plan_request import PlanRequest
 from .repair import violation_text
 
 Uid = str

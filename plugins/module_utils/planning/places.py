@@ -13,7 +13,6 @@ import typing as t
 from collections import defaultdict
 from functools import cached_property
 
-from ..kubevirt.instances import in_flight
 from ..model.gc import collector_paused
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -24,7 +23,7 @@ from .movable_instances import MovableInstance
 from .order import order
 from .place_moves import PlaceMoves
 from .place_reasons import PlaceReasons
-from .plan import PlanRequest
+from .plan_request import PlanRequest, simulate
 from .repair import PlannedMove
 from .simulation import ClusterSimulation, VerifiedIndex
 
@@ -54,16 +53,7 @@ def plan_places(
     """The moves to `places`, and each VM that cannot go, with the reason. `candidates`: the movable instances of all
     namespaces of the places, since the rules of others count. `violated` of the plan: what is not in its place."""
     with collector_paused():
-        on_the_way = in_flight(snapshot, request.selection.all_namespaces)
-        away = request.in_flight | on_the_way.instances
-        movable = [x for x in candidates if x.uid not in away]
-        simulation = ClusterSimulation(
-            snapshot,
-            movable,
-            on_the_way=on_the_way,
-            verified=verified,
-            topology=request.topology,
-        )
+        simulation, away = simulate(snapshot, request, candidates, verified)
         return _PlacesPlanner(snapshot, request, simulation, candidates, places).plan(away)
 
 

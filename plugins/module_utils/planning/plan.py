@@ -9,59 +9,26 @@ a new snapshot. Check mode and the real run make the same plan.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..compliance.pending import no_good_node_text
 from ..compliance.violations import bypass_text
-from ..kubevirt.instances import in_flight
 from ..kubevirt.ordinals import ordinal_of
 from ..model.gc import collector_paused
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Snapshot
-from ..model.topology import Topology
 from ..scheduler.nodes import NodeSet
 from ..scheduler.preferences import meeting_nodes
-from .movable_instances import InstanceSelection, MovableInstance
+from .movable_instances import MovableInstance
 from .order import order
+from .plan_request import PlanRequest, simulate
 from .repair import RETRIES, TARGETS, PlannedMove, RepairPlanner, violation_text
 from .search import arrange
 from .simulation import ClusterSimulation, PreferencePenalties, VerifiedIndex, cheaper
 
 Uid = str
 
-
-Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]
-
-_ONLY_MIGRATE = frozenset({Method.MIGRATE})
 _HELD: t.Final = "the rollout of its workload is held"
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """What a plan is made for.
-
-    `in_flight`: instances with a move under way, which are neither moved nor skipped. The same
-    holds for instances that another controller migrates to a known node. `not_movable`: instances
-    that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
-    `kept`: those that no method may move; they are skipped with this reason if they should move.
-    `not_disrupted`: those that only a live migration may move, since disruption budgets never allow another method.
-    `held`: replicas of a StatefulSet whose own rollout is set aside, and which are not of its present template: they
-    are moved whatever the scope is.
-    `topology`: the names of label keys in reasons. `preferred_nodes`: the node that the plan counts on for an
-    instance, where it is among the nodes that are available.
-    """
-
-    selection: InstanceSelection
-    scope: Scope = "violated"
-    allow: frozenset[Method] = frozenset({Method.MIGRATE})
-    in_flight: frozenset[Uid] = frozenset()
-    not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
-    no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
-    kept: t.Mapping[Uid, str] = field(default_factory=dict)
-    not_disrupted: t.Mapping[Uid, str] = field(default_factory=dict)
-    held: frozenset[Uid] = frozenset()
-    topology: Topology = field(default_factory=Topology.of)
-    preferred_nodes: t.Mapping[Uid, str] = field(default_factory=dict)
 
 
 def plan_moves(
@@ -77,32 +44,17 @@ def plan_moves(
     caller has it already. The index is unchanged afterwards.
     """
     with collector_paused():
-        on_the_way = in_flight(snapshot, request.selection.all_namespaces)
-        away = request.in_flight | on_the_way.instances
-        movable = [x for x in candidates if x.uid not in away] if away else candidates
-        simulation = ClusterSimulation(
-            snapshot,
-            movable,
-            on_the_way=on_the_way,
-            verified=verified,
-            topology=request.topology,
-        )
-        return _Planner(request, simulation, movable).plan()
+        simulation, _away = simulate(snapshot, request, candidates, verified)
+        return _Planner(request, simulation).plan()
 
 
 class _Planner:
-    def __init__(
-        self,
-        request: PlanRequest,
-        simulation: ClusterSimulation,
-        movable: t.Sequence[MovableInstance],
-    ) -> None:
+    def __init__(self, request: PlanRequest, simulation: ClusterSimulation) -> None:
         self.request = request
         self.simulation = simulation
         self.candidates = simulation.candidates
-        elsewhere = [x for x in movable if x.uid not in simulation.candidates]
-        self.without_node = [x for x in elsewhere if not x.node]
-        self.on_unknown_node = [x for x in elsewhere if x.node]
+        self.without_node = [x for x in simulation.elsewhere if not x.node]
+        self.on_unknown_node = [x for x in simulation.elsewhere if x.node]
         self.dependencies = simulation.dependencies
         self.repair = RepairPlanner(
             simulation, self._methods, self._preference_penalties, request.preferred_nodes
@@ -138,16 +90,7 @@ class _Planner:
         return Plan(tuple(moves), tuple(self.skipped.values()), frozenset(violating))
 
     def _methods(self, uid: Uid) -> tuple[Method, ...]:
-        request = self.request
-        if uid in request.not_movable or uid in request.kept or self.simulation.bypassed(uid):
-            return ()
-        movable = self.candidates[uid]
-        if request.allow == _ONLY_MIGRATE:
-            return (Method.MIGRATE,) if movable.can_migrate else ()
-        allow = request.allow - {Method.RESTART} if uid in request.no_restart else request.allow
-        if uid in request.not_disrupted:
-            allow = allow & _ONLY_MIGRATE
-        return tuple(method for method in movable.move_options.methods if method in allow)
+        return () if self.simulation.bypassed(uid) else self.request.methods(self.candidates[uid])
 
     def _preference_penalties(self, uid: Uid) -> PreferencePenalties:
         """Each preference of the instance: its weight and the nodes that do not meet it. A soft
@@ -222,7 +165,7 @@ class _Planner:
                 places = self.simulation.open_set(uid, Method.RECREATE)
                 if self._better(uid, places & self.simulation.good_set(uid)):
                     movable = self.candidates[uid]
-                    why = self._why_not_moved(movable)
+                    why = self.request.why_not_moved(movable)
                     self._skip(movable, f"a preference is not met; {why}")
             return []
         method, nodes = options
@@ -235,7 +178,11 @@ class _Planner:
             todo.discard(uid)
             if uid not in self.request.not_movable:
                 movable, migrates = self.candidates[uid], bool(self._methods(uid))
-                why = movable.why_not_by_migration if migrates else self._why_not_moved(movable)
+                why = (
+                    movable.why_not_by_migration
+                    if migrates
+                    else self.request.why_not_moved(movable)
+                )
                 self._skip(movable, f"{reason}; {why}")
         chosen: list[PlannedMove] = []
         for _try in range(RETRIES):  # a later move may free the node that an earlier one lacked
@@ -277,7 +224,7 @@ class _Planner:
             probe = movable.next_pod(Method.RECREATE)
             nodes = self.simulation.running.feasible_set(probe)
             if allowed is not Method.RECREATE or movable.uid in self.request.kept:
-                self._skip(movable, f"it is Pending; {self._why_not_moved(movable)}")
+                self._skip(movable, f"it is Pending; {self.request.why_not_moved(movable)}")
             elif not nodes and not same_terms:
                 pod_info = self.simulation.running.pod_info(probe)
                 text = no_good_node_text(
@@ -367,7 +314,7 @@ class _Planner:
                 " puts the expression into every term, or remove the other term",
             )
         elif not methods:
-            self._skip(movable, f"{violated}; {self._why_not_moved(movable)}")
+            self._skip(movable, f"{violated}; {self.request.why_not_moved(movable)}")
         elif proof := self._proof(uid):
             self._skip(movable, f"{violated}; {proof}")
         elif blocker := self._mutual_blocker(uid):
@@ -407,35 +354,6 @@ class _Planner:
             f" use, or stop {one.instance.ref.name}, move {other.instance.ref.name}, and start"
             f" {one.instance.ref.name} again"
         )
-
-    def _why_not_moved(self, movable: MovableInstance) -> str:
-        if movable.uid in self.request.not_movable:
-            return self.request.not_movable[movable.uid]
-        if movable.uid in self.request.kept:
-            return self.request.kept[movable.uid]
-        options = movable.move_options
-        if not options.methods:
-            return options.reason
-        if movable.uid in self.request.not_disrupted and self.request.allow & set(options.methods):
-            return self._why_not_disrupted(movable)
-        if movable.uid in self.request.no_restart and Method.RESTART in self.request.allow:
-            obstacle = f"{options.reason}; " if options.reason else ""
-            return obstacle + self.request.no_restart[movable.uid]
-        needs = " or ".join(str(method) for method in options.methods)
-        allowed = ", ".join(sorted(map(str, self.request.allow))) or "empty"
-        because = f" ({options.reason})" if options.reason else ""
-        text = f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
-        if options.refusal and {Method.RESTART, Method.RECREATE} & self.request.allow:
-            text += f"; {options.refusal}"
-        return text
-
-    def _why_not_disrupted(self, movable: MovableInstance) -> str:
-        options = movable.move_options
-        obstacle = f"it cannot migrate ({options.reason}), and " if options.reason else ""
-        text = f"{obstacle}{self.request.not_disrupted[movable.uid]}"
-        if Method.MIGRATE in options.methods and Method.MIGRATE not in self.request.allow:
-            text += ": add migrate to allow, since a live migration needs no budget"
-        return text
 
     def _proof(self, uid: Uid) -> str:
         """Why the group of an instance has too few topology domains; empty if that is unknown. Only where the same

@@ -183,6 +183,8 @@ class ClusterSimulation:
         self.candidates = {
             instance.uid: instance for instance in candidates if instance.node in self.table.numbers
         }
+        self.elsewhere = [x for x in candidates if x.uid not in self.candidates]
+        """Those on no node, or on one that does not exist."""
         self.node_of = {uid: instance.node for uid, instance in self.candidates.items()}
         self._uids = {instance.pod.uid: uid for uid, instance in self.candidates.items()}
         self.ranking = NodeRanking(self.table, self.running.pod_counts())

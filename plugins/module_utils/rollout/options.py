@@ -28,7 +28,7 @@ from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
 from ..planning.movable_instances import InstanceSelection
 from ..planning.places import Places
-from ..planning.plan import Scope
+from ..planning.plan_request import Scope
 from ..view import selection as references
 from ..view.selection import WorkloadLookup
 from ..view.view import ClusterView

@@ -19,7 +19,8 @@ from ..planning.movable_instances import (
     movable_instances,
 )
 from ..planning.places import plan_places
-from ..planning.plan import PlanRequest, plan_moves
+from ..planning.plan import plan_moves
+from ..planning.plan_request import PlanRequest
 from ..planning.simulation import VerifiedIndex
 from ..rules.hold import Hold
 from ..scheduler.index import Index

@@ -9,9 +9,9 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
     InstanceSelection,
     movable_instances,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
-    plan_moves,
 )
 from tests.unit.planning.scenes import ZONE, Cluster, cluster, machine
 

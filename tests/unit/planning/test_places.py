@@ -21,7 +21,9 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
     movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.places import plan_places
-from ansible_collections.virt.placement.plugins.module_utils.planning.plan import PlanRequest
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
+    PlanRequest,
+)
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     ClusterSimulation,
 )

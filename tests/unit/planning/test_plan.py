@@ -23,10 +23,10 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
     InstanceSelection,
     movable_instances,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
     Scope,
-    plan_moves,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import (

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is a plan made for: which instances, by which methods may each be moved, and why may one not be?"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..kubevirt.instances import in_flight
+from ..model.plan import Method
+from ..model.snapshot import Snapshot
+from ..model.topology import Topology
+from .movable_instances import InstanceSelection, MovableInstance
+from .simulation import ClusterSimulation, VerifiedIndex
+
+Uid = str
+
+Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]
+
+_ONLY_MIGRATE = frozenset({Method.MIGRATE})
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a plan is made for.
+
+    `in_flight`: instances with a move under way, which are neither moved nor skipped. The same
+    holds for instances that another controller migrates to a known node. `not_movable`: instances
+    that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
+    `kept`: those that no method may move; they are skipped with this reason if they should move.
+    `not_disrupted`: those that only a live migration may move, since disruption budgets never allow another method.
+    `held`: replicas of a StatefulSet whose own rollout is set aside, and which are not of its present template: they
+    are moved whatever the scope is.
+    `topology`: the names of label keys in reasons. `preferred_nodes`: the node that the plan counts on for an
+    instance, where it is among the nodes that are available.
+    """
+
+    selection: InstanceSelection
+    scope: Scope = "violated"
+    allow: frozenset[Method] = frozenset({Method.MIGRATE})
+    in_flight: frozenset[Uid] = frozenset()
+    not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
+    no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
+    kept: t.Mapping[Uid, str] = field(default_factory=dict)
+    not_disrupted: t.Mapping[Uid, str] = field(default_factory=dict)
+    held: frozenset[Uid] = frozenset()
+    topology: Topology = field(default_factory=Topology.of)
+    preferred_nodes: t.Mapping[Uid, str] = field(default_factory=dict)
+
+    def methods(self, movable: MovableInstance) -> tuple[Method, ...]:
+        """The methods by which an instance may be moved, the gentlest first."""
+        uid = movable.uid
+        if uid in self.not_movable or uid in self.kept:
+            return ()
+        if self.allow == _ONLY_MIGRATE:
+            return (Method.MIGRATE,) if movable.can_migrate else ()
+        allow = self.allow - {Method.RESTART} if uid in self.no_restart else self.allow
+        if uid in self.not_disrupted:
+            allow = allow & _ONLY_MIGRATE
+        return tuple(method for method in movable.move_options.methods if method in allow)
+
+    def why_not_moved(self, movable: MovableInstance) -> str:
+        """Why no method is left for an instance, with what to do."""
+        if movable.uid in self.not_movable:
+            return self.not_movable[movable.uid]
+        if movable.uid in self.kept:
+            return self.kept[movable.uid]
+        options = movable.move_options
+        if not options.methods:
+            return options.reason
+        if movable.uid in self.not_disrupted and self.allow & set(options.methods):
+            return self._why_not_disrupted(movable)
+        if movable.uid in self.no_restart and Method.RESTART in self.allow:
+            obstacle = f"{options.reason}; " if options.reason else ""
+            return obstacle + self.no_restart[movable.uid]
+        needs = " or ".join(str(method) for method in options.methods)
+        allowed = ", ".join(sorted(map(str, self.allow))) or "empty"
+        because = f" ({options.reason})" if options.reason else ""
+        text = f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
+        if options.refusal and {Method.RESTART, Method.RECREATE} & self.allow:
+            text += f"; {options.refusal}"
+        return text
+
+    def _why_not_disrupted(self, movable: MovableInstance) -> str:
+        options = movable.move_options
+        obstacle = f"it cannot migrate ({options.reason}), and " if options.reason else ""
+        text = f"{obstacle}{self.not_disrupted[movable.uid]}"
+        if Method.MIGRATE in options.methods and Method.MIGRATE not in self.allow:
+            text += ": add migrate to allow, since a live migration needs no budget"
+        return text
+
+
+def simulate(
+    snapshot: Snapshot,
+    request: PlanRequest,
+    candidates: t.Iterable[MovableInstance],
+    verified: VerifiedIndex | None,
+) -> tuple[ClusterSimulation, frozenset[Uid]]:
+    """The cluster in which the candidates may move, but for those with a move under way; and the uids of the latter."""
+    on_the_way = in_flight(snapshot, request.selection.all_namespaces)
+    away = request.in_flight | on_the_way.instances
+    movable = [x for x in candidates if x.uid not in away]
+    simulation = ClusterSimulation(
+        snapshot, movable, on_the_way=on_the_way, verified=verified, topology=request.topology
+    )
+    return simulation, away
