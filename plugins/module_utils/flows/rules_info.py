@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import typing as t
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
@@ -21,7 +22,7 @@ from ..model.rendering import as_json, columns, one_line, table_text
 from ..model.rule import RuleId
 from ..model.snapshot import Snapshot, Workload
 from ..model.topology import Topology
-from ..model.verdict import RuleVerdict, Verdict
+from ..model.verdict import RuleVerdict, Verdict, Verdicts
 from ..rules.declaration import DeclarationReader
 from ..rules.ownership import UnreadableAnnotation
 from ..rules.undo import read_undo_record
@@ -42,53 +43,12 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     verdicts = judge(
         snapshot, topology=topology, workloads=selected.workloads, namespaces=selected.namespaces
     )
-    evaluated: dict[tuple[Ref | None, str], list[RuleVerdict]] = defaultdict(list)
-    for instance in verdicts.instances:
-        for verdict in instance.rules:
-            evaluated[instance.workload, verdict.rule].append(verdict)
-    running = Counter(instance.workload for instance in verdicts.instances)
-    reader = DeclaredReader()
-    workloads_of: dict[RuleId, list[dict[str, JSON]]] = defaultdict(list)
-    terms_of: dict[RuleId, list[RuleTerms]] = defaultdict(list)
-    types_at_rest: dict[RuleId, str] = {}
-    for workload in sorted(snapshot.workloads, key=lambda workload: workload.ref):
-        if not selected.covers(workload.ref):
-            continue
-        declared = reader.declared(workload)
-        if declared.damaged:
-            module.warn(one_line(declared.damaged))
-        since = _written_since(workload)
-        for rule in declared.rules:
-            terms_of[RuleId.parse(rule.rule)].append(rule)
-            workloads_of[RuleId.parse(rule.rule)].append(
-                _workload(
-                    workload.ref,
-                    evaluated[workload.ref, rule.rule],
-                    complete=not rule.removed,
-                    since=since.get(rule.rule),
-                )
-            )
-        for name, kind in declared.resting.items():
-            rule_id = RuleId.parse(name)
-            types_at_rest[rule_id] = kind
-            workloads_of[rule_id].append(
-                {
-                    **_workload(workload.ref, (), complete=True, since=since.get(name)),
-                    "resting": True,
-                    "instances": running[workload.ref],
-                }
-            )
+    workloads = [x for x in snapshot.workloads if selected.covers(x.ref)]
+    parts_of_rules = _rules_of(workloads, verdicts, module.warn)
     warn_unreadable(module.warn, verdicts.unreadable)
     rules = [
-        _rule(
-            rule,
-            terms_of[rule],
-            workloads,
-            topology,
-            known=_are_instances_known(rule, snapshot),
-            at_rest=types_at_rest.get(rule, ""),
-        )
-        for rule, workloads in sorted(workloads_of.items())
+        _rule(rule, parts, topology, known=_are_instances_known(rule, snapshot))
+        for rule, parts in sorted(parts_of_rules.items())
     ]
     if params["declarations"]:
         declarations = DeclarationReader(snapshot, topology)
@@ -100,6 +60,47 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "permission_gaps": as_json(verdicts.unreadable),
         "table": _table(rules),
     }
+
+
+@dataclass
+class _RuleParts:
+    """What the workloads of a rule have of it. `at_rest`: its type, where workloads have the rule at rest; they have no
+    terms that show it."""
+
+    workloads: list[dict[str, JSON]] = field(default_factory=list)
+    terms: list[RuleTerms] = field(default_factory=list)
+    at_rest: str = ""
+
+
+def _rules_of(
+    workloads: t.Iterable[Workload], verdicts: Verdicts, warn: t.Callable[[str], None]
+) -> dict[RuleId, _RuleParts]:
+    """The rules of these workloads. Warns of annotations that cannot be read."""
+    evaluated: dict[tuple[Ref | None, str], list[RuleVerdict]] = defaultdict(list)
+    for instance in verdicts.instances:
+        for verdict in instance.rules:
+            evaluated[instance.workload, verdict.rule].append(verdict)
+    running = Counter(instance.workload for instance in verdicts.instances)
+    reader = DeclaredReader()
+    rules: dict[RuleId, _RuleParts] = defaultdict(_RuleParts)
+    for workload in sorted(workloads, key=lambda workload: workload.ref):
+        declared = reader.declared(workload)
+        if declared.damaged:
+            warn(one_line(declared.damaged))
+        since = _written_since(workload)
+        for terms in declared.rules:
+            parts = rules[RuleId.parse(terms.rule)]
+            parts.terms.append(terms)
+            of_rule = evaluated[workload.ref, terms.rule]
+            entry = _workload(workload.ref, of_rule, since.get(terms.rule))
+            parts.workloads.append({**entry, "complete": not terms.removed})
+        for name, kind in declared.resting.items():
+            parts = rules[RuleId.parse(name)]
+            parts.at_rest = kind
+            entry = _workload(workload.ref, (), since.get(name))
+            entry |= {"resting": True, "instances": running[workload.ref]}
+            parts.workloads.append(entry)
+    return rules
 
 
 def _are_instances_known(rule: RuleId, snapshot: Snapshot) -> bool:
@@ -119,13 +120,13 @@ def _written_since(workload: Workload) -> t.Mapping[str, str]:
 
 
 def _workload(
-    workload: Ref, verdicts: t.Sequence[RuleVerdict], *, complete: bool, since: str | None
+    workload: Ref, verdicts: t.Sequence[RuleVerdict], since: str | None
 ) -> dict[str, JSON]:
     return {
         "kind": workload.kind,
         "namespace": workload.namespace,
         "name": workload.name,
-        "complete": complete,
+        "complete": True,
         "resting": False,
         "since": since,
         "instances": len(verdicts),
@@ -136,14 +137,12 @@ def _workload(
 
 def _rule(
     rule: RuleId,
-    terms: t.Sequence[RuleTerms],
-    workloads: list[dict[str, JSON]],
+    parts: _RuleParts,
     topology: Topology,
     *,
     known: bool,
-    at_rest: str,
 ) -> dict[str, JSON]:
-    """`at_rest`: the rule type, where workloads have the rule at rest; they have no terms that show it."""
+    terms, workloads, at_rest = parts.terms, parts.workloads, parts.at_rest
     types = {part.rule_type for part in terms} - {""} or {at_rest} - {""}
     instances = sum(workload["instances"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)
