@@ -22,6 +22,9 @@ UNDO = "undo"
 UNDONE, PARTLY_UNDONE, NOT_UNDONE = "undone", "partly_undone", "not_undone"
 """What came of the undo, as in the artifact."""
 
+FINAL_ERRORS = frozenset({"input", "finding"})
+"""Types of errors after which the same undo fails again: another change has come since, or nothing can be restored."""
+
 
 @dataclass(frozen=True)
 class OwnChange:
@@ -138,10 +141,7 @@ def _next_step(record: JobRecord, own: OwnChange, result: Parts, outcome: str) -
     if own.kept:
         return f"correct the cause, then launch the same job again: it continues; or launch {undo}"
     refused = {error["type"] for error in result.get("errors") or ()}
-    if refused and refused <= {
-        "input",
-        "finding",
-    }:  # another change, or nothing that can be restored
+    if refused and refused <= FINAL_ERRORS:
         return "look at the rules with the playbook rules, and write those of this rule set as they should be"
     if result and not result["failed"]:
         return "the rules are as before this job; to move what violates one: playbook rollout"
