@@ -18,7 +18,11 @@ import pytest
 from . import Sandbox
 from .namespaces import delete_namespace
 
-_AT_MOST = 2
+ALIVE = 2
+"""Sandboxes that live at a time, at most."""
+
+CLUSTERS: set[str] = set()
+"""The names of the fixtures that are clusters."""
 
 
 class SandboxPool:
@@ -31,7 +35,7 @@ class SandboxPool:
     def acquire(self, cluster: str) -> Sandbox:
         """The sandbox of this cluster, started now if it must be."""
         if cluster not in self._alive:
-            if len(self._alive) == _AT_MOST:
+            if len(self._alive) == ALIVE:
                 self._stop_oldest(cluster)
             self._alive[cluster] = Sandbox.start(cluster)
         self._alive.move_to_end(cluster)
@@ -52,7 +56,7 @@ class SandboxPool:
         if not free:
             pytest.fail(
                 f"this module uses {sorted(self._in_use)} and cannot have {wanted} beside them: "
-                f"at most {_AT_MOST} sandboxes live at a time"
+                f"at most {ALIVE} sandboxes live at a time"
             )
         self._alive.pop(free[0]).stop()
 
@@ -74,6 +78,7 @@ def _cluster_fixture(cluster: str, text: str) -> t.Any:
         sandbox_pool.release(cluster)
 
     use.__doc__ = text
+    CLUSTERS.add(cluster)
     return use
 
 

@@ -127,10 +127,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A full sweep of faults takes long; a sample of it, chosen anew each time, does not. Files run in the order in
     which few sandboxes start."""
     _sample_faults(config, items)
+    if not pytest_plugins:
+        return
+    from sandbox.pytest_plugin import ALIVE, CLUSTERS
+
     wanted: dict[Path, set[str]] = {}
     for item in items:
-        wanted.setdefault(item.path, set()).update(getattr(item, "fixturenames", ()))
-    place = {path: number for number, path in enumerate(few_starts(wanted))}
+        clusters = CLUSTERS.intersection(getattr(item, "fixturenames", ()))
+        wanted.setdefault(item.path, set()).update(clusters)
+    place = {path: number for number, path in enumerate(few_starts(wanted, ALIVE))}
     items.sort(key=lambda item: place[item.path])
 
 

@@ -6,25 +6,19 @@ from __future__ import annotations
 
 import typing as t
 
-CLUSTERS = frozenset({"article", "small", "mixed", "six", "plain"})
-"""Fixtures of sandbox/pytest_plugin.py."""
-
-ALIVE = 2
-"""How many of them live at a time."""
-
 File = t.TypeVar("File", bound=t.Hashable)
 
 
-def few_starts(files: t.Mapping[File, t.Collection[str]]) -> list[File]:
-    """The files with the clusters that each wants. Next is what needs the fewest starts, of those what wants most of
-    what lives, and of those what was next before."""
-    left = {file: sorted(CLUSTERS & set(wanted)) for file, wanted in files.items()}
+def few_starts(files: t.Mapping[File, t.Collection[str]], at_most: int) -> list[File]:
+    """The files, each with the clusters that it wants; `at_most` of these live at a time. Next is what needs the fewest
+    starts, of those what wants most of what lives, and of those what was next before."""
+    left = {file: sorted(wanted) for file, wanted in files.items()}
     alive: list[str] = []
     order = []
     while left:
         file = min(left, key=lambda file: _cost(left[file], alive))
         wanted = left.pop(file)
-        alive = [*(name for name in alive if name not in wanted), *wanted][-ALIVE:]
+        alive = [*(name for name in alive if name not in wanted), *wanted][-at_most:]
         order.append(file)
     return order
 
