@@ -17,6 +17,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
 ARTIFACT = "placement_job"
 """What the roles publish with set_stats: all of it, as data and as Markdown."""
 
+RELAUNCH = "correct the cause, then launch the same job again: it continues"
+LAUNCH = "launch the same job without check mode"
+"""Next steps that jobs share."""
+
 MOST_LINES = 15
 
 MARKUP = re.compile(r"([\\`*_\[\]#|~!])")

@@ -86,10 +86,7 @@ def undo_parts(record: JobRecord) -> Parts:
     notes = undone.of("rules")
     result = notes[-1] if notes else {}
     restored = result.get("reverted") or []
-    left = [
-        f"{entry['namespace']}/{entry['name']}: {entry['reason']}"
-        for entry in result.get("not_reverted") or ()
-    ]
+    left = not_reverted(result)
     # Other rules of the namespace may have been violated before, so a red verification is named, and no more.
     unfinished = undone.failures and not undone.of("placement_info")
     whole = bool(restored) and not left and not unfinished
@@ -146,6 +143,14 @@ def _next_step(record: JobRecord, own: OwnChange, result: Parts, outcome: str) -
     if result and not result["failed"]:
         return "the rules are as before this job; to move what violates one: playbook rollout"
     return f"correct the cause, then launch {undo}: it continues; or the same job, to go on with the rules"
+
+
+def not_reverted(result: Parts) -> list[str]:
+    """The workloads that an undo has left as they are, with the reason."""
+    return [
+        f"{entry['namespace']}/{entry['name']}: {entry['reason']}"
+        for entry in result.get("not_reverted") or ()
+    ]
 
 
 def rules_written(result: Parts, *, check_mode: bool) -> list[str]:

@@ -8,10 +8,18 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    LAUNCH,
+    RELAUNCH,
+    Closing,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import (
+    maintenance_parts,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import (
     UNDO,
     before_undo,
+    not_reverted,
     rules_written,
     undo_parts,
 )
@@ -21,9 +29,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
 Parts = dict[str, t.Any]
-VM = "VirtualMachine"
-RELAUNCH = "correct the cause, then launch the same job again: it continues"
-LAUNCH = "launch the same job without check mode"
+TO_MOVE = "to move what violates a rule: playbook rollout"
 
 
 def closing_of(record: JobRecord, seconds: float) -> Closing:
@@ -76,133 +82,6 @@ def _last(record: JobRecord, module: str) -> Parts:
     return notes[-1] if notes else {}
 
 
-def _maintenance(record: JobRecord) -> Parts:
-    options, known = record.asked, record.maintenance
-    states: dict[str, str] = dict(known.get("states", {}))
-    verb = {
-        "serviced": "service",
-        "drained": "drain",
-        "in_service": "put in service",
-    }[options["state"]]
-    nodes = list(states) or options["nodes"]
-    where = listed(nodes, 12) if nodes else _text_of(options["topology"])
-    asked = [f"{verb} {where}"]
-    for name, words in (("reason", "reason"), ("change_id", "change")):
-        if options[name]:
-            asked[0] += f", {words} {options[name]}"
-    skipped = tuple(
-        f"{node['name']}: change {node['change_id']} was done {node.get('serviced_at') or 'before'}"
-        for node in known.get("done", ())
-    )
-    return {
-        "asked": tuple(asked),
-        "nodes": states,
-        "skipped": skipped,
-        "next_steps": tuple(_after_maintenance(record, states)),
-        "done": (
-            *_started(record),
-            *_stopped(known),
-            *_staying(known),
-            *_restarted_again(record),
-        ),
-    }
-
-
-def _text_of(topology: t.Mapping[str, t.Any]) -> str:
-    texts = []
-    for key, values in topology.items():
-        names = values if isinstance(values, (list, tuple)) else [values]
-        texts.append(f"{key} {', '.join(map(str, names))}")
-    return ", ".join(texts)
-
-
-def _started(record: JobRecord) -> t.Iterator[str]:
-    """VMs that are stopped for the time of the maintenance alone (vm_policy stop_and_start)."""
-    notes = record.of("node_maintenance")
-    started = [_name(vm) for note in notes for vm in note.get("started") or ()]
-    if started:
-        yield f"{'would be ' if record.check_mode else ''}started again: {listed(started, 8)}"
-    nodes = {node["name"]: node for note in notes for node in note.get("nodes") or ()}
-    waiting = [_name(vm) for node in nodes.values() for vm in node.get("starts_again") or ()]
-    if waiting:
-        yield f"stopped until the node is in service: {listed(waiting, 8)}"
-
-
-def _name(vm: Parts) -> str:
-    return f"{vm['namespace']}/{vm['name']}"
-
-
-def _stopped(known: Parts) -> t.Iterator[str]:
-    for vm in _stopped_vms(known):
-        yield (
-            f"stopped, and not started again: {_name(vm)}, run strategy before:"
-            f" {vm.get('run_strategy')}"
-        )
-
-
-def _staying(known: Parts) -> t.Iterator[str]:
-    """VMs that left the nodes for the maintenance and are not moved again at its end."""
-    by_reason: dict[str, list[str]] = {}
-    for vm in known.get("stays", ()):
-        by_reason.setdefault(vm["reason"], []).append(_name(vm))
-    for reason, names in by_reason.items():
-        stay = "stays where it is" if len(names) == 1 else "stay where they are"
-        yield f"{len(names)} {stay}, since {reason}: {listed(names, 8)}"
-
-
-def _restarted_again(record: JobRecord) -> t.Iterator[str]:
-    """kube-scheduler chooses where a restarted VM runs, perhaps on a node that is serviced later."""
-    routes: dict[tuple[str, str], list[str]] = {}
-    for move in record.moves:
-        if (move["kind"], move["method"], move["state"]) == (VM, "restart", "moved"):
-            route = routes.setdefault((move["namespace"], move["name"]), [str(move["from_node"])])
-            route.append(str(move["to_node"]))
-    again = [
-        f"{namespace}/{name} {' -> '.join(route)}"
-        for (namespace, name), route in routes.items()
-        if len(route) > 2
-    ]
-    if again:
-        yield (
-            f"restarted more than once: {listed(again, 4)}; with placement_maintenance_vm_policy: [migrate,"
-            " stop_and_start] such a VM is stopped and started once instead"
-        )
-
-
-def _stopped_vms(known: Parts) -> list[Parts]:
-    vms: dict[tuple[str, str], Parts] = {}
-    for node in known.get("ended", ()):
-        for vm in node.get("stopped", ()):
-            vms[vm["namespace"], vm["name"]] = vm
-    return list(vms.values())
-
-
-def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator[str]:
-    options = record.asked
-    drained = [name for name, state in states.items() if state == "drained"]
-    waiting = [name for name, state in states.items() if state == "not_begun"]
-    failing = bool(record.failures or record.open)
-    if failing and not record.check_mode:
-        yield RELAUNCH
-        begun = any(state in ("failed", "drained") for state in states.values())
-        if begun and options["state"] != "in_service":
-            yield (
-                "to undo it: launch it with placement_maintenance_state: in_service and without"
-                " placement_maintenance_change_id"
-            )
-    elif record.check_mode:
-        yield LAUNCH if not failing else "correct what is refused above"
-    elif waiting:
-        yield f"launch the same job again for {listed(waiting, 12)}"
-    elif drained and options["state"] == "drained":
-        yield (
-            f"do the work on {listed(drained, 12)}, then launch the playbook maintenance with"
-            " placement_maintenance_state: in_service"
-        )
-    for vm in _stopped_vms(record.maintenance):
-        yield f"virtctl start {vm['name']} -n {vm['namespace']}"
-
-
 def _verify(record: JobRecord) -> Parts:
     options = record.asked
     selected = listed(options["namespaces"] or ["all namespaces"])
@@ -212,7 +91,7 @@ def _verify(record: JobRecord) -> Parts:
     return {
         "asked": (asked,),
         "done": (*_verdicts(record), *_resting(record), *_room(record), *_reports(record)),
-        "next_steps": tuple(_after_verification(record, "rollout")),
+        "next_steps": tuple(_after_verification(record)),
     }
 
 
@@ -255,10 +134,10 @@ def _resting(record: JobRecord) -> t.Iterator[str]:
         yield f"not enabled, so not verified: {plural(len(rules), 'rule')}: {listed(rules, 8)}"
 
 
-def _after_verification(record: JobRecord, playbook: str) -> t.Iterator[str]:
+def _after_verification(record: JobRecord) -> t.Iterator[str]:
     summary = _last(record, "placement_info").get("summary") or {}
     if summary.get("violated") and not no_move_repairs(summary):
-        yield f"to move what violates a rule: playbook {playbook}"
+        yield TO_MOVE
     elif summary.get("violated"):
         yield "change the violated rules, or add nodes or labels: no move repairs them"
     if summary.get("constraint_removed"):
@@ -276,11 +155,7 @@ def _apply(record: JobRecord) -> Parts:
     )
     on_failure = "if its rollout or verification fails: undo what it has written"
     made = before_undo(record)
-    done = []
-    forecast = _last(made, "forecast_info").get("forecast")
-    if forecast:
-        done.append(f"forecast: {forecast}")
-    done += _room(record)
+    done = [*_forecast(made), *_room(record)]
     done += rules_written(_last(made, "rules"), check_mode=record.check_mode)
     undo = undo_parts(record)
     parts = {
@@ -289,6 +164,12 @@ def _apply(record: JobRecord) -> Parts:
     }
     done += undo.pop("done", ())
     return {**parts, **undo, "done": (*done, *_verdicts(record), *_resting(record))}
+
+
+def _forecast(record: JobRecord) -> t.Iterator[str]:
+    forecast = _last(record, "forecast_info").get("forecast")
+    if forecast:
+        yield f"forecast: {forecast}"
 
 
 def _room(record: JobRecord) -> t.Iterator[str]:
@@ -301,23 +182,16 @@ def _room(record: JobRecord) -> t.Iterator[str]:
 def _undo(record: JobRecord) -> Parts:
     options = record.asked
     asked = f"undo the last change of rule set {options['rule_set']} in namespace {options['namespace']}"
-    done = []
-    forecast = _last(record, "forecast_info").get("forecast")
-    if forecast:
-        done.append(f"forecast: {forecast}")
+    done = [*_forecast(record)]
     result = _last(record, "rules")
     if result.get("workloads"):
         done += rules_written(result, check_mode=record.check_mode)
     elif "reverted" in result and not result["failed"]:
         done.append(f"{plural(len(result['reverted']), 'workload')} restored by an earlier run")
-    left = [
-        f"{entry['namespace']}/{entry['name']}: {entry['reason']}"
-        for entry in result.get("not_reverted") or ()
-    ]
     return {
         "asked": (asked,),
         "done": (*done, *_verdicts(record)),
-        "skipped": tuple(left),
+        "skipped": tuple(not_reverted(result)),
         "next_steps": tuple(_after_apply(record)),
     }
 
@@ -330,7 +204,7 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
     elif record.check_mode:
         yield LAUNCH
     elif not record.asked["rollout"]:
-        yield "to move what violates a rule: playbook rollout"
+        yield TO_MOVE
 
 
 def _rollout(record: JobRecord) -> Parts:
@@ -481,7 +355,7 @@ def _rules(record: JobRecord) -> Parts:
     return {
         "asked": (f"rules of {listed(namespaces) if namespaces else 'all namespaces'}",),
         "done": tuple(done),
-        "next_steps": ("to move what violates a rule: playbook rollout",) if bad else (),
+        "next_steps": (TO_MOVE,) if bad else (),
     }
 
 
@@ -509,7 +383,7 @@ CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
     "cpu": _cpu,
     "drill": _drill,
     "drs_import": _drs_import,
-    "maintenance": _maintenance,
+    "maintenance": maintenance_parts,
     "report": _report,
     "rollout": _rollout,
     "rules": _rules,
