@@ -40,15 +40,8 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     failed = list(record.failures)
     if record.open and not failed:
         failed = [f"{record.open}: the job ended during this task, see the error above"]
-    if failed:
-        outcome = "failed"
-    else:
-        outcome = "checked" if record.check_mode else "done"
-    where = record.failed_task or record.open
-    short = f"{where or failed[0]}: see the error above" if failed else ""
-    within = record.open not in ("", record.failed_task) and not record.undo
-    if failed and record.failed_task and within:
-        short = f"{record.failed_task} ({record.open}): see the error above"
+    outcome = "failed" if failed else "checked" if record.check_mode else "done"
+    short = f"{_failed_task(record) or failed[0]}: see the error above" if failed else ""
     short += parts.pop("and_then", "")
     return Closing(
         playbook=name.replace("_", " ").capitalize(),
@@ -59,6 +52,14 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         errors=tuple(failed),
         **{**parts, "skipped": (*parts["skipped"], *_skipped(record))},
     )
+
+
+def _failed_task(record: JobRecord) -> str:
+    """With what was open around it, such as the gate after a group; empty where neither is known."""
+    task, around = record.failed_task, record.open
+    if task and around not in ("", task) and not record.undo:
+        return f"{task} ({around})"
+    return task or around
 
 
 def _skipped(record: JobRecord) -> t.Iterator[str]:
