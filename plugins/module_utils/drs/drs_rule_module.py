@@ -23,8 +23,6 @@ from .export import (
     moref,
 )
 
-_GROUPS = ("ClusterVmGroup", "ClusterHostGroup")
-
 
 class DrsRuleModule:
     """The file that Export-DrsRule writes."""
