@@ -677,7 +677,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULE_KINDS
 from ansible_collections.virt.placement.plugins.module_utils.rules.change import WORKLOAD_ROLLOUT
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import STATES
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import STATES
 
 POD_LABELS = {
     "labels": {"type": "dict", "required": True},

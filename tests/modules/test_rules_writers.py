@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
     Transport,
 )
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules import write_rules
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesRequest
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from sandbox import Sandbox, objects
 from sandbox.fault_proxy import Rule as Fault
 from sandbox.fault_proxy import lost_answer, status

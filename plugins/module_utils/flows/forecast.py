@@ -38,7 +38,8 @@ from ..model.rendering import as_json
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.plan_request import Scope
-from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
+from ..rules.rules_plan import ExtraFindings, RulesPlan
+from ..rules.rules_request import RulesRequest
 from ..view.label_input import NodeLabels, assumed_node_labels, with_node_labels
 from .rules import plan_with_instance_types, rules_request, scope_of
 

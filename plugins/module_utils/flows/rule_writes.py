@@ -15,7 +15,7 @@ from ..model.objects import Ref
 from ..model.write import Write
 from ..rules.changed_back import changed_back
 from ..rules.labels_first import label_writes
-from ..rules.plan import RulesPlan
+from ..rules.rules_plan import RulesPlan
 
 
 def changed_back_again(api: ApiClient, plan: RulesPlan) -> tuple[Finding, ...]:

@@ -43,8 +43,10 @@ from ..model.write import Write
 from ..rules.changed_back import changed_back, changed_back_by_revert
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
-from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
+from ..rules.plan import plan_rules
 from ..rules.revert import NOT_REVERTED, plan_revert
+from ..rules.rules_plan import ExtraFindings, RulesPlan
+from ..rules.rules_request import RulesRequest
 from ..rules.undo import REVERTED
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
 from .rule_writes import changed_back_again, held_writes, refused_labels, refused_writes

@@ -32,7 +32,8 @@ from ..rules.ownership import (
     invalid_rules_annotation,
     read_ownership,
 )
-from ..rules.plan import RulesRequest, is_named, plan_rules
+from ..rules.plan import is_named, plan_rules
+from ..rules.rules_request import RulesRequest
 from ..rules.undo import read_undo_record
 from ..scheduler.labels import matches
 from ..view.view import ClusterView

@@ -20,7 +20,7 @@ from ..view.view import ClusterView
 from .change import WorkloadChange
 from .labels_first import Label, unmet_requirements
 from .ownership import UnreadableAnnotation
-from .plan import RulesRequest
+from .rules_request import RulesRequest
 from .undo import UndoRecord, read_undo_record, records_of
 
 BY_HAND = "Compare its placement fields with those of its undo record, and change it by hand."

@@ -11,34 +11,28 @@ from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..model.findings import Finding, InputError, InvalidInput, sentences
-from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS, VMIS
+from ..model.kinds import KINDS, RULE_KINDS
 from ..model.objects import Ref
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload
 from ..model.write import Write
 from ..view.view import ClusterView
 from .change import (
-    WORKLOAD_ROLLOUT,
-    Recompute,
-    RecomputeHeld,
     WorkloadChange,
     change_of,
     copied_rules,
     copy_of_another,
-    held_workloads,
     labels_of_terms,
-    of_change,
     with_hold,
 )
 from .checks import is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
 from .draft import RequestedRules
-from .labels_first import LabelNeeds, label_needs, ordered_stages
+from .labels_first import label_needs
 from .members import GroupSelectorBuilder, resolve
 from .merge import merge
 from .ownership import (
@@ -49,9 +43,11 @@ from .ownership import (
 )
 from .ownership_index import OwnershipIndex
 from .pools import pool_faults
+from .rules_plan import ExtraFindings, RulesPlan, plan_of_changes
+from .rules_request import RulesRequest, is_missing, option_faults
 from .similar import SelectablePods
 from .term_slots import CompiledTerm
-from .undo import RuleSetChange, change_of_request, is_begun
+from .undo import change_of_request, is_begun
 from .write import labels_of
 
 Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]
@@ -212,65 +208,6 @@ class RecomputeRules:
         return merged.write
 
 
-STATES = ("present", "absent", "reverted")
-
-ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.Iterable[Finding]]
-"""More checks, given the snapshot, the rules and the writes to come."""
-
-
-@dataclass(frozen=True)
-class RulesRequest:
-    """`fail_on_findings`: names and severities of findings that refuse the request like errors. `faults` are
-    the errors of the rules as they were parsed, `broken` the rules that have them: their workloads are looked
-    up, so that every error is reported at once. `adopt_similar` counts only with `adopt`. `at`: when the request is
-    made (RFC 3339). `undoes`: with state reverted, the only change that is undone (`RuleSetChange.id`); empty for the
-    last one, whichever it is."""
-
-    namespace: str
-    rule_set: str
-    rules: tuple[Rule, ...]
-    state: str = "present"
-    prune: bool = False
-    adopt: bool = False
-    adopt_similar: bool = False
-    workload_rollout: str = "refuse"
-    fail_on_findings: tuple[str, ...] = ()
-    faults: tuple[InputError, ...] = ()
-    broken: tuple[Rule, ...] = ()
-    at: str = ""
-    undoes: str = ""
-
-
-@dataclass(frozen=True)
-class RulesPlan:
-    """`stages` are made one after the other: a label leaves pods and VMIs before the template
-    and reaches them after it. `refused` are the errors among the findings that no rule allows:
-    while there are any, nothing may be written. `needs`: which workloads are written only after the labels of others.
-    `requested`: what the request wants of each workload. `recompute` serves a write whose object has
-    changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
-    `about` counts the workloads that carry one of the rules, are to, or did; `members` are those
-    that carry one afterwards, whether that takes a write or not. `held` as in `held_workloads`. `change`: what the
-    undo records of the written workloads name; `continues`: whether an earlier task has begun it."""
-
-    stages: tuple[tuple[Write, ...], ...]
-    workloads: tuple[WorkloadChange, ...]
-    findings: tuple[Finding, ...]
-    refused: tuple[Finding, ...]
-    recompute: Recompute
-    owner_of: t.Mapping[Ref, Ref]
-    needs: LabelNeeds
-    requested: t.Mapping[Ref, RequestedRules]
-    about: int = 0
-    members: frozenset[Ref] = frozenset()
-    held: frozenset[Ref] = frozenset()
-    change: RuleSetChange | None = None
-    continues: bool = False
-
-    @property
-    def writes(self) -> tuple[Write, ...]:
-        return tuple(write for stage in self.stages for write in stage)
-
-
 def plan_rules(
     snapshot: Snapshot, request: RulesRequest, *, extra_findings: ExtraFindings | None = None
 ) -> RulesPlan:
@@ -293,40 +230,24 @@ def plan_rules(
         with_hold(change, request.workload_rollout, view)
         for change in _changes(request, requested, view, faults)
     ]
-    gap = view.snapshot.why_unreadable(VMIS, request.namespace)
-    if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
-        findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
-    for change in changes:
-        findings += change.merged.findings
-        findings += change.findings
-        findings += of_change(change, request.workload_rollout, snapshot)
-    changed = tuple(change for change in changes if change.stages)
-    needs = label_needs(compiled, changed)
-    stages = ordered_stages(needs, changed)
-    if extra_findings is not None:
-        writes = tuple(write for stage in stages for write in stage)
-        findings += extra_findings(snapshot, request.rules, writes)
-    refused = tuple(x for x in findings if is_refused(x, request.rules, request.fail_on_findings))
+    changed = [change for change in changes if change.stages]
+    plan = plan_of_changes(
+        view,
+        request,
+        changes,
+        findings,
+        label_needs(compiled, changed),
+        RecomputeRules(requested, changed, request.rules),
+        extra_findings,
+    )
     if faults:
-        raise InvalidInput(_every_fault(faults, refused, request.rules))
+        raise InvalidInput(_every_fault(faults, plan.refused, request.rules))
     made = next((x.change for x in requested.values()), None)
-    return RulesPlan(
-        stages=stages,
-        workloads=changed,
-        findings=tuple(findings),
-        refused=refused,
-        recompute=RecomputeHeld(
-            RecomputeRules(requested, changed, request.rules),
-            changed,
-            request.workload_rollout,
-            snapshot.platform,
-        ),
-        owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
-        needs=needs,
+    return replace(
+        plan,
         requested=requested,
         about=len(requested),
         members=frozenset(ref for ref, rules in requested.items() if rules.carries),
-        held=held_workloads(view, changed, f"{request.namespace}/{request.rule_set}"),
         change=made,
         continues=made is not None and is_begun(made, view.workloads.values()),
     )
@@ -350,45 +271,6 @@ def _changes(
     return changes
 
 
-def option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
-    """What is wrong with the options beside the rules."""
-    faults = []
-    for option, value, allowed in (
-        ("state", request.state, STATES),
-        ("workload_rollout", request.workload_rollout, WORKLOAD_ROLLOUT),
-    ):
-        if value not in allowed:
-            faults.append(InputError(option, f"must be one of {', '.join(allowed)}, not {value!r}"))
-    if request.prune and request.state == "absent":
-        faults.append(
-            InputError(
-                "prune", "goes with state present: an empty list of rules removes the whole set"
-            )
-        )
-    if request.undoes and request.state != "reverted":
-        faults.append(InputError("change", "goes with state reverted, which it restricts: omit it"))
-    if request.state == "reverted":
-        faults += [
-            InputError(
-                name, "does not go with state reverted, which restores the whole rule set: omit it"
-            )
-            for name in ("rules", "prune", "adopt")
-            if getattr(request, name) or (name == "rules" and request.broken)
-        ]
-    reported = any(fault.where == "namespace" for fault in request.faults)
-    if not reported and _is_missing(request.namespace, view):
-        hint = nearest(request.namespace, view.namespaces)
-        faults.append(InputError("namespace", f"there is no namespace {request.namespace!r}{hint}"))
-    return faults
-
-
-def _is_missing(namespace: str, view: ClusterView) -> bool:
-    """Whether there is no such namespace, as far as namespaces could be read."""
-    return (
-        namespace not in view.namespaces and view.snapshot.why_unreadable("namespaces", "") is None
-    )
-
-
 def _compile(
     request: RulesRequest,
     view: ClusterView,
@@ -397,7 +279,7 @@ def _compile(
     findings: list[Finding],
 ) -> list[Compiled]:
     """The terms of each rule. Rules that are to be absent have none; their workloads need not exist."""
-    if request.state == "absent" or _is_missing(request.namespace, view):
+    if request.state == "absent" or is_missing(request.namespace, view):
         return []
     for rule in request.broken:
         resolve(rule, view, faults)

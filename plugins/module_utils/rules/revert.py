@@ -14,23 +14,20 @@ from dataclasses import replace
 
 from ..model.findings import Finding, InputError, InvalidInput, Severity
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS, RULES, UNDO, VMIS
+from ..model.kinds import KINDS, RULE_KINDS, RULES, UNDO
 from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload, managed_by
 from ..model.write import Write
 from ..view.view import ClusterView
 from .change import (
-    RecomputeHeld,
     WorkloadChange,
-    held_workloads,
-    of_change,
     staged_change,
     with_hold,
 )
-from .checks import CHANGED_BY_WEBHOOK, is_refused, unchecked
+from .checks import CHANGED_BY_WEBHOOK
 from .draft import placement_parts, present_terms
-from .labels_first import needs_of_restored, ordered_stages
+from .labels_first import needs_of_restored
 from .last_change import (
     Candidate,
     NotRevertible,
@@ -47,7 +44,8 @@ from .ownership import (
     digest,
     read_ownership,
 )
-from .plan import ExtraFindings, RulesPlan, RulesRequest, option_faults
+from .rules_plan import ExtraFindings, RulesPlan, plan_of_changes
+from .rules_request import RulesRequest, option_faults
 from .term_slots import MAPS, TermLocation, ensure, tidy
 from .undo import (
     RuleSetChange,
@@ -91,35 +89,12 @@ def plan_revert(
         for change in restored.values()
         if change.stages
     ]
-    gap = snapshot.why_unreadable(VMIS, request.namespace)
-    if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
-        findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
-    for change in changes:
-        findings += of_change(change, request.workload_rollout, snapshot)
     needs = needs_of_restored(
         changes, {x.ref: _labels_to_set(x.workload, x.record) for x in candidates}
     )
-    stages = ordered_stages(needs, changes)
-    if extra_findings is not None:
-        findings += extra_findings(snapshot, (), tuple(x for stage in stages for x in stage))
-    return RulesPlan(
-        stages=stages,
-        workloads=tuple(changes),
-        findings=tuple(findings),
-        refused=tuple(x for x in findings if is_refused(x, (), request.fail_on_findings)),
-        recompute=RecomputeHeld(
-            RecomputeRevert({x.ref: x.record.change for x in candidates}, changes),
-            changes,
-            request.workload_rollout,
-            snapshot.platform,
-        ),
-        owner_of={relabel.target: change.ref for change in changes for relabel in change.relabels},
-        needs=needs,
-        requested={},
-        about=len({*restored, *left}),
-        members=frozenset(restored),
-        held=held_workloads(view, changes, f"{request.namespace}/{request.rule_set}"),
-    )
+    recompute = RecomputeRevert({x.ref: x.record.change for x in candidates}, changes)
+    plan = plan_of_changes(view, request, changes, findings, needs, recompute, extra_findings)
+    return replace(plan, about=len({*restored, *left}), members=frozenset(restored))
 
 
 def _unread(request: RulesRequest, view: ClusterView) -> list[InputError]:

@@ -41,7 +41,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.moves_need
     moves_needed,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesRequest
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from tests.bench.generator import HOSTNAME, REQUIRED, ZONE, generate
 from tests.bench.machines import machine
 

@@ -17,7 +17,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import Ownership
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan, plan_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from tests.unit.compliance.cluster import (
     ZONE,
     anti_affinity,

@@ -13,11 +13,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.write import written
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
-    RulesPlan,
-    RulesRequest,
-    plan_rules,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression
 
 TOPOLOGY = Topology.of()

@@ -33,11 +33,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
-    RulesPlan,
-    RulesRequest,
-    plan_rules,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from sandbox import objects
 from tests.parsed import parsed
 

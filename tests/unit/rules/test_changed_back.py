@@ -10,7 +10,7 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.cluster.patching import still_differs
 from ansible_collections.virt.placement.plugins.module_utils.rules.changed_back import changed_back
 from ansible_collections.virt.placement.plugins.module_utils.rules.checks import is_refused
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 
 from .builders import applied, plan, request, snapshot, vm, workload
 from .test_harvester import APART, ZONES, _mutated

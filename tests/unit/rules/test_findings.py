@@ -28,10 +28,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
-    RulesRequest,
-    plan_rules,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from tests.unit.lint.rule_examples import with_rule
 
 from .builders import (

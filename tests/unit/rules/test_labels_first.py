@@ -14,7 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.rules.labels_first import (
     label_writes,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 
 from .builders import NAMESPACE, plan, running, snapshot, vm
 

@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.merge import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
     read_ownership,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
     read_undo_record,

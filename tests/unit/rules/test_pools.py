@@ -32,8 +32,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.declaration i
     DeclarationReader,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.hold import hold_of, release_of
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from sandbox import objects
 
 from .builders import PLATFORM, applied, plan, request, running, snapshot, workload

@@ -24,8 +24,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.write import written
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
 
 from .builders import NAMESPACE, deployment, plan, request, running, snapshot, vm, workload

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is written to workloads and to what runs, in which order, and which findings prevent it?"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..model.findings import Finding
+from ..model.kinds import VMIS
+from ..model.objects import Ref
+from ..model.rule import Rule
+from ..model.snapshot import Snapshot
+from ..model.write import Write
+from ..view.view import ClusterView
+from .change import Recompute, RecomputeHeld, WorkloadChange, held_workloads, of_change
+from .checks import is_refused, unchecked
+from .draft import RequestedRules
+from .labels_first import LabelNeeds, ordered_stages
+from .rules_request import RulesRequest
+from .undo import RuleSetChange
+
+ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.Iterable[Finding]]
+"""More checks, given the snapshot, the rules and the writes to come."""
+
+
+@dataclass(frozen=True)
+class RulesPlan:
+    """`stages` are made one after the other: a label leaves pods and VMIs before the template
+    and reaches them after it. `refused` are the errors among the findings that no rule allows:
+    while there are any, nothing may be written. `needs`: which workloads are written only after the labels of others.
+    `requested`: what the request wants of each workload. `recompute` serves a write whose object has
+    changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
+    `about` counts the workloads that carry one of the rules, are to, or did; `members` are those
+    that carry one afterwards, whether that takes a write or not. `held` as in `held_workloads`. `change`: what the
+    undo records of the written workloads name; `continues`: whether an earlier task has begun it."""
+
+    stages: tuple[tuple[Write, ...], ...]
+    workloads: tuple[WorkloadChange, ...]
+    findings: tuple[Finding, ...]
+    refused: tuple[Finding, ...]
+    recompute: Recompute
+    owner_of: t.Mapping[Ref, Ref]
+    needs: LabelNeeds
+    requested: t.Mapping[Ref, RequestedRules] = field(default_factory=dict)
+    about: int = 0
+    members: frozenset[Ref] = frozenset()
+    held: frozenset[Ref] = frozenset()
+    change: RuleSetChange | None = None
+    continues: bool = False
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        return tuple(write for stage in self.stages for write in stage)
+
+
+def plan_of_changes(
+    view: ClusterView,
+    request: RulesRequest,
+    changes: t.Sequence[WorkloadChange],
+    findings: t.Sequence[Finding],
+    needs: LabelNeeds,
+    recompute: Recompute,
+    extra_findings: ExtraFindings | None,
+) -> RulesPlan:
+    """The plan that makes these changes of workloads, with all findings about them after the given ones."""
+    all_findings = [*findings]
+    gap = view.snapshot.why_unreadable(VMIS, request.namespace)
+    if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
+        all_findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
+    for change in changes:
+        all_findings += change.merged.findings
+        all_findings += change.findings
+        all_findings += of_change(change, request.workload_rollout, view.snapshot)
+    changed = tuple(change for change in changes if change.stages)
+    stages = ordered_stages(needs, changed)
+    if extra_findings is not None:
+        writes = tuple(write for stage in stages for write in stage)
+        all_findings += extra_findings(view.snapshot, request.rules, writes)
+    platform = view.snapshot.platform
+    return RulesPlan(
+        stages=stages,
+        workloads=changed,
+        findings=tuple(all_findings),
+        refused=tuple(
+            x for x in all_findings if is_refused(x, request.rules, request.fail_on_findings)
+        ),
+        recompute=RecomputeHeld(recompute, changed, request.workload_rollout, platform),
+        owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
+        needs=needs,
+        held=held_workloads(view, changed, f"{request.namespace}/{request.rule_set}"),
+    )
