@@ -69,20 +69,23 @@ class ReportedNode:
 
 @dataclass(frozen=True, slots=True)
 class ReportedRule:
-    """A rule with the number of its instances by verdict and by zone (empty: no zone, or no node). `before`
+    """A rule with the number of its instances by verdict and by zone (empty: no zone, or no node). Of a violated one,
+    `moves` is the fewest that repair it; None where no moves do (not `satisfiable`), or the number is unknown. `before`
     and `after` are the numbers by zone around the moves of the rollout; None without such moves."""
 
     name: str
     verdicts: t.Mapping[str, int]
     zones: t.Mapping[str, int]
     affected: int | None = None
-    moves: str = ""
+    violated: bool = False
+    satisfiable: bool = True
+    moves: int | None = None
     before: t.Mapping[str, int] | None = None
     after: t.Mapping[str, int] | None = None
 
     @property
     def has_problem(self) -> bool:
-        return bool(self.moves) or any(self.verdicts.get(x, 0) for x in VERDICTS[:-1])
+        return self.violated or any(self.verdicts.get(x, 0) for x in VERDICTS[:-1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def metrics(content: Content) -> t.Iterator[tuple[str, str, list[tuple[Labels, i
     ):
         yield name, text, [({}, content.counts[name])]
     yield "unread_lists", "Lists that could not be read.", [({}, len(content.gaps))]
-    broken = [rule for rule in content.rules if rule.moves]
+    broken = [rule for rule in content.rules if rule.violated]
     yield (
         "rule_violating_instances",
         "Instances that violate the rule.",
@@ -54,12 +54,12 @@ def metrics(content: Content) -> t.Iterator[tuple[str, str, list[tuple[Labels, i
     yield (
         "rule_moves_needed",
         "The fewest moves that repair the rule. No series where that is not known.",
-        [({"rule": x.name}, int(x.moves)) for x in broken if x.moves.isdecimal()],
+        [({"rule": x.name}, x.moves) for x in broken if x.moves is not None],
     )
     yield (
         "rule_cannot_be_satisfied",
         "Rules that no moves repair.",
-        [({"rule": x.name}, 1) for x in broken if x.moves == "cannot be satisfied"],
+        [({"rule": x.name}, 1) for x in broken if not x.satisfiable],
     )
     findings = Counter((finding.name, finding.severity) for finding in content.findings)
     yield (

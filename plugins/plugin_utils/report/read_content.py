@@ -202,24 +202,22 @@ def _rules(
             verdicts[rule.rule][rule.verdict] += 1
             if instance.node:
                 zones[rule.rule][zone_of[instance.node]] += 1
-    affected: dict[str, int | None] = {}
-    moves: dict[str, str] = {}
+    rules = {name: ReportedRule(name, verdicts[name], zones[name]) for name in verdicts}
     for entry in summary.maps("violated_rules"):
         name = entry.text("rule")
-        affected[name] = entry.number_or_none("affected")
-        moves[name] = _moves_words(entry)
-    rules = [
-        ReportedRule(name, verdicts[name], zones[name], affected.get(name), moves.get(name, ""))
-        for name in {*verdicts, *moves}
-    ]
-    return sorted(rules, key=lambda rule: (not rule.moves, not rule.has_problem, rule.name))
-
-
-def _moves_words(entry: ResultMap) -> str:
-    moves = entry.number_or_none("moves_needed")
-    if moves is not None:
-        return str(moves)
-    return "cannot be satisfied" if entry.flag("moves_counted") else "unknown"
+        affected, moves = entry.number_or_none("affected"), entry.number_or_none("moves_needed")
+        rules[name] = ReportedRule(
+            name,
+            verdicts[name],
+            zones[name],
+            affected,
+            violated=True,
+            satisfiable=moves is not None or not entry.flag("moves_counted"),
+            moves=moves,
+        )
+    return sorted(
+        rules.values(), key=lambda rule: (not rule.violated, not rule.has_problem, rule.name)
+    )
 
 
 def _fewest_moves(summary: ResultMap) -> int | None:
@@ -267,7 +265,7 @@ def _with_moves(
         }
         before, after = (rule.zones, other) if planned else (other, rule.zones)
         moved.append(replace(rule, before=before, after=after))
-    return tuple(sorted(moved, key=lambda rule: not (rule.moves or rule.before is not None)))
+    return tuple(sorted(moved, key=lambda rule: not (rule.violated or rule.before is not None)))
 
 
 def _findings(result: ResultMap) -> tuple[ReportedFinding, ...]:

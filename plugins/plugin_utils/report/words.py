@@ -147,8 +147,8 @@ def _good(content: Content, things: str) -> str:
 
 
 def _repair(content: Content) -> str:
-    broken = [rule for rule in content.rules if rule.moves]
-    if any(rule.moves == "cannot be satisfied" for rule in broken):
+    broken = [rule for rule in content.rules if rule.violated]
+    if not all(rule.satisfiable for rule in broken):
         return "A rule cannot be satisfied on these nodes."
     if content.fewest_moves is None:
         return ""
@@ -172,17 +172,17 @@ def _failures(content: Content) -> str:
 
 def rule_state(rule: ReportedRule) -> str:
     """The worst verdict that an instance has for the rule."""
-    if rule.moves:
+    if rule.violated:
         return "violated"
     return next((verdict for verdict in VERDICTS if rule.verdicts.get(verdict)), "satisfied")
 
 
 def moves_text(rule: ReportedRule) -> str:
     """How many moves repair the rule."""
-    if not rule.moves:
+    if not rule.violated:
         return ""
-    if rule.moves == "unknown":
-        return "unknown: too many instances and constraints"
-    if rule.moves == "cannot be satisfied":
+    if not rule.satisfiable:
         return "cannot be satisfied on these nodes"
-    return plural(int(rule.moves), "move")
+    if rule.moves is None:
+        return "unknown: too many instances and constraints"
+    return plural(rule.moves, "move")
