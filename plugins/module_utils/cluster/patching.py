@@ -120,9 +120,7 @@ def still_differs(recompute: Recompute, write: Write, answer: JSON) -> bool:
         return True
 
 
-def try_writes(
-    api: ApiClient, writes: t.Sequence[Write], *, threads: int = THREADS
-) -> dict[Ref, JSON | ApiError]:
+def try_writes(api: ApiClient, writes: t.Sequence[Write]) -> dict[Ref, JSON | ApiError]:
     """What the server answers to each write, or why it refuses it; nothing is stored (dryRun=All)."""
     if not writes:
         return {}
@@ -133,7 +131,7 @@ def try_writes(
         except ApiError as error:
             return error
 
-    with ThreadPoolExecutor(min(threads, len(writes)), "try") as pool:
+    with ThreadPoolExecutor(min(THREADS, len(writes)), "try") as pool:
         return dict(zip((w.target for w in writes), pool.map(answer, writes), strict=True))
 
 

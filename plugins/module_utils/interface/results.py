@@ -47,7 +47,7 @@ def _in_words(write: Write, lines: t.Sequence[str]) -> dict[str, JSON]:
     return {"prepared": f"{write.target}:\n{text}"} if lines else {}
 
 
-def write_as_json(write: Write, *, patch: bool = True) -> dict[str, JSON]:
+def write_as_json(write: Write, *, patch: bool) -> dict[str, JSON]:
     target = write.target
     named = {"kind": target.kind, "namespace": target.namespace, "name": target.name}
     return {**named, "patch": write.changes()} if patch else named

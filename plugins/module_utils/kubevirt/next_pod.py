@@ -333,7 +333,7 @@ def controlled_pod(
     name: str,
     owner_uid: str,
     owner_kind: str,
-    limit_ranges: t.Iterable[LimitRange] = (),
+    limit_ranges: t.Iterable[LimitRange],
 ) -> Pod:
     """A pod that the controller of `workload` would make from its template; `limit_ranges` are those of its
     namespace."""

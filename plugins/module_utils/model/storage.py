@@ -258,12 +258,10 @@ def claims_of_manifests(
     return {key: found for key, found in terms.items() if found}, modes
 
 
-def claim_template(
-    claim: str, spec: t.Mapping[str, JSON], volume: str = "", *, data_volume: bool = False
-) -> ClaimTemplate:
+def claim_template(claim: str, spec: t.Mapping[str, JSON], volume: str = "") -> ClaimTemplate:
     """A claim that is made from the spec of a PersistentVolumeClaim."""
     modes = tuple(spec.get("accessModes") or ())
-    return ClaimTemplate(claim, spec.get("storageClassName"), modes, volume, data_volume)
+    return ClaimTemplate(claim, spec.get("storageClassName"), modes, volume)
 
 
 def volumes_of_pod(

@@ -174,7 +174,7 @@ def written_since(
 
 
 def change_of_request(
-    rule_set: str, request: str, workloads: t.Iterable[Workload], at: str = ""
+    rule_set: str, request: str, workloads: t.Iterable[Workload], at: str
 ) -> RuleSetChange:
     """The change that a request makes, given its digest and the workloads that may have records: the last one of the
     rule set if that is the same request and was not reverted, otherwise the next one."""
