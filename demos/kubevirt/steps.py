@@ -149,9 +149,10 @@ def refuse_the_misspelt_key(stage: Stage) -> None:
 
 @proves("S20")
 def bring_the_application_beside_the_cache(stage: Stage) -> None:
-    """B5 with the key that nodes have: each blackbox on a cache's node, one a zone."""
+    """B5 with the key that nodes have: each blackbox on a cache's node, one a zone. No cache moves."""
     stage.play_twice("apply", variables(FOLDER, "application_rules.yml"), identity="mover")
     expect(stage, "blackbox", SLOW)
+    expect(stage, "varnish-cache", SLOW)
 
 
 def prove_it(stage: Stage) -> None:
@@ -191,6 +192,7 @@ def maintain(node: str, **options: t.Any) -> dict[str, t.Any]:
     return {"placement_maintenance_nodes": [node], "placement_maintenance_reason": "demo", **named}
 
 
+@proves("S21")
 def drain_a_slow_node(stage: Stage) -> None:
     """B6: the cache on the node and the application beside it move to the other node of their zone, the cache first."""
     result = stage.play("maintenance", maintain(SLOW[0], state="drained"), identity=MAINTAINER)
@@ -199,6 +201,7 @@ def drain_a_slow_node(stage: Stage) -> None:
         expect(stage, workload, nodes)
 
 
+@proves("S21")
 def put_it_back_in_service(stage: Stage) -> None:
     """B7: nothing moves by itself, and one preference is not met."""
     wanted = maintain(SLOW[0], state="in_service", return_home="none")

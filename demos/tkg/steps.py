@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import pathlib
+import re
 import typing as t
 
 import yaml
@@ -128,6 +129,8 @@ def label_nodes_with_their_hosts(stage: Stage) -> None:
     check(labels(stage) == LABELS, f"each node has the host of its VM: {labels(stage)}")
     for text in ("nodes_share_host", "shop-cp-1, shop-cp-2 on esx-1", "EXP_NODE_ANTI_AFFINITY"):
         check(text in result.stdout, f"the playbook does not say: {text}")
+    for row in ("esx-1 +shop-md-0-1, shop-md-0-2", "esx-2 +shop-md-0-3, shop-md-0-4"):
+        check(re.search(row, result.stdout), f"the table of hosts has no row: {row}")
     check("node anti-affinity: disabled" in result.stdout, "it is off")
 
     management.enable_anti_affinity(other)
