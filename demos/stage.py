@@ -114,6 +114,19 @@ class Stage:
         self.say("  ok: a second run changes nothing; the audit log holds no write")
         return first
 
+    def play_refused(
+        self, playbook: str, variables: t.Mapping[str, t.Any], *texts: str, identity: str
+    ) -> PlayResult:
+        """Run a playbook that has to fail, with these texts and without a write."""
+        mark = self.sandbox.audit.mark()
+        result = self.play(playbook, variables, identity=identity)
+        check(result.rc != 0, f"playbook {playbook} was not refused")
+        for text in texts:
+            check(text in result.stdout, f"the refusal does not say: {text}")
+        writes = self.sandbox.audit.writes(since=mark)
+        check(not writes, f"playbook {playbook} was refused and wrote: {writes}")
+        return result
+
     def until(self, seen: t.Callable[[], t.Any], expected: t.Any, what: str) -> None:
         """Wait until `seen()` equals `expected`; StepFailed with what was seen otherwise."""
         deadline = time.monotonic() + TIMEOUT

@@ -69,13 +69,8 @@ def run_twice(stage: Stage, playbook: str, **options: t.Any) -> None:
 
 def refuse_a_rollout_that_nobody_asked_for(stage: Stage) -> None:
     """A rule for a Deployment starts its rollout. So it is refused until that is allowed, and nothing is written."""
-    mark = stage.sandbox.audit.mark()
-    result = run(stage, "lesson.yml", workload_rollout="refuse")
-    check(result.rc != 0, "the rollout was not refused")
-    check(
-        "workload_rollout" in result.stdout, "the refusal does not name the option that allows it"
-    )
-    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+    wanted = {**scaler(stage), "workload_rollout": "refuse"}
+    stage.play_refused(str(FOLDER / "lesson.yml"), wanted, "workload_rollout", identity="mover")
 
 
 @proves("AC-E1", "AC-E2", "AC-E5")
@@ -159,15 +154,9 @@ def refuse_the_order_as_printed(stage: Stage) -> None:
     terms would stop the rollout for ever, which is why that lesson deletes both Deployments first. Here the terms are
     refused before anything is written."""
     start_anew(stage)
-    mark = stage.sandbox.audit.mark()
-    result = stage.play("apply", variables(FOLDER, "pairs_as_printed.yml"), identity="mover")
-    check(result.rc != 0, "terms that stop the rollout were accepted")
-    for reason in (
-        "2 node(s) didn't match pod affinity",
-        "1 node(s) didn't match pod anti-affinity",
-    ):
-        check(reason in result.stdout, f"the refusal does not say: {reason}")
-    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+    wanted = variables(FOLDER, "pairs_as_printed.yml")
+    texts = "2 node(s) didn't match pod affinity", "1 node(s) didn't match pod anti-affinity"
+    stage.play_refused("apply", wanted, *texts, identity="mover")
 
 
 @proves("AC-E6", "S24")
