@@ -74,14 +74,27 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         assumed=assumed if module.check_mode else {},
         refusal=refusal,
     )
+    result = _result(outcome, params, diff=module._diff, topology=topology)
+    _warn(module, outcome.plan)
+    failing = (*outcome.plan.refused, *outcome.changed_back)
+    errors = [_refused(finding, sentence) for finding, sentence in sentences(failing)]
+    errors += outcome.errors.values()
+    if outcome.refusal:
+        errors.append(TaskError("finding", outcome.refusal, "fail_on_forecast"))
+    if errors:
+        raise PartialFailure(result, errors)
+    return result
+
+
+def _result(
+    outcome: Written, params: t.Mapping[str, t.Any], *, diff: bool, topology: Topology
+) -> dict[str, t.Any]:
     plan = outcome.plan
-    failing = (*plan.refused, *outcome.changed_back)
-    reported = {change.ref for change in plan.workloads}
     result = {
         **writes_result(
             outcome.done,
-            diff=module._diff,
-            elsewhere=reported,
+            diff=diff,
+            elsewhere={change.ref for change in plan.workloads},
             words=lambda write: term_changes(write, topology),
         ),
         "workloads": outcome.workloads(),
@@ -93,19 +106,17 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         result["change"] = change
     if params["state"] == REVERTED:
         result |= {"reverted": outcome.reverted(), "not_reverted": outcome.not_reverted()}
+    return result
+
+
+def _warn(module: AnsibleModule, plan: RulesPlan) -> None:
+    params = module.params
     warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
     if params["fail_on_forecast"] and (params["forecast"] or {}).get("permission_gaps"):
         reasons = "; ".join(map(str, params["forecast"]["reasons"]))
         module.warn(one_line(f"no forecast of these rules could be made: {reasons}"))
     if module.check_mode and not plan.refused and (text := more_than_migration(plan)):
         module.warn(text)
-    errors = [_refused(finding, sentence) for finding, sentence in sentences(failing)]
-    errors += outcome.errors.values()
-    if outcome.refusal:
-        errors.append(TaskError("finding", outcome.refusal, "fail_on_forecast"))
-    if errors:
-        raise PartialFailure(result, errors)
-    return result
 
 
 def _refused(finding: Finding, sentence: str) -> TaskError:
@@ -281,6 +292,11 @@ def write_rules(
     require_write_rights(api, plan.writes, role="mover")
     if again := changed_back_again(api, plan):
         return Written(replace(plan, findings=(*plan.findings, *again), refused=again))
+    return _write_stages(api, plan, check)
+
+
+def _write_stages(api: ApiClient, plan: RulesPlan, check: bool) -> Written:
+    """A stage has what the server accepts of it, and what does not depend on an object that could not be written."""
     done: list[Write] = []
     back: list[Finding] = []
     refused = refused_writes(api, plan) if check else refused_labels(api, plan)
@@ -306,11 +322,7 @@ def write_rules(
         }
         uncertain |= {x.write.target for x in applied.failed if _may_be_made(x.error)}
     return Written(
-        plan,
-        tuple(done),
-        errors,
-        changed_back=tuple(back),
-        uncertain=frozenset(uncertain),
+        plan, tuple(done), errors, changed_back=tuple(back), uncertain=frozenset(uncertain)
     )
 
 
