@@ -6,12 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: drs_import
-short_description: Turn exported rules of vSphere DRS into rules for VMs on KubeVirt
+short_description: Turn exported rules of vSphere DRS or Proxmox into rules for VMs on KubeVirt
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
   - Reads the rules, groups and VM overrides of a DRS cluster from files, and returns rules, node labels and VM labels.
+  - Reads the HA rules of Proxmox VE 9, too. What is said here of DRS and vCenter holds for Proxmox, unless it is named.
   - Reaches neither vCenter nor a Kubernetes cluster, and writes nothing. M(virt.placement.node_labels) and
     M(virt.placement.rules) apply the result. The role P(virt.placement.placement_drs_import#role) writes it to files.
   - RV(report) has each rule of the export in one of three columns. It is carried over, or carried over with a decision
@@ -28,6 +29,9 @@ options:
         C(govc object.collect -json -type m / name) for the names of VMs, and with C(-type h) for those of hosts.
         Where it lacks the types of rules, also that of C(govc cluster.rule.ls -l -json -cluster CLUSTER).
       - The output of C(govc cluster.override.info -json -cluster CLUSTER), beside any of these, for VM overrides.
+      - For Proxmox the results of C(community.proxmox.proxmox_cluster_ha_rules_info) and, for the names of VMs,
+        C(community.proxmox.proxmox_vm_info), or what C(pvesh get /cluster/ha/rules --output-format json) and
+        C(pvesh get /cluster/resources --output-format json) print.
     type: list
     elements: path
     default: []
@@ -70,8 +74,8 @@ options:
         type: dict
   vm_names:
     description:
-      - The names of VMs that are not found by themselves. A map of the name or MoRef in vCenter to V(name) or
-        V(namespace/name).
+      - The names of VMs that are not found by themselves. A map of the name or MoRef in vCenter, or of an id in
+        Proxmox such as V(vm:100), to V(name) or V(namespace/name).
     type: dict
     default: {}
   missing_vms:
@@ -94,7 +98,7 @@ options:
   host_groups:
     description:
       - What host groups are on the Kubernetes cluster. A map of the name of a host group to the list of its nodes,
-        which get a label for the group.
+        which get a label for the group. The nodes of a rule of Proxmox are a group with the name of the rule.
       - Instead of the list a map with C(labels) names one label that the nodes have already, such as C(zone) with the
         value V(a).
     type: dict
@@ -117,7 +121,7 @@ options:
     elements: str
     default: []
   enable_rules:
-    description: Names of rules that are disabled in vCenter, and are carried over as enabled rules. The others rest.
+    description: Names of rules that are disabled in the export, and are carried over as enabled rules. The others rest.
     type: list
     elements: str
     default: []
@@ -129,6 +133,8 @@ requirements:
 notes:
   - VM-VM rules become required rules, whatever the export says of C(mandatory), since DRS enforces each of them.
     VM-host rules are required for C(must), and preferred for C(should).
+  - In Proxmox all rules between VMs are required, and those of nodes with C(strict). Containers and
+    priorities of nodes have no counterpart.
   - VMs whose DRS automation is V(manual) or disabled get the label C(placement.virt/do-not-move).
   - docs/from-vsphere.md in the collection goes from an export to a cluster on which all rules are satisfied.
 seealso:
@@ -194,6 +200,31 @@ EXAMPLES = r"""
   loop: "{{ imported.vm_labels }}"
   loop_control:
     label: "{{ item.namespace }}/{{ item.name }}"
+
+- name: Import two rules of Proxmox as proxmox_cluster_ha_rules_info returns them
+  virt.placement.drs_import:
+    namespace: shop
+    host_names:
+      pve1: kni-worker
+      pve2: kni-worker2
+    content:
+      - rules:
+          - rule: web-apart
+            type: resource-affinity
+            affinity: negative
+            resources: ["vm:100", "vm:101"]
+            disable: false
+          - rule: licensed
+            type: node-affinity
+            nodes: [pve1, pve2]
+            strict: true
+            resources: ["vm:100"]
+            disable: false
+      - proxmox_vms:
+          - vmid: 100
+            name: web1.example.com
+          - vmid: 101
+            name: web2.example.com
 
 - name: Read the VMs of the cluster
   kubernetes.core.k8s_info:
@@ -262,7 +293,7 @@ namespaces:
           description: True for the kinds should and should not. Otherwise it is missing.
           type: bool
         enabled:
-          description: False for rules that are disabled in vCenter. Otherwise it is missing.
+          description: False for rules that are disabled in the export. Otherwise it is missing.
           type: bool
   sample:
     - namespace: shop
@@ -332,6 +363,7 @@ report:
                 - V(missing_vms), VMs are not on the cluster yet.
                 - V(rests), a disabled rule has C(enabled=false).
                 - V(enabled), a disabled rule is carried over as an enabled rule.
+                - V(left_out), the containers of a rule of Proxmox, or the priorities of its nodes, have no counterpart.
               type: str
             taken:
               description: What was decided.
@@ -378,7 +410,7 @@ table:
       rule  database licenses  shop/database-licenses: run_on
     CARRIED OVER WITH A DECISION: 0
     NO COUNTERPART: 1
-      rule  lone rule  It has 1 VM, so that DRS does nothing for it.
+      rule  lone rule  It has 1 VM, so that it does nothing.
 counts:
   description: Numbers of rules of the DRS cluster.
   returned: success

@@ -83,7 +83,7 @@ def test_export_becomes_satisfied_rules_and_leaves_nothing(shop: Shop, tmp_path:
     )
 
     assert imported.rc == 0, imported.stdout
-    assert "It is disabled in vCenter" in (tmp_path / "imported" / "report.txt").read_text()
+    assert "It is disabled in the export" in (tmp_path / "imported" / "report.txt").read_text()
     variables = loaded(tmp_path, f"rules-{shop.namespace}")
     labels = loaded(tmp_path, "node_labels")["placement_topology_per_value"]
     labeled = shop.done(node_labels.main, "labeler", per_value=labels)

@@ -32,12 +32,12 @@ _REQUIRED = ImportDecision(
 )
 _RESTS = ImportDecision(
     "rests",
-    "It is disabled in vCenter, so it rests here: enabled: false.",
+    "It is disabled in the export, so it rests here: enabled: false.",
     "To carry it over as an enabled rule, name it in enable_rules.",
 )
 _ENABLED = ImportDecision(
     "enabled",
-    "It is disabled in vCenter, and enabled here by enable_rules.",
+    "It is disabled in the export, and enabled here by enable_rules.",
     "Take it from enable_rules.",
 )
 _STAYS = "true"
@@ -157,7 +157,7 @@ class _Import:
         self._members[rule.where] = tuple(vm for vm in vms if not found[vm.key].missing)
         least = 1 if rule.kind is DrsRuleKind.VM_HOST else 2
         if len(vms) < least:
-            return f"It has {plural(len(vms), 'VM')}, so that DRS does nothing for it.", ""
+            return f"It has {plural(len(vms), 'VM')}, so that it does nothing.", ""
         if len(self._members[rule.where]) < least:
             lacking = ", ".join(map(str, self._missing[rule.where]))
             return (
@@ -184,7 +184,7 @@ class _Import:
                 self._faults.append(
                     InputError(
                         str(rule),
-                        f"VM {str(vm)!r} occurs twice: two VMs of vCenter have this name. Rename one of them, or use"
+                        f"VM {str(vm)!r} occurs twice: two VMs have this name there. Rename one of them, or use"
                         " an export with MoRefs, such as that of govc",
                     )
                 )
@@ -259,6 +259,12 @@ class _Import:
             yield _ENABLED
         if rule.kind is not DrsRuleKind.VM_HOST and not rule.mandatory:
             yield _REQUIRED
+        if rule.left_out:
+            yield ImportDecision(
+                "left_out",
+                f"Without counterpart, and left out: {rule.left_out}",
+                "Write what you need into the rule.",
+            )
         if followed is not None:
             yield ImportDecision(
                 "leader",

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What does an export of vSphere DRS hold, whatever its format: rules, groups, overrides of VMs.
+"""What does an export of placement rules hold, whatever its format: rules, groups, overrides of VMs.
 
 A format is one file beside this one: a `ExportFormat`, which `formats` lists.
 """
@@ -40,7 +40,8 @@ def kind_of_type(name: str) -> DrsRuleKind | None:
 
 @dataclass(frozen=True, slots=True)
 class SourceVm:
-    """A VM of vCenter. The name or the MoRef, such as vm-66, may be missing in an export, but not both."""
+    """A VM of vCenter or Proxmox. The name or the id, a MoRef such as vm-66 or vm:100, may be missing in an export, but
+    not both."""
 
     name: str
     moref: str = ""
@@ -57,7 +58,8 @@ class SourceVm:
 @dataclass(frozen=True, slots=True)
 class DrsRule:
     """A rule as it was exported. `where` is its place in the file. A VM-host rule names groups, others VMs; `mandatory`
-    None: the format does not say it. `kind` None: the type `type_name` is unknown here."""
+    None: the format does not say it. `kind` None: the type `type_name` is unknown here. `left_out`: sentences about
+    what of the rule has no counterpart."""
 
     where: str
     name: str
@@ -69,6 +71,7 @@ class DrsRule:
     affine_host_group: str = ""
     anti_affine_host_group: str = ""
     type_name: str = ""
+    left_out: str = ""
 
     def __str__(self) -> str:
         return f"{self.where}, rule {self.name!r}"
@@ -115,7 +118,7 @@ class ExportDocument:
 
 
 class ExportFormat(t.Protocol):
-    """A program that exports rules of DRS."""
+    """A program that exports rules."""
 
     name: str
     command: str

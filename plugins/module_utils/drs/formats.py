@@ -18,8 +18,9 @@ from .community_vmware import CommunityVmware
 from .drs_rule_module import DrsRuleModule
 from .export import DrsCluster, ExportDocument, ExportFormat, SourceVm
 from .govc import Govc
+from .proxmox import Proxmox
 
-FORMATS: tuple[ExportFormat, ...] = (CommunityVmware(), DrsRuleModule(), Govc())
+FORMATS: tuple[ExportFormat, ...] = (CommunityVmware(), DrsRuleModule(), Govc(), Proxmox())
 
 _ADVICE = "export with one of: " + "; ".join(known.command for known in FORMATS)
 _DECODER = json.JSONDecoder()

@@ -111,8 +111,8 @@ class VmNames:
             return named or FoundVm(marked[0])
         if not vm.name:
             return FoundVm(
-                fault=f"VM {vm.moref} has no name in the files: add the output of"
-                " govc object.collect -json -type m / name"
+                fault=f"VM {vm.moref} has no name in the files: name it in vm_names, or add the output that has the"
+                " names, of govc object.collect -json -type m / name or of community.proxmox.proxmox_vm_info"
             )
         if vm.name in self._twice:
             return FoundVm(

@@ -205,8 +205,8 @@ def test_report_has_what_is_left_out_and_why(run_module: RunModule) -> None:
 
     reasons = {part["name"]: part["reason"] for part in report["no_counterpart"]}
     assert reasons == {
-        "lone rule": "It has 1 VM, so that DRS does nothing for it.",
-        "empty rule": "It has 0 VMs, so that DRS does nothing for it.",
+        "lone rule": "It has 1 VM, so that it does nothing.",
+        "empty rule": "It has 0 VMs, so that it does nothing.",
         "nobody on A": "Its VM group 'nobody' is empty or does not exist.",
         "db before app": "VMs have no start order that depends on other VMs.",
         "spare hosts": "No rule that is carried over names it.",
