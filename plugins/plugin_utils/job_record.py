@@ -29,7 +29,6 @@ Result = dict[str, t.Any]
 KEPT = (
     "capacity",
     "change",
-    "changed",
     "counts",
     "deferred",
     "domains",
@@ -52,7 +51,6 @@ KEPT = (
     "stop_reason",
     "summary",
     "workloads",
-    "writes",
 )
 """Parts of a module's result that the closing block may need."""
 

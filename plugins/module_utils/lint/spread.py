@@ -46,7 +46,6 @@ class _Domains:
     """The nodes that a constraint of a workload counts, and those of them that take the workload's pods."""
 
     lasting: LintInput
-    subject: LintedWorkload
     key: str
     counted: NodeSet
     taking: NodeSet
@@ -82,7 +81,7 @@ def _domains_of(lasting: LintInput, subject: LintedWorkload, term: Term) -> _Dom
         counted &= matching
     if constraint.node_taints_policy == "Honor":
         counted &= lasting.tolerated(subject)
-    return _Domains(lasting, subject, constraint.topology_key, counted, taking)
+    return _Domains(lasting, constraint.topology_key, counted, taking)
 
 
 class _Unusable(t.NamedTuple):
