@@ -14,3 +14,4 @@ class ActionModule(StepsAction):
     """The action plugin of virt.placement.node_maintenance."""
 
     GATHERED = ("moves", "progress", "writes", "findings", "diff", "started")
+    RUN = "maintenance"

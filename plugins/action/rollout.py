@@ -42,6 +42,8 @@ class ActionModule(KubeconfigAction):
     GATHERED: tuple[str, ...] = ("moves", "progress")
     """Lists of which each step returns what is new."""
 
+    RUN = "rollout"
+
     _supports_async = False
 
     def _work(self, task_vars: Result) -> Result:
@@ -54,7 +56,7 @@ class ActionModule(KubeconfigAction):
             if option in self._task.args and self._task.args[option] is None:
                 # for the module that is the same as no plan
                 raise AnsibleActionFail(
-                    f"{option}: is null, and a rollout without {option} was not asked for: omit the option for that."
+                    f"{option}: is null, and a {self.RUN} without {option} was not asked for: omit the option for that."
                     " Nothing was moved"
                 )
         return self._repeat(str(task_vars.get("inventory_hostname", "")), task_vars)

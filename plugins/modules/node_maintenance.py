@@ -29,7 +29,8 @@ options:
     description:
       - Names of nodes. An empty list means no node.
       - If one does not exist, the task fails. O(state=in_service) puts the others in service before it fails.
-      - One of O(nodes) and O(topology) is required.
+      - One of O(nodes), O(topology) and O(plan) is required.
+      - With O(plan), some of its nodes. Without it all of them are drained.
     type: list
     elements: str
   topology:
@@ -132,6 +133,30 @@ options:
       - KubeVirt, CloudNativePG, Rook and Longhorn are known without it.
     type: raw
     default: []
+  plan:
+    description:
+      - The plan that this module returned in check mode (RV(plan)), unchanged. With O(state=drained) the nodes of the
+        plan are drained, and their VMs leave as the plan says.
+      - If the plan does not fit the cluster any more, the task fails before its first write, and names all that has
+        changed. That is a node that is gone, was replaced by another one of its name, or was cordoned by another
+        client; a lasting taint, or a label of a topology name or of a rule, of such a node; a VM that the plan does not
+        have; a VM that would leave in another way now; other rules, placement fields or ResourceQuotas of the VMs that
+        leave; and a finding of severity error or warning that the plan does not have.
+      - A VM that has left its node, or is gone, is done. A VM that was restarted since is the same VM. It may be on any
+        node of the plan, since the maintenance of another node may have moved it there.
+      - The nodes to which VMs go are a forecast. The plan does not rely on them, since the scheduler chooses them.
+      - The plan does not rely on pods without a VM either. Pods that came since are evicted like others, within their
+        PodDisruptionBudgets. The next pod of a workload has the same findings, and C(pdb_blocks), C(pdb_delegated) and
+        C(shared_domain) do not make a plan stale.
+      - A VM that starts on the node afterwards, or whose way out fails, is not moved against the plan. The task fails
+        in the end and names it.
+      - The plan has the values of O(vm_policy), O(max_nodes), O(allow_findings), O(delegated_budgets),
+        O(reboot_expected), O(window) and O(topology_keys). Omit these options, or give the same values.
+      - A plan that was edited, of another cluster, or of another format is refused. Its checksum is no signature, so
+        protect the plan as you protect the task.
+      - A task that continues a killed one with the same plan continues.
+      - In check mode the plan is compared with the cluster, and nothing is moved.
+    type: dict
   run_timeout:
     description:
       - Seconds for the task. After that it fails and names each VM and pod that did not leave, or each node that is
@@ -173,7 +198,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns the moves of a drain, and makes none. It fails if the drain would be refused.
+      - Returns the moves of a drain and its plan, and makes none. It fails if the drain would be refused.
   diff_mode:
     support: full
     details: Shows the cordon and the phase of the maintenance of each node.
@@ -208,7 +233,12 @@ EXAMPLES = r"""
     max_nodes: 2
     state: drained
   check_mode: true
-  register: plan
+  register: planned
+
+- name: Drain these nodes as it was approved
+  virt.placement.node_maintenance:
+    plan: "{{ planned.plan }}"
+    state: drained
 """
 
 RETURN = r"""
@@ -575,6 +605,196 @@ stop_reason:
   returned: always, unless the task could not start
   type: str
   sample: outside of the window from 22:00 to 04:00 UTC
+plan:
+  description:
+    - What O(plan) takes. The nodes that are drained, and each VM and pod that leaves them, with its method.
+    - It holds names and labels of the cluster as plain text.
+    - Outside of O(window) it is the plan of a drain that begins now. It is missing then where findings would refuse the
+      drain; RV(progress) names them.
+  returned: in check mode with O(state=drained)
+  type: dict
+  contains:
+    format:
+      description: Number of the format of the plan. A release reads only plans of its own format.
+      type: int
+    module:
+      description: V(node_maintenance).
+      type: str
+    cluster_uid:
+      description: UID of the cluster that the plan is for.
+      type: str
+    options:
+      description: The options of the task that decide what leaves, in which way, and within which limits.
+      type: dict
+      contains:
+        vm_policy:
+          description: As O(vm_policy).
+          type: list
+          elements: str
+        max_nodes:
+          description: As O(max_nodes).
+          type: int
+        allow_findings:
+          description: As O(allow_findings).
+          type: list
+          elements: str
+        delegated_budgets:
+          description: As O(delegated_budgets).
+          type: raw
+        reboot_expected:
+          description: As O(reboot_expected).
+          type: bool
+        window:
+          description: As O(window).
+          type: dict
+          contains:
+            start:
+              description: Time of day.
+              type: str
+            end:
+              description: Time of day.
+              type: str
+            timezone:
+              description: Name of a time zone.
+              type: str
+            days:
+              description: Days on which the window starts. Null for every day.
+              type: list
+              elements: str
+        topology_keys:
+          description: As O(topology_keys).
+          type: dict
+          contains:
+            NAME:
+              description: Label key of this topology name.
+              type: str
+    nodes:
+      description: The nodes in the order in which they are drained.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Name of the node.
+          type: str
+        uid:
+          description: UID of the node.
+          type: str
+    findings:
+      description: The findings of severity error or warning that were there.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Name of the finding.
+          type: str
+        objects:
+          description: What it is about. For a pod or a VM, its workload.
+          type: list
+          elements: str
+    moves:
+      description: The VMs and pods that leave, as in RV(moves).
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workload.
+          type: str
+        namespace:
+          description: Namespace of the workload.
+          type: str
+        name:
+          description: Name of the workload.
+          type: str
+        instance:
+          description: Name of the VMI or pod.
+          type: str
+        instance_kind:
+          description: V(VirtualMachineInstance) or V(Pod).
+          type: str
+        uid:
+          description: UID of the VMI or pod.
+          type: str
+        method:
+          description: V(migrate), V(restart), V(stop), V(recreate) or V(evict).
+          type: str
+        vm_policy:
+          description: The value of O(vm_policy), or of the VM's own label, by which a VM leaves. Only for VMs.
+          type: str
+        owner_uid:
+          description: UID of the VirtualMachine or replica set. Empty for a VMI without one. Only for VMs.
+          type: str
+        from_node:
+          description: The node that it leaves.
+          type: str
+        to_node:
+          description: The likeliest node, a forecast. Null if no node is known.
+          type: str
+        reason:
+          description: Why it has to move, and why not by a better O(vm_policy).
+          type: str
+        after:
+          description: UIDs of the instances that must move before this one.
+          type: list
+          elements: str
+    relies_on:
+      description: What must not have changed when the plan is carried out.
+      type: dict
+      contains:
+        workloads:
+          description: The workloads of the VMs.
+          type: list
+          elements: dict
+          contains:
+            kind:
+              description: Kind of the workload.
+              type: str
+            namespace:
+              description: Its namespace.
+              type: str
+            name:
+              description: Its name.
+              type: str
+            rules:
+              description: Its rules, as C(namespace/rule set/name).
+              type: list
+              elements: str
+            placement:
+              description: Digest of the placement fields of its template.
+              type: str
+        nodes:
+          description: The nodes that are drained.
+          type: list
+          elements: dict
+          contains:
+            name:
+              description: Name of the node.
+              type: str
+            cordoned:
+              description: Whether another client had cordoned it.
+              type: bool
+            taints:
+              description:
+                - Its taints with the effects V(NoSchedule) and V(NoExecute), as C(key=value:effect). Without those that
+                  come and go with its conditions, C(node.kubernetes.io/).
+              type: list
+              elements: str
+            labels:
+              description: Its labels under keys of topology names and rules. Null where the node has no such label.
+              type: dict
+        quotas:
+          description: Namespaces of the VMs. One whose ResourceQuotas this identity may not list is missing.
+          type: list
+          elements: dict
+          contains:
+            namespace:
+              description: Name of the namespace.
+              type: str
+            specs:
+              description: Names of its ResourceQuotas to their specifications.
+              type: dict
+    checksum:
+      description: Shows that the plan was not edited.
+      type: str
 progress:
   description: The lines that were printed.
   returned: always
@@ -631,6 +851,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "window": {"type": "dict", "options": WINDOW},
     "allow_findings": {"type": "list", "elements": "str", "default": []},
     "delegated_budgets": {"type": "raw", "default": []},
+    "plan": {"type": "dict"},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
     "step_state": {"type": "dict", "default": {}},
@@ -640,8 +861,8 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec(**OPTIONS),
-        mutually_exclusive=[("nodes", "topology")],
-        required_one_of=[("nodes", "topology")],
+        mutually_exclusive=[("nodes", "topology"), ("topology", "plan")],
+        required_one_of=[("nodes", "topology", "plan")],
         supports_check_mode=True,
     )
     run_task(module, run)

@@ -537,6 +537,9 @@ plan:
     format:
       description: Number of the format of the plan. A release reads only plans of its own format.
       type: int
+    module:
+      description: V(rollout).
+      type: str
     cluster_uid:
       description: UID of the cluster that the plan is for.
       type: str

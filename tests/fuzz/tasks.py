@@ -45,6 +45,7 @@ class FakeModule:
     _diff = True
 
     def __init__(self, argument_spec: t.Mapping[str, t.Any], **_rest: t.Any) -> None:
+        self.argument_spec = argument_spec
         self.params = {name: option.get("default") for name, option in argument_spec.items()}
         self.params |= self.given
         for name in ("scale",):

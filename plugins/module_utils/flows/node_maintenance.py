@@ -10,6 +10,7 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure
+from ..maintenance.approved_drain import ApprovedDrain
 from ..maintenance.drain import DrainStep
 from ..maintenance.drain_state import DrainState
 from ..maintenance.in_service import InServiceStep, ReturnState
@@ -27,7 +28,12 @@ if t.TYPE_CHECKING:
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options and every reason not to begin, PartialFailure
     with what was done before a failure, and ApiError where nothing was begun."""
-    options = parse_options(module.params, topology_of(module.params))
+    given, approved = dict(module.params), None
+    if given["plan"] is not None:
+        approved = ApprovedDrain.read(given["plan"])
+        defaults = {name: spec.get("default") for name, spec in module.argument_spec.items()}
+        given = approved.options_of(given, defaults)
+    options = parse_options(given, topology_of(given), approved)
     if options.assume_in_service and not module.check_mode:
         raise InvalidInput(
             [InputError("assume_in_service", "is for check mode only: leave it out")]
@@ -63,6 +69,7 @@ def _as_json(result: StepResult) -> dict[str, t.Any]:
         "deferred",
         "stop_reason",
         "progress",
+        "plan",
         "_shown",
         "step_state",
     )

@@ -27,7 +27,8 @@ from ..model.objects import Node, Ref
 from ..model.plan import Plan, skipped_as_json
 from ..model.write import Write
 from ..rollout import report
-from ..rollout.journal import NOTE_LIMIT
+from ..rollout.approved_plan import ApprovedPlan
+from ..rollout.journal import NOTE_LIMIT, RunJournal
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler
 from ..rollout.reconciliation import Reconciliation
@@ -38,6 +39,7 @@ from ..rollout.takeover import new_run
 from ..rollout.view import View
 from ..rollout.watch import Listening
 from . import returns, start_again
+from .drain_approval import changed_nodes, changes, new_findings, plan_of
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .left_over import stays, what_is_left, why_given_up
@@ -92,11 +94,40 @@ class DrainStep(RolloutStep):
         self._came_back = False
         self.started: list[dict[str, JSON]] = []
 
+    def require_approved(self, _view: View, plan: Plan, _unfinished: RunJournal | None) -> None:
+        """What else has changed is compared in `refuse`, beside the findings."""
+        approved = self.asked.approved
+        if approved is None:
+            return
+        approved.plan.require_cluster(self.view.snapshot.platform.uid, self.api.host)
+        if changed_nodes(approved, self.asked, self._all_nodes):
+            raise approved.plan.refusal(changes(self.api, approved, self.view, plan, self.asked))
+
+    def approvable(self, _view: View, plan: Plan) -> ApprovedPlan | None:
+        """Also outside of the window, since the plan is for it. None where findings would refuse the drain."""
+        approved = self.asked.approved
+        if approved is not None or self.asked.state != "drained":
+            return approved.plan if approved is not None else None
+        view, findings = self.view, self.findings
+        if outside_of_window(self.asked, self.nodes):
+            view = self._with_new_pods(replace(view, moving=True))
+            passed_over = without_node(view, self.asked.topology)
+            view = replace(view, passed_over=passed_over)
+            plan = self._with_targets(view, view.plan(self.options))
+            findings = preflight(read_preflight(self.api, view, self.asked))
+            if refused := refusing(findings, self.asked.allow_findings):
+                names = ", ".join(dict.fromkeys(finding.name for finding in refused))
+                self.report.lines.append(
+                    f"no plan: in the window the drain would be refused: {names}"
+                )
+                return None
+        return plan_of(self.api, view, plan, findings, self.asked)
+
     def planned(self, _view: View, plan: Plan) -> Plan:
         """With the nodes that the forecast of the drain expects for each instance."""
-        if not plan.moves:
-            return plan
-        view = self._with_new_pods(self.view)
+        return self._with_targets(self._with_new_pods(self.view), plan) if plan.moves else plan
+
+    def _with_targets(self, view: DrainView, plan: Plan) -> Plan:
         expected = drain_forecast(view, self.asked.topology).moves
         targets = {move.uid: move.targets for move in expected}
         moves = (replace(move, targets=targets.get(move.uid, ())) for move in plan.moves)
@@ -147,6 +178,7 @@ class DrainStep(RolloutStep):
             delegation=self.asked.delegation,
             passed_over=self.drain.passed_over,
             returned=self.drain.returned or self.marks.returned_before(self.nodes, self.state.run),
+            approved=self.asked.approved,
         )
         if self.drain.cordoned and returns.count(
             self.drain.there, self.drain.returned, self.view.present
@@ -203,24 +235,32 @@ class DrainStep(RolloutStep):
             self._report_not_begun(result)
         return result
 
-    def refuse(self, _view: View, _plan: Plan) -> None:
+    def refuse(self, _view: View, plan: Plan) -> None:
         if outside_of_window(self.asked, self.nodes):
             raise _OutsideOfWindow
         check_limits(self.asked, self.nodes, self._all_nodes)
         if self.asked.state != "drained" or self.drain.checked:
             return
-        self.findings = self._preflight()
+        self.findings = self._preflight(plan)
         self.drain.checked = True
         shown = (finding for finding in self.findings if finding.severity != "info")
         self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
 
-    def _preflight(self) -> tuple[Finding, ...]:
-        """The findings. Raises InvalidInput for those that refuse the drain."""
+    def _preflight(self, plan: Plan) -> tuple[Finding, ...]:
+        """The findings. Raises InvalidInput for those that refuse the drain, and for all that has changed since a plan
+        was approved."""
         view = self._with_new_pods(self.view)
         findings = preflight(read_preflight(self.api, view, self.asked))
         marks = [mark_of(node) if node.unschedulable else None for node in self.nodes]
         begun_before = all(mark and mark.phase is not MaintenancePhase.CORDONED for mark in marks)
-        if refused := refusing(findings, self.asked.allow_findings, continues=begun_before):
+        refused = refusing(findings, self.asked.allow_findings, continues=begun_before)
+        if (approved := self.asked.approved) is not None:
+            seen = changes(self.api, approved, self.view, plan, self.asked)
+            compared = [x for x in findings if x not in refused and not begun_before]
+            seen += new_findings(approved, compared, self.view.snapshot)
+            if seen:
+                raise approved.plan.refusal([*seen, *(f"{x.name}: {x.why}" for x in refused)])
+        if refused:
             raise refusal(refused, "" if self.drain.marked else " No node was cordoned.")
         return findings
 
@@ -231,12 +271,20 @@ class DrainStep(RolloutStep):
         records = self.journal.records if self.journal is not None else ()
         self.read_cluster(records, again=("nodes",))  # the limits hold under the Lease
         check_limits(self.asked, self.nodes, self._all_nodes)
+        self._require_unchanged()
         draining = self.asked.state == "drained"
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
         self.drain.returned = self.marks.returned_before(self.nodes, keeper.held.run)
         self._write(keeper.api_while_ours(), phase, keeper.held.run)
         self.drain.cordoned = True
         return self.read_cluster(records, again=("nodes",))
+
+    def _require_unchanged(self) -> None:
+        """The run may have waited long for the Lease."""
+        if (approved := self.asked.approved) is not None:
+            plan = self.view.plan(self.options)
+            if seen := changes(self.api, approved, self.view, plan, self.asked):
+                raise approved.plan.refusal(seen)
 
     def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
         self._report_left(now.nodes)
@@ -404,7 +452,7 @@ class DrainStep(RolloutStep):
     def _boots(self, run: str) -> PlanMark:
         """Raises InvalidInput where the work must not begin."""
         if self.nodes:
-            self._preflight()
+            self._preflight(Plan())
         return boots(run)
 
     def _note(self, reconciler: Reconciler) -> None:

@@ -42,6 +42,7 @@ from ..rollout.view import WhyNoRestart
 from ..rules.hold import Hold
 from ..view.view import ClusterView
 from . import returns
+from .approved_drain import ApprovedDrain, why_not_as_approved
 from .left_over import why_given_up
 from .pods import (
     ALLOW_PENDING_CHANGES,
@@ -64,7 +65,8 @@ class DrainView:
     """What leaves `nodes`. With `moving` False nothing does: the nodes are only cordoned. `allowed` are
     names of findings. `why_no_restart` says what else a restart would apply. `delegation`: which disruption budgets
     are lifted once a node is cordoned. `policies` are those of the task, in order of preference; `passed_over` has
-    those that are not used, by VM. `returned` says, by node and workload, how often an instance came back."""
+    those that are not used, by VM. `returned` says, by node and workload, how often an instance came back.
+    `approved`: the plan that is carried out; a VM leaves only as it says."""
 
     snapshot: Snapshot
     nodes: frozenset[str]
@@ -77,6 +79,7 @@ class DrainView:
     delegation: Delegation = field(default_factory=Delegation.known)
     passed_over: PassedOver = field(default_factory=dict)
     returned: t.Mapping[str, t.Mapping[str, int]] = field(default_factory=dict)
+    approved: ApprovedDrain | None = None
 
     def is_about(self, _record: MoveRecord) -> bool:
         return True
@@ -271,10 +274,24 @@ class DrainView:
             names = ", ".join(decision.refused_by)
             return VmWay("", None, f"{decision.reason} (allow_findings: {names})")
         if decision.vmi is not None:
-            return self.way_of_vm(decision.vmi)
+            return self._as_approved(decision.vmi, self.way_of_vm(decision.vmi))
         if why := self.why_pod_stays(decision):
             return VmWay("", None, why, finding=DO_NOT_MOVE_FINDING)
         return VmWay("evict", Method.EVICT)
+
+    def _as_approved(self, vmi: Vmi, way: VmWay) -> VmWay:
+        if self.approved is None or way.method is None:
+            return way
+        why = why_not_as_approved(self.approved_policies.get(vmi.uid), way)
+        return replace(way, method=None, why=why) if why else way
+
+    @cached_property
+    def approved_policies(self) -> t.Mapping[str, str]:
+        """How VMs of the nodes leave as the plan says, by uid of the VMI; those that it does not have are missing."""
+        if self.approved is None:
+            return {}
+        vmis = {x.vmi.uid: x.vmi for x in self.decisions if x.vmi is not None}
+        return self.approved.policies_now(vmis.values(), self.snapshot.vmis)
 
     def _why_not_disrupted(self, decision: PodDecision, method: Method) -> str:
         """Why disruption budgets never allow what ends a VM; empty where they may. A drain for which the finding is

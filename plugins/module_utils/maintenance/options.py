@@ -21,6 +21,7 @@ from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
 from ..rollout.options import RolloutOptions, Window, parse_window, request_digest
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
+from .approved_drain import PLAN, ApprovedDrain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked
 from .preflight import PREFLIGHT_FINDINGS
 from .vm_ways import why_invalid
@@ -33,7 +34,8 @@ UNLIMITED = 1_000_000_000
 @dataclass(frozen=True, slots=True)
 class MaintenanceOptions:
     """`nodes` are names; None where `label`, a key and its value, selects the nodes. `assume_in_service` are
-    names of nodes that check mode takes for in service."""
+    names of nodes that check mode takes for in service. `planned`: the options that a plan fixes, as they were given.
+    `approved`: the plan that is carried out."""
 
     nodes: tuple[str, ...] | None
     label: tuple[str, str]
@@ -50,6 +52,8 @@ class MaintenanceOptions:
     topology: Topology
     assume_in_service: frozenset[str] = frozenset()
     delegation: Delegation = field(default_factory=Delegation.known)
+    planned: t.Mapping[str, JSON] = field(default_factory=dict)
+    approved: ApprovedDrain | None = None
 
     @property
     def zone_key(self) -> str:
@@ -83,8 +87,10 @@ class MaintenanceOptions:
         )
 
 
-def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> MaintenanceOptions:
-    """Raises InvalidInput with every error."""
+def parse_options(
+    given: t.Mapping[str, JSON], topology: Topology, approved: ApprovedDrain | None = None
+) -> MaintenanceOptions:
+    """Raises InvalidInput with every error. `approved`: the plan that `given` has its options from."""
     errors: list[InputError] = []
     nodes = given["nodes"]
     names = InputReader("nodes", errors).texts(nodes) if nodes is not None else None
@@ -133,6 +139,8 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         topology=topology,
         assume_in_service=frozenset(given["assume_in_service"]),
         delegation=delegation,
+        planned={name: given.get(name) for name in PLAN.options},
+        approved=approved,
     )
 
 
@@ -189,9 +197,9 @@ def missing_nodes(options: MaintenanceOptions, nodes: t.Iterable[Node]) -> list[
 
 
 def select(options: MaintenanceOptions, nodes: t.Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes of the task. Raises InvalidInput for nodes that do not exist, and for a selected one
-    whose mark is damaged."""
-    errors = missing_nodes(options, nodes)
+    """The nodes of the task. Raises InvalidInput for nodes that do not exist, unless they are those of a plan, and for
+    a selected one whose mark is damaged."""
+    errors = missing_nodes(options, nodes) if options.approved is None else []
     if options.nodes is not None:
         by_name = {node.name: node for node in nodes}
         selected = [by_name[name] for name in options.nodes if name in by_name]

@@ -15,13 +15,12 @@ from ..api.client import ApiClient
 from ..api.errors import Forbidden
 from ..api.lists import list_all
 from ..kubevirt.instances import in_flight
-from ..model.findings import InputError, InvalidInput
 from ..model.plan import NOT_IN_PLAN, Method, Move, Plan, SkippedInstance
 from ..model.rendering import listed, plural
 from ..model.snapshot import quota_from_manifest
 from ..planning.movable_instances import MovableInstance
 from . import report
-from .approved_plan import AGAIN, ApprovedPlan
+from .approved_plan import ApprovedPlan, other_method
 from .journal import RunJournal, digest
 from .move import Phase
 from .plan_basis import PlanBasis, QuotaSpecs, transient_taints
@@ -55,9 +54,7 @@ class LeftAlone:
                     f"the plan moves it from {known.source or 'no node'}, and it runs on {move.source} now"
                 )
             elif known.method is not move.method:
-                kept[move.uid] = (
-                    f"the plan moves it by {known.method}, and now it would move by {move.method}"
-                )
+                kept[move.uid] = other_method(known.method, move.method)
         if others:
             skipped = {x.uid for x in plan.skipped}
             uids = {x.uid for x in candidates} - skipped - approved.by_uid.keys()
@@ -85,7 +82,7 @@ def plan_of(api: ApiClient, view: View, plan: Plan, options: RolloutOptions) -> 
     if options.approved is not None or options.planned is None:
         return options.approved
     snapshot = view.snapshot
-    quotas = _quotas(api, plan.moves)
+    quotas = quotas_of(api, plan.moves)
     basis = PlanBasis.of(plan.moves, snapshot, view.by_uid, options.topology, quotas)
     return ApprovedPlan(snapshot.platform.uid, options.planned, plan.moves, basis)
 
@@ -102,18 +99,13 @@ def require_approved(
     approved = options.approved
     if approved is None:
         return
-    uid = view.snapshot.platform.uid
-    if uid != approved.cluster_uid:
-        text = f"is of cluster {approved.cluster_uid}, and {api.host} is cluster {uid}: check the connection"
-        raise InvalidInput([InputError("plan", f"{text}. Nothing was moved")])
+    approved.require_cluster(view.snapshot.platform.uid, api.host)
     check = _Check(approved, view, plan, _on_the_way(view, options, unfinished))
     faults = list(check.faults())
-    quotas = _quotas(api, check.left)
+    quotas = quotas_of(api, check.left)
     changes = approved.basis.changes(check.left, view.snapshot, view.by_workload, quotas)
     if faults or changes:
-        head = f"the cluster has changed since it was made, and nothing was moved: {AGAIN}"
-        lines = [head, *changes, *faults]
-        raise InvalidInput([InputError("plan", line) for line in lines])
+        raise approved.refusal([*changes, *faults])
 
 
 def _on_the_way(view: View, options: RolloutOptions, unfinished: RunJournal | None) -> set[str]:
@@ -207,7 +199,7 @@ class _Check:
         return f"{text}. The one that runs now is not moved: {refused}" if refused else text
 
 
-def _quotas(api: ApiClient, moves: t.Iterable[Move]) -> dict[str, QuotaSpecs]:
+def quotas_of(api: ApiClient, moves: t.Iterable[Move]) -> dict[str, QuotaSpecs]:
     """The ResourceQuotas in the namespaces of the moves, as far as they may be read."""
     quotas: dict[str, QuotaSpecs] = {}
     for namespace in dict.fromkeys(move.workload.namespace for move in moves):

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan that check mode returns and a later rollout makes: its format, and is one that is given whole?
+"""The plan that check mode returns and a later task makes: its format, and is one that is given whole?
 
 Its checksum shows that a plan was edited or cut. It is no signature: an identity that may write the plan may also
 compute the checksum again. Nothing of a plan becomes part of a request: the moves are those of a new plan of the
-cluster, as far as they are among the approved ones.
+cluster, as far as they are among the approved ones. What differs between modules is a PlanKind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..model.findings import InputError, InvalidInput
@@ -21,7 +21,7 @@ from ..model.objects import Ref
 from ..model.plan import Method, Move, move_as_json
 from .plan_basis import PlanBasis
 
-FORMAT = 2
+FORMAT = 3
 
 PLANNED_OPTIONS = (
     "namespaces",
@@ -46,15 +46,33 @@ PLANNED_OPTIONS = (
 AGAIN = "make a new plan in check mode"
 
 
+@dataclass(frozen=True, slots=True)
+class PlanKind:
+    """The plans of one module. `options` of its task are fixed by a plan; a list among them has an order that matters
+    only if it is in `ordered`. `nothing` was done where a plan is refused."""
+
+    module: str
+    options: tuple[str, ...]
+    ordered: tuple[str, ...] = ()
+    nothing: str = "nothing was moved"
+
+
+ROLLOUT_PLAN = PlanKind("rollout", PLANNED_OPTIONS)
+
+
 @dataclass(frozen=True)
 class ApprovedPlan:
-    """`options`: the values of PLANNED_OPTIONS. `moves` in their order; the target of each is its likeliest node.
-    `basis`: what the plan relies on."""
+    """`options`: the values of those of its kind. `moves` in their order; the target of each is its likeliest node.
+    `basis`: what the plan relies on. `facts`: what else it has, by key. `of_moves`: what else it has of each move, by
+    uid."""
 
     cluster_uid: str
     options: t.Mapping[str, JSON]
     moves: tuple[Move, ...]
     basis: PlanBasis
+    kind: PlanKind = ROLLOUT_PLAN
+    facts: t.Mapping[str, JSON] = field(default_factory=dict)
+    of_moves: t.Mapping[str, t.Mapping[str, JSON]] = field(default_factory=dict)
 
     @cached_property
     def by_uid(self) -> t.Mapping[str, Move]:
@@ -68,12 +86,27 @@ class ApprovedPlan:
     def as_json(self) -> dict[str, JSON]:
         content = {
             "format": FORMAT,
+            "module": self.kind.module,
             "cluster_uid": self.cluster_uid,
             "options": dict(self.options),
-            "moves": [_move_json(move) for move in self.moves],
+            **self.facts,
+            "moves": [
+                {**_move_json(move), **self.of_moves.get(move.uid, {})} for move in self.moves
+            ],
             "relies_on": self.basis.as_json(),
         }
         return {**content, "checksum": checksum(content)}
+
+    def require_cluster(self, uid: str, host: str) -> None:
+        """Raises InvalidInput where the cluster at `host` is another one."""
+        if uid != self.cluster_uid:
+            text = f"is of cluster {self.cluster_uid}, and {host} is cluster {uid}: check the connection"
+            raise _refused(text, self.kind)
+
+    def refusal(self, changes: t.Iterable[str]) -> InvalidInput:
+        """The error that names all that has changed."""
+        head = f"the cluster has changed since it was made, and {self.kind.nothing}: {AGAIN}"
+        return InvalidInput([InputError("plan", line) for line in (head, *changes)])
 
 
 def checksum(content: t.Mapping[str, JSON]) -> str:
@@ -82,34 +115,59 @@ def checksum(content: t.Mapping[str, JSON]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read_plan(given: t.Mapping[str, JSON]) -> ApprovedPlan:
-    """Raises InvalidInput for a plan of another format, and for one that was edited."""
+_CONTENT = ("format", "module", "cluster_uid", "options", "moves", "relies_on", "checksum")
+
+
+def read_plan(given: t.Mapping[str, JSON], kind: PlanKind = ROLLOUT_PLAN) -> ApprovedPlan:
+    """Raises InvalidInput for a plan of another format or module, and for one that was edited."""
     if "format" not in given or "checksum" not in given:
-        raise _refused("is not a plan that rollout returned in check mode")
+        raise _refused(f"is not a plan that {kind.module} returned in check mode", kind)
     if given["format"] != FORMAT:
-        raise _refused(f"has format {given['format']}, and this release reads {FORMAT}: {AGAIN}")
+        text = f"has format {given['format']}, and this release reads {FORMAT}: {AGAIN}"
+        raise _refused(text, kind)
+    if given.get("module") != kind.module:
+        raise _refused(f"is a plan of {given.get('module')}, and not of {kind.module}", kind)
     try:
         computed = checksum(given)
     except (TypeError, ValueError) as error:
-        raise _refused(f"has values that are not JSON ({error}): {AGAIN}") from error
+        raise _refused(f"has values that are not JSON ({error}): {AGAIN}", kind) from error
     if given["checksum"] != computed:
         raise _refused(
             f"was edited after it was made (checksum {given['checksum']!s:.12}, its content has {computed:.12}):"
-            f" use it unchanged, or {AGAIN} with other options"
+            f" use it unchanged, or {AGAIN} with other options",
+            kind,
         )
     try:
-        return ApprovedPlan(
-            str(given["cluster_uid"]),
-            {name: given["options"][name] for name in PLANNED_OPTIONS},
-            tuple(map(_move, given["moves"])),
-            PlanBasis.read(given["relies_on"]),
-        )
+        return _of_content(given, kind)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _refused(f"is damaged ({type(error).__name__}: {error}): {AGAIN}") from error
+        raise damaged(error, kind) from error
 
 
-def _refused(message: str) -> InvalidInput:
-    return InvalidInput([InputError("plan", f"{message}. Nothing was moved")])
+def _of_content(given: t.Mapping[str, JSON], kind: PlanKind) -> ApprovedPlan:
+    moves = tuple(map(_move, given["moves"]))
+    of_moves = {}
+    for move, item in zip(moves, given["moves"], strict=True):
+        known = _move_json(move)
+        of_moves[move.uid] = {key: value for key, value in item.items() if key not in known}
+    return ApprovedPlan(
+        str(given["cluster_uid"]),
+        {name: given["options"][name] for name in kind.options},
+        moves,
+        PlanBasis.read(given["relies_on"]),
+        kind,
+        {key: value for key, value in given.items() if key not in _CONTENT},
+        of_moves,
+    )
+
+
+def damaged(error: Exception, kind: PlanKind) -> InvalidInput:
+    """The error for a plan whose content is not that of its format."""
+    return _refused(f"is damaged ({type(error).__name__}: {error}): {AGAIN}", kind)
+
+
+def _refused(message: str, kind: PlanKind) -> InvalidInput:
+    nothing = kind.nothing[0].upper() + kind.nothing[1:]
+    return InvalidInput([InputError("plan", f"{message}. {nothing}")])
 
 
 def options_of_plan(
@@ -123,15 +181,25 @@ def options_of_plan(
             f"is {_text(given[name])}, and the plan was made with {_text(planned)}: leave the option out, or {AGAIN}",
         )
         for name, planned in plan.options.items()
-        if given[name] != defaults.get(name) and _sorted(given[name]) != _sorted(planned)
+        if given[name] != defaults.get(name) and not _same(name, given[name], planned, plan.kind)
     ]
     if faults:
         raise InvalidInput(faults)
     return {**given, **plan.options}
 
 
+def _same(name: str, given: JSON, planned: JSON, kind: PlanKind) -> bool:
+    same = given == planned if name in kind.ordered else _sorted(given) == _sorted(planned)
+    return bool(same)
+
+
+def other_method(planned: str, now: str) -> str:
+    """Why an approved move is not made."""
+    return f"the plan moves it by {planned}, and now it would move by {now}"
+
+
 def _sorted(value: JSON) -> JSON:
-    """No list among the options has an order that matters."""
+    """The value, with lists in one order."""
     if isinstance(value, dict):
         return {key: _sorted(item) for key, item in value.items()}
     if isinstance(value, list):

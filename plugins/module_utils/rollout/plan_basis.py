@@ -102,8 +102,8 @@ def _label(key: str, labels: t.Mapping[str, str | None]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlanBasis:
-    """`workloads`: those of the moves. `nodes`: the nodes that the moves count on. `quotas`: by namespace of the moves;
-    a namespace whose quotas could not be read is missing, and the plan does not rely on them."""
+    """`workloads`: those of the moves. `nodes`: the nodes that the moves count on, or that are given. `quotas`: by
+    namespace of the moves; a namespace whose quotas could not be read is missing: the plan does not rely on them."""
 
     workloads: t.Mapping[Ref, WorkloadFacts] = field(default_factory=dict)
     nodes: t.Mapping[str, NodeFacts] = field(default_factory=dict)
@@ -117,7 +117,9 @@ class PlanBasis:
         by_uid: t.Mapping[str, MovableInstance],
         topology: Topology,
         quotas: t.Mapping[str, QuotaSpecs],
+        names: t.Iterable[str] | None = None,
     ) -> PlanBasis:
+        """`names`: the nodes that it relies on; None for those that the moves count on."""
         workloads, keys = {}, set(topology.keys.values())
         for move in moves:
             movable = by_uid[move.uid]
@@ -125,7 +127,7 @@ class PlanBasis:
             if movable.declared is not None:
                 keys |= set(node_label_keys(movable.declared.placement))
         nodes = {node.name: node for node in snapshot.nodes}
-        names = dict.fromkeys(move.targets[0] for move in moves if move.targets)
+        names = _targets(moves) if names is None else names
         facts = {name: NodeFacts.of(nodes[name], keys) for name in names if name in nodes}
         return cls(workloads, facts, quotas)
 
@@ -173,8 +175,10 @@ class PlanBasis:
         snapshot: Snapshot,
         by_workload: t.Mapping[Ref | None, MovableInstance],
         quotas: t.Mapping[str, QuotaSpecs],
+        names: t.Iterable[str] | None = None,
     ) -> list[str]:
-        """What of the basis of these moves has changed, one text for each object. `quotas`: those of now."""
+        """What of the basis of these moves has changed, one text for each object. `quotas`: those of now. `names`: as
+        in `of`."""
         moves = list(moves)
         texts = []
         for ref in dict.fromkeys(move.workload for move in moves):
@@ -183,7 +187,7 @@ class PlanBasis:
                 change = self.workloads[ref].change(WorkloadFacts.of(movable))
                 texts += [f"{ref}: {change}"] if change else []
         nodes = {node.name: node for node in snapshot.nodes}
-        for name in dict.fromkeys(move.targets[0] for move in moves if move.targets):
+        for name in _targets(moves) if names is None else names:
             if name not in nodes:
                 texts.append(f"Node {name} does not exist any more")
             elif name in self.nodes:
@@ -192,6 +196,10 @@ class PlanBasis:
             if namespace in self.quotas:
                 texts += _quota_changes(namespace, self.quotas[namespace], quotas.get(namespace))
         return texts
+
+
+def _targets(moves: t.Iterable[Move]) -> t.Iterable[str]:
+    return dict.fromkeys(move.targets[0] for move in moves if move.targets)
 
 
 def _quota_changes(namespace: str, before: QuotaSpecs, now: QuotaSpecs | None) -> list[str]:

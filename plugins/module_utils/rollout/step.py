@@ -33,6 +33,7 @@ from ..rules.hold import Hold
 from . import holds, report, takeover
 from . import journal as journals
 from .approval import not_made, plan_of, require_approved
+from .approved_plan import ApprovedPlan
 from .gates import until_stopped
 from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .journal import RunJournal
@@ -136,7 +137,7 @@ class RolloutStep:
         unfinished = None
         if self.options.approved is not None and reading is not None:
             unfinished = takeover.read_journal(reading)
-        require_approved(self.api, view, plan, self.options, unfinished)
+        self.require_approved(view, plan, unfinished)
         begins = not self.nothing_to_do(view, plan)
         if self.options.require_rights or begins:
             self.refuse(view, plan)
@@ -154,7 +155,7 @@ class RolloutStep:
             self.report.lines += [report.stopped(stop_reason, left)] if stop_reason else []
         result = self.result(finished=True, plan=replace(plan, moves=left))
         if not self.options.require_rights:
-            approvable = plan_of(self.api, view, plan, self.options)
+            approvable = self.approvable(view, plan)
             result.plan = approvable.as_json() if approvable is not None else None
         result.moves = [report.planned_move(move) for move in moves]
         ends, kept = self._check_holds(view, {move.uid for move in moves})
@@ -174,6 +175,15 @@ class RolloutStep:
                 ends = ends or written > 0 or not why
             kept += [why] if why else []
         return ends, kept
+
+    def require_approved(self, view: View, plan: Plan, unfinished: RunJournal | None) -> None:
+        """Raises InvalidInput where the approved plan, if there is one, does not fit the cluster. Nothing was written
+        by then."""
+        require_approved(self.api, view, plan, self.options, unfinished)
+
+    def approvable(self, view: View, plan: Plan) -> ApprovedPlan | None:
+        """The plan that check mode returns. None for a run that has none."""
+        return plan_of(self.api, view, plan, self.options)
 
     def planned(self, _view: View, plan: Plan) -> Plan:
         """The plan as check mode shows it."""
@@ -206,7 +216,7 @@ class RolloutStep:
         records = unfinished.records if unfinished is not None else ()
         view = self.read_cluster(records)
         plan = view.plan(self.options)
-        require_approved(self.api, view, plan, self.options, unfinished)
+        self.require_approved(view, plan, unfinished)
         if reading is not None and not records and self.nothing_to_do(view, plan):
             self._report_plan(view, plan)
             kept = [why_kept(hold, view.candidates) for hold in view.holds]

@@ -123,7 +123,7 @@ def add_vm(cluster: TraceServer, name: str, like: str, node: str) -> None:
 def test_plan_has_moves_options_and_what_it_relies_on(cluster: TraceServer) -> None:
     plan = planned(cluster, max_moves=5)
 
-    assert (plan["format"], plan["cluster_uid"]) == (2, "Namespace-kube-system")
+    assert (plan["format"], plan["cluster_uid"]) == (3, "Namespace-kube-system")
     (move,) = plan["moves"]
     assert (move["name"], move["method"], move["from_node"]) == ("web0", "migrate", "w1")
     assert move["to_node"] == "w2"
@@ -443,11 +443,11 @@ def test_edited_plan_is_refused(cluster: TraceServer) -> None:
 
 def test_plan_of_another_format_is_refused(cluster: TraceServer) -> None:
     plan = {**planned(cluster), "format": 0}
-    with pytest.raises(InvalidInput, match="has format 0, and this release reads 2"):
+    with pytest.raises(InvalidInput, match="has format 0, and this release reads 3"):
         read_plan({**plan, "checksum": checksum(plan)})
 
 
-@pytest.mark.parametrize("given", [{}, {"moves": []}, {"format": 2}])
+@pytest.mark.parametrize("given", [{}, {"moves": []}, {"format": 3}])
 def test_what_is_no_plan_is_refused(given: JSON) -> None:
     with pytest.raises(InvalidInput, match="is not a plan that rollout returned in check mode"):
         read_plan(given)
@@ -456,12 +456,13 @@ def test_what_is_no_plan_is_refused(given: JSON) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        {"format": 2},
-        {"format": 2, "cluster_uid": "u", "options": [], "moves": 3, "relies_on": None},
-        {"format": 2, "cluster_uid": "u", "options": {}, "moves": [], "relies_on": {}},
+        {},
+        {"cluster_uid": "u", "options": [], "moves": 3, "relies_on": None},
+        {"cluster_uid": "u", "options": {}, "moves": [], "relies_on": {}},
     ],
 )
 def test_damaged_plan_with_a_right_checksum_is_refused(content: JSON) -> None:
+    content = {"format": 3, "module": "rollout", **content}
     with pytest.raises(InvalidInput, match="plan: is damaged"):
         read_plan({**content, "checksum": checksum(content)})
 

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a drain as it would be carried out now, and what of an approved one does not fit the cluster any more.
+
+kube-scheduler chooses where VMs go, so the nodes of the moves are a forecast: a plan does not rely on them. It does not
+rely on pods without a VM either: evicting another pod within its budgets is the same decision.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..api.client import ApiClient
+from ..kubevirt.instances import pod_workload, vmi_workload
+from ..model.findings import Finding
+from ..model.json_pointer import JSON
+from ..model.kinds import VMI
+from ..model.objects import Node, Ref
+from ..model.plan import Move, Plan
+from ..model.snapshot import Snapshot
+from ..rollout.approval import quotas_of
+from ..rollout.approved_plan import ApprovedPlan
+from ..rollout.plan_basis import PlanBasis
+from ..rollout.report import short
+from .approved_drain import (
+    CLUSTER,
+    PLAN,
+    AboutObject,
+    ApprovedDrain,
+    findings_json,
+    owner_uid,
+    why_not_as_approved,
+)
+from .drain_plan import DrainView
+from .mark import has_begun, unmarked
+from .options import MaintenanceOptions
+from .pods import PDB_BLOCKS, PDB_DELEGATED, PodAction
+from .preflight import POLICY_FALLBACK, SHARED_DOMAIN
+
+_COME_AND_GO = (PDB_BLOCKS, PDB_DELEGATED, SHARED_DOMAIN, POLICY_FALLBACK)
+"""Findings that do not make a plan stale: the drain waits for the budget, the node of a VM is a forecast, and how a VM
+leaves is compared by itself."""
+
+
+def plan_of(
+    api: ApiClient,
+    view: DrainView,
+    plan: Plan,
+    findings: t.Iterable[Finding],
+    asked: MaintenanceOptions,
+) -> ApprovedPlan:
+    """The plan that check mode returns. `plan`: with the nodes that the forecast expects."""
+    by_uid = {vmi.uid: vmi for vmi in view.snapshot.vmis}
+    moves = _of_vms(plan)
+    nodes = {node.name: node.uid for node in view.snapshot.nodes}
+    basis = PlanBasis.of(
+        moves,
+        _as_before(view.snapshot, view.nodes),
+        view.by_uid,
+        asked.topology,
+        quotas_of(api, moves),
+        [name for name in asked_nodes(asked, view) if name in nodes],
+    )
+    facts: dict[str, JSON] = {
+        "nodes": [{"name": name, "uid": nodes[name]} for name in asked_nodes(asked, view)],
+        "findings": findings_json(about_objects(findings, view.snapshot)),
+    }
+    of_moves = {
+        move.uid: {
+            "vm_policy": view.way_of_vm(by_uid[move.uid]).policy,
+            "owner_uid": owner_uid(by_uid[move.uid]),
+        }
+        for move in moves
+    }
+    uid = view.snapshot.platform.uid
+    return ApprovedPlan(uid, asked.planned, plan.moves, basis, PLAN, facts, of_moves)
+
+
+def asked_nodes(asked: MaintenanceOptions, view: DrainView) -> list[str]:
+    """The nodes of the drain, in the order of the task."""
+    named = [name for name in asked.nodes or () if name in view.nodes]
+    return named or [node.name for node in view.snapshot.nodes if node.name in view.nodes]
+
+
+def _of_vms(plan: Plan) -> list[Move]:
+    return [move for move in plan.moves if move.instance.kind == VMI]
+
+
+def _as_before(snapshot: Snapshot, names: t.Container[str]) -> Snapshot:
+    """With these nodes as they are without a cordon of ours."""
+    nodes = (unmarked(node) if node.name in names else node for node in snapshot.nodes)
+    return replace(snapshot, nodes=tuple(nodes))
+
+
+def about_objects(findings: t.Iterable[Finding], snapshot: Snapshot) -> t.Iterator[AboutObject]:
+    """The findings that a plan has, each with its objects: for a pod or a VMI its workload, since the next one has
+    another name."""
+    workloads = {workload.ref: workload for workload in snapshot.workloads}
+    stands_for: dict[Ref, Ref] = {
+        pod.ref: pod_workload(pod, snapshot.controllers) for pod in snapshot.pods
+    }
+    stands_for.update({vmi.ref: vmi_workload(vmi, workloads) for vmi in snapshot.vmis})
+    for finding in findings:
+        if finding.severity != "info" and finding.name not in _COME_AND_GO:
+            names = [str(stands_for.get(ref, ref)) for ref in finding.objects]
+            yield from ((finding.name, name) for name in names or [CLUSTER])
+
+
+def changed_nodes(
+    approved: ApprovedDrain, asked: MaintenanceOptions, nodes: t.Iterable[Node]
+) -> list[str]:
+    """The nodes of the task that are gone or replaced since the plan was made."""
+    uids = {node.name: node.uid for node in nodes}
+    texts = []
+    for name in asked.nodes or ():
+        known = approved.nodes[name]
+        if name not in uids:
+            texts.append(f"Node {name} does not exist any more")
+        elif uids[name] != known:
+            texts.append(f"Node {name} was replaced: its uid is {uids[name]}, and was {known}")
+    return texts
+
+
+def changes(
+    api: ApiClient, approved: ApprovedDrain, view: DrainView, plan: Plan, asked: MaintenanceOptions
+) -> list[str]:
+    """What has changed since the plan was made, beside findings, one text for each object. The cordon, taints and
+    labels of a node whose maintenance was begun are not compared: the plan is being carried out."""
+    snapshot = view.snapshot
+    fresh = [x.name for x in snapshot.nodes if x.name in view.nodes and not has_begun(x)]
+    moves = _of_vms(plan)
+    quotas = quotas_of(api, moves)
+    before = _as_before(snapshot, view.nodes)
+    of_basis = approved.plan.basis.changes(moves, before, view.by_workload, quotas, fresh)
+    nodes = changed_nodes(approved, asked, snapshot.nodes)
+    return [*nodes, *of_basis, *_changed_vms(view)]
+
+
+def _changed_vms(view: DrainView) -> t.Iterator[str]:
+    """VMs that the plan does not have, and those that would leave in another way now."""
+    workloads = {workload.ref: workload for workload in view.snapshot.workloads}
+    named: set[str] = set()
+    for decision in view.decisions:
+        vmi = decision.vmi
+        if vmi is None or vmi.terminating or vmi.finished or vmi.uid in named:
+            continue
+        policy, way = view.approved_policies.get(vmi.uid), view.way_of_vm(vmi)
+        leaves = decision.action is PodAction.MOVE_VM and way.method is not None
+        why = why_not_as_approved(policy, way) if policy is None or leaves else ""
+        if why:
+            named.add(vmi.uid)
+            vm = short(vmi_workload(vmi, workloads), vmi.ref)
+            because = f" ({way.why_not_better})" if policy is not None and way.passed_over else ""
+            yield f"{vm} on node {decision.pod.node_name}: {why}{because}"
+
+
+def new_findings(
+    approved: ApprovedDrain, findings: t.Sequence[Finding], snapshot: Snapshot
+) -> list[str]:
+    """The findings that the plan does not have, each once."""
+    texts = []
+    for finding in findings:
+        if not approved.findings.issuperset(about_objects([finding], snapshot)):
+            texts.append(f"new finding {finding.name}: {finding.why}")
+    return texts
