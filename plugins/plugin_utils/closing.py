@@ -19,6 +19,7 @@ ARTIFACT = "placement_job"
 
 RELAUNCH = "correct the cause, then launch the same job again: it continues"
 LAUNCH = "launch the same job without check mode"
+CORRECT_OR_PLAN = "correct it and launch the same job again, or make a new plan in check mode"
 """Next steps that jobs share."""
 
 MOST_LINES = 15

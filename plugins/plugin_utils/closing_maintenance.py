@@ -8,7 +8,16 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VIRTUAL_MACHINE
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import LAUNCH, RELAUNCH
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    CORRECT_OR_PLAN,
+    LAUNCH,
+    RELAUNCH,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
+    carries_out_plan,
+    plan_words,
+    saved_words,
+)
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -27,7 +36,8 @@ def maintenance_parts(record: JobRecord) -> Parts:
     }[options["state"]]
     nodes = list(states) or options["nodes"]
     where = listed(nodes, 12) if nodes else _text_of(options["topology"])
-    asked = [f"{verb} {where}"]
+    planned = carries_out_plan(record) and options["state"] != "in_service"
+    asked = [f"{verb} {where}" + (f" by {plan_words(record)}" if planned else "")]
     for name, words in (("reason", "reason"), ("change_id", "change")):
         if options[name]:
             asked[0] += f", {words} {options[name]}"
@@ -41,6 +51,7 @@ def maintenance_parts(record: JobRecord) -> Parts:
         "skipped": skipped,
         "next_steps": tuple(_after_maintenance(record, states)),
         "done": (
+            *saved_words(record),
             *_started(record),
             *_stopped(known),
             *_staying(known),
@@ -128,13 +139,16 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
     waiting = [name for name, state in states.items() if state == "not_begun"]
     failing = bool(record.failures or record.open)
     if failing and not record.check_mode:
-        yield RELAUNCH
+        planned = carries_out_plan(record) and options["state"] != "in_service"
+        yield CORRECT_OR_PLAN if planned else RELAUNCH
         begun = any(state in ("failed", "drained") for state in states.values())
         if begun and options["state"] != "in_service":
             yield (
                 "to undo it: launch it with placement_maintenance_state: in_service and without"
                 " placement_maintenance_change_id"
             )
+    elif record.check_mode and saved_words(record):
+        yield f"to do exactly this: {LAUNCH}"
     elif record.check_mode:
         yield LAUNCH if not failing else "correct what is refused above"
     elif waiting:

@@ -9,6 +9,7 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    CORRECT_OR_PLAN,
     LAUNCH,
     RELAUNCH,
     Closing,
@@ -22,6 +23,11 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import
     not_reverted,
     rules_written,
     undo_parts,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
+    carries_out_plan,
+    plan_words,
+    saved_words,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import no_move_repairs
 
@@ -222,11 +228,10 @@ def _rollout(record: JobRecord) -> Parts:
         )
     following = []
     if record.failures:
-        refused = "correct it and launch the same job again, or make a new plan in check mode"
-        following = [refused if _makes_a_plan(record) else RELAUNCH]
+        following = [CORRECT_OR_PLAN if carries_out_plan(record) else RELAUNCH]
     elif record.check_mode and (result.get("plan") or {}).get("moves"):
         file = options.get("plan_file")
-        done += [f"plan: {file} (checksum {result['plan']['checksum']:.12})"] if file else []
+        done += saved_words(record)
         following = [
             "to make exactly these moves: launch the same job without check mode"
             if file
@@ -243,18 +248,10 @@ def _rollout(record: JobRecord) -> Parts:
     }
 
 
-def _makes_a_plan(record: JobRecord) -> bool:
-    given = record.asked.get("plan_file") or record.asked.get("plan")
-    return bool(given) and not record.check_mode
-
-
 def _rollout_asked(record: JobRecord) -> str:
     options = record.asked
-    plan_file = options.get("plan_file")
-    if _makes_a_plan(record):
-        checksum = options.get("plan_checksum")
-        known = f" (checksum {checksum:.12})" if checksum else ""
-        return f"carry out the plan {plan_file or 'of the job before'}{known}"
+    if carries_out_plan(record):
+        return f"carry out {plan_words(record)}"
     if options.get("places"):
         file = options.get("places_file")
         origin = f", which {file} has" if file else ""

@@ -28,6 +28,11 @@ from ansible_collections.virt.placement.plugins.plugin_utils.maintenance_plan im
     selection_errors,
     topology_values,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.planned_maintenance import (
+    approved_maintenance,
+    note_plan,
+    require_planned_nodes,
+)
 
 UNDO = "To undo, launch it with placement_maintenance_state: in_service and without placement_maintenance_change_id."
 
@@ -35,8 +40,11 @@ UNDO = "To undo, launch it with placement_maintenance_state: in_service and with
 def check(job: Job) -> Result:
     """Read the nodes and check everything before the first write. The record has what the job knows."""
     options = job.record.asked
+    approved = approved_maintenance(job)
     names = _names(job)
     found = job.run("node_maintenance", _reading(job, names), check=True, may_fail=True)
+    if approved is not None and found.get("failed"):  # the module names all that has changed
+        job.run("node_maintenance", {"plan": approved, "state": "drained"}, check=True)
     if found.get("failed") and (options["state"] != "in_service" or "nodes" not in found):
         raise JobFailed(lines_of(found))
     plan = maintenance_plan(found["nodes"], options)
@@ -51,7 +59,11 @@ def check(job: Job) -> Result:
         "begun": options["state"] == "in_service" if plan.groups else _may_return_home(job),
         "missing": lines_of(found) if found.get("failed") else [],
         "has_room": False,
+        "approved": approved,
+        "plans": [],
     }
+    if approved is not None:
+        require_planned_nodes(job, approved, plan)
     _check_drains(job, plan)
     _check_room(job, plan)
     _check_rights_to_return(job, plan)
@@ -100,6 +112,8 @@ def _drain_options(job: Job, group: t.Sequence[str]) -> Result:
     )
     window = {"window": options["window"]} if options["window"] else {}
     copied = {name: options[name] for name in names}
+    if (approved := job.record.maintenance["approved"]) is not None:
+        copied["plan"] = approved
     return {"nodes": list(group), "state": "drained", **copied, **window}
 
 
@@ -259,6 +273,7 @@ def drain(job: Job) -> Result:
         if options["state"] == "drained":
             raise JobFailed([])
         return {"steps": []}
+    note_plan(job, group, drained)
     begun = not drained["stop_reason"]
     known["begun"] = known["begun"] or begun
     known["states"] |= drained_states(drained["nodes"])

@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_room,
     job_undo,
     job_verify,
+    plan_files,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
@@ -115,14 +116,14 @@ def close(job: Job) -> Result:
     """What the job did, as its last lines and as artifacts. It runs after a failure, too, and does not fail: Ansible
     takes no statistics of a task that fails. Only a plan that could not be saved fails it."""
     record = job.record
-    if errors := job_rollout.save_plan(job):
+    if errors := plan_files.save_plan(job):
         job.complain(errors)
     closing = closing_of(record, time.time() - record.began)
     job.show(closing.lines())
     name = job.role.removeprefix("placement_")
     data: Result = {ARTIFACT: {job.host: {name: closing.data()}}}
-    if plan := job_rollout.plan_of(record):
-        data[job_rollout.PLAN] = {job.host: plan}
+    if plan := plan_files.plan_of(record):
+        data[f"{record.role}_plan"] = {job.host: plan}
     if states := record.maintenance.get("states"):
         data["placement_maintenance"] = {job.host: states}
     for note in record.notes:

@@ -91,6 +91,14 @@ def role_options(
     return short, [*unknown_variables(variables, roles), *errors]
 
 
+def defaults_of(role: str) -> dict[str, t.Any]:
+    """The defaults of the role's variables, without its name."""
+    options = specification(ROLES / role / "meta" / "argument_specs.yml")
+    return {
+        name.removeprefix(f"{role}_"): option.get("default") for name, option in options.items()
+    }
+
+
 def unknown_variables(names: t.Iterable[str], roles: t.Mapping[str, Options]) -> list[str]:
     """An error for each unknown variable that begins with the name of a role, or resembles a
     variable of this collection."""

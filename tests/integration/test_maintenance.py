@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import typing as t
 from datetime import datetime, timedelta, timezone
@@ -49,17 +50,25 @@ def stage() -> t.Iterator[Stage]:
         result = stage.play("apply", wanted, identity="mover")
         assert result.rc == 0, result.stdout
         for name, node in VMS.items():
-            others = [f"w{n}" for n in range(1, 7) if f"w{n}" != node]
-            for other in others:
-                drain.cordon(sandbox, other)
-            path = sandbox.api.path("VirtualMachine", NAMESPACE, name)
-            sandbox.api.patch(path, {"spec": {"runStrategy": "Always"}})
-            running = sandbox.api.path("VirtualMachineInstance", NAMESPACE, name)
-            sandbox.api.wait(lambda vmi: vmi["status"]["phase"] == "Running", running)
-            for other in others:
-                drain.uncordon(sandbox, other)
+            start_on(stage, name, node)
         assert places(stage) == VMS
         yield stage
+
+
+def start_on(stage: Stage, name: str, node: str) -> None:
+    """A VM that is stopped, or a new one."""
+    api = stage.sandbox.api
+    others = [f"w{n}" for n in range(1, 7) if f"w{n}" != node]
+    for other in others:
+        drain.cordon(stage.sandbox, other)
+    path = api.path("VirtualMachine", NAMESPACE, name)
+    if api.find(path) is None:
+        api.apply(objects.virtual_machine(name, NAMESPACE, run_strategy="Halted"))
+    api.patch(path, {"spec": {"runStrategy": "Always"}})
+    running = api.path("VirtualMachineInstance", NAMESPACE, name)
+    api.wait(lambda vmi: vmi["status"]["phase"] == "Running", running)
+    for other in others:
+        drain.uncordon(stage.sandbox, other)
 
 
 @pytest.fixture
@@ -232,6 +241,56 @@ def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(
     assert (closed.rc, closed.changed) == (0, 0), closed.stdout
     assert "outside of the window from" in closed.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
+
+
+def test_plan_of_two_zones_is_approved_and_carried_out(
+    stage: Stage, reboot: Path, tmp_path: Path
+) -> None:
+    """VMs of w1 may go to w3, and leave it again. Another VM on w3 makes the plan stale before w1 is cordoned."""
+    path = tmp_path / "plan.json"
+    tasks = {
+        "placement_maintenance_plan_file": str(path),
+        "placement_maintenance_tasks": str(reboot),
+        "placement_maintenance_change_id": "CHG-plan",
+    }
+    wanted = {**tasks, "placement_maintenance_nodes": ["w1", "w3"]}
+    checked = stage.play("maintenance", wanted, identity="maintainer", check=True)
+    assert checked.rc == 0, checked.stdout
+    plan = json.loads(path.read_text())
+    assert f"plan: {path} (checksum {plan['checksum'][:12]})" in checked.stdout
+    leaving = {(move["name"], move["from_node"], move["method"]) for move in plan["moves"]}
+    assert leaving == {(name, node, "migrate") for name, node in VMS.items()}
+    (stats,) = [
+        event["event_data"]["artifact_data"]
+        for event in checked.events
+        if event["event"] == "playbook_on_stats"
+    ]
+    assert stats["placement_maintenance_plan"] == {"localhost": plan}
+
+    start_on(stage, "late", "w3")
+    mark = stage.sandbox.audit.mark()
+    refused = stage.play("maintenance", tasks, identity="maintainer-mover")
+    assert refused.rc != 0
+    text = f"VirtualMachine {NAMESPACE}/late on node w3: it is not among the moves of the plan"
+    assert text in refused.stdout
+    others = {**tasks, "placement_maintenance_nodes": ["w1"]}
+    fewer = stage.play("maintenance", others, identity="maintainer-mover")
+    assert "without these nodes of the plan: w3" in fewer.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+    stage.sandbox.api.delete(stage.sandbox.api.path("VirtualMachine", NAMESPACE, "late"))
+    running = stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, "late")
+    stage.sandbox.api.wait_gone(running)
+
+    before, boots = uids(stage), {name: boot(stage, name) for name in ("w1", "w3")}
+    published = {**tasks, "placement_maintenance_plan": {"localhost": plan}}
+    del published["placement_maintenance_plan_file"]
+    done = stage.play("maintenance", published, identity="maintainer-mover")
+    assert done.rc == 0, done.stdout
+    assert "service w1, w3" in done.stdout and "by the plan of the job before" in done.stdout
+    assert all(boot(stage, name) != boots[name] for name in boots)
+    assert uids(stage) == before and places(stage) == VMS
+    again = stage.play("maintenance", tasks, identity="maintainer-mover")
+    assert (again.rc, again.changed) == (0, 0), again.stdout
 
 
 def test_work_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path) -> None:

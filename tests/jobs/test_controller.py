@@ -160,7 +160,7 @@ def test_second_run_changes_nothing(
     assert re.search(r"localhost +: ok=\d+ +changed=0 ", output), output
     assert len(controller.writes) == writes, controller.writes[writes:]
     assert_rules_are_approved(controller)
-    assert_moves_are_approved(controller)
+    assert_plans_are_approved(controller)
 
 
 def nodes_in_order(controller: Controller, workflow: str) -> dict[str, t.Any]:
@@ -183,16 +183,20 @@ def approval_of(controller: Controller, node: dict[str, t.Any]) -> str:
     return name
 
 
-def assert_moves_are_approved(controller: Controller) -> None:
-    """The plan of a job in check mode goes through the approval to the job that makes its moves."""
-    nodes = nodes_in_order(controller, "Placement - rollout after approval")
-    assert list(nodes) == ["plan", "approve", "rollout"]
-    assert approval_of(controller, nodes["approve"]) == "Placement - approve the moves"
-    plan = controller.named("job_templates", "Placement - plan rollout")
-    rollout = controller.named("job_templates", "Placement - rollout")
-    assert (plan["job_type"], rollout["job_type"]) == ("check", "run")
-    assert nodes["plan"]["unified_job_template"] == plan["id"]
-    assert nodes["rollout"]["unified_job_template"] == rollout["id"]
+def assert_plans_are_approved(controller: Controller) -> None:
+    """The plan of a job in check mode goes through the approval to the job that carries it out."""
+    for workflow, planning, approval, carrying_out in (
+        ("rollout", "plan rollout", "approve the moves", "rollout"),
+        ("service nodes", "plan maintenance", "approve the maintenance", "service nodes"),
+    ):
+        nodes = nodes_in_order(controller, f"Placement - {workflow} after approval")
+        first, approve, last = nodes.values()
+        assert approval_of(controller, approve) == f"Placement - {approval}"
+        plan = controller.named("job_templates", f"Placement - {planning}")
+        made = controller.named("job_templates", f"Placement - {carrying_out}")
+        assert (plan["job_type"], made["job_type"]) == ("check", "run")
+        assert first["unified_job_template"] == plan["id"]
+        assert last["unified_job_template"] == made["id"]
 
 
 def assert_rules_are_approved(controller: Controller) -> None:

@@ -104,11 +104,12 @@ def test_second_node_accepts_the_vm_that_was_restarted_there(shop: Maintenance) 
     first = planned(shop, "w1", vm_policy=["restart"])
     second = planned(shop, "w2", vm_policy=["restart"], assume_in_service=["w1"])
     plan = joined([first, second])
-    uid = shop.uids()["a"]
+    uid = shop.instances()["a"]["metadata"]["uid"]
 
     drained = shop.maintain("drained", "w1", plan=plan)
     assert not drained.get("failed"), drained.get("msg")
-    assert shop.nodes() == {"a": "w2", "b": "w2"} and shop.uids()["a"] != uid
+    assert shop.nodes() == {"a": "w2", "b": "w2"}
+    assert shop.instances()["a"]["metadata"]["uid"] != uid
     assert not shop.maintain("in_service", "w1").get("failed")
 
     drained = shop.maintain("drained", "w2", plan=plan)

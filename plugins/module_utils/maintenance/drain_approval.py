@@ -37,10 +37,17 @@ from .mark import has_begun, unmarked
 from .options import MaintenanceOptions
 from .pods import PDB_BLOCKS, PDB_DELEGATED, PodAction
 from .preflight import POLICY_FALLBACK, SHARED_DOMAIN
+from .vm_ways import NOT_MIGRATABLE
 
 _COME_AND_GO = (PDB_BLOCKS, PDB_DELEGATED, SHARED_DOMAIN, POLICY_FALLBACK)
 """Findings that do not make a plan stale: the drain waits for the budget, the node of a VM is a forecast, and how a VM
 leaves is compared by itself."""
+
+
+def _comes_and_goes(finding: Finding) -> bool:
+    """A VM that has just started does not report yet whether it can be migrated."""
+    starting = (finding.name, finding.severity) == (NOT_MIGRATABLE, "warning")
+    return starting or finding.name in _COME_AND_GO
 
 
 def plan_of(
@@ -102,7 +109,7 @@ def about_objects(findings: t.Iterable[Finding], snapshot: Snapshot) -> t.Iterat
     }
     stands_for.update({vmi.ref: vmi_workload(vmi, workloads) for vmi in snapshot.vmis})
     for finding in findings:
-        if finding.severity != "info" and finding.name not in _COME_AND_GO:
+        if finding.severity != "info" and not _comes_and_goes(finding):
             names = [str(stands_for.get(ref, ref)) for ref in finding.objects]
             yield from ((finding.name, name) for name in names or [CLUSTER])
 
@@ -138,7 +145,8 @@ def changes(
 
 
 def _changed_vms(view: DrainView) -> t.Iterator[str]:
-    """VMs that the plan does not have, and those that would leave in another way now."""
+    """VMs that the plan does not have, and those that would leave in another way now. Of those that cannot leave there
+    are findings."""
     workloads = {workload.ref: workload for workload in view.snapshot.workloads}
     named: set[str] = set()
     for decision in view.decisions:
@@ -146,9 +154,10 @@ def _changed_vms(view: DrainView) -> t.Iterator[str]:
         if vmi is None or vmi.terminating or vmi.finished or vmi.uid in named:
             continue
         policy, way = view.approved_policies.get(vmi.uid), view.way_of_vm(vmi)
-        leaves = decision.action is PodAction.MOVE_VM and way.method is not None
-        why = why_not_as_approved(policy, way) if policy is None or leaves else ""
-        if why:
+        stays = decision.action is PodAction.MOVE_VM and way.method is None
+        if (stays and not way.temporary) or (policy is not None and way.method is None):
+            continue
+        if why := why_not_as_approved(policy, way):
             named.add(vmi.uid)
             vm = short(vmi_workload(vmi, workloads), vmi.ref)
             because = f" ({way.why_not_better})" if policy is not None and way.passed_over else ""

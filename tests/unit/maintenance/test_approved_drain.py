@@ -287,6 +287,37 @@ def test_vm_that_would_stay_off_is_refused() -> None:
     assert change.endswith("moves it by stop_and_start, and now it would move by stop")
 
 
+def test_vm_that_stays_by_an_allowed_finding_is_not_in_the_plan_and_another_one_is_refused() -> (
+    None
+):
+    server = three_zones()
+    condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    patch(server, f"{VMIS}/w1-3", "status", "conditions", value=[condition])
+    plan = planned(server, "w1", allow_findings=["not_migratable"])
+    assert "w1-3" not in [move["name"] for move in plan["moves"]]
+    harmless(server, plan)
+    patch(server, f"{VMIS}/w1-2", "status", "conditions", value=[condition])
+    (change,) = changes(server, plan)
+    assert change.startswith("new finding not_migratable: VirtualMachineInstance shop/w1-2 on node")
+
+
+@pytest.mark.parametrize("phase", ["Scheduling", "Paused"])
+def test_new_vm_that_does_not_run_yet_is_refused(phase: str) -> None:
+    server = three_zones()
+    plan = planned(server, "w1")
+    add_vm(server, "new", "w1")
+    patch(server, f"{VMIS}/new", "status", "phase", value=phase)
+    (change,) = changes(server, plan)
+    assert change.startswith("VirtualMachine shop/new on node w1: it is not among the moves")
+
+
+def test_vm_that_does_not_report_yet_whether_it_can_be_migrated_is_no_change() -> None:
+    server = three_zones()
+    plan = planned(server, "w1")
+    patch(server, f"{VMIS}/w1-2", "status", "conditions", value=[])
+    harmless(server, plan)
+
+
 class Fails(KubeVirt):
     """Each migration fails."""
 

@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.virt.placement.plugins.plugin_utils import job_stages
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import METHODS, Closing
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
-from ansible_collections.virt.placement.plugins.plugin_utils.job_rollout import PLAN
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import PUBLISHED
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "awx.md").read_text()
@@ -24,6 +23,9 @@ def table(heading: str) -> str:
     return str(rows)
 
 
+PLANS = ("placement_rollout_plan", "placement_maintenance_plan")
+"""Variables of roles, which are artifacts, too."""
+
 OF_PLAYBOOKS = table("| playbook | artifact |")
 OF_BLOCK = table("| key | content |")
 
@@ -31,7 +33,7 @@ OF_BLOCK = table("| key | content |")
 def test_every_artifact_is_in_the_table_of_playbooks() -> None:
     assert set(re.findall(r"`(placement_\w+)`:", OF_PLAYBOOKS)) | {"placement_summary"} == {
         *PUBLISHED,
-        PLAN,
+        *PLANS,
     }
 
 
