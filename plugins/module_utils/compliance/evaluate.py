@@ -39,6 +39,9 @@ from .tied import tied_text, tied_to
 from .unmet import unmet_preferences
 from .violations import MissingData, Violation, bypass_text
 
+NOT_ENFORCED_YET = "rule not enforced yet: "
+"""How the reason begins of an instance that runs without a rule."""
+
 _WHEN: t.Mapping[str, str] = {
     MIGRATION: "enforced from the next migration",
     RESTART: "enforced from the next restart",
@@ -100,7 +103,7 @@ class RuleResult:
         if self.missing:
             where = "placed correctly, " if placed is Verdict.SATISFIED else ""
             if not self.stale:
-                reason = f"{where}rule not enforced yet: {reason}"
+                reason = f"{where}{NOT_ENFORCED_YET}{reason}"
             return RuleVerdict(
                 self.rule, Verdict.NOT_ENFORCED, reason, self.better, enforced, placed
             )

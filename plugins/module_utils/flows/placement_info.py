@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
 from ..compliance.declared import DeclaredReader
+from ..compliance.evaluate import NOT_ENFORCED_YET
 from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -58,9 +59,23 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     findings = lint(snapshot, **options)
     warn_once(module.warn, findings)
     warn_unreadable(module.warn, verdicts.unreadable)
-    shown = () if details == "summary" else verdicts.instances
     return {
         "summary": summary(verdicts),
+        **_lists(verdicts, snapshot.nodes, topology, details),
+        "do_not_move": [kept_as_json(instance, why) for instance, why in kept],
+        "resting_rules": resting,
+        "findings": [finding.as_json() for finding in findings],
+        "permission_gaps": as_json(verdicts.unreadable),
+        "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting),
+    }
+
+
+def _lists(
+    verdicts: Verdicts, nodes: t.Iterable[Node], topology: Topology, details: str
+) -> dict[str, t.Any]:
+    """The lists that depend on `details`."""
+    shown = () if details == "summary" else verdicts.instances
+    return {
         "instances": [
             instance_as_json(instance)
             for instance in shown
@@ -71,16 +86,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             for instance in (shown if details == "placement" else ())
             if not _has_problem(instance)
         ],
-        "nodes": (
-            nodes_as_json(snapshot.nodes, topology) if details in ("placement", "all") else []
-        ),
+        "nodes": nodes_as_json(nodes, topology) if details in ("placement", "all") else [],
         "pending": as_json(verdicts.pending) if shown else [],
         "risks": as_json(verdicts.risks) if shown else [],
-        "do_not_move": [kept_as_json(instance, why) for instance, why in kept],
-        "resting_rules": resting,
-        "findings": [finding.as_json() for finding in findings],
-        "permission_gaps": as_json(verdicts.unreadable),
-        "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting),
     }
 
 
@@ -179,7 +187,7 @@ def nodes_as_json(nodes: t.Iterable[Node], topology: Topology) -> list[JSON]:
                 if key in node.labels
             },
             "states": [word.replace(" ", "_") for word in _states(node)],
-            "maintenance": one_line("".join(_maintenance([node])).removeprefix("maintenance: ")),
+            "maintenance": one_line(_maintenance(node)),
         }
         for node in sorted(nodes, key=lambda node: node.name)
     ]
@@ -266,7 +274,9 @@ def table(
             rows.append((*domains, f"{node.name}{_state(node)}", runs))
     if by_node.get(""):
         rows.append((*("-" for _key in keys), "(no node)", _runs(by_node[""])))
-    lines = [*_maintenance(nodes), *_kept(kept), *_resting(resting), *_problems(verdicts)]
+    by_name = sorted(nodes, key=lambda node: node.name)
+    maintenance = [f"maintenance: {text}" for node in by_name if (text := _maintenance(node))]
+    lines = [*maintenance, *_kept(kept), *_resting(resting), *_problems(verdicts)]
     return table_text([*columns(rows), *lines])
 
 
@@ -296,18 +306,16 @@ def _states(node: Node) -> list[str]:
     return [word for word, holds in states.items() if holds]
 
 
-def _maintenance(nodes: t.Iterable[Node]) -> t.Iterator[str]:
-    """A line for each node in maintenance by this collection, with the reason of its mark."""
-    for node in sorted(filter(is_marked, nodes), key=lambda node: node.name):
-        try:
-            mark = mark_of(node)
-        except DamagedMark as error:
-            yield f"maintenance: node {node.name}: {error}"
-        else:
-            if mark is not None:
-                state = f"{mark.phase} since {mark.since}"
-                reason = mark.reason or "no reason was given"
-                yield f"maintenance: node {node.name} is {state}: {reason}"
+def _maintenance(node: Node) -> str:
+    """The maintenance of a node by this collection, with the reason of its mark; empty without one."""
+    try:
+        mark = mark_of(node)
+    except DamagedMark as error:
+        return f"node {node.name}: {error}"
+    if mark is None:
+        return ""
+    reason = mark.reason or "no reason was given"
+    return f"node {node.name} is {mark.phase} since {mark.since}: {reason}"
 
 
 def _kept(kept: Kept) -> t.Iterator[str]:
@@ -337,7 +345,7 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
             names = f" {noun} {', '.join(rules)}:" if all(rules) else ""
             nodes = f"; better: {listed(better, _NAMED)}" if better else ""
             if verdict == str(Verdict.NOT_ENFORCED):
-                why = reason.removeprefix("rule not enforced yet: ")
+                why = reason.removeprefix(NOT_ENFORCED_YET)
                 not_enforced[names, why][str(instance.workload or instance.instance)] += 1
             else:
                 yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
