@@ -609,8 +609,7 @@ plan:
   description:
     - What O(plan) takes. The nodes that are drained, and each VM and pod that leaves them, with its method.
     - It holds names and labels of the cluster as plain text.
-    - Outside of O(window) it is the plan of a drain that begins now. It is missing then where findings would refuse the
-      drain; RV(progress) names them.
+    - Outside of O(window) it is the plan of a drain that begins now. The task fails if that would be refused.
   returned: in check mode with O(state=drained)
   type: dict
   contains:

@@ -273,7 +273,7 @@ def drain(job: Job) -> Result:
         if options["state"] == "drained":
             raise JobFailed([])
         return {"steps": []}
-    note_plan(job, group, drained)
+    note_plan(job, drained)
     begun = not drained["stop_reason"]
     known["begun"] = known["begun"] or begun
     known["states"] |= drained_states(drained["nodes"])

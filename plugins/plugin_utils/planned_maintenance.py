@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.approved_drain import (
     ApprovedDrain,
     joined,
@@ -65,14 +63,10 @@ def require_planned_nodes(job: Job, approved: Result, plan: MaintenancePlan) -> 
     require(faults)
 
 
-def note_plan(job: Job, group: t.Sequence[str], drained: Result) -> None:
+def note_plan(job: Job, drained: Result) -> None:
     """The plan of a drain in check mode. Once all drains have theirs, that of the maintenance."""
     known = job.record.maintenance
-    if not job.check_mode:
-        return
-    if "plan" in drained:
+    if "plan" in drained and job.check_mode:
         known["plans"].append(drained["plan"])
-    elif job.record.asked["plan_file"]:
-        job.complain([f"{', '.join(group)}: no plan, see the line above. No plan is saved."])
-    if known["plans"] and len(known["plans"]) == len(known["groups"]):
-        known["plan"] = joined(known["plans"])
+        if len(known["plans"]) == len(known["groups"]):
+            known["plan"] = joined(known["plans"])

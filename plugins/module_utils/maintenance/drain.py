@@ -104,7 +104,8 @@ class DrainStep(RolloutStep):
             raise approved.plan.refusal(changes(self.api, approved, self.view, plan, self.asked))
 
     def approvable(self, _view: View, plan: Plan) -> ApprovedPlan | None:
-        """Also outside of the window, since the plan is for it. None where findings would refuse the drain."""
+        """Also outside of the window, since the plan is for it. Raises InvalidInput for findings that would refuse the
+        drain then."""
         approved = self.asked.approved
         if approved is not None or self.asked.state != "drained":
             return approved.plan if approved is not None else None
@@ -116,11 +117,7 @@ class DrainStep(RolloutStep):
             plan = self._with_targets(view, view.plan(self.options))
             findings = preflight(read_preflight(self.api, view, self.asked))
             if refused := refusing(findings, self.asked.allow_findings):
-                names = ", ".join(dict.fromkeys(finding.name for finding in refused))
-                self.report.lines.append(
-                    f"no plan: in the window the drain would be refused: {names}"
-                )
-                return None
+                raise refusal(refused)
         return plan_of(self.api, view, plan, findings, self.asked)
 
     def planned(self, _view: View, plan: Plan) -> Plan:

@@ -19,7 +19,16 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.approve
 from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_plan import checksum
 from tests.fuzz import cluster
 from tests.fuzz.tasks import run
-from tests.unit.maintenance.test_kills import EVERY, Killed, KubeVirt, maintain, three_zones
+from tests.unit.maintenance.test_kills import (
+    EVERY,
+    SERVICED,
+    WRITES,
+    Killed,
+    KubeVirt,
+    maintain,
+    service,
+    three_zones,
+)
 
 JSON = t.Any
 VMS = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachines"
@@ -512,7 +521,7 @@ def test_plan_is_made_outside_of_its_window_and_waits_for_it() -> None:
     assert server.writes == []
 
 
-def test_no_plan_is_returned_outside_of_the_window_where_the_drain_would_be_refused() -> None:
+def test_drain_that_would_be_refused_in_the_window_has_no_plan() -> None:
     server = three_zones()
     condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
     patch(server, f"{VMIS}/w1-3", "status", "conditions", value=[condition])
@@ -520,7 +529,27 @@ def test_no_plan_is_returned_outside_of_the_window_where_the_drain_would_be_refu
     window = {"start": f"{now + hour:%H:%M}", "end": f"{now + 2 * hour:%H:%M}"}
     asked = {"nodes": ["w1"], "state": "drained", "window": window}
     checked = run("node_maintenance", server, asked, check=True)
-    assert "plan" not in checked
-    assert (
-        "no plan: in the window the drain would be refused: not_migratable" in checked["progress"]
-    )
+    assert checked["failed"] and "plan" not in checked
+    assert [error["object"] for error in checked["errors"]] == ["not_migratable"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("write", range(1, WRITES, EVERY))
+def test_maintenance_of_three_zones_killed_at_a_write_continues_with_its_plan(
+    write: int, after: bool
+) -> None:
+    """VMs of each zone may be moved to nodes of the others."""
+    server = three_zones()
+    plans = []
+    for number, name in enumerate(SERVICED):
+        plans.append(planned(server, name, assume_in_service=list(SERVICED[:number])))
+    plan = joined(plans)
+    server.kill_at, server.after = write, after
+    with contextlib.suppress(Killed):
+        service(server, plan=plan)
+    server.dead = False
+    service(server, plan=plan)
+    done = len(server.writes)
+    service(server, plan=plan)
+    assert len(server.writes) == done
+    assert not [name for name in SERVICED if server.objects[at(name)]["spec"]]

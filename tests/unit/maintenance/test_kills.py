@@ -216,13 +216,14 @@ def _listening() -> t.Iterator[t.Callable[[], bool]]:
     yield lambda: True
 
 
-def service(server: KubeVirt) -> None:
-    """What the role placement_maintenance does: a node in maintenance first, and none that is done."""
+def service(server: KubeVirt, **options: t.Any) -> None:
+    """What the role placement_maintenance does: a node in maintenance first, and none that is done. `options` are those
+    of the drains."""
     nodes = server.of("nodes")
     annotations = {name: nodes[name]["metadata"].get("annotations") or {} for name in SERVICED}
     todo = [name for name in SERVICED if annotations[name].get(witness.SERVICED) != CHANGE]
     for name in sorted(todo, key=lambda name: witness.MARK not in annotations[name]):
-        drained = maintain(server, "drained", name)
+        drained = maintain(server, "drained", name, **options)
         assert not drained.get("failed"), drained["msg"]
         assert not [
             vmi for vmi in server.of("virtualmachineinstances").values() if _is_on(vmi, name)

@@ -89,7 +89,7 @@ def planned(path: Path) -> FakeMaintenance:
     job = FakeMaintenance(check_mode=True, nodes=["w1", "w3"], plan_file=str(path))
     assert approved(job) is None
     for name in ("w1", "w3"):
-        note_plan(t.cast(t.Any, job), [name], {"plan": drain_plan(name)})
+        note_plan(t.cast(t.Any, job), {"plan": drain_plan(name)})
     return job
 
 
@@ -141,12 +141,6 @@ def test_plan_of_a_job_that_failed_is_not_saved(tmp_path: Path) -> None:
     job.complain(["no room"])
     assert "placement_maintenance_plan" not in closed(job)
     assert not path.exists()
-
-
-def test_drain_without_a_plan_fails_the_job_that_is_to_save_it(tmp_path: Path) -> None:
-    job = FakeMaintenance(check_mode=True, nodes=["w1"], plan_file=str(tmp_path / "plan.json"))
-    note_plan(t.cast(t.Any, job), ["w1"], {})
-    assert job.record.failures == ["w1: no plan, see the line above. No plan is saved."]
 
 
 def test_job_has_the_limits_of_the_plan_and_refuses_others() -> None:
