@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.modules import rules
+from ansible_collections.virt.placement.plugins.modules import placement_info, rules
 from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, delay, sigkill
 from tests.conftest import error_messages
@@ -893,6 +893,74 @@ def test_held_stateful_set_is_replaced_replica_by_replica(shop: Shop, run_module
     assert {pod["metadata"]["uid"] for pod in pods_by_name(shop).values()} == {
         pod["metadata"]["uid"] for pod in replaced.values()
     }, "the controller replaces nothing once it has its strategy back"
+
+
+def keep_replicas_apart(shop: Shop, kind: str) -> Object:
+    """Write a rule for `web`, whose controller replaces its pods at once."""
+    rule = {"name": "apart", "workloads": [{"kind": kind, "name": "web"}], "keep_apart": "zone"}
+    return shop.done(
+        rules.main,
+        "mover",
+        namespace=shop.namespace,
+        rules=[rule],
+        workload_rollout="allow",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"), [("Deployment", objects.deployment), ("StatefulSet", objects.stateful_set)]
+)
+def test_rollout_ends_when_controller_has_replaced_the_pods(
+    shop: Shop, kind: str, made: t.Callable[..., Object]
+) -> None:
+    """What is judged right after it is how the rule is kept. No pod is evicted, and a second run writes nothing."""
+    web = made("web", shop.namespace, replicas=3)
+    web["spec"]["minReadySeconds"] = 1
+    shop.start(web, nodes=["w1", "w2"])
+    before = {pod["metadata"]["uid"] for pod in shop.api.list(shop.path("Pod"))}
+    mark = shop.sandbox.audit.mark()
+
+    keep_replicas_apart(shop, kind)
+    result = shop.roll()
+    judged = shop.done(placement_info.main, "reader", namespaces=[shop.namespace], details="all")
+    pods = shop.api.list(shop.path("Pod"))
+    end = shop.sandbox.audit.mark()
+    again = shop.roll()
+
+    assert not result.get("failed"), result.get("msg")
+    waits = [line for line in result["progress"] if line.startswith("waiting: ")]
+    assert any(f"{kind} {shop.namespace}/web replaces its pods: " in line for line in waits), (
+        result["progress"]
+    )
+    assert (result["moves"], result["skipped_instances"]) == ([], [])
+    summary = judged["summary"]
+    assert (summary["violated"], summary["pending"], summary["unknown"]) == (0, 0, 0), summary
+    running = {p["metadata"]["uid"]: p for p in pods if "deletionTimestamp" not in p["metadata"]}
+    assert not before.intersection(running), "a pod of the template before"
+    assert sorted(shop.zone(pod["spec"]["nodeName"]) for pod in running.values()) == [
+        "zone1",
+        "zone2",
+        "zone3",
+    ]
+    assert shop.disruptions(mark) == []
+    assert (again["moves"], again["changed"]) == ([], False)
+    assert not any(line.startswith("waiting: ") for line in again["progress"])
+    assert shop.sandbox.audit.writes("mover", end) == []
+
+
+def test_deployment_whose_new_pod_finds_no_node_is_named_when_the_time_is_over(shop: Shop) -> None:
+    shop.start(objects.deployment("web", shop.namespace, replicas=3))
+    shop.patch_template("Deployment", "web", {"nodeSelector": {"no-node-has": "this"}})
+
+    named = [{"kind": "Deployment", "name": "web"}]
+    result = shop.roll(workloads=named, run_timeout=5)
+
+    text = f"Deployment {shop.namespace}/web replaces its pods: 1 of 3"
+    assert result["failed"]
+    assert result["msg"].startswith("not done within 5 s (run_timeout). ")
+    assert f"still going on: {text}" in result["msg"]
+    assert f"waiting: {text}" in result["progress"]
+    assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
 REVISION = "kubevirt.io/vm-pool-revision-name"

@@ -226,8 +226,7 @@ def can_migrate(
 def _of_pod(workload: Workload) -> MoveOptions:
     if workload.ref.kind not in (DEPLOYMENT.name, STATEFUL_SET.name):
         return MoveOptions((), f"pods of a {workload.ref.kind} are bound to their nodes")
-    metadata, status = workload.manifest["metadata"], workload.manifest.get("status") or {}
-    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+    if not workload.seen:
         return MoveOptions((), "its controller has not seen the latest change yet", temporary=True)
     if not _behind(workload):
         return MoveOptions((Method.RECREATE,), "a pod cannot migrate")
@@ -388,19 +387,23 @@ def _behind(workload: Workload) -> int:
 
 
 def _held(workload: Workload) -> str:
-    """Why the rollout of a Deployment or StatefulSet does not go on by itself, or nothing.
-
-    A Deployment has `Progressing=False` after progressDeadlineSeconds without progress. A
-    StatefulSet keeps the pods below its partition on the previous revision.
-    """
+    """Why the rollout of a Deployment or StatefulSet does not go on by itself, or nothing. A StatefulSet keeps the
+    pods below its partition on the previous revision."""
     spec = workload.manifest.get("spec") or {}
     if spec.get("paused"):
         return "the rollout of its workload is paused (spec.paused): resume it first"
-    stuck = workload.condition("Progressing", "False")
-    if stuck is not None:
-        why = stuck.get("message") or stuck.get("reason") or "no reason given"
+    if why := why_stuck(workload):
         return f"the rollout of its workload is stuck: {why}"
     partition = partition_of(spec)
     if partition and _behind(workload) <= partition:
         return f"the rollout of its workload is held by its partition ({partition})"
     return ""
+
+
+def why_stuck(workload: Workload) -> str:
+    """Why the rollout of a Deployment makes no progress: it has `Progressing=False` after progressDeadlineSeconds
+    without any. Empty where it does."""
+    stuck = workload.condition("Progressing", "False")
+    if stuck is None:
+        return ""
+    return str(stuck.get("message") or stuck.get("reason") or "no reason given")

@@ -38,6 +38,7 @@ from ..planning.movable_instances import (
 from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase, ready
 from ..rollout.options import RolloutOptions
+from ..rollout.own_rollouts import OwnRollout
 from ..rollout.view import WhyNoRestart
 from ..rules.hold import Hold
 from ..view.view import ClusterView
@@ -191,6 +192,11 @@ class DrainView:
     @property
     def holds(self) -> tuple[Hold, ...]:
         """A drain ends none."""
+        return ()
+
+    @property
+    def own_rollouts(self) -> tuple[OwnRollout, ...]:
+        """A drain waits for none."""
         return ()
 
     @cached_property

@@ -116,6 +116,12 @@ class Workload:
         return self.kind.workload_rollout and bool(spec.get("paused"))
 
     @property
+    def seen(self) -> bool:
+        """Whether its controller has seen the latest change, as far as its status has that (observedGeneration)."""
+        metadata, status = self.manifest["metadata"], self.manifest.get("status") or {}
+        return int(status.get("observedGeneration", 0)) >= int(metadata.get("generation", 0))
+
+    @property
     def waits_for_deletion(self) -> bool:
         """Whether its controller replaces no instance after a change of the template: the strategy OnDelete of a
         StatefulSet, opportunistic or unmanaged of a VirtualMachinePool."""

@@ -366,15 +366,18 @@ def _instance_named(record: t.Mapping[str, JSON]) -> str:
     return f"{record['kind']} {record['namespace']}/{record['name']}{instance}"
 
 
-def undone(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
-    """What a run has not done when its time is over; `waiting` is why its next move had not begun."""
+def undone(
+    records: t.Sequence[MoveRecord], plan: Plan, waiting: str, rollouts: t.Sequence[str] = ()
+) -> str:
+    """What a run has not done when its time is over; `waiting` is why its next move had not begun, `rollouts` are the
+    workload rollouts that go on."""
     left: dict[str, list[str]] = {}
     for record in records:
         text = f"{record.instance} ({record.method}: {record.note or record.phase})"
         left.setdefault(_LEFT[record.phase], []).append(text)
     deferred = [f"{m.instance} ({waiting or 'not started'})" for m in plan.moves]
     skipped = [f"{x.instance} ({x.reason})" for x in plan.skipped]
-    parts = {**left, "not started": deferred, "skipped": skipped}
+    parts = {**left, "not started": deferred, "skipped": skipped, "still going on": rollouts}
     texts = [f"{what}: {'; '.join(names)}" for what, names in parts.items() if names]
     return ". ".join(texts) or "nothing is left to move"
 

@@ -30,7 +30,7 @@ from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from ..rules.hold import Hold
-from . import holds, report, takeover
+from . import holds, own_rollouts, report, takeover
 from . import journal as journals
 from .approval import not_made, plan_of, require_approved
 from .approved_plan import ApprovedPlan
@@ -191,6 +191,7 @@ class RolloutStep:
 
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add to a check mode result what `finish` would do."""
+        result.warnings += own_rollouts.warnings(view.own_rollouts)
         result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
         if self.options.places is None:
             result.judge_skipped(plan, fail=self.options.fail_on_skipped)
@@ -247,7 +248,7 @@ class RolloutStep:
         found = view.holds
         if any(can_end(hold, view.candidates) for hold in found):
             return False
-        if why_waiting(found, view.candidates):
+        if why_waiting(found, view.candidates) or own_rollouts.why_waiting(view.own_rollouts):
             return False
         return not (plan.moves or any(left.temporary for left in plan.skipped))
 
@@ -418,16 +419,17 @@ class RolloutStep:
         return self.time.ends - uptime()
 
     def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
-        """Whether a move is in flight, or one may begin later."""
+        """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
         if reconciler.in_flight or now.settling:
             return True
-        if reconciler.failed or now.stop_reason:
+        if reconciler.failed:
             return False
-        temporary = [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
-        if why := why_waiting(now.view.holds, now.view.candidates):
-            temporary.append(why)
+        temporary = own_rollouts.unfinished(now.view.own_rollouts)
+        if not now.stop_reason:
+            temporary += [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
+            temporary += filter(None, [why_waiting(now.view.holds, now.view.candidates)])
         now.waiting = now.waiting or next(iter(temporary), "")
-        return bool(now.plan.moves or temporary)
+        return bool(temporary or (now.plan.moves and not now.stop_reason))
 
     def _end(self, reconciler: Reconciler, now: Reconciliation) -> StepResult:
         """No move is in flight, and none is going to begin."""
@@ -482,6 +484,7 @@ class RolloutStep:
     def finish(self, view: View, plan: Plan) -> StepResult:
         """Report skipped instances, and those whose rules are not enforced yet."""
         result = self.result(finished=True, plan=plan)
+        result.warnings += own_rollouts.warnings(view.own_rollouts)
         result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
         approved = self.options.approved
         if self.options.places is None:
@@ -530,7 +533,8 @@ class RolloutStep:
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
         """What a run whose time is over did not do, and why."""
-        return report.undone(records, plan, waiting)
+        rollouts = self._view.own_rollouts if self._view is not None else ()
+        return report.undone(records, plan, waiting, own_rollouts.unfinished(rollouts))
 
     def result(self, *, finished: bool, plan: Plan | None = None) -> StepResult:
         """What the step returns."""

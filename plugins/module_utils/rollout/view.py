@@ -29,6 +29,7 @@ from .holds import held_replicas, holds_of
 from .journal import RunJournal, digest
 from .move import MoveRecord, Phase
 from .options import RolloutOptions
+from .own_rollouts import OwnRollout, own_rollouts_of
 
 
 class View(t.Protocol):
@@ -49,6 +50,10 @@ class View(t.Protocol):
     @property
     def holds(self) -> tuple[Hold, ...]:
         """The workloads whose own rollouts this run gives back."""
+
+    @property
+    def own_rollouts(self) -> tuple[OwnRollout, ...]:
+        """The workload rollouts that the run waits for, or names."""
 
     @property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
@@ -81,7 +86,8 @@ WhyNoRestart = t.Callable[[MovableInstance, Platform], str]
 class JudgedSnapshot:
     """A snapshot, and what follows from it. `verified` is the scheduler index with the instances
     that violate nothing: built once for all plans that are made of the snapshot. `neighbors`: the instances whose rules
-    count, which are more than the candidates where VMs are moved to nodes of a map."""
+    count, which are more than the candidates where VMs are moved to nodes of a map. `own_rollouts`: none where the
+    moves are given, by a map or an approved plan."""
 
     snapshot: Snapshot
     selection: InstanceSelection
@@ -89,6 +95,7 @@ class JudgedSnapshot:
     verified: VerifiedIndex
     why_no_restart: WhyNoRestart
     neighbors: tuple[MovableInstance, ...] = ()
+    own_rollouts: tuple[OwnRollout, ...] = ()
 
     @classmethod
     def of(
@@ -106,7 +113,9 @@ class JudgedSnapshot:
             # Pending changes matter to a restart alone, which is not among the ways to a node of a map.
             neighbors = movable_instances(snapshot, all_of_them, apply_pending_changes=True)
         verified = VerifiedIndex.of(snapshot, neighbors)
-        return cls(snapshot, wanted, candidates, verified, why_no_restart, neighbors)
+        given = options.places is not None or options.approved is not None
+        own_rollouts = () if given else own_rollouts_of(snapshot, wanted)
+        return cls(snapshot, wanted, candidates, verified, why_no_restart, neighbors, own_rollouts)
 
     @property
     def index(self) -> Index:

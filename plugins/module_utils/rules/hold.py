@@ -60,8 +60,7 @@ class Hold:
                 lacks_template(self.workload, vm) and not changed_by_others(self.workload, vm, vms)
                 for vm in vms
             )
-        metadata, status = self.workload.manifest["metadata"], self._status
-        return int(status.get("observedGeneration", 0)) >= int(metadata.get("generation", 0))
+        return self.workload.seen
 
     @property
     def behind(self) -> int:

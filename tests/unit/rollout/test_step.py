@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import sys
 import threading
 import time
 import typing as t
 from collections import Counter
+from types import MappingProxyType
 
 import pytest
 import urllib3
@@ -27,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.rollout import holds, watch
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
@@ -327,6 +330,100 @@ def test_run_with_nothing_to_do_leaves_the_lease_as_it_is(cluster: TraceServer) 
     result = step(cluster, allow=["restart"], scope="not_enforced")
     assert (result.finished, result.failure) == (True, "")
     assert cluster.writes == []
+
+
+WEB = "/apis/apps/v1/namespaces/shop/deployments/web"
+NOTHING_TO_MOVE: t.Mapping[str, t.Any] = {"allow": ["restart"], "scope": "not_enforced"}
+
+
+def deployment(
+    replicas: int,
+    updated: int,
+    condition: t.Mapping[str, str] = MappingProxyType({}),
+    seen: int = 2,
+) -> dict[str, t.Any]:
+    """With rules, and a template that was changed."""
+    made = {"namespace": "shop", "name": "web", "uid": "web", "generation": 2}
+    going = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}
+    counts = {"replicas": replicas, "updatedReplicas": updated, "availableReplicas": 3}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {**made, "annotations": {RULES: "{}"}},
+        "spec": {"replicas": 3, "template": {"metadata": {"labels": {"app": "web"}}, "spec": {}}},
+        "status": {"observedGeneration": seen, "conditions": [{**going, **condition}], **counts},
+    }
+
+
+def test_run_without_moves_waits_for_a_deployment_that_replaces_its_pods(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its status wakes the run, and no list is read for that."""
+    monkeypatch.setattr(watch, "SLOW_POLL", 60.0)
+    complete = {"reason": "NewReplicaSetAvailable"}
+    cluster.change("ADDED", WEB, deployment(3, 3, complete, seen=1))
+    stages = [deployment(4, 2), deployment(4, 3), deployment(3, 3, complete)]
+
+    def wait_for(*arguments: t.Any) -> None:
+        """While the run waits, the controller makes its next step."""
+        change = functools.partial(cluster.change, "MODIFIED", WEB)
+        threading.Timer(0.1, change, [stages.pop(0)]).start()
+        watch.wait_for(*arguments)
+
+    monkeypatch.setattr(steps, "wait_for", wait_for)
+    result = step(cluster, **NOTHING_TO_MOVE)
+
+    assert (result.finished, result.failure, result.changed) == (True, "", False)
+    assert [line for line in result.progress if line.startswith("waiting")] == [
+        "waiting: the controller of Deployment shop/web has not seen the latest change yet",
+        "waiting: Deployment shop/web replaces its pods: 2 of 3",
+        "waiting: Deployment shop/web replaces its pods: 3 of 3, and 1 old one is still there",
+    ]
+    lists = [x for x in cluster.reads if "/deployments" in x and "watch" not in x]
+    assert len(lists) == 2, "at the beginning and at the end"
+
+    before = len(cluster.writes)
+    again = step(cluster, **NOTHING_TO_MOVE)
+
+    assert (again.finished, again.failure) == (True, "")
+    assert cluster.writes[before:] == []
+
+
+def test_time_that_is_over_names_the_deployment_that_replaces_its_pods(
+    cluster: TraceServer,
+) -> None:
+    cluster.change("ADDED", WEB, deployment(4, 1))
+    result = step(cluster, **NOTHING_TO_MOVE, run_timeout=2)
+    text = "still going on: Deployment shop/web replaces its pods: 1 of 3"
+    assert result.finished
+    assert result.failure.startswith("not done within 2 s (run_timeout). ")
+    assert text in result.failure
+
+
+def test_deployment_past_its_progress_deadline_is_a_warning(cluster: TraceServer) -> None:
+    late = {"status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}
+    cluster.change("ADDED", WEB, deployment(4, 1, late))
+    for check in (False, True):
+        result = step(cluster, **NOTHING_TO_MOVE, check=check)
+        assert (result.finished, result.failure) == (True, "")
+        (warning,) = [x for x in result.warnings if "Deployment" in x]
+        assert "shop/web does not go on replacing its pods: 1 of 3. timed out." in warning
+    assert [x for x in cluster.writes if "accessreviews" not in x[1]] == []
+
+
+def test_check_mode_does_not_wait_for_a_deployment(cluster: TraceServer) -> None:
+    cluster.change("ADDED", WEB, deployment(4, 1))
+    began = time.monotonic()
+    result = step(cluster, **NOTHING_TO_MOVE, check=True)
+    assert (result.finished, result.failure, result.changed) == (True, "", False)
+    assert time.monotonic() - began < 5
+
+
+def test_map_of_places_does_not_wait_for_a_deployment(cluster: TraceServer) -> None:
+    cluster.change("ADDED", WEB, deployment(4, 1))
+    result = step(cluster, namespaces=None, places={"shop/db0": "w1"})
+    assert (result.finished, result.failure) == (True, "")
+    assert [x for x in cluster.writes if "accessreviews" not in x[1]] == []
 
 
 def test_time_that_is_over_before_the_step(cluster: TraceServer) -> None:

@@ -1,0 +1,196 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Deployments and StatefulSets that replace their pods by themselves, as a run finds them.
+
+Statuses as kube-controller-manager 1.36 writes them during a change of the template.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.own_rollouts import (
+    OwnRollout,
+    own_rollouts_of,
+    unfinished,
+    warnings,
+    why_waiting,
+)
+from tests.unit.forecast.test_claims import stateful_set
+from tests.unit.planning.scenes import cluster, deployment
+
+JSON = t.Any
+WEB = Ref("Deployment", "shop", "web")
+SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
+
+
+def counts(replicas: int, updated: int, available: int, generation: int = 2) -> JSON:
+    return {
+        "observedGeneration": generation,
+        "replicas": replicas,
+        "updatedReplicas": updated,
+        "availableReplicas": available,
+    }
+
+
+def progressing(reason: str, status: str = "True", message: str = "") -> JSON:
+    condition = {"type": "Progressing", "status": status, "reason": reason, "message": message}
+    return {"conditions": [condition]}
+
+
+GOES_ON = progressing("ReplicaSetUpdated")
+COMPLETE = progressing("NewReplicaSetAvailable")
+REFUSED = {"conditions": [*COMPLETE["conditions"], {"type": "ReplicaFailure", "status": "True"}]}
+LATE = progressing("ProgressDeadlineExceeded", "False", 'ReplicaSet "web-2" has timed out')
+
+
+def web(status: JSON, *, rules: bool = True, **spec: JSON) -> Snapshot:
+    made = cluster("aaa")
+    manifest = made.workloads[deployment(made, "web", ["n1", "n2", "n3"], {})]
+    manifest["metadata"] |= {"generation": 2, "annotations": {RULES: "{}"} if rules else {}}
+    manifest["spec"] |= spec
+    manifest["status"] = status
+    return made.snapshot()
+
+
+def db(status: JSON, **strategy: JSON) -> Snapshot:
+    made = cluster("aaa")
+    manifest = made.workloads[stateful_set(made, "db", ["n1", "n2", "n3"])]
+    manifest["metadata"] |= {"generation": 2, "annotations": {RULES: "{}"}}
+    manifest["spec"]["updateStrategy"] = {"type": "RollingUpdate", **strategy}
+    manifest["status"] = {"observedGeneration": 2, "replicas": 3, **status}
+    return made.snapshot()
+
+
+def found(snapshot: Snapshot, selection: InstanceSelection = SHOP) -> tuple[OwnRollout, ...]:
+    return own_rollouts_of(snapshot, selection)
+
+
+NOT_SEEN = "the controller of Deployment shop/web has not seen the latest change yet"
+REPLACES = "Deployment shop/web replaces its pods:"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (counts(3, 3, 3, generation=1) | COMPLETE, NOT_SEEN),
+        ({}, NOT_SEEN),
+        (counts(4, 1, 3) | progressing("NewReplicaSetCreated"), f"{REPLACES} 1 of 3"),
+        (counts(4, 2, 3) | GOES_ON, f"{REPLACES} 2 of 3"),
+        (counts(4, 3, 3) | GOES_ON, f"{REPLACES} 3 of 3, and 1 old one is still there"),
+        (counts(5, 3, 3) | GOES_ON, f"{REPLACES} 3 of 3, and 2 old ones are still there"),
+        (counts(3, 3, 1) | GOES_ON, f"{REPLACES} 3 of 3, and 2 are not available yet"),
+        # back to the template before: its ReplicaSet is there, and the condition is that of its own rollout
+        (counts(3, 0, 3) | COMPLETE, f"{REPLACES} 0 of 3"),
+        # Recreate, also back to the template before: all old pods have ended
+        (counts(0, 0, 0) | COMPLETE, f"{REPLACES} 0 of 3"),
+        # without progressDeadlineSeconds there is no condition
+        (counts(3, 2, 3), f"{REPLACES} 2 of 3"),
+        (counts(4, 3, 3), f"{REPLACES} 3 of 3, and 1 old one is still there"),
+    ],
+)
+def test_run_waits_for_deployment_that_replaces_its_pods(status: JSON, text: str) -> None:
+    rollouts = found(web(status))
+    assert why_waiting(rollouts) == text
+    assert unfinished(rollouts) == [text]
+    assert warnings(rollouts) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "spec"),
+    [
+        (counts(3, 3, 3) | COMPLETE, {}),
+        (counts(3, 3, 3), {}),
+        (counts(3, 3, 2) | COMPLETE, {}),  # a pod became unready later
+        (counts(2, 2, 2) | COMPLETE, {}),  # a quota refuses the third pod of a scale-out
+        (counts(0, 0, 0) | REFUSED, {}),  # all pods were evicted, and a quota refuses the next ones
+        (counts(4, 1, 3) | GOES_ON, {"paused": True}),
+        (counts(0, 0, 0) | GOES_ON, {"replicas": 0}),
+    ],
+)
+def test_run_does_not_wait_for_deployment_that_replaces_nothing(status: JSON, spec: JSON) -> None:
+    assert found(web(status, **spec)) == ()
+
+
+def test_deployment_past_its_progress_deadline_is_named_and_not_waited_for() -> None:
+    rollouts = found(web(counts(4, 1, 3) | LATE))
+    assert why_waiting(rollouts) == ""
+    assert unfinished(rollouts) == []
+    (warning,) = warnings(rollouts)
+    assert warning.startswith("Deployment shop/web does not go on replacing its pods: 1 of 3.")
+    assert 'ReplicaSet "web-2" has timed out' in warning
+
+
+def test_deployment_past_its_progress_deadline_is_waited_for_until_its_change_is_seen() -> None:
+    assert why_waiting(found(web(counts(4, 1, 3, generation=1) | LATE))) == NOT_SEEN
+
+
+def test_deployment_whose_pods_are_all_replaced_past_its_deadline_is_not_named() -> None:
+    assert found(web(counts(3, 3, 3) | LATE)) == ()
+
+
+BEFORE = {"currentRevision": "db-1", "updateRevision": "db-2"}
+AFTER = {"currentRevision": "db-2", "updateRevision": "db-2"}
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (BEFORE | {"updatedReplicas": 1}, "StatefulSet shop/db replaces its pods: 1 of 3"),
+        (
+            BEFORE | {"updatedReplicas": 3, "availableReplicas": 2},
+            "StatefulSet shop/db replaces its pods: 3 of 3, and 1 is not available yet",
+        ),
+        (
+            AFTER | {"updatedReplicas": 3, "observedGeneration": 1},
+            "the controller of StatefulSet shop/db has not seen the latest change yet",
+        ),
+    ],
+)
+def test_run_waits_for_stateful_set_that_replaces_its_pods(status: JSON, text: str) -> None:
+    assert why_waiting(found(db(status))) == text
+
+
+@pytest.mark.parametrize(
+    ("status", "strategy"),
+    [
+        (AFTER | {"updatedReplicas": 3}, {}),
+        (AFTER | {"updatedReplicas": 2, "replicas": 2}, {}),  # a scale-out
+        (BEFORE | {"updatedReplicas": 1}, {"type": "OnDelete"}),
+        (BEFORE | {"updatedReplicas": 1}, {"rollingUpdate": {"partition": 2}}),
+        (BEFORE | {"updatedReplicas": 0}, {"rollingUpdate": {"partition": 3}}),
+    ],
+)
+def test_run_does_not_wait_for_stateful_set_that_replaces_nothing(
+    status: JSON, strategy: JSON
+) -> None:
+    assert found(db(status, **strategy)) == ()
+
+
+def test_run_waits_for_replicas_above_the_partition() -> None:
+    rollouts = found(db(BEFORE | {"updatedReplicas": 0}, rollingUpdate={"partition": 1}))
+    assert why_waiting(rollouts) == "StatefulSet shop/db replaces its pods: 0 of 2"
+
+
+def test_only_workloads_of_the_run_count() -> None:
+    """In a namespace those with rules, by name each."""
+    going = counts(4, 1, 3) | GOES_ON
+    assert not found(web(going), InstanceSelection(namespaces=frozenset({"other"})))
+    assert not found(web(going, rules=False))
+    assert found(web(going, rules=False), InstanceSelection(workloads=frozenset({WEB})))
+    other = InstanceSelection(workloads=frozenset({WEB._replace(name="api")}))
+    assert not found(web(going), other)
+
+
+def test_deployment_that_is_being_deleted_is_not_waited_for() -> None:
+    snapshot = web(counts(4, 1, 3) | GOES_ON)
+    snapshot.workloads[0].manifest["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
+    assert found(snapshot) == ()
