@@ -162,7 +162,8 @@ PATTERNS_OF: dict[str, Pattern] = {
         "Show the CPU models of VMs and nodes",
         "Shows which VMs are bound to nodes by their CPU, and the CPU models that nodes have in common",
         "Shows which VMs cannot leave their node or zone by live migration, which CPU label other nodes lack, and the"
-        " newest CPU model that all nodes of a vendor have in common. It changes nothing.",
+        " newest CPU model that all nodes of a vendor have in common. It changes nothing, unless extra variables name"
+        " VMs that are to get another model.",
     ),
     "maintenance": Pattern(
         "Service nodes one by one",

@@ -42,6 +42,13 @@ class Shop:
         kubeconfig = str(self.sandbox.kubeconfig(identity))
         return t.cast(Object, self._run_module(main, {"kubeconfig": kubeconfig, **options}))
 
+    def task_in_check_mode(
+        self, main: t.Callable[[], None], identity: str, **options: t.Any
+    ) -> Object:
+        kubeconfig = str(self.sandbox.kubeconfig(identity))
+        params = {"kubeconfig": kubeconfig, **options}
+        return t.cast(Object, self._run_module(main, params, check=True))
+
     def done(self, main: t.Callable[[], None], identity: str, **options: t.Any) -> Object:
         """The result of a module that has no steps and does not fail."""
         result = self.task(main, identity, **options)

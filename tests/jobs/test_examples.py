@@ -30,6 +30,7 @@ JOBS = (
     "rollout_in_a_window.yml",
 )
 ROLE_OF = {
+    "cpu_model": "mover",
     "node_labels": "labeler",
     "node_maintenance": "maintainer",
     "rollout": "mover",
@@ -41,6 +42,8 @@ DISRUPTIVE = ("node_maintenance", "rollout")
 """Modules whose first example runs in check mode here."""
 FIRST = ("node_labels", "rules")
 """Modules whose first example others build on."""
+MODEL = {"cpu-model.node.kubevirt.io/Broadwell-noTSX": "true"}
+"""The CPU model that an example sets."""
 NO_PLAYBOOK = {"alerts.yml"}
 """Rules for Prometheus (tests/unit/test_events.py)."""
 ELSEWHERE = {"capi_hosts_info"}
@@ -100,6 +103,9 @@ def test_each_job_works_and_its_second_run_writes_nothing(stage: Stage) -> None:
 @pytest.mark.packaged_modules
 def test_first_example_of_each_module_runs_unchanged(stage: Stage, tmp_path: pathlib.Path) -> None:
     modules = {path.stem: path for path in (CHECKOUT / "plugins" / "modules").glob("*.py")}
+    for node in stage.sandbox.api.list("/api/v1/nodes"):
+        labels = {"metadata": {"labels": MODEL}}
+        stage.sandbox.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", labels)
     for name in (*FIRST, *sorted(set(modules) - set(FIRST) - ELSEWHERE)):
         tasks = examples(modules[name])[: 2 if name == "report" else 1]
         assert f"virt.placement.{name}" in tasks[-1]

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which running VMs would reach more nodes with the common CPU model, and which CPU features would they lose?
+"""Which CPU features would VMs lose with another CPU model, and which would reach more nodes with the common one?
 
 Labels do not say which features a model has. It has none that a node lacks which can run it. Of the others nothing is
 known.
@@ -29,9 +29,20 @@ _MIGRATED = (
 
 
 @dataclass(frozen=True)
+class ModelLoss:
+    """What a running VM loses with another model. `current` is its present one. `loses` are CPU features that its node
+    offers to it and that the model does not have, `may_lose` those of which it is not known. `unknown` says why more
+    may be lost."""
+
+    current: str
+    loses: tuple[str, ...] = ()
+    may_lose: tuple[str, ...] = ()
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
 class ModelChange:
-    """VMs that gain from the common model in the same way. `loses` are CPU features that their node offers to them and
-    that the model does not have, `may_lose` those of which it is not known. `unknown` says why more may be lost."""
+    """VMs that gain from the common model in the same way, with what each loses, as in ModelLoss."""
 
     current: str
     model: str
@@ -43,6 +54,24 @@ class ModelChange:
     unknown: str
 
 
+def offered_with(model: str, cpus: t.Iterable[NodeCpu]) -> frozenset[str]:
+    """The CPU features that a model may have: those of each node that can run it."""
+    sets = [cpu.features for cpu in cpus if model in cpu.models and cpu.features]
+    return frozenset.intersection(*sets) if sets else frozenset()
+
+
+def loss_of(vm: VmCpu, source: NodeCpu, offered: frozenset[str]) -> ModelLoss:
+    """Of a VM that runs on the node `source`, with a model that may have the features `offered`."""
+    current, features, unknown = _features(vm, source)
+    kept = {name for name, policy in vm.policies.items() if policy in _ON}
+    return ModelLoss(
+        current=current,
+        loses=tuple(sorted(features - offered - kept)),
+        may_lose=tuple(sorted((features & offered) - kept)),
+        unknown=unknown,
+    )
+
+
 def model_changes(
     cpus: t.Sequence[NodeCpu], vms: t.Sequence[VmCpu], baselines: t.Iterable[Baseline]
 ) -> tuple[ModelChange, ...]:
@@ -52,9 +81,7 @@ def model_changes(
     of_cluster = [x for x in baselines if x.zone is None and x.model]
     by_node = {name: baseline for baseline in of_cluster for name in baseline.nodes}
     offered_by = {
-        baseline.model: frozenset.intersection(
-            *(cpu.features for cpu in cpus if baseline.model in cpu.models and cpu.features)
-        )
+        baseline.model: offered_with(baseline.model, cpus)
         for baseline in of_cluster
         if any(by_name[name].features for name in baseline.nodes)
     }
@@ -72,17 +99,9 @@ def model_changes(
             ]
         if {*vm.nodes, vm.node}.difference(vm.doubtful).issuperset(fitting[asked]):
             continue
-        offered = offered_by.get(baseline.model, frozenset())
-        current, features, unknown = _features(vm, by_name[vm.node])
-        kept = {name for name, policy in vm.policies.items() if policy in _ON}
+        loss = loss_of(vm, by_name[vm.node], offered_by.get(baseline.model, frozenset()))
         change = ModelChange(
-            current=current,
-            model=baseline.model,
-            vms=(),
-            reaches=len(fitting[asked]),
-            loses=tuple(sorted(features - offered - kept)),
-            may_lose=tuple(sorted((features & offered) - kept)),
-            unknown=unknown,
+            model=baseline.model, vms=(), reaches=len(fitting[asked]), **vars(loss)
         )
         found[change].append(vm.ref)
     changes = (

@@ -14,12 +14,14 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..model.json_pointer import JSON
-from ..model.objects import Pod
+from ..model.objects import Placement, Pod
 from ..model.quantity import whole_units
 from ..model.snapshot import Platform, Vmi, Workload
-from .labels import MACHINE_TYPE, MACHINE_TYPE_SINCE, needs_expansion, release
+from .labels import CPU_MODEL, MACHINE_TYPE, MACHINE_TYPE_SINCE, needs_expansion, release
 from .launcher import (
+    HOST_MODELS,
     compute_requests,
+    cpu_model,
     launcher_containers,
     launcher_node_expressions,
     launcher_node_selector,
@@ -103,6 +105,22 @@ def as_restarted(pod: Pod, vmi: Vmi, platform: Platform) -> Pod:
     types = [key.removeprefix(MACHINE_TYPE) for key in asked if key.startswith(MACHINE_TYPE)]
     placement = with_missing_machine_type(pod.placement, "".join(types))
     return as_configured(replace(pod, placement=placement), vmi, platform)
+
+
+def with_staged_model(
+    placement: Placement, vm: Workload | None, vmi: Vmi, platform: Platform
+) -> Placement:
+    """The placement of the launcher pod after a restart, with the CPU model that the template of the VM names now."""
+    spec = (vm.template.get("spec") or {}) if vm is not None else {}
+    named = ((spec.get("domain") or {}).get("cpu") or {}).get("model")
+    if vm is None or (needs_expansion(vm) and not named):
+        return placement
+    model = cpu_model(spec, platform)
+    if model == cpu_model(vmi.spec, platform):
+        return placement
+    kept = (x for x in placement.node_selector if not x[0].startswith(CPU_MODEL))
+    asked = () if model in HOST_MODELS else ((f"{CPU_MODEL}{model}", "true"),)
+    return replace(placement, node_selector=(*kept, *asked))
 
 
 _DIVISORS = {"cpu": ("cpuAllocationRatio", 10), "memory": ("memoryOvercommit", 100)}

@@ -39,7 +39,8 @@ _EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
 copies it from the KubeVirt object (mutators/vmi-mutator.go), of which annotations are not read."""
 
 _DEVICE = "devices.kubevirt.io/"
-_HOST_MODELS = (HOST_MODEL, "host-passthrough", "")
+HOST_MODELS = (HOST_MODEL, "host-passthrough", "")
+"""CPU models that stand for that of the node. They bind a running VM to nodes like the one on which it started."""
 _MACHINE_TYPES = {"arm64": "virt", "s390x": "s390-ccw-virtio"}
 _NANO = 10**9
 _MIB = 1024**2 * _NANO
@@ -59,7 +60,7 @@ def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
     asked = []
     if cpu.get("dedicatedCpuPlacement"):
         asked.append(CPU_MANAGER_BEFORE_1_8 if _before(platform, 1, 8) else CPU_MANAGER)
-    if (model := cpu_model(spec, platform)) not in _HOST_MODELS:
+    if (model := cpu_model(spec, platform)) not in HOST_MODELS:
         asked.append(CPU_MODEL + model)
     if not _before(platform, *MACHINE_TYPE_SINCE):
         asked.append(MACHINE_TYPE + _machine_type(spec, platform))
@@ -313,6 +314,12 @@ def _vcpus(spec: Object, platform: Platform) -> int:
     if asked is None and not _is_dedicated(spec):
         asked = parse_quantity(platform.configuration.get("cpuRequest") or "1")
     return -(-(_NANO if asked is None else asked) // _NANO)
+
+
+def completed_sockets(spec: Object, platform: Platform) -> int:
+    """The sockets of a VMI whose template names none, as virt-api completes them: one beside cores or threads."""
+    cpu = _cpu(spec)
+    return 1 if cpu.get("cores") or cpu.get("threads") else _vcpus(spec, platform)
 
 
 def _guest_memory(spec: Object) -> int:

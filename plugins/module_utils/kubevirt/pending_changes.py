@@ -16,6 +16,9 @@ from ..model.snapshot import Platform, Vmi, Workload
 from .labels import POOL_REVISION
 from .live_update import PLACEMENT_FIELDS, waiting_fields
 
+UNNAMED = "what the condition RestartRequired stands for"
+"""A change that nothing else explains."""
+
 
 def staged_changes(workload: Workload, vmi: Vmi) -> tuple[str, ...]:
     """Paths under spec.template.spec that a restart would change beside placement.
@@ -71,7 +74,7 @@ def changes_since_start(
         ]
     placed = any(specs[0].get(x) != specs[1].get(x) for x in waiting_fields(platform))
     if not changed and not placed and workload.condition("RestartRequired"):
-        changed.append("what the condition RestartRequired stands for")
+        changed.append(UNNAMED)
     return tuple(changed)
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
-from ..kubevirt.changed_pods import as_restarted, changed_by_migration
+from ..kubevirt.changed_pods import as_restarted, changed_by_migration, with_staged_model
 from ..kubevirt.instances import instances, is_of
 from ..kubevirt.moving import (
     MIGRATION,
@@ -177,9 +177,12 @@ class MovableInstance:
     @cached_property
     def _replacement(self) -> Pod:
         pod, vmi = self.declared_pod, self.instance.vmi
+        platform = self._reader.snapshot.platform
         placement = without_migration_cpu(pod.placement, vmi)
+        if vmi is not None:
+            placement = with_staged_model(placement, self.vm, vmi, platform)
         pod = replace(pod, node_name="", uid="", name=f"{pod.name}-next", placement=placement)
-        return pod if vmi is None else as_restarted(pod, vmi, self._reader.snapshot.platform)
+        return pod if vmi is None else as_restarted(pod, vmi, platform)
 
 
 @dataclass(frozen=True, slots=True)

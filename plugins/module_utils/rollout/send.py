@@ -176,7 +176,7 @@ class StartRevisions:
         key = (vmi.uid, vmi.revision)
         try:
             if key not in self._started:
-                self._started[key] = self._read(vmi)
+                self._started[key] = start_revision(self._api, vmi)
         except Forbidden:
             if self._lenient:
                 return ""
@@ -191,18 +191,20 @@ class StartRevisions:
         changes = changes_since_start(started, workload, vmi, platform)
         return applies_more("a restart", changes, self._permission)
 
-    def _read(self, vmi: Vmi) -> t.Mapping[str, JSON] | None:
-        if not vmi.revision:
-            return None
-        path = f"/apis/apps/v1/namespaces/{vmi.ref.namespace}/controllerrevisions/{vmi.revision}"
-        try:
-            manifest = self._api.get(path)
-        except NotFound:
-            return None
-        data = shallow(manifest.get("data"))
-        spec = data.get("spec") if isinstance(data, dict) else None
-        damaged = not isinstance(spec, dict) or not isinstance(spec.get("template", {}), dict)
-        return None if damaged else spec
+
+def start_revision(api: ApiClient, vmi: Vmi) -> t.Mapping[str, JSON] | None:
+    """The spec of the VM that a VMI was started from; None where its ControllerRevision is missing or damaged."""
+    if not vmi.revision:
+        return None
+    path = f"/apis/apps/v1/namespaces/{vmi.ref.namespace}/controllerrevisions/{vmi.revision}"
+    try:
+        manifest = api.get(path)
+    except NotFound:
+        return None
+    data = shallow(manifest.get("data"))
+    spec = data.get("spec") if isinstance(data, dict) else None
+    damaged = not isinstance(spec, dict) or not isinstance(spec.get("template", {}), dict)
+    return None if damaged else spec
 
 
 _KUBEVIRT = "kubevirt.io"
