@@ -85,9 +85,22 @@ def nodes(stage: Stage) -> list[str]:
     return sorted(seat.node for seat in seats if seat.workload in POOL)
 
 
+def vm(stage: Stage, name: str) -> dict[str, t.Any]:
+    return stage.sandbox.api.get(stage.sandbox.api.path("VirtualMachine", NAMESPACE, name))
+
+
 def template(stage: Stage, name: str) -> dict[str, t.Any]:
-    found = stage.sandbox.api.get(stage.sandbox.api.path("VirtualMachine", NAMESPACE, name))
-    return t.cast("dict[str, t.Any]", found["spec"]["template"])
+    return t.cast("dict[str, t.Any]", vm(stage, name)["spec"]["template"])
+
+
+def instance(stage: Stage, name: str) -> dict[str, t.Any]:
+    return stage.sandbox.api.get(stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE, name))
+
+
+def check_label(manifest: dict[str, t.Any]) -> None:
+    """The label of the pool is there."""
+    labels = manifest["metadata"].get("labels") or {}
+    check(LABEL.items() <= labels.items(), f"the label of the pool is missing: {labels}")
 
 
 def pending(stage: Stage) -> list[str]:
@@ -96,15 +109,14 @@ def pending(stage: Stage) -> list[str]:
 
 def label_the_hosts(stage: Stage) -> None:
     """A zone for each host."""
-    result = stage.play("topology", variables(FOLDER, "topology.yml"), identity="labeler")
-    check(result.rc == 0, f"topology ended with rc {result.rc}")
+    stage.play_twice("topology", variables(FOLDER, "topology.yml"), identity="labeler")
 
 
-@proves("AC-H4", "S4")
+@proves("AC-H1", "AC-H4", "S4")
 def find_the_rule_that_does_nothing(stage: Stage) -> None:
     """The recording's rule requires one VM a zone, but has no selector, so that it selects no pod. The VMs spread by
     the driver's soft term alone. verify fails and names the rule; nothing is written. The rule with a selector takes
-    its place."""
+    its place; the driver's term, its label on VMs and templates, and all VMs stay as they are."""
     dead = {"topologyKey": board.ZONE}
     create_pool(stage, LABEL, {"podAntiAffinity": {REQUIRED: [dead], PREFERRED: [SOFT]}})
     stage.until(lambda: nodes(stage), HOSTS, "one VM a host, by the soft term")
@@ -116,16 +128,18 @@ def find_the_rule_that_does_nothing(stage: Stage) -> None:
     check("selector_matches_nothing" in result.stdout, "the finding is missing")
     check(not stage.sandbox.audit.writes(since=mark), "something was written")
 
-    result = stage.play("apply", variables(FOLDER, "hard_rules.yml"), identity="mover")
-    check(result.rc == 0, f"apply ended with rc {result.rc}")
+    before = board.seats(stage.sandbox, NAMESPACE)
+    stage.play_twice("apply", variables(FOLDER, "hard_rules.yml"), identity="mover")
+    ((key, value),) = LABEL.items()
+    selector = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
     for name in POOL:
-        (term,) = template(stage, name)["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
-        ((key, value),) = LABEL.items()
-        selected = [{"key": key, "operator": "In", "values": [value]}]
-        check(
-            term["labelSelector"] == {"matchExpressions": selected}, f"the pool's selector: {term}"
-        )
-    check(nodes(stage) == HOSTS, "no VM moved")
+        terms = template(stage, name)["spec"]["affinity"]["podAntiAffinity"]
+        check([each["labelSelector"] for each in terms[REQUIRED]] == [selector], f"{name}: {terms}")
+        check(terms[PREFERRED] == [SOFT], f"the driver's term alone: {terms[PREFERRED]}")
+        for labelled in (vm(stage, name), template(stage, name), instance(stage, name)):
+            check_label(labelled)
+    check(board.seats(stage.sandbox, NAMESPACE) == before, "a VM moved, or was restarted")
+    check(nodes(stage) == HOSTS, "one VM a host")
 
 
 @proves("AC-H1", "S1")
@@ -147,7 +161,8 @@ def spread_a_pool_of_an_older_driver(stage: Stage) -> None:
     for name in POOL:
         written = template(stage, name)
         check(written["spec"]["affinity"] == {"podAntiAffinity": {PREFERRED: [SOFT]}}, f"{written}")
-        check(LABEL.items() <= written["metadata"]["labels"].items(), f"no label: {written}")
+        check_label(written)
+        check_label(instance(stage, name))
 
 
 @proves("AC-H2", "S2")
@@ -300,7 +315,7 @@ def refuse_the_maintenance_of_a_pinned_vm(stage: Stage) -> None:
 @beyond
 def use_the_maintenance_mode_behind_the_checks(stage: Stage) -> None:
     """Harvester's own maintenance mode, after the same checks. With a hard rule three VMs need three hosts, so those
-    are gone; the pool with the soft one leaves the host by live migration."""
+    are gone; the pool with the soft one leaves the host by live migration. A second run changes nothing."""
     delete_vms(stage, *POOL, *OTHERS)
     stage.sandbox.api.delete(stage.sandbox.api.path("Deployment", NAMESPACE, BALANCER))
     stage.until(lambda: guests(stage), {}, "the other pools and the Deployment are gone")
@@ -313,6 +328,11 @@ def use_the_maintenance_mode_behind_the_checks(stage: Stage) -> None:
     check("node3" not in nodes(stage), "no VM is left on node3")
     after = {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE)}
     check(after == uids, "a VM was restarted")
+    mark = stage.sandbox.audit.mark()
+    again = maintain(stage, "node3")
+    check((again.rc, again.changed) == (0, 0), f"the second run changed {again.changed} task(s)")
+    written = [*stage.sandbox.audit.writes("admin", mark), *stage.sandbox.audit.writes(since=mark)]
+    check(not written, f"the second run wrote: {written}")
 
 
 def _create_network(stage: Stage) -> None:

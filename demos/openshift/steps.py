@@ -152,8 +152,7 @@ def refuse_a_drain_that_terms_prevent(stage: Stage) -> None:
 def write_a_preference_without_moving_anything(stage: Stage) -> None:
     """The other worker gets the label zone=east, and the first VM the preference of part 1. No VM moves: verify names
     what is not enforced yet."""
-    result = stage.play("topology", variables(FOLDER, "topology.yml"), identity="labeler")
-    check(result.rc == 0, f"topology ended with rc {result.rc}")
+    stage.play_twice("topology", variables(FOLDER, "topology.yml"), identity="labeler")
     before = {seat.uid for seat in board.seats(stage.sandbox, NAMESPACE)}
     wanted = {**variables(FOLDER, "part_1_rules.yml"), "placement_apply_rollout": False}
     result = stage.play("apply", wanted, identity="mover")
@@ -216,11 +215,11 @@ def follow_the_first_vm(stage: Stage) -> None:
 @proves("AC-O5", "S9")
 def drain_the_pair_and_bring_it_home(stage: Stage) -> None:
     """Maintenance of the pair's worker: both leave it for the other one by live migration, the first VM first, no
-    migration fails, and once the worker is in service both return."""
+    migration fails, and once the worker is in service both return. A second run for the same change does nothing."""
     mark = stage.sandbox.audit.mark()
     wanted = {"placement_maintenance_nodes": [EAST], "placement_maintenance_reason": "demo"}
-    result = stage.play("maintenance", wanted, identity="maintainer-mover")
-    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    wanted["placement_maintenance_change_id"] = "CHG-1"
+    stage.play_twice("maintenance", wanted, identity="maintainer-mover")
     expect(stage, EAST, EAST, WEST)
     check_pair_moves(stage, mark)
     node = stage.sandbox.api.get(f"/api/v1/nodes/{EAST}")

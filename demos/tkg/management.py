@@ -59,9 +59,15 @@ def _create_machine(management: Sandbox, node: str, host: str) -> None:
     reference = {"kind": "VSphereMachine", "name": node}
     spec = {"clusterName": CLUSTER, "infrastructureRef": reference}
     _create(management, MACHINE, node, labels, spec)
-    _report(management, MACHINE, node, {"nodeRef": {"kind": "Node", "name": node}})
+    refer(management, node, node)
     _create(management, VM, node, labels, {})
     move(management, node, host)
+
+
+def refer(management: Sandbox, machine: str, node: str | None) -> None:
+    """The Machine has this node, or none yet."""
+    reference = {"kind": "Node", "name": node} if node else None
+    _report(management, MACHINE, machine, {"nodeRef": reference})
 
 
 def move(management: Sandbox, node: str, host: str) -> None:
