@@ -11,7 +11,7 @@ from collections import defaultdict
 
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, rules_text
-from ..model.kinds import POD_TEMPLATE_HASH
+from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
@@ -118,7 +118,7 @@ class _DomainSets:
 
 def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
     """Why the instances can never all run, and what to do."""
-    only_vms = all(subject.ref.kind == "VirtualMachine" for subject, _term in crowd.members)
+    only_vms = all(subject.ref.kind == VIRTUAL_MACHINE.name for subject, _term in crowd.members)
     noun = "VMs" if only_vms else "instances"
     term = crowd.members[0][1]
     over = lint_input.over(term)
@@ -173,7 +173,7 @@ def _groups_apart(lint_input: LintInput) -> t.Iterator[Group]:
 
 def to_run(subject: LintedWorkload) -> int:
     """How many instances are to run."""
-    if subject.ref.kind != "VirtualMachine" or subject.workload is None:
+    if subject.ref.kind != VIRTUAL_MACHINE.name or subject.workload is None:
         return subject.replicas or 0
     spec = subject.workload.manifest.get("spec") or {}
     keeps_running = spec.get("runStrategy") in _KEPT_RUNNING or spec.get("running") is True

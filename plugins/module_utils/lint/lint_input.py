@@ -19,7 +19,7 @@ from ..kubevirt.labels import LAUNCHER_LABEL, VM_HOSTNAME, VMI_ID, hostname, vmi
 from ..model.budget import BudgetSpec
 from ..model.findings import Finding, Severity
 from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import POD_TEMPLATE_HASH
+from ..model.kinds import POD_TEMPLATE_HASH, POOL, VIRTUAL_MACHINE
 from ..model.objects import (
     Labels,
     Namespace,
@@ -346,7 +346,7 @@ def linted_workload(
     workload: Workload, reader: DeclaredReader, vmis: tuple[Vmi, ...] = ()
 ) -> LintedWorkload:
     """A workload as lint sees it."""
-    replicas = 1 if workload.ref.kind == "VirtualMachine" else workload.replicas
+    replicas = 1 if workload.ref.kind == VIRTUAL_MACHINE.name else workload.replicas
     return LintedWorkload(
         workload.ref,
         reader.declared(workload),
@@ -365,7 +365,7 @@ def pod_labels(workload: Workload) -> dict[str, str]:
     if not workload.kind.virtual_machines:
         return {**labels, POD_TEMPLATE_HASH: ANY_VALUE}
     own = dict([LAUNCHER_LABEL, (CREATED_BY, ANY_VALUE)])
-    if workload.ref.kind == "VirtualMachine":
+    if workload.ref.kind == VIRTUAL_MACHINE.name:
         own[VMI_ID] = vmi_id(workload.ref.name)
         own[VM_HOSTNAME] = hostname(workload)
     return {**labels, **own}
@@ -427,5 +427,5 @@ def lint_input_of(
 
 def _subjects(view: ClusterView, reader: DeclaredReader) -> t.Iterator[LintedWorkload]:
     for workload in view.snapshot.workloads:
-        if workload.owner is None or workload.owner.kind != "VirtualMachinePool":
+        if workload.owner is None or workload.owner.kind != POOL.name:
             yield linted_workload(workload, reader, tuple(view.vmis_of(workload)))

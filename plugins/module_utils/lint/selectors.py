@@ -9,6 +9,7 @@ import typing as t
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, Severity
+from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Labels, PodTerm, Selector, SpreadConstraint
 from ..model.placement_manifests import selector_from_json
 from ..model.rendering import label_text, listed
@@ -150,10 +151,10 @@ def _nearly_itself(subject: LintedWorkload, term: Term, selector: Selector) -> b
 def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:
     """The selector by which the workload finds its own pods."""
     workload = subject.workload
-    if workload is None or workload.ref.kind == "VirtualMachine":
+    if workload is None or workload.ref.kind == VIRTUAL_MACHINE.name:
         return
     spec, labels = workload.manifest.get("spec") or {}, workload.template_labels
-    if workload.ref.kind == "VirtualMachinePool":  # it selects VirtualMachines
+    if workload.ref.kind == POOL.name:  # it selects VirtualMachines
         made = (spec.get("virtualMachineTemplate") or {}).get("metadata") or {}
         labels = made.get("labels") or {}
     if isinstance(spec.get("selector"), dict):

@@ -12,7 +12,7 @@ from ..kubevirt.live_update import SPREAD_FIELD
 from ..kubevirt.moving import lagging_fields
 from ..kubevirt.pools import BEFORE_STRATEGY
 from ..model.findings import Finding
-from ..model.kinds import DAEMON_SET, HOLD, POD_TEMPLATE_HASH
+from ..model.kinds import DAEMON_SET, DEPLOYMENT, HOLD, POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Placement, PodTerm, Ref, Requirement
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
@@ -48,7 +48,7 @@ def migration_findings(lint_input: LintInput) -> t.Iterator[Finding]:
             if term.kind is TermKind.ANTI_AFFINITY:
                 yield from _own_source(lint_input, subject, term)
         yield from _pinned(subject)
-        if subject.ref.kind == "VirtualMachine":
+        if subject.ref.kind == VIRTUAL_MACHINE.name:
             yield from _restart(lint_input, subject, reader)
 
 
@@ -190,7 +190,7 @@ def rollout_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     for subject in lint_input.subjects:
         room = subject.workload.rollout_room if subject.workload is not None else None
         stops_old_pods = room is not None and (room.unavailable > 0 or room.surge == 0)
-        if subject.ref.kind != "Deployment" or stops_old_pods:
+        if subject.ref.kind != DEPLOYMENT.name or stops_old_pods:
             continue
         for term in subject.terms:
             if term.kind is TermKind.ANTI_AFFINITY and lint_input.selects_itself(subject, term):
