@@ -84,6 +84,14 @@ RELEASES: t.Final[t.Mapping[str, Release]] = {
             node_labels=HOST_MODEL,
         ),
         Release(
+            "1.34+1.7",
+            kubernetes="1.34.2",
+            kubevirt="1.7.0",
+            products=("Harvester 1.8", "HyperConverged operator 1.17"),
+            differs=_NO_VENDOR,
+            node_labels=HOST_MODEL,
+        ),
+        Release(
             "1.32+1.6",
             kubernetes="1.32.2",
             kubevirt="1.6.0",
