@@ -16,6 +16,7 @@ from sandbox import Sandbox, drain, objects
 from tests.shop import Object, Shop, forget_runs
 
 MARK = "placement.virt/maintenance"
+SERVICED_LATER = "placement.virt/serviced-later"
 
 
 class Maintenance(Shop):
@@ -107,6 +108,8 @@ def maintenance(sandbox: Sandbox, namespace: str, run_module: t.Any) -> t.Iterat
             if MARK in (node["metadata"].get("annotations") or {}):
                 no_mark = {"metadata": {"annotations": {MARK: None}}}
                 sandbox.api.patch(f"/api/v1/nodes/{name}", no_mark)
+            if any(taint["key"] == SERVICED_LATER for taint in node["spec"].get("taints") or ()):
+                sandbox.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
         forget_runs(sandbox.api)
 
 

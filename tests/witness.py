@@ -14,7 +14,7 @@ Nothing here is imported from the collection: annotations and rules are written 
 | I5 no migration twice | two unfinished migrations of a VMI, or two of one name |
 | I5 the right object, once | a deletion or an eviction without the UID of its object, or a second one; a restart |
 | I6 jobs report what happened | a migration that is reported and was not, or was and is not; a wrong `changed` |
-| I7 nothing is left | a mark, a mark of evacuation or an unfinished migration at the end |
+| I7 nothing is left | a mark, a taint of ours, a mark of evacuation or an unfinished migration at the end |
 
 I7 of the Lease, and I8, that another run writes nothing, are in the sweep itself. The simulator has no guest whose
 boot id could show that a VM was started again: I1 is about its VMI.
@@ -42,6 +42,7 @@ SERVICED = "placement.virt/serviced"
 SERVICED_AT = "placement.virt/serviced-at"
 MOVED_AWAY = "placement.virt/moved-away"
 START_AGAIN = "placement.virt/start-again"
+SERVICED_LATER = "placement.virt/serviced-later"
 ZONE = "topology.kubernetes.io/zone"
 PATHS = {
     "Node": "/api/v1/nodes",
@@ -104,6 +105,8 @@ class History:
         for name, node in nodes.items():
             if MARK in _annotations(node):
                 texts.append(f"node {name} still has the mark")
+            if any(taint["key"] == SERVICED_LATER for taint in node["spec"].get("taints") or ()):
+                texts.append(f"node {name} still has the taint {SERVICED_LATER}")
             if _comparable(node) != _comparable(self.nodes[name]):
                 texts.append(f"node {name} differs in a field that no maintenance may change")
         texts += [

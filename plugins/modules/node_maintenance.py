@@ -108,6 +108,19 @@ options:
     type: list
     elements: str
     default: []
+  serviced_later:
+    description:
+      - Names of nodes that a later task drains, in a maintenance of several nodes. With O(state=drained) VMs that are
+        restarted, and VMIs that are recreated, then start on other nodes if there is room. Otherwise a VM may start on
+        one of these nodes, and is restarted again when that one is drained.
+      - The nodes have the taint C(placement.virt/serviced-later) with the effect C(PreferNoSchedule) until the drain
+        has ended. No pod is kept from them by that. It is not used if no VM is restarted, or if no other node takes
+        pods.
+      - If the taint is refused, the drain goes on without it, and a warning says what to grant.
+      - Names of nodes that do not exist are ignored.
+    type: list
+    elements: str
+    default: []
   window:
     description:
       - Times of day between which a maintenance begins. Outside of the window the task ends before it cordons a node,
@@ -201,7 +214,7 @@ attributes:
       - Returns the moves of a drain and its plan, and makes none. It fails if the drain would be refused.
   diff_mode:
     support: full
-    details: Shows the cordon and the phase of the maintenance of each node.
+    details: Shows the cordon and the phase of the maintenance of each node, and the taint of O(serviced_later).
   idempotent:
     support: full
     details: Nothing is written to nodes that are in O(state) already.
@@ -847,6 +860,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "reboot_expected": {"type": "bool", "default": False},
     "max_nodes": {"type": "int", "default": 1},
     "assume_in_service": {"type": "list", "elements": "str", "default": []},
+    "serviced_later": {"type": "list", "elements": "str", "default": []},
     "window": {"type": "dict", "options": WINDOW},
     "allow_findings": {"type": "list", "elements": "str", "default": []},
     "delegated_budgets": {"type": "raw", "default": []},

@@ -262,9 +262,12 @@ def drain(job: Job) -> Result:
         known["states"] |= dict.fromkeys(group, "failed")
     asked = _drain_options(job, group)
     asked |= {name: options[name] for name in ("run_timeout", "move_timeout")}
+    place = known["groups"].index(group)
     if job.check_mode:
-        earlier = known["groups"][: known["groups"].index(group)]
-        asked["assume_in_service"] = [name for names in earlier for name in names]
+        asked["assume_in_service"] = [name for names in known["groups"][:place] for name in names]
+    if options["steer_restarts"]:
+        later = known["groups"][place + 1 :]
+        asked["serviced_later"] = [name for names in later for name in names]
     drained = job.run("node_maintenance", asked, may_fail=True)
     if drained.get("failed"):
         if not job.check_mode:

@@ -15,7 +15,7 @@ import pytest
 from sandbox import Sandbox, drain, objects
 from sandbox.fault_proxy import WRITE, Rule, reset, sigkill, status
 from tests.job import Job
-from tests.maintenance import Maintenance, maintenance, pods_on, vms
+from tests.maintenance import SERVICED_LATER, Maintenance, maintenance, pods_on, vms
 from tests.witness import by_name, watching
 
 WRITES = 11
@@ -40,13 +40,19 @@ def occupied(shop: Maintenance) -> set[str]:
     return shop.uids()
 
 
-def killed(shop: Maintenance, folder: Path, state: str, *, write: int, after: bool) -> bool:
+def killed(
+    shop: Maintenance, folder: Path, state: str, *, write: int, after: bool, **options: t.Any
+) -> bool:
     """Runs the task as a job that is killed at this write; whether it came so far."""
     job = Job(shop, folder, "node_maintenance", shop.identity)
     rule = Rule(WRITE, "/(?!selfsubject)", sigkill(after=after), nth=write)
     with shop.sandbox.fault_proxy([rule]) as proxy:
         code, output = job.run(
-            through=proxy.kubeconfig(shop.identity), nodes=["w2"], state=state, run_timeout=60
+            through=proxy.kubeconfig(shop.identity),
+            nodes=["w2"],
+            state=state,
+            run_timeout=60,
+            **options,
         )
         hit = any(seen.action == "sigkill" for seen in proxy.requests)
     assert hit == (code != 0), output
@@ -97,6 +103,37 @@ def test_drain_killed_at_a_write_and_undone(shop: Maintenance, tmp_path: Path, w
     assert shop.cordoned("w6")
     evacuated = [vmi["status"].get("evacuationNodeName") for vmi in shop.instances().values()]
     assert evacuated == [None]
+
+
+STEERED = 14
+"""Writes of a drain of a VM that is restarted: take the Lease, cordon and its Event, three taints, journal, restart and
+its Event, three taints again, drained and its Event. Renewals may come between."""
+
+
+@pytest.mark.parametrize("undone", [False, True], ids=["again", "undone"])
+@pytest.mark.parametrize("write", range(2, STEERED + 1))
+def test_drain_that_steers_a_restart_killed_at_a_write(
+    shop: Maintenance, tmp_path: Path, write: int, undone: bool
+) -> None:
+    """Restarted once, on w5, the only node that is not serviced later; or undone. No taint is left."""
+    options: dict[str, t.Any] = {"vm_policy": ["restart"], "serviced_later": ["w1", "w3", "w4"]}
+    shop.start(*vms(shop, "a"), nodes=["w2"])
+    drain.cordon(shop.sandbox, "w6")
+    mark = shop.sandbox.audit.mark()
+    after = write % 2 == 0
+    assert killed(shop, tmp_path, "drained", write=write, after=after, **options)
+
+    if not undone:
+        result = shop.maintain("drained", "w2", **options)
+        assert not result.get("failed"), result.get("msg")
+        assert shop.nodes() == {"a": "w5"}
+        restarts = [x for x in shop.disruptions(mark, refused=False) if x[1].endswith("/restart")]
+        assert len(restarts) == 1
+    result = shop.maintain("in_service", "w2")
+    assert not result.get("failed"), result.get("msg")
+    taints = [x["spec"].get("taints") or [] for x in shop.api.list("/api/v1/nodes")]
+    assert SERVICED_LATER not in {taint["key"] for of_node in taints for taint in of_node}
+    assert not shop.cordoned("w2") and shop.mark("w2") is None and shop.cordoned("w6")
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -94,6 +94,7 @@ def note(key: str) -> Object:
 ZONE = {"metadata": {"labels": {"topology.kubernetes.io/zone": "z9"}}}
 CORDON = {"spec": {"unschedulable": True}}
 TAINT = {"spec": {"taints": [{"key": "mine", "effect": "NoExecute"}]}}
+STEERING = {"key": "placement.virt/serviced-later", "value": "r1", "effect": "PreferNoSchedule"}
 IMAGE = {"name": "main", "image": "registry.example/other:1"}
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1", "controller": True}
 OWNED = {"metadata": {"ownerReferences": [OWNER]}}
@@ -117,6 +118,7 @@ PASSES: list[tuple[str, str, Object]] = [
     ("labeler", "Node", labels(performance="high")),
     ("labeler", "Node", note("node-labels")),
     ("maintainer", "Node", {**CORDON, **note("maintenance")}),
+    ("maintainer", "Node", {"spec": {"taints": [STEERING]}}),
     *(
         ("mover", kind, body)
         for kind in WORKLOADS
@@ -149,10 +151,19 @@ STOPPED: list[tuple[str, str, Object, str]] = [
     ("labeler", "Node", {"metadata": {"labels": {"kubernetes.io/os": None}}}, "kubernetes.io/os"),
     ("labeler", "Node", CORDON, "spec.unschedulable"),
     ("labeler", "Node", TAINT, "spec.taints"),
+    ("labeler", "Node", {"spec": {"taints": [STEERING]}}, "taint placement.virt/serviced-later"),
     ("labeler", "Node", note("maintenance"), "annotation placement.virt/maintenance"),
     ("labeler", "Node", FINALIZER, "metadata.finalizers"),
     ("maintainer", "Node", ZONE, "label topology.kubernetes.io/zone"),
     ("maintainer", "Node", TAINT, "spec.taints"),
+    *(
+        ("maintainer", "Node", {"spec": {"taints": [{**STEERING, **other}]}}, "spec.taints")
+        for other in (
+            {"effect": "NoSchedule"},
+            {"effect": "NoExecute"},
+            {"key": "placement.virt/x"},
+        )
+    ),
     ("maintainer", "Node", note("node-labels"), "annotation placement.virt/node-labels"),
     ("mover", "Deployment", template(spec={"serviceAccountName": "admin"}), "serviceAccount"),
     (
@@ -325,3 +336,22 @@ def test_every_policy_is_bound_and_has_no_type_warnings(scene: Scene) -> None:
             path = api.path(item["kind"], None, item["metadata"]["name"])
             seen = api.wait(lambda policy: policy["status"]["observedGeneration"], path)
             assert seen["status"].get("typeChecking", {}).get("expressionWarnings") is None
+
+
+def test_maintainer_changes_its_own_taint_and_no_taint_of_others(scene: Scene) -> None:
+    """Dry runs on a node that has a taint of another client and that of a drain."""
+    other, hard = {"key": "mine", "effect": "NoSchedule"}, {**STEERING, "effect": "NoSchedule"}
+    node = scene.paths["Node"]
+
+    def refusal(*taints: Object) -> str:
+        return scene.patch("maintainer", "Node", {"spec": {"taints": list(taints)}})
+
+    scene.sandbox.api.patch(node, {"spec": {"taints": [other, STEERING]}})
+    try:
+        assert refusal(other) == "", "taken off"
+        assert refusal(other, {**STEERING, "value": "r2"}) == "", "of another run"
+        assert refusal(STEERING, other) == "", "the order of the others is the same"
+        for taints in ((STEERING,), (), (other, hard), ({**other, "value": "x"}, STEERING)):
+            assert "may not change all of: spec.taints" in refusal(*taints), taints
+    finally:
+        scene.sandbox.api.patch(node, {"spec": {"taints": None}})

@@ -47,6 +47,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         else:
             step = DrainStep(api, options, DrainState.read(previous_step), listening)
             result = run_step(step, check=module.check_mode)
+            if result.finished:
+                step.end_steering()
     changes = writes_result(step.writes, diff=module._diff)
     returned = {
         **changes,

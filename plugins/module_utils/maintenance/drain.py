@@ -58,6 +58,7 @@ from .pods import ALLOW_PENDING_CHANGES
 from .preflight import preflight
 from .read_preflight import attached_volumes, read_preflight
 from .refusals import refusal, refusing
+from .steering import Steering
 
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
@@ -85,6 +86,7 @@ class DrainStep(RolloutStep):
         self.asked = asked
         self.drain = state
         self.marks = NodeMarks(asked, state)
+        self.steering = Steering(asked.serviced_later, state, self.report)
         self.nodes: tuple[Node, ...] = ()
         self.writes: list[Write] = []
         self.findings: tuple[Finding, ...] = ()
@@ -139,6 +141,7 @@ class DrainStep(RolloutStep):
         if not self.nothing_to_do(view, plan):
             last = MaintenancePhase(self.asked.state)
             self.writes = planned(self.nodes, self.marks.of_phase(last, "check-mode", self.view))
+            self.writes += self.steering.planned(self.view, "check-mode")
         elif self.asked.state == "drained" and not outside:
             self.writes = planned(self.nodes, self._boots("check-mode"))
         result.changed = result.changed or bool(self.writes)
@@ -272,8 +275,10 @@ class DrainStep(RolloutStep):
         draining = self.asked.state == "drained"
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
         self.drain.returned = self.marks.returned_before(self.nodes, keeper.held.run)
+        self.writes += self.steering.end_of_others(keeper.api_while_ours(), self.view)
         self._write(keeper.api_while_ours(), phase, keeper.held.run)
         self.drain.cordoned = True
+        self._steer(keeper)
         return self.read_cluster(records, again=("nodes",))
 
     def _require_unchanged(self) -> None:
@@ -289,6 +294,8 @@ class DrainStep(RolloutStep):
         self._note_restarts(reconciler)
         self._note_returns(reconciler)
         passed_over = self._pass_over_failed(reconciler)
+        if self.asked.serviced_later:
+            self._steer(reconciler.keeper)
         held_up = (record for record in reconciler.journal.records if record.note)
         unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
         if unsent is not None and not now.waiting:
@@ -321,6 +328,7 @@ class DrainStep(RolloutStep):
         elif (down := self._not_running()) and NO_PLACE not in self.asked.allow_findings:
             result.failure = f"not running after the drain: {'; '.join(down)}"
         elif self.asked.state == "drained" and self.drain.cordoned:
+            self.end_steering()
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
             self.nodes = self.marks.still_ours(read_snapshot(self.api, NODES_ONLY))
         elif self.asked.state == "drained":
@@ -328,6 +336,17 @@ class DrainStep(RolloutStep):
             self._write(self.api, MaintenancePhase.DRAINED, run, boots)
         result.changed = self.state.changed = result.changed or self.report.changed
         return result
+
+    def _steer(self, keeper: LeaseKeeper) -> None:
+        """Before the first restart of the run."""
+        if not self.drain.steers:
+            api, run = keeper.api_while_ours(), keeper.held.run
+            self.writes += self.steering.begin(api, self.view, run)
+
+    def end_steering(self) -> None:
+        """At the end of the run, also where it has failed."""
+        if self.drain.steered:
+            self.writes += self.steering.end(self.api, self.state.run)
 
     def _note_restarts(self, reconciler: Reconciler) -> None:
         """Write restarts that failed to the marks of their nodes: another run may end the drain."""

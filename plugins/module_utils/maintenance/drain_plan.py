@@ -147,6 +147,12 @@ class DrainView:
         """The pods that the drain ends: budgets stand against that, and not against a live migration."""
         return tuple(x for x in self.decisions if ends_pod(self._way(x).method, x.vmi))
 
+    @property
+    def restarts(self) -> bool:
+        """Whether a VM leaves by a restart or a recreation, so that kube-scheduler chooses its next node."""
+        again = (Method.RESTART, Method.RECREATE)
+        return any(x.vmi is not None and self._way(x).method in again for x in self.decisions)
+
     @cached_property
     def left(self) -> t.Mapping[str, int]:
         """How many pods have not left each node."""

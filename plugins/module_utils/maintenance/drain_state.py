@@ -17,7 +17,8 @@ class DrainState(RolloutState):
     by node and kind/namespace/name of the workload, why a restart or a recreation failed. `not_begun` are those that
     the window keeps from being begun beside the nodes of the run. `passed_over` has the policies that are not used, by
     uid of the VMI, with the reasons. `placed`: those by which a VM would have no node are among them. `there` and
-    `returned` are those of `returns.count`."""
+    `returned` are those of `returns.count`. `steers`: the run has put the taint of `steering` on nodes, or tried to.
+    `steered` are those that may have it."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     marked: list[str] = field(default_factory=list)
@@ -32,3 +33,5 @@ class DrainState(RolloutState):
     placed: bool = False
     there: dict[str, dict[str, str]] = field(default_factory=dict)
     returned: dict[str, dict[str, int]] = field(default_factory=dict)
+    steers: bool = False
+    steered: list[str] = field(default_factory=list)

@@ -41,7 +41,7 @@ from ..rollout.watch import (
     ReportPipe,
     step_bounded,
 )
-from . import start_again
+from . import start_again, steering
 from .holders import held_by
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, missing_nodes, select
@@ -96,6 +96,13 @@ def _of_drain(migration: JSON, node: Node, mark: Mark) -> bool:
     metadata = migration["metadata"]
     evacuated = (metadata.get("annotations") or {}).get(EVACUATION) == node.name
     return RUN in (metadata.get("labels") or {}) or (evacuated and mark.cordoned)
+
+
+def _left_steering(
+    marked: t.Iterable[tuple[Node, Mark]], all_nodes: t.Iterable[Node]
+) -> list[Write]:
+    """The writes that take away the taints of the runs that drained these nodes and did not end."""
+    return steering.taken_off(all_nodes, {mark.run for _node, mark in marked})
 
 
 @dataclass(slots=True)
@@ -196,14 +203,14 @@ class InServiceStep:
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
             writes = (self._unmark(node, mark) for node, mark in marked.values())
-            self.writes = list(filter(None, writes))
+            self.writes = [*_left_steering(marked.values(), all_nodes), *filter(None, writes)]
             stopped = {
                 vm: how for node in self.nodes for vm, how in start_again.vms_of(node).items()
             }
             self.started = [start_again.as_json(vm, how) for vm, how in stopped.items()]
             self.lines += [f"would start {vm} again" for vm in stopped]
             self.lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
-        elif back and (held_up := self._undo(back)):
+        elif back and (held_up := self._undo(back, all_nodes)):
             return held_up
         elif back:
             self._uncordon([node for node, _mark in back])
@@ -289,12 +296,16 @@ class InServiceStep:
         if errors:
             raise InvalidInput(errors)
 
-    def _undo(self, back: t.Sequence[tuple[Node, Mark]]) -> str:
-        """Undo what an unfinished drain of these nodes left: its journal, its pending migrations, marks
-        of evacuation. Returns why that has to wait. Raises InvalidInput with what could not be undone."""
+    def _undo(self, back: t.Sequence[tuple[Node, Mark]], all_nodes: t.Iterable[Node]) -> str:
+        """Undo what an unfinished drain of these nodes left: its journal, its taints of other nodes, its pending
+        migrations, marks of evacuation. Returns why that has to wait. Raises InvalidInput with what could not be
+        undone."""
         names = {node.name for node, _mark in back}
         if held_up := self._forget_moves(names):
             return held_up
+        applied = steering.write_taints(self.api, _left_steering(back, all_nodes))
+        self.writes += applied.done
+        self.lines += steering.lines(applied, steering.LEFT_BY_OTHERS, steering.REMOVE)
         errors: list[InputError] = []
         for node, mark in back:
             vmis = self._list(_VMIS, f"{NODE_NAME}={node.name}")

@@ -41,7 +41,7 @@ _SERVICED_AT = _ANNOTATIONS / SERVICED_AT
 _MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
 _START_AGAIN = _ANNOTATIONS / START_AGAIN
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
-_TAINTS = Pointer(("spec", "taints"))
+TAINTS = Pointer(("spec", "taints"))
 
 
 class MaintenancePhase(TextEnum):
@@ -275,9 +275,14 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
                 Operation("test", _ANNOTATIONS / key, node.annotations.get(key))
                 for key in HOLDING_ANNOTATIONS
             ),
-            Operation("test", _TAINTS, [_as_json(taint) for taint in node.taints] or None),
+            taints_test(node),
         )
     return _write(node, operations, {"cordoned": stays, "maintenance": None}, tests)
+
+
+def taints_test(node: Node) -> Operation:
+    """Whether the node has the taints with which it was read."""
+    return Operation("test", TAINTS, [_as_json(taint) for taint in node.taints] or None)
 
 
 def _as_json(taint: Taint) -> dict[str, str]:

@@ -34,8 +34,8 @@ UNLIMITED = 1_000_000_000
 @dataclass(frozen=True, slots=True)
 class MaintenanceOptions:
     """`nodes` are names; None where `label`, a key and its value, selects the nodes. `assume_in_service` are
-    names of nodes that check mode takes for in service. `planned`: the options that a plan fixes, as they were given.
-    `approved`: the plan that is carried out."""
+    names of nodes that check mode takes for in service, `serviced_later` of those that the same job drains later.
+    `planned`: the options that a plan fixes, as they were given. `approved`: the plan that is carried out."""
 
     nodes: tuple[str, ...] | None
     label: tuple[str, str]
@@ -54,6 +54,7 @@ class MaintenanceOptions:
     delegation: Delegation = field(default_factory=Delegation.known)
     planned: t.Mapping[str, JSON] = field(default_factory=dict)
     approved: ApprovedDrain | None = None
+    serviced_later: frozenset[str] = frozenset()
 
     @property
     def zone_key(self) -> str:
@@ -141,6 +142,7 @@ def parse_options(
         delegation=delegation,
         planned={name: given.get(name) for name in PLAN.options},
         approved=approved,
+        serviced_later=frozenset(given["serviced_later"]),
     )
 
 

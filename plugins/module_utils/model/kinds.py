@@ -271,6 +271,9 @@ START_AGAIN = f"{PREFIX}start-again"
 """Annotation on a node: the VMs that its last maintenance stopped and that are to be started, with their run
 strategies (`maintenance/start_again.py`)."""
 
+SERVICED_LATER = f"{PREFIX}serviced-later"
+"""Taint of a node that the job of a drain services later; its value is the run (`maintenance/steering.py`)."""
+
 NODE_LABELS = f"{PREFIX}node-labels"
 """Annotation on a node: the labels that node_labels set, with their values."""
 

@@ -36,6 +36,7 @@ def options(**given: t.Any) -> MaintenanceOptions:
         "allow_findings": [],
         "delegated_budgets": [],
         "assume_in_service": [],
+        "serviced_later": [],
         "run_timeout": 60,
         "move_timeout": 60,
     }
