@@ -227,7 +227,7 @@ def drain_the_only_fast_node_of_a_zone(stage: Stage) -> None:
     text = "no_place: 1 of 1 instances of node kni-worker2 would have no node"
     stage.play_refused("maintenance", maintain(FAST[0]), text, identity=MAINTAINER)
     allowed = maintain(
-        FAST[0], state="drained", vm_policy="restart", allow_findings=["no_place"], move_timeout=20
+        FAST[0], state="drained", vm_policy="restart", allow_findings=["no_place"], move_timeout=5
     )
     result = stage.play("maintenance", allowed, identity=MAINTAINER)
     check(result.rc == 0, f"maintenance ended with rc {result.rc}")
