@@ -1,21 +1,26 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two dozen rules of an export, each broken by a move that no scheduler made: it is red, and no other."""
+"""docs/from-vsphere.md with two dozen rules, by its commands as they are printed, to a green verification and back.
+
+Between, each rule is broken by a move that no scheduler made: it is red, and no other.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
+import sys
 import typing as t
+from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.virt.placement.plugins.module_utils.drs.vm_names import forklift_name
-from ansible_collections.virt.placement.plugins.modules import (
-    drs_import,
-    node_labels,
-    placement_info,
-    rules,
-)
-from sandbox import Sandbox, objects
+from ansible_collections.virt.placement.plugins.modules import placement_info
+from sandbox import Sandbox, binaries, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import CHECKOUT, RunModule
 from tests.shop import Shop
@@ -31,6 +36,20 @@ SATISFIED = {
     "w4": ("WEB_2", "batch"),
     "w5": ("WEB_3",),
 }
+ARRIVED = {
+    "w1": ("db.prod", "cache", "lone", "sap-app"),
+    "w2": ("SAP HANA", "Legacy VM (old)"),
+    "w3": ("WEB_1", "WEB_2", "mail-1", "mail-2", "build"),
+    "w4": ("batch",),
+    "w5": ("WEB_3", "app"),
+}
+"""Where Forklift leaves the VMs."""
+VIOLATED = {"app with db", "cache with app", "mail apart", "sap together", "web apart"}
+RENAMED = "lone"
+"""A VM that nothing in the cluster shows to be this one."""
+GUIDE = CHECKOUT / "docs" / "from-vsphere.md"
+OF_MIGRATION = {"podAntiAffinity"}
+"""KubeVirt keeps the target of a migration off the node of its source."""
 BROKEN = ("violated", "preference_not_met")
 
 
@@ -45,13 +64,48 @@ def export() -> VsphereRules:
     return VsphereRules.read(EXPORTS, HOSTS)
 
 
-@pytest.mark.sweep
-def test_each_broken_rule_is_red_and_no_other(shop: Shop, export: VsphereRules) -> None:
-    """By the move, of one VM or of VMs that belong together, that breaks the fewest other rules."""
-    placed = {vm: node for node, names in SATISFIED.items() for vm in names}
+def test_commands_of_the_page_lead_to_rules_of_which_each_broken_one_is_red_and_back(
+    shop: Shop, export: VsphereRules, tmp_path: Path
+) -> None:
+    """Broken by the move, of one VM or of VMs that belong together, that breaks the fewest other rules."""
+    placed = {vm: node for node, names in ARRIVED.items() for vm in names}
+    assert set(export.broken(placed)) == VIOLATED
     vms = start_migrated_vms(shop, export, placed)
-    write_imported(shop)
-    assert red(shop, export) == export.broken(placed) == {}
+    page, before = Page(shop, tmp_path), everything(shop)
+    page.import_rules(vms)
+    checks, writes = page.commands("## 4. Check", "check mode"), page.commands("## 4. Check")
+    assert len(checks) == 2
+    page.run(checks[0], writes=False)
+    page.run(*writes[:2])
+    page.run(checks[1], writes=False)
+
+    page.run(*writes[2:])
+
+    verdicts = red(shop, export)
+    assert verdicts == export.broken({vm: shop.nodes()[name] for vm, name in vms.items()})
+    assert set(verdicts.values()) <= {"preference_not_met"}
+    page.run(*writes, writes=False)
+    satisfy(shop, export, vms)
+    assert_each_broken_rule_is_red_and_no_other(shop, export, vms)
+
+    page.take_back()
+
+    assert everything(shop) == before
+
+
+def satisfy(shop: Shop, export: VsphereRules, vms: t.Mapping[str, str]) -> None:
+    """Moves VMs until no preference is missed either."""
+    for node, names in SATISFIED.items():
+        for vm in names:
+            if shop.nodes()[vms[vm]] != node:
+                force(shop, vms[vm], node)
+    assert red(shop, export) == {}
+
+
+def assert_each_broken_rule_is_red_and_no_other(
+    shop: Shop, export: VsphereRules, vms: t.Mapping[str, str]
+) -> None:
+    placed = {vm: node for node, names in SATISFIED.items() for vm in names}
     alone: set[str] = set()
     together: set[str] = set()
     for rule in export.rules:
@@ -69,6 +123,134 @@ def test_each_broken_rule_is_red_and_no_other(shop: Shop, export: VsphereRules) 
     assert alone | together == set(export.rules)
 
 
+class Page:
+    """Runs the commands of the guide. The names of its files, namespace and nodes are replaced by those of the test."""
+
+    def __init__(self, shop: Shop, folder: Path) -> None:
+        self._shop, self._folder = shop, folder
+        self._text = GUIDE.read_text()
+        self.output = ""
+
+    @property
+    def imported(self) -> Path:
+        return self._folder / "imported"
+
+    def commands(self, heading: str, only: str = "") -> list[str]:
+        """Those of the first block below a heading, with the path of the folder. `only` check mode, or the others."""
+        (block,) = re.findall(rf"^{heading}.*?^```console\n(.*?)^```$", self._text, re.M | re.S)[:1]
+        lines = [re.sub(r" +# .*", "", line) for line in block.splitlines()]
+        return [
+            self._replaced(line)
+            for line in lines
+            if not line.startswith("cd ") and ("--check" in line) is bool(only)
+        ]
+
+    def import_rules(self, vms: t.Mapping[str, str]) -> None:
+        """With the variables of the page, of which each is replaced by the value for this export."""
+        (block,) = re.findall(r"^```yaml\n# import.yml\n(.*?)^```$", self._text, re.M | re.S)
+        given = {
+            "placement_drs_import_files": FILES,
+            "placement_drs_import_folder": str(self.imported),
+            "placement_drs_import_namespace": self._shop.namespace,
+            "placement_drs_import_host_groups": {
+                "site B": [HOSTS[f"esx{n}.example.com"] for n in (4, 5, 6)]
+            },
+            "placement_drs_import_vm_names": {RENAMED: f"{self._shop.namespace}/{vms[RENAMED]}"},
+        }
+        assert list(yaml.safe_load(block)) == list(given)
+        variables = {**given, "placement_drs_import_host_names": HOSTS}
+        (self._folder / "import.yml").write_text(yaml.safe_dump(variables))
+        self.imported.mkdir()
+        (command,) = self.commands("## 2. Import")
+        self.run(command.replace("@import.yml", "@../import.yml"), writes=False)
+        assert {path.name for path in self.imported.iterdir()} == {
+            "node_labels.yml",
+            "report.txt",
+            f"rules-{self._shop.namespace}.yml",
+            "vm_labels.yml",
+        }
+
+    def take_back(self) -> None:
+        """The last command stands for each label."""
+        *commands, topology = self.commands("To take the import back")
+        self.run(*commands)
+        labels = yaml.safe_load((self.imported / "node_labels.yml").read_text())
+        for key, nodes in labels["placement_topology_per_value"].items():
+            listed = json.dumps(sorted(name for names in nodes.values() for name in names))
+            command = topology.replace('["worker-1", "worker-2"]', listed)
+            self.run(command.replace("drs.placement.virt/licensed-hosts", key))
+
+    def run(self, *commands: str, writes: bool = True) -> None:
+        """`writes`: whether they may write to the cluster."""
+        mark = self._shop.sandbox.audit.mark()
+        for command in commands:
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=self.imported,
+                env=self._environment(command),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=600,
+                check=False,
+            )
+            self.output = done.stdout
+            assert done.returncode == 0, f"{command}\n{done.stdout}"
+        assert writes or self._shop.sandbox.audit.writes(since=mark) == []
+
+    def _replaced(self, line: str) -> str:
+        namespace = self._shop.namespace
+        line = line.replace('["shop"]', json.dumps([namespace])).replace('"shop"', f'"{namespace}"')
+        line = line.replace(" -n shop ", f" -n {namespace} ")
+        return line.replace("rules-shop.yml", f"rules-{namespace}.yml")
+
+    def _environment(self, command: str) -> dict[str, str]:
+        """The mover may not change labels of a VM itself, so kubectl has other rights."""
+        sandbox = self._shop.sandbox
+        identity = "admin" if command.startswith("kubectl ") else "labeler-mover"
+        programs = [Path(sys.executable).parent, binaries.directory(sandbox.versions)]
+        return {
+            **os.environ,
+            "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
+            "KUBECONFIG": str(sandbox.kubeconfig(identity)),
+            "ANSIBLE_NOCOLOR": "1",
+        }
+
+
+def everything(shop: Shop) -> dict[str, t.Any]:
+    """What the import may write to VMs, their VMIs and pods, and nodes."""
+    found: dict[str, t.Any] = {}
+    for vm in shop.api.list(shop.path("VirtualMachine")):
+        found[f"VM {vm['metadata']['name']}"] = (*own_metadata(vm), vm["spec"])
+    for name, vmi in shop.instances().items():
+        found[f"VMI {name}"] = (*own_metadata(vmi), vmi["spec"])
+    for pod in shop.api.list(shop.path("Pod")):
+        if pod["status"]["phase"] == "Running":
+            name = pod["metadata"]["labels"]["vm.kubevirt.io/name"]
+            affinity = pod["spec"].get("affinity", {})
+            required = affinity.get("nodeAffinity")
+            found[f"pod {name}"] = (
+                *own_metadata(pod),
+                required,
+                sorted({*affinity} - OF_MIGRATION),
+            )
+    for node in shop.api.list("/api/v1/nodes"):
+        found[f"node {node['metadata']['name']}"] = own_metadata(node)
+    return found
+
+
+def own_metadata(manifest: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+    """Labels and annotations without those that KubeVirt and Kubernetes keep."""
+    return tuple(
+        {
+            key: value
+            for key, value in (manifest["metadata"].get(part) or {}).items()
+            if not re.match(r"([\w.-]+\.)?(kubevirt|kubernetes)\.io/", key)
+        }
+        for part in ("labels", "annotations")
+    )
+
+
 def start_migrated_vms(
     shop: Shop, export: VsphereRules, placed: t.Mapping[str, str]
 ) -> dict[str, str]:
@@ -77,9 +259,9 @@ def start_migrated_vms(
     for node in sorted(set(placed.values())):
         made = []
         for source in (vm for vm, there in placed.items() if there == node):
-            names[source] = forklift_name(source)
+            names[source] = "renamed" if source == RENAMED else forklift_name(source)
             vm = objects.virtual_machine(names[source], shop.namespace, cpu="100m", memory="64Mi")
-            if names[source] != source:
+            if names[source] != source and source != RENAMED:
                 names[source] += "-x7qz"
                 vm["metadata"]["name"] = names[source]
                 vm["metadata"]["annotations"] = {
@@ -89,17 +271,6 @@ def start_migrated_vms(
             made.append(vm)
         shop.start(*made, nodes=[node])
     return names
-
-
-def write_imported(shop: Shop) -> None:
-    """The rules and labels of nodes that the export becomes."""
-    vms = shop.api.list(shop.path("VirtualMachine"))
-    options = {"files": FILES, "namespace": shop.namespace, "vms": vms, "host_names": HOSTS}
-    imported = shop._run_module(drs_import.main, options)
-    assert not imported.get("failed"), imported
-    shop.done(node_labels.main, "labeler", per_value=imported["node_labels"])
-    (written,) = imported["namespaces"]
-    shop.done(rules.main, "mover", rule_set="drs", **written)
 
 
 def force(shop: Shop, vm: str, node: str) -> None:
