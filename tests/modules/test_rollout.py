@@ -958,7 +958,8 @@ def test_deployment_whose_new_pod_finds_no_node_is_named_when_the_time_is_over(s
     text = f"Deployment {shop.namespace}/web replaces its pods: 1 of 3"
     assert result["failed"]
     assert result["msg"].startswith("not done within 5 s (run_timeout). ")
-    assert f"still going on: {text}" in result["msg"]
+    assert f"still going on: {text} (Pod {shop.namespace}/web-" in result["msg"]
+    assert "is Pending: 0/6 nodes are available" in result["msg"]
     assert f"waiting: {text}" in result["progress"]
     assert shop.lease()["spec"]["holderIdentity"] == ""
 

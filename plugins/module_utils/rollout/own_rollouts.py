@@ -12,8 +12,9 @@ stateful_set_control.go (completeRollingUpdate).
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..kubevirt.instances import pod_workload
 from ..kubevirt.moving import why_stuck
 from ..model.kinds import DEPLOYMENT, RULES, STATEFUL_SET, partition_of
 from ..model.objects import Ref
@@ -32,7 +33,8 @@ _COMPLETE = "NewReplicaSetAvailable"
 class OwnRollout:
     """A workload rollout that has not ended: `replaced` of the `wanted` pods are of the present template, so many `old`
     ones are still there, and so many of the wanted ones are not available. Not `seen`: its controller has not seen the
-    latest change, so that these are the numbers from before. `stuck`: why it does not go on; empty where it does."""
+    latest change, so that these are the numbers from before. `stuck`: why it does not go on; empty where it does.
+    `pending`: a pod of it that has no node, in kube-scheduler's words; empty where each has one."""
 
     ref: Ref
     wanted: int
@@ -41,6 +43,7 @@ class OwnRollout:
     unavailable: int
     seen: bool
     stuck: str = ""
+    pending: str = ""
 
     @property
     def goes_on(self) -> bool:
@@ -68,7 +71,7 @@ def own_rollouts_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[O
     with rules."""
     named = selection.workloads
     found = (
-        _own_rollout(workload)
+        _own_rollout(workload, snapshot)
         for workload in snapshot.workloads
         if workload.ref in named
         or (
@@ -86,21 +89,25 @@ def why_waiting(rollouts: t.Iterable[OwnRollout]) -> str:
 
 
 def unfinished(rollouts: t.Iterable[OwnRollout]) -> list[str]:
-    """Each one that goes on."""
-    return [str(rollout) for rollout in rollouts if rollout.goes_on]
+    """Each one that goes on, with what may keep it."""
+    return [
+        f"{rollout} ({rollout.pending})" if rollout.pending else str(rollout)
+        for rollout in rollouts
+        if rollout.goes_on
+    ]
 
 
 def warnings(rollouts: t.Iterable[OwnRollout]) -> list[str]:
     """A line about each one that does not go on."""
     return [
-        f"{rollout.ref} does not go on replacing its pods: {rollout.progress}. {rollout.stuck.rstrip('.')}."
-        " Look at its pods that are not available"
+        f"{rollout.ref} does not go on replacing its pods: {rollout.progress}. {rollout.stuck.rstrip('.')}. "
+        + (rollout.pending or "Look at its pods that are not available")
         for rollout in rollouts
         if not rollout.goes_on
     ]
 
 
-def _own_rollout(workload: Workload) -> OwnRollout | None:
+def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
     """None where it has ended, or where the workload replaces nothing: it is paused, its partition or OnDelete keeps
     its pods, or it has none."""
     if workload.ref.kind not in ROLLED or not rolls_itself(workload):
@@ -119,7 +126,21 @@ def _own_rollout(workload: Workload) -> OwnRollout | None:
         seen=workload.seen,
         stuck=why_stuck(workload),
     )
-    return None if rollout.seen and _has_ended(workload, rollout) else rollout
+    if rollout.seen and _has_ended(workload, rollout):
+        return None
+    return replace(rollout, pending=_pending(workload, snapshot))
+
+
+def _pending(workload: Workload, snapshot: Snapshot) -> str:
+    """The first of its pods without a node, with the reason."""
+    return next(
+        (
+            f"{pod.ref} is Pending: {pod.unscheduled}"
+            for pod in snapshot.pods
+            if pod.unscheduled and pod_workload(pod, snapshot.controllers) == workload.ref
+        ),
+        "",
+    )
 
 
 def _has_ended(workload: Workload, rollout: OwnRollout) -> bool:

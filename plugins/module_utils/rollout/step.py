@@ -424,11 +424,12 @@ class RolloutStep:
             return True
         if reconciler.failed:
             return False
-        temporary = own_rollouts.unfinished(now.view.own_rollouts)
+        reasons = [own_rollouts.why_waiting(now.view.own_rollouts)]
         if not now.stop_reason:
-            temporary += [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
-            temporary += filter(None, [why_waiting(now.view.holds, now.view.candidates)])
-        now.waiting = now.waiting or next(iter(temporary), "")
+            reasons += [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
+            reasons.append(why_waiting(now.view.holds, now.view.candidates))
+        temporary = next(filter(None, reasons), "")
+        now.waiting = now.waiting or temporary
         return bool(temporary or (now.plan.moves and not now.stop_reason))
 
     def _end(self, reconciler: Reconciler, now: Reconciliation) -> StepResult:

@@ -8,6 +8,7 @@ Statuses as kube-controller-manager 1.36 writes them during a change of the temp
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -127,6 +128,16 @@ def test_deployment_past_its_progress_deadline_is_named_and_not_waited_for() -> 
     (warning,) = warnings(rollouts)
     assert warning.startswith("Deployment shop/web does not go on replacing its pods: 1 of 3.")
     assert 'ReplicaSet "web-2" has timed out' in warning
+
+
+@pytest.mark.parametrize("status", [counts(4, 1, 3) | GOES_ON, counts(4, 1, 3) | LATE])
+def test_pod_without_node_is_named_with_the_words_of_the_scheduler(status: JSON) -> None:
+    snapshot = web(status)
+    pending = replace(snapshot.pods[0], node_name="", unscheduled="0/3 nodes are available")
+    rollouts = found(replace(snapshot, pods=(pending, *snapshot.pods[1:])))
+    (text,) = (*unfinished(rollouts), *warnings(rollouts))
+    assert f"{pending.ref} is Pending: 0/3 nodes are available" in text
+    assert "Pending" not in why_waiting(rollouts), "its words change while a run waits"
 
 
 def test_deployment_past_its_progress_deadline_is_waited_for_until_its_change_is_seen() -> None:
