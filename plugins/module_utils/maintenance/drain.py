@@ -278,8 +278,9 @@ class DrainStep(RolloutStep):
         self.writes += self.steering.end_of_others(keeper.api_while_ours(), self.view)
         self._write(keeper.api_while_ours(), phase, keeper.held.run)
         self.drain.cordoned = True
+        view = self.read_cluster(records, again=("nodes",))
         self._steer(keeper)
-        return self.read_cluster(records, again=("nodes",))
+        return view
 
     def _require_unchanged(self) -> None:
         """The run may have waited long for the Lease."""

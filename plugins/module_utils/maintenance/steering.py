@@ -152,10 +152,8 @@ class Steering:
 
     def end_of_others(self, api: ApiClient, view: DrainView) -> list[Write]:
         """Take away the taints of other runs: the drain holds the Lease, so those were killed. Before its mark replaces
-        theirs."""
-        avoided = nodes_to_avoid(view, self._later)
-        writes = taken_off(view.snapshot.nodes, keep=avoided)
-        return self._write(api, writes, LEFT_BY_OTHERS, REMOVE)
+        theirs, which name these runs; so also where the drain puts its own."""
+        return self._write(api, taken_off(view.snapshot.nodes), LEFT_BY_OTHERS, REMOVE)
 
     def begin(self, api: ApiClient, view: DrainView, run: str) -> list[Write]:
         """Put the taint on where a VM is going to be restarted; once a run. It goes on where that is refused."""

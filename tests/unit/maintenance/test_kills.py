@@ -339,6 +339,27 @@ def test_taint_of_a_killed_drain_goes_with_its_undo(write: int, after: bool) -> 
     assert len(server.writes) == done
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("write", range(1, 8))
+def test_taint_of_a_drain_that_is_killed_again_goes_with_its_undo(write: int, after: bool) -> None:
+    """The mark has the run that was killed last, and says nothing about the one before."""
+    server = with_restarted_vm()
+    server.kill_at, server.after = 4, True
+    with contextlib.suppress(Killed):
+        maintain(server, "drained", "w3", serviced_later=["w5"])
+    assert server.of("nodes")["w5"]["spec"].get("taints"), "killed before its journal has a move"
+    server.dead = False
+    server.kill_at, server.after = len(server.writes) + write, after
+    with contextlib.suppress(Killed):
+        maintain(server, "drained", "w3", serviced_later=["w5"])
+    server.dead, server.kill_at = False, 0
+
+    undone = maintain(server, "in_service", "w3")
+
+    assert not undone.get("failed"), undone["msg"]
+    assert not [name for name, node in server.of("nodes").items() if node["spec"].get("taints")]
+
+
 @pytest.mark.parametrize("policy", ["restart", "stop"])
 def test_move_that_was_not_sent_is_not_made_by_a_method_that_the_next_run_does_not_allow(
     policy: str,
