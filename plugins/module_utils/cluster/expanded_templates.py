@@ -27,14 +27,22 @@ _NETWORK = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definition
 
 
 def with_expanded_templates(
-    api: ApiClient, snapshot: Snapshot, workloads: t.Collection[Ref]
+    api: ApiClient,
+    snapshot: Snapshot,
+    workloads: t.Collection[Ref],
+    running: t.Collection[Ref] = (),
 ) -> Snapshot:
-    """The snapshot with the templates of the halted VMs among `workloads` as virt-api expands them, where
-    they have an instance type or a preference, and with the devices of their Multus networks. What cannot be
-    expanded becomes an entry of `unreadable`. The same object where nothing was read."""
+    """The snapshot with the templates of the halted VMs among `workloads`, and of those that may be `running`, as
+    virt-api expands them, where they have an instance type or a preference; and with the devices of the Multus networks
+    of the halted ones. What cannot be expanded becomes an entry of `unreadable`. The same object where nothing was
+    read."""
     halted = _halted(snapshot, workloads)
     unread = [
-        ref for ref, vm in halted.items() if needs_expansion(vm) and ref not in snapshot.expanded
+        vm.ref
+        for vm in snapshot.workloads
+        if (vm.ref in halted or vm.ref in running)
+        and needs_expansion(vm)
+        and vm.ref not in snapshot.expanded
     ]
     answers = read_together([partial(_expanded, api, ref) for ref in unread])
     templates = {

@@ -107,7 +107,8 @@ class _Specs:
         self._known = True
         if needs_expansion(vm):
             expanded = view.snapshot.expanded.get(vm.ref)
-            self._whole = vmi.spec if vmi is not None else (expanded or {}).get("spec")
+            running = vmi.spec if vmi is not None else None
+            self._whole = expanded["spec"] if expanded is not None else running
             self._known = self._whole is not None
 
     def next_model(self, model: str) -> str:

@@ -28,6 +28,7 @@ from ..cpu.new_models import (
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
+from ..kubevirt.labels import needs_expansion
 from ..kubevirt.launcher import HOST_MODELS
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
@@ -123,7 +124,9 @@ def _planned(api: ApiClient, params: t.Mapping[str, JSON]) -> tuple[ModelPlan, l
         if gap.resource in ("nodes", "virtualmachineinstances")
     ]
     snapshot = _with_field_managers(api, snapshot, wanted)
-    snapshot = with_expanded_templates(api, snapshot, wanted)
+    unnamed = [ref for ref, model in wanted.items() if not model]
+    snapshot = with_expanded_templates(api, snapshot, wanted, unnamed)
+    faults += _not_expanded(snapshot, unnamed)
     cpus = node_cpus(snapshot.nodes, topology.resolve("zone"))
     changes = new_models(ClusterView(snapshot), cpus, wanted)
     faults += model_faults(changes, cpus)
@@ -146,6 +149,15 @@ def _with_field_managers(
         replace(vm, manifest=read[vm.ref]) if vm.ref in read else vm for vm in snapshot.workloads
     )
     return replace(snapshot, workloads=tuple(workloads)) if read else snapshot
+
+
+def _not_expanded(snapshot: Snapshot, refs: t.Collection[Ref]) -> t.Iterator[InputError]:
+    """The VMs without a model of their own of which it is not known whether their instance type names one."""
+    for vm in snapshot.workloads:
+        if vm.ref in refs and needs_expansion(vm) and vm.ref not in snapshot.expanded:
+            gaps = [str(gap) for gap in snapshot.unreadable if gap.namespace == vm.ref.namespace]
+            why = listed(gaps) or "virt-api does not expand its template"
+            yield InputError(str(vm.ref), f"it is not known which CPU model it would get: {why}")
 
 
 def _others(api: ApiClient, change: NewModel, snapshot: Snapshot) -> tuple[str, ...]:

@@ -281,6 +281,20 @@ def test_halted_vm_with_instance_type_is_expanded_by_the_server() -> None:
     assert paths == [f"{base}/db/expand-spec"]
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_running_vm_is_expanded_where_that_is_asked(asked: bool) -> None:
+    vm = {"metadata": _metadata(), "spec": {"template": {"spec": {}}, **TYPED}}
+    workload = workload_from_manifest("VirtualMachine", vm)
+    vmi = vmi_from_manifest({"metadata": _metadata(), "spec": {}, "status": {}})
+    template = {"spec": {"domain": {"cpu": {"model": "Haswell"}}}}
+    api = t.cast(t.Any, Answering({"spec": {"template": template}}))
+    snapshot = Snapshot(workloads=(workload,), vmis=(vmi,))
+
+    expanded = with_expanded_templates(api, snapshot, {DB}, {DB} if asked else ()).expanded
+
+    assert expanded == ({DB: template} if asked else {})
+
+
 NETWORKS = {"template": {"spec": {"networks": [{"pod": {}}, {"multus": {"networkName": "br1"}}]}}}
 
 

@@ -23,8 +23,10 @@ from ansible_collections.virt.placement.plugins.module_utils.cpu.new_models impo
     model_faults,
     new_models,
 )
+from ansible_collections.virt.placement.plugins.module_utils.flows.cpu_model import _not_expanded
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
@@ -42,9 +44,9 @@ NODES = {"i1": "Haswell-noTSX", "i2": COMMON, "i3": "Cascadelake-Server-noTSX"}
 
 
 def planned(
-    made: Cluster, **models: str
+    made: Cluster, expanded: JSON = None, /, **models: str
 ) -> tuple[tuple[NewModel, ...], tuple[NodeCpu, ...], ClusterView]:
-    view = ClusterView(made.snapshot())
+    view = ClusterView(dataclasses.replace(made.snapshot(), expanded=expanded or {}))
     cpus = node_cpus(view.snapshot.nodes, ZONE)
     wanted = {Ref("VirtualMachine", "shop", name): model for name, model in models.items()}
     return new_models(view, cpus, wanted), cpus, view
@@ -133,6 +135,41 @@ def test_running_vm_needs_a_restart_and_names_what_it_loses() -> None:
     assert change.loss.loses == ("avx512f", "avx512vnni")
     assert change.loss.may_lose == ("adx", "avx2", "x2apic")
     assert change.nodes == ("i2", "i3")
+
+
+@pytest.mark.parametrize(
+    ("of_type", "next_model"), [({}, "host-model"), ({"model": COMMON}, COMMON)]
+)
+def test_running_vm_of_an_instance_type_gets_what_virt_api_expands_and_not_what_it_runs_with(
+    of_type: JSON, next_model: str
+) -> None:
+    """Its template has named the running model until an earlier task."""
+    made = labeled(NODES)
+    ref = run_vm(made, "db", "i3", "Haswell-noTSX")
+    made.workloads[ref]["spec"]["instancetype"] = {"name": "small"}
+    template = made.workloads[ref]["spec"]["template"]
+    template["spec"]["domain"] = {}
+    expanded = {ref: {"spec": {**template["spec"], "domain": {"cpu": {"sockets": 1, **of_type}}}}}
+
+    (change,), _cpus, _view = planned(made, expanded, db="")
+
+    assert (change.write, change.running) == (None, "Haswell-noTSX")
+    assert (change.next_model, change.needs_restart) == (next_model, True)
+
+
+def test_vm_of_an_instance_type_that_is_not_known_does_not_lose_its_model() -> None:
+    made = labeled(NODES)
+    ref = run_vm(made, "db", "i3", COMMON)
+    made.workloads[ref]["spec"]["instancetype"] = {"name": "small"}
+    gap = Unreadable("virtualmachines/expand-spec", "shop", "get", "forbidden")
+    snapshot = dataclasses.replace(made.snapshot(), unreadable=(gap,))
+
+    assert list(map(str, _not_expanded(snapshot, [ref]))) == [
+        "VirtualMachine shop/db: it is not known which CPU model it would get: cannot get"
+        " virtualmachines/expand-spec in namespace shop: forbidden"
+    ]
+    known = dataclasses.replace(snapshot, expanded={ref: {"spec": {}}})
+    assert [*_not_expanded(known, [ref]), *_not_expanded(snapshot, [])] == []
 
 
 def test_halted_vm_needs_no_restart_and_the_models_of_hosts_have_no_known_loss() -> None:
