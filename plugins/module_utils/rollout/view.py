@@ -87,7 +87,7 @@ class JudgedSnapshot:
     """A snapshot, and what follows from it. `verified` is the scheduler index with the instances
     that violate nothing: built once for all plans that are made of the snapshot. `neighbors`: the instances whose rules
     count, which are more than the candidates where VMs are moved to nodes of a map. `own_rollouts`: none where the
-    moves are given, by a map or an approved plan."""
+    moves are given, by a map or an approved plan, or a maintenance moves back what it moved away."""
 
     snapshot: Snapshot
     selection: InstanceSelection
@@ -113,7 +113,7 @@ class JudgedSnapshot:
             # Pending changes matter to a restart alone, which is not among the ways to a node of a map.
             neighbors = movable_instances(snapshot, all_of_them, apply_pending_changes=True)
         verified = VerifiedIndex.of(snapshot, neighbors)
-        given = options.places is not None or options.approved is not None
+        given = any(x is not None for x in (options.places, options.approved, options.only))
         own_rollouts = () if given else own_rollouts_of(snapshot, wanted)
         return cls(snapshot, wanted, candidates, verified, why_no_restart, neighbors, own_rollouts)
 

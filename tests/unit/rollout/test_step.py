@@ -419,6 +419,14 @@ def test_check_mode_does_not_wait_for_a_deployment(cluster: TraceServer) -> None
     assert time.monotonic() - began < 5
 
 
+def test_maintenance_that_moves_back_does_not_wait_for_a_deployment(cluster: TraceServer) -> None:
+    """It may have evicted a pod of it, and fails for no workload rollout that was there before."""
+    cluster.change("ADDED", WEB, deployment(4, 1))
+    web = {"kind": "Deployment", "namespace": "shop", "name": "web"}
+    result = step(cluster, **NOTHING_TO_MOVE, only=[web])
+    assert (result.finished, result.failure, cluster.writes) == (True, "", [])
+
+
 def test_map_of_places_does_not_wait_for_a_deployment(cluster: TraceServer) -> None:
     cluster.change("ADDED", WEB, deployment(4, 1))
     result = step(cluster, namespaces=None, places={"shop/db0": "w1"})
