@@ -360,6 +360,7 @@ def test_run_without_moves_waits_for_a_deployment_that_replaces_its_pods(
 ) -> None:
     """Its status wakes the run, and no list is read for that."""
     monkeypatch.setattr(watch, "SLOW_POLL", 60.0)
+    monkeypatch.setattr(watch, "REPORT_AFTER", 60.0)  # one step, also on a machine that is busy
     complete = {"reason": "NewReplicaSetAvailable"}
     cluster.change("ADDED", WEB, deployment(3, 3, complete, seen=1))
     stages = [deployment(4, 2), deployment(4, 3), deployment(3, 3, complete)]
