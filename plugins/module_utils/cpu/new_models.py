@@ -162,7 +162,7 @@ def _unmet(placement: Placement, node: Node) -> t.Iterator[str]:
             yield f"without {key}={value}"
     terms = placement.node_terms
     if terms is not None and not matches_terms(terms, node):
-        yield "didn't match its node affinity"
+        yield "outside of its node affinity"
 
 
 def _is_open(node: Node) -> bool:

@@ -102,6 +102,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     "affinity_to_replaced": CodeMeaning(
         "a pod has affinity to pods that a workload rollout ends first", "decide._searched"
     ),
+    "beside_replaced": CodeMeaning(
+        "a pod has affinity to pods that a workload rollout ends, and may be placed beside one of them",
+        "decide.replaced_doubts",
+    ),
     "old_pods_end": CodeMeaning(
         "a workload rollout may end old pods before new ones have a node",
         "forecast._Forecaster._rollout_doubts",

@@ -12,12 +12,13 @@ import math
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..model.objects import Pod, Ref
 from ..model.rendering import listed
 from .bounds import WorstCase, reachable_nodes
 from .conclusion import NO_CERTAINTY, NO_PROOF, Doubt, Evidence, ForecastResult, conclude
 from .infeasibility import Proof, examine
 from .search import LIMIT, BestAndWorst, greedy_placement, placed, search_all
-from .simulation import PlacementSequence, PlacementSimulation
+from .simulation import PlacementSequence, PlacementSimulation, TermIndex
 
 SEARCHABLE = 40.0
 """Binary logarithm of the most combinations for which an exhaustive search is tried."""
@@ -154,6 +155,36 @@ def affinity_doubts(simulation: PlacementSimulation) -> tuple[Doubt, ...]:
     """The doubt about pending pods with affinity to pods that are recreated with them, if there are any."""
     names = with_affinity_to_ended(simulation)
     return (Doubt("affinity_to_ended", near_ended(names)),) if names else ()
+
+
+def replaced_doubts(
+    simulation: PlacementSimulation, touched: t.Collection[Ref]
+) -> tuple[Doubt, ...]:
+    """The doubt about pods of workload rollouts with affinity to pods that these rollouts end: the scheduler may place
+    one beside an old pod, and its affinity is not satisfied once that has ended. The old pods of its own workload are
+    no reason where all are on one node, since its new pods are in the domain of that one. `touched` are the workloads
+    that get a new template."""
+    rolling = [x for x in simulation.pending if x.workload in touched and x.vmi is None]
+    old: dict[Ref | None, list[Pod]] = {}
+    for pending in rolling:
+        if pending.replaces is not None and pending.replaces.node_name:
+            old.setdefault(pending.workload, []).append(pending.replaces)
+    names = []
+    for workload, pending in {x.workload: x for x in reversed(rolling)}.items():
+        others = [pod for ref, pods in old.items() if ref != workload for pod in pods]
+        own = old.get(workload, [])
+        if len({pod.node_name for pod in own}) > 1:
+            others += own
+        terms = TermIndex(simulation.index, [simulation.index.pod_info(pending.pod)])
+        if terms.has_affinity_to(others):
+            names.append(str(workload))
+    if not names:
+        return ()
+    text = (
+        f"a pod of {listed(sorted(names))} may be placed beside a pod that is replaced at the same time, and its"
+        " affinity is violated once that has ended. Write one rule after the other"
+    )
+    return (Doubt("beside_replaced", text),)
 
 
 def with_affinity_to_ended(simulation: PlacementSimulation) -> list[str]:

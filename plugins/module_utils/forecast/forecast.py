@@ -37,7 +37,14 @@ from .conclusion import (
     ForecastResult,
     conclude,
 )
-from .decide import NOT_ALL_TRIED, Decision, SearchOptions, affinity_doubts, evaluate
+from .decide import (
+    NOT_ALL_TRIED,
+    Decision,
+    SearchOptions,
+    affinity_doubts,
+    evaluate,
+    replaced_doubts,
+)
 from .declared_terms import DeclaredTerms, RulesAfterwards
 from .doubts import doubts_of_pods, of_schedulers, relevant_gaps
 from .eviction import ESTIMATED, Evictions, NodeEvent, blocked_evidence
@@ -140,6 +147,8 @@ class _Forecaster:
         options = SearchOptions((*affine, *self._rollout_doubts()))
         search_decision = evaluate(simulation, options)
         decision, of_rules = self._with_rules(search_decision, simulation, options)
+        replaced = replaced_doubts(simulation, self.change.touched)
+        decision = decision.doubted(*replaced) if replaced else decision
         of_running_vms = self.changed.evaluate(self.pending)
         reasons = self._reasons(simulation, search_decision, decision, of_rules)
         if of_running_vms.proven is not None:
@@ -159,7 +168,9 @@ class _Forecaster:
         if any(x.always != "nothing_to_place" for x in evidence):
             evidence = [x for x in evidence if x.always != "nothing_to_place" or x.doubts]
         answer = conclude(*evidence).answer
-        reasons += self._why_no_better(answer, decision, of_running_vms, affine, of_rules)
+        reasons += self._why_no_better(
+            answer, decision, of_running_vms, (*affine, *replaced), of_rules
+        )
         reasons += self._why_they_stay()
         unplaced, unplaced_on_node = self._unplaced(simulation, decision)
         not_migratable = list(self.changed.not_migratable(self.pending))

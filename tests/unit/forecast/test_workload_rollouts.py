@@ -254,3 +254,47 @@ def test_first_pod_of_a_runtime_class_is_an_estimate(nodes: tuple[str, ...], ans
     change = what_if(made.snapshot(), scale=scale)
 
     assert forecast(change, doubts=doubts_of_change(change, scale)).answer.value == answer
+
+
+def near(app: str, *keys: str) -> JSON:
+    """Affinity on a host to pods with this label, and of the same revision by `keys`."""
+    term = {"labelSelector": selector(app=app), "topologyKey": HOST, "matchLabelKeys": [*keys]}
+    return affinity(term)["affinity"]
+
+
+def test_new_pod_may_be_placed_beside_one_that_is_replaced_at_the_same_time() -> None:
+    """Seen on a real control plane: the new front pod is placed beside the old cache, which then ends, and the new
+    cache is elsewhere."""
+    made = cluster("abc")
+    front, cache = deployment(made, "front", ["n1"], {}), deployment(made, "cache", ["n2"], {})
+    of_front = template_write(front, "affinity", near("cache"))
+    of_cache = template_write(cache, "affinity", of_zone("a", "b", "c")["affinity"])
+
+    both, alone = written(made, of_front, of_cache), written(made, of_front)
+
+    assert both.answer is ForecastResult.POSSIBLE
+    assert [doubt.code for x in both.evidence for doubt in x.doubts] == ["beside_replaced"]
+    (reason,) = both.reasons
+    assert reason.startswith(
+        f"not guaranteed: a pod of {front} may be placed beside a pod that is replaced"
+    )
+    assert alone.answer is ForecastResult.GUARANTEED
+
+
+@pytest.mark.parametrize(
+    ("nodes", "keys", "answer"),
+    [
+        (["n1", "n1"], (), "guaranteed"),  # each new pod is beside both old ones
+        (["n1", "n2"], (), "possible"),  # the new ones may be beside one old one each
+        (["n1", "n2"], ("pod-template-hash",), "guaranteed"),  # of the new revision only
+    ],
+)
+def test_new_pods_with_affinity_to_their_own_workload(
+    nodes: list[str], keys: tuple[str, ...], answer: str
+) -> None:
+    made = cluster("abc")
+    web = deployment(made, "web", nodes, {})
+
+    found = written(made, template_write(web, "affinity", near("web", *keys)))
+
+    assert str(found.answer) == answer
