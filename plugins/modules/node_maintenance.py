@@ -30,7 +30,7 @@ options:
       - Names of nodes. An empty list means no node.
       - If one does not exist, the task fails. O(state=in_service) puts the others in service before it fails.
       - One of O(nodes), O(topology) and O(plan) is required.
-      - With O(plan), some of its nodes. Without it all of them are drained.
+      - With O(plan) it may name some nodes of the plan. If it is omitted, all nodes of the plan are drained.
     type: list
     elements: str
   topology:
@@ -111,11 +111,10 @@ options:
   serviced_later:
     description:
       - Names of nodes that a later task drains, in a maintenance of several nodes. With O(state=drained) VMs that are
-        restarted, and VMIs that are recreated, then start on other nodes if there is room. Otherwise a VM may start on
-        one of these nodes, and is restarted again when that one is drained.
+        restarted, and VMIs that are recreated, then start on other nodes if there is room. Without this option a VM may
+        start on one of these nodes, and is restarted again when that node is drained.
       - The nodes have the taint C(placement.virt/serviced-later) with the effect C(PreferNoSchedule) until the drain
-        has ended. No pod is kept from them by that. It is not used if no VM is restarted, or if no other node takes
-        pods.
+        has ended. The taint keeps no pod away. It is not used if no VM is restarted, or if no other node takes pods.
       - If the taint is refused, the drain goes on without it, and a warning says what to grant.
       - Names of nodes that do not exist are ignored.
     type: list
@@ -151,18 +150,20 @@ options:
       - The plan that this module returned in check mode (RV(plan)), unchanged. With O(state=drained) the nodes of the
         plan are drained, and their VMs leave as the plan says.
       - If the plan does not fit the cluster any more, the task fails before its first write, and names all that has
-        changed. That is a node that is gone, was replaced by another one of its name, or was cordoned by another
-        client; a lasting taint, or a label of a topology name or of a rule, of such a node; a VM that the plan does not
-        have; a VM that would leave in another way now; other rules, placement fields or ResourceQuotas of the VMs that
-        leave; and a finding of severity error or warning that the plan does not have.
-      - A VM that has left its node, or is gone, is done. A VM that was restarted since is the same VM. It may be on any
-        node of the plan, since the maintenance of another node may have moved it there.
+        changed.
+      - "For a node of the plan: it is gone, was replaced by another one of its name, or was cordoned by another client;
+        or it has another lasting taint, or another label that a topology name or a rule names."
+      - "For a VM: the plan does not have it, or it would leave in another way now; or its rules, its placement fields
+        or the ResourceQuotas of its namespace were changed."
+      - A new finding of severity error or warning makes a plan stale, too. C(pdb_blocks), C(shared_domain),
+        C(policy_fallback), and C(not_migratable) as a warning do not count.
+      - Nothing is left to do for a VM that has left its node, or is gone. A VM that was restarted since counts as the
+        same VM. It may be on any node of the plan, since the maintenance of another node may have moved it there.
       - The nodes to which VMs go are a forecast. The plan does not rely on them, since the scheduler chooses them.
-      - The plan does not rely on pods without a VM either. Pods that came since are evicted like others, within their
-        PodDisruptionBudgets. The next pod of a workload has the same findings, and C(pdb_blocks), C(pdb_delegated) and
-        C(shared_domain) do not make a plan stale.
-      - A VM that starts on the node afterwards, or whose way out fails, is not moved against the plan. The task fails
-        in the end and names it.
+      - The plan does not rely on pods that belong to no VM. Pods that came since are evicted like others, as far as
+        their PodDisruptionBudgets allow. A new pod of the same workload is not a new finding.
+      - A VM that starts on the node afterwards is not moved. A VM whose method fails is not moved by another one. The
+        task fails in the end and names them.
       - The plan has the values of O(vm_policy), O(max_nodes), O(allow_findings), O(delegated_budgets),
         O(reboot_expected), O(window) and O(topology_keys). Omit these options, or give the same values.
       - A plan that was edited, of another cluster, or of another format is refused. Its checksum is no signature, so
