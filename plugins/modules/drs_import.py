@@ -12,7 +12,8 @@ author:
   - virt.placement contributors (@virt-placement)
 description:
   - Reads the rules, groups and VM overrides of a DRS cluster from files, and returns rules, node labels and VM labels.
-  - Reads the HA rules of Proxmox VE 9, too. What is said here of DRS and vCenter holds for Proxmox, unless it is named.
+  - Also reads the HA rules of Proxmox VE 9. What this page says of DRS and vCenter holds for Proxmox, too, except where
+    it names Proxmox.
   - Reaches neither vCenter nor a Kubernetes cluster, and writes nothing. M(virt.placement.node_labels) and
     M(virt.placement.rules) apply the result. The role P(virt.placement.placement_drs_import#role) writes it to files.
   - RV(report) has each rule of the export in one of three columns. It is carried over, or carried over with a decision
@@ -111,7 +112,7 @@ options:
     description:
       - Names of VMs, in vCenter, that other VMs follow. Affinity rules become rules with C(keep_together) in which all
         VMs but one follow that one, because VMs that require each other on one node can never migrate.
-      - Without it this is the VM that most of the rules name which share VMs.
+      - By default it is the VM that most of these rules name.
     type: list
     elements: str
     default: []
@@ -133,8 +134,8 @@ requirements:
 notes:
   - VM-VM rules become required rules, whatever the export says of C(mandatory), since DRS enforces each of them.
     VM-host rules are required for C(must), and preferred for C(should).
-  - In Proxmox all rules between VMs are required, and those of nodes with C(strict). Containers and
-    priorities of nodes have no counterpart.
+  - Of Proxmox, rules of resource affinity are required. Rules of node affinity are required with C(strict), else
+    preferred. Containers and priorities of nodes have no counterpart.
   - VMs whose DRS automation is V(manual) or disabled get the label C(placement.virt/do-not-move).
   - docs/from-vsphere.md in the collection goes from an export to a cluster on which all rules are satisfied.
 seealso:
