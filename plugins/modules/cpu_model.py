@@ -11,13 +11,13 @@ version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Sets the CPU model of VMs that are named, so that all nodes which have the model can run them.
+  - Sets the CPU model of VMs that you name. All nodes that have this model can then run them.
   - vSphere calls this EVC. M(virt.placement.cpu_info) names the newest model that all nodes have in common.
   - A running VM keeps its model until it is restarted, also while it is migrated live. RV(restarts) has the VMs that
     are to be restarted, for M(virt.placement.rollout).
-  - Nothing is written if one of the VMs cannot get its model. All causes are named at once. They are VMs that do not
-    exist, a model that no node has on which VMs can start, VMs that no node would take with it, and VMs whose instance
-    type names a model.
+  - Nothing is written if one of the VMs cannot get its model. The error names all such VMs and models at once. These
+    are VMs that do not exist, VMs whose instance type names a model, models with which no node starts VMs now, and VMs
+    that the model would leave without a node.
 options:
   vms:
     description:
@@ -43,12 +43,12 @@ options:
   model:
     description:
       - The CPU model of O(vms), as libvirt calls it, V(host-model) or V(host-passthrough). These two bind a running VM
-        to nodes like its own, of which the module warns.
-      - With an empty text the VMs name no model, and get that of the cluster.
+        to nodes like its own. The module warns of that.
+      - With an empty text the VMs name no model, and get the model of the cluster.
     type: str
   models:
     description:
-      - Models of single VMs, a map of C(namespace/name) to a model. As RV(before) of an earlier task, it takes that
+      - Models of single VMs, a map of C(namespace/name) to a model. Give it RV(before) of an earlier task to take that
         task back.
     type: dict
 extends_documentation_fragment:
@@ -74,8 +74,9 @@ notes:
   - If a VM has no C(sockets) in its template and no instance type, they are set together with the model, to the number
     that the VM has anyway. Without them KubeVirt would ask for a restart of the VM (condition C(RestartRequired)) after
     each restart, and would bring no rule to the running VM. They are removed together with the model.
-  - Room, taints and rules do not count here. M(virt.placement.forecast_info) answers with all of them.
-  - libvirt decides in the end whether a node can run a model. The labels of the nodes say what it has answered.
+  - Whether a VM has a node is decided by the labels of nodes and by cordons alone. M(virt.placement.forecast_info) also
+    knows room, taints and rules.
+  - libvirt decides in the end whether a node can run a model. KubeVirt asks it, and labels the nodes with its answer.
 seealso:
   - module: virt.placement.cpu_info
   - module: virt.placement.rollout
@@ -157,11 +158,11 @@ vms:
       type: list
       elements: str
     may_lose:
-      description: CPU features that the guest has, and of which labels do not say whether the model has them.
+      description: CPU features that the guest has. The labels of nodes do not say whether the model has them.
       type: list
       elements: str
     unknown:
-      description: Why more features may be lost. Empty if these are all.
+      description: Why more features may be lost. Empty if RV(vms[].loses) and RV(vms[].may_lose) have all of them.
       type: str
   sample:
     - kind: VirtualMachine
@@ -185,8 +186,8 @@ before:
   sample: {shop/db: ""}
 restarts:
   description:
-    - The VMs that run with another model than they get at their next start, for
-      O(virt.placement.rollout#module:workloads). Those with RV(vms[].other_changes) are left out.
+    - The VMs that run with another model than the one that they get at their next start, for
+      O(virt.placement.rollout#module:workloads). VMs with RV(vms[].other_changes) are left out.
   returned: success
   type: list
   elements: dict
