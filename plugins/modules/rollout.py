@@ -27,10 +27,10 @@ description:
   - Checks all rights before the first write, and names all that are missing.
   - Returns a plan in check mode. With O(plan) makes the moves of that plan and no others, so that what was approved is
     what happens.
-  - Waits for the workload rollout of a Deployment, StatefulSet or VirtualMachinePool that is in progress, and prints
-    how many pods a Deployment or StatefulSet has replaced. This is about workloads that O(workloads) names, and those
-    with rules in O(namespaces). If it is paused or stuck, its pods or VMs are skipped. A Deployment that is past its
-    C(progressDeadlineSeconds) is a warning.
+  - Waits for the workload rollout of a Deployment, StatefulSet or VirtualMachinePool that is in progress, if
+    O(workloads) names the workload, or if it has rules and is in O(namespaces). Prints how many pods a Deployment or
+    StatefulSet has replaced. If a workload rollout is paused or stuck, its pods or VMs are skipped. A Deployment that
+    is past its C(progressDeadlineSeconds) is a warning.
   - Replaces the pods of a StatefulSet on which rules were written with
     O(virt.placement.rules#module:workload_rollout=hold), whatever O(scope) is, if O(allow) has V(recreate). When all
     are of the present template, its update strategy is given back.
