@@ -30,7 +30,8 @@ description:
   - Waits for the workload rollout of a Deployment, StatefulSet or VirtualMachinePool that is in progress, if
     O(workloads) names the workload, or if it has rules and is in O(namespaces). Prints how many pods a Deployment or
     StatefulSet has replaced. If a workload rollout is paused or stuck, its pods or VMs are skipped. A Deployment that
-    is past its C(progressDeadlineSeconds) is a warning. With O(plan) or O(places) the module does not wait for them.
+    is past its C(progressDeadlineSeconds) is a warning. With O(plan) or O(places) the module does not wait for
+    Deployments and StatefulSets whose pods it does not move.
   - Replaces the pods of a StatefulSet on which rules were written with
     O(virt.placement.rules#module:workload_rollout=hold), whatever O(scope) is, if O(allow) has V(recreate). When all
     are of the present template, its update strategy is given back.
