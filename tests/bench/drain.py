@@ -127,13 +127,16 @@ def _migrate(sandbox: Sandbox, names: t.Sequence[str], at_once: int) -> None:
 
 
 def _bring_back(sandbox: Sandbox) -> None:
-    """All VMs to the node, the only one that takes pods."""
+    """All VMs to the node, the only one that takes pods. A migration that fails is tried again, twice."""
     _cordon_others(sandbox)
-    vmis = sandbox.api.list(sandbox.api.path("VirtualMachineInstance", NAMESPACE))
-    away = [x["metadata"]["name"] for x in vmis if x["status"].get("nodeName") != NODE]
-    _migrate(sandbox, away, PER_NODE)
-    if len(_on_node(sandbox)) != len(vmis):
-        raise RuntimeError("not all VMs came back")
+    for _attempt in range(3):
+        vmis = sandbox.api.list(sandbox.api.path("VirtualMachineInstance", NAMESPACE))
+        away = [x["metadata"]["name"] for x in vmis if x["status"].get("nodeName") != NODE]
+        if not away:
+            break
+        _migrate(sandbox, away, PER_NODE)
+    else:
+        raise RuntimeError(f"these VMs did not come back: {', '.join(sorted(away))}")
     _uncordon_others(sandbox)
 
 
