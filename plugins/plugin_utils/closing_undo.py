@@ -157,6 +157,8 @@ def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
     """Names of the rules that were written and removed, whether or not the task shows patches."""
     if "workloads" not in result:
         return []
+    if none_written(result):
+        return ["rules: none would be written" if check_mode else "rules: none was written"]
     lines = []
     for key, words in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
         counts = Counter(name for entry in result["workloads"] for name in entry.get(key) or ())
@@ -165,4 +167,13 @@ def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
             lines.append(
                 f"rules {'that would be ' if check_mode else ''}{words}: {listed(named, 8)}"
             )
+    if failed := (result.get("counts") or {}).get("failed"):
+        lines.append(f"rules of {plural(failed, 'workload')} could not be written")
     return lines or ["rules: nothing to change, all of them are written already"]
+
+
+def none_written(result: Parts) -> bool:
+    """Whether a task of rules has failed before its first write: its `workloads` are those that it would have changed.
+    Not where a write was tried, since it may have been made though its answer was lost."""
+    counts = result.get("counts")
+    return bool(result.get("failed") and counts and not (counts["changed"] or counts["failed"]))

@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import (
     UNDO,
     before_undo,
+    none_written,
     not_reverted,
     rules_written,
     undo_parts,
@@ -206,6 +207,8 @@ def _undo(record: JobRecord) -> Parts:
 def _after_apply(record: JobRecord) -> t.Iterator[str]:
     if record.failures and record.failed_task == "Show forecast":
         yield "nothing was written: correct the cause, then launch this job, or its workflow for an approval, again"
+    elif none_written(_last(record, "rules")):
+        yield "nothing was written: correct the cause, then launch the same job again"
     elif record.failures:
         yield RELAUNCH
     elif record.check_mode:

@@ -80,6 +80,26 @@ def test_rules_with_an_impossible_forecast_are_not_written(shop: Shop, stage: St
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
+def test_apply_that_a_finding_refuses_claims_no_write(shop: Shop, stage: Stage) -> None:
+    start_in_one_zone(shop, "m0", "m1")
+    pinned = {"name": "pinned", "workloads": ["m0"], "run_on": {"node": "w1"}}
+    wanted = {
+        **one_per_zone(shop),
+        "placement_apply_rules": [pinned],
+        "placement_apply_fail_on_findings": ["blocks_node_drain"],
+    }
+    mark = shop.sandbox.audit.mark()
+
+    for check in (True, False):
+        result = stage.play("apply", wanted, identity="mover", check=check)
+
+        assert result.rc != 0, result.stdout
+        closing = "\n".join(result.printed("Report"))
+        assert "rules added" not in closing and "rules that would be" not in closing, closing
+        assert "nothing was written: correct the cause" in closing, closing
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
 def test_rules_that_make_an_impossible_forecast_no_worse_do_not_end_the_role_before_it_moves(
     shop: Shop, stage: Stage
 ) -> None:

@@ -191,6 +191,24 @@ def test_names_of_rules_are_told_without_patches() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("counts", "lines"),
+    [
+        ({"changed": 0, "failed": 0}, ["rules: none was written"]),
+        (
+            {"changed": 1, "failed": 1},
+            ["rules added: apart (2 workloads)", "rules of 1 workload could not be written"],
+        ),
+    ],
+)
+def test_rules_of_a_refused_task_are_not_told_as_written(
+    counts: dict[str, int], lines: list[str]
+) -> None:
+    entry = {"added": ["apart"], "updated": [], "removed": []}
+    result = {"failed": True, "counts": counts, "workloads": [entry, entry]}
+    assert rules_written(result, check_mode=False) == lines
+
+
 def test_variables_that_are_refused_have_a_block() -> None:
     refused = record("placement_verify", asked={}, failures=["x: unknown"], failed_task="Check")
     assert closing_of(refused, 0).lines() == [
