@@ -290,15 +290,16 @@ def test_field_24_pods_that_are_not_ready_behind_a_budget(shop: Maintenance) -> 
 
 
 @contextlib.contextmanager
-def no_eviction(shop: Maintenance, message: str) -> t.Iterator[None]:
-    """An admission policy of the cluster that refuses evictions in the namespace."""
-    name = f"no-eviction-{shop.namespace}"
+def denied(shop: Maintenance, resource: str, message: str) -> t.Iterator[None]:
+    """An admission policy of the cluster that refuses to create this resource in the namespace."""
+    plural, _dot, api_group = resource.partition(".")
+    name = f"no-{plural.replace('/', '-')}-{shop.namespace}"
     group = "admissionregistration.k8s.io/v1"
     rule = {
-        "apiGroups": [""],
+        "apiGroups": [api_group],
         "apiVersions": ["v1"],
         "operations": ["CREATE"],
-        "resources": ["pods/eviction"],
+        "resources": [plural],
     }
     spec: Object = {
         "matchConstraints": {
@@ -348,10 +349,36 @@ def test_answer_of_an_admission_policy_is_shown_whole(shop: Maintenance) -> None
             return "denied request" in str(error)
         return False
 
-    with no_eviction(shop, message):
+    with denied(shop, "pods/eviction", message):
         shop.api.wait(refuses, shop.path("Pod", pod["metadata"]["name"]))
         said = refused(shop, "w1")
 
     assert said.startswith("eviction_fails: ")
     assert message in said
     assert "Grant" not in said and "grant" not in said
+
+
+def test_migration_that_a_policy_denies_is_not_replaced_by_a_restart(shop: Maintenance) -> None:
+    """A freeze of migrations must not become downtime."""
+    shop.start(*vms(shop, "kept"), nodes=["w1"])
+    before = shop.uids()
+    trial = objects.migration("kept", shop.namespace, name="trial")
+
+    def refuses(_vmi: Object) -> bool:
+        path = f"{shop.path('VirtualMachineInstanceMigration')}?dryRun=All"
+        try:
+            shop.api.create(path, trial)
+        except Exception as error:  # the policy takes effect a moment after it was written
+            return "Frozen until Monday" in str(error)
+        return False
+
+    with denied(
+        shop, "virtualmachineinstancemigrations.kubevirt.io", "Frozen until Monday: ask the owners."
+    ):
+        shop.api.wait(refuses, shop.path("VirtualMachineInstance", "kept"))
+        result = shop.maintain("drained", "w1", vm_policy=["migrate", "restart"])
+
+    assert result["failed"]
+    assert "Frozen until Monday" in result["msg"], result["msg"]
+    assert {move["method"] for move in result["moves"]} == {"migrate"}
+    assert shop.uids() == before

@@ -370,9 +370,14 @@ class DrainStep(RolloutStep):
 
     def _pass_over_failed(self, reconciler: Reconciler) -> bool:
         """Note the policies of VMs by which moves failed, where another policy of the VM remains. Returns whether there
-        is one that was not noted."""
+        is one that was not noted. A migration that the server refuses is none that failed: who forbids it does not
+        want a restart in its place."""
         noted = False
-        failed = {move["uid"]: move for move in self.report.moves if move["state"] == "failed"}
+        failed = {
+            move["uid"]: move
+            for move in self.report.moves
+            if move["state"] == "failed" and move["uid"] not in reconciler.refused
+        }
         for vmi in (x for x in self.view.snapshot.vmis if x.uid in failed):
             way = self.view.way_of_vm(vmi)
             if way.method is None or str(way.method) != failed[vmi.uid]["method"]:

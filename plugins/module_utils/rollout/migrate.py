@@ -105,7 +105,8 @@ def answered(record: MoveRecord, reply: ApiReply) -> Transition:
     if reply.status is ReplyStatus.ACCEPTED:
         return Transition(replace(record, phase=Phase.BEGUN, note=""))
     if reply.status is ReplyStatus.REFUSED:
-        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reply.reason))
+        failed = MoveResult(Outcome.FAILED, reason=reply.reason, refused=True)
+        return Transition(record, ended=failed)
     return Transition(replace(record, note=reply.reason))
 
 

@@ -127,9 +127,12 @@ class ApiReply:
 
 @dataclass(frozen=True, slots=True)
 class MoveResult:
+    """`refused`: the server did not take the request, such as by an admission policy, so that nothing was begun."""
+
     outcome: Outcome
     node: str = ""
     reason: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,8 @@ class Reconciler:
         )
         self._zero = uptime() - clock
         self._foreign = ForeignMigrations()
+        self.refused: set[str] = set()
+        """Uids of the instances of which the server refused a migration."""
         self.report.save()
 
     @property
@@ -236,6 +238,7 @@ class Reconciler:
         line = report.ended(own_journal.ended, total, record, end, seconds, now.nodes)
         self.report.lines.append(line)
         self.report.moves.append(report.ended_move(record, end, seconds))
+        self.refused |= {record.uid} if end.refused else set()
         self.report.changed |= end.outcome is Outcome.MOVED
 
     def choose(self, plan: Plan, now: Reconciliation) -> list[str]:
