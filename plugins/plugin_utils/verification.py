@@ -133,13 +133,14 @@ def passed(
 ) -> list[str]:
     lines = []
     if fail_on:
+        which = "no instance" if only is None else "no instance that this job moved"
         lines.append(
-            f"Verification passed: no instance is in one of these states: {', '.join(fail_on)}."
+            f"Verification passed: {which} is in one of these states: {', '.join(fail_on)}."
         )
     missed = result["summary"].get("preference_missed", 0)
     if missed and only is None:
         lines.append(
-            f"{plural(missed, 'instance')} on nodes that do not meet a preferred rule: see preference_not_met above."
+            f"{plural(missed, 'instance')} on nodes that do not meet a preferred rule."
             " Nothing required is violated. To move what can be better placed, run the playbook rollout with"
             " placement_rollout_namespaces and placement_rollout_scope: preference_not_met."
         )
