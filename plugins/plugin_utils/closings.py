@@ -143,7 +143,10 @@ def _resting(record: JobRecord) -> t.Iterator[str]:
 
 
 def _after_verification(record: JobRecord) -> t.Iterator[str]:
-    summary = _last(record, "placement_info").get("summary") or {}
+    result = _last(record, "placement_info")
+    summary = result.get("summary") or {}
+    if members := result.get("new_members"):
+        yield f"write the rules again with the playbook apply: they are not on {listed(members, 4)}"
     if summary.get("violated") and not no_move_repairs(summary):
         yield TO_MOVE
     elif summary.get("violated"):

@@ -20,6 +20,7 @@ from pathlib import Path
 from ansible import constants as C  # noqa: N812
 
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import ROLES
+from ansible_collections.virt.placement.plugins.plugin_utils.verification import new_members
 
 if t.TYPE_CHECKING:
     from ansible.playbook.task import Task
@@ -80,6 +81,8 @@ class JobRecord:
 
     def note(self, module: str, result: Result) -> None:
         kept = {name: result[name] for name in KEPT if name in result}
+        if members := new_members(result):
+            kept["new_members"] = members
         if "module_stdout" in result:  # Ansible has no result of the module
             kept["crashed"] = True
         self.notes.append({"module": module, "failed": bool(result.get("failed")), **kept})

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import plural
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 
 Result = dict[str, t.Any]
 
@@ -57,6 +57,16 @@ def _errors(result: Result) -> list[Result]:
     return [x for x in result.get("findings") or () if x["severity"] == "error"]
 
 
+def new_members(result: Result) -> list[str]:
+    """The workloads that a rule selects and that lack it, since they are newer than the rule."""
+    return [
+        name
+        for finding in result.get("findings") or ()
+        if finding["name"] == "rule_not_on_new_member"
+        for name in finding["objects"]
+    ]
+
+
 def _advice(result: Result, bad: t.Sequence[Result]) -> str:
     if no_move_repairs(result["summary"]):
         return (
@@ -64,8 +74,14 @@ def _advice(result: Result, bad: t.Sequence[Result]) -> str:
             " Change the rules, or add nodes or labels."
         )
     namespaces = sorted({instance["instance"]["namespace"] for instance in bad})
+    members = new_members(result)
+    first = (
+        f"First write the rules again with the playbook apply, since {listed(members, 4)} lack them. "
+        if members
+        else ""
+    )
     return (
-        "To move every VM that violates a rule, run the playbook rollout for"
+        f"{first}To move every VM that violates a rule, run the playbook rollout for"
         f" {', '.join(namespaces)}."
     )
 

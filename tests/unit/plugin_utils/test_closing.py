@@ -293,6 +293,18 @@ def test_rollout_is_the_next_step_only_where_a_move_repairs(moves: int | None, s
     assert closing_of(failed, 1).next_steps == (step,)
 
 
+def test_rules_are_written_to_new_members_before_a_rollout() -> None:
+    rules = [{"rule": "shop/default/db", "moves_needed": 1, "moves_counted": True}]
+    made = record("placement_verify", asked=VERIFY, failures=["x"])
+    finding = {"name": "rule_not_on_new_member", "objects": ["VirtualMachine shop/db-3"]}
+    summary = {"instances": 2, "violated": 2, "violated_rules": rules}
+    made.note("placement_info", {"summary": summary, "findings": [finding]})
+    assert closing_of(made, 1).next_steps == (
+        "write the rules again with the playbook apply: they are not on VirtualMachine shop/db-3",
+        "to move what violates a rule: playbook rollout",
+    )
+
+
 def test_removed_constraints_are_written_again() -> None:
     summary = {"instances": 1, "constraint_removed": 1}
     note = {"module": "placement_info", "failed": False, "summary": summary}

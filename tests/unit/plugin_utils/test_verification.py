@@ -39,6 +39,21 @@ def test_rollout_is_advised_for_the_namespaces_with_violations_alone(verdict: st
     assert (advice in lines) == (verdict == "violated")
 
 
+def test_rules_are_written_to_new_members_before_a_rollout() -> None:
+    found = result(instance("shop", "violated"), violated=1)
+    found["findings"] = [
+        {
+            "name": "rule_not_on_new_member",
+            "severity": "warning",
+            "objects": ["VirtualMachine shop/db"],
+        }
+    ]
+    (advice,) = (x for x in failures(found, ["violated"]) if "playbook rollout" in x)
+    assert advice.startswith(
+        "First write the rules again with the playbook apply, since VirtualMachine shop/db lack them. To move"
+    )
+
+
 def test_rollout_is_not_advised_where_no_move_repairs() -> None:
     """And a finding of the severity error fails the role where that is asked for."""
     rules = [{"rule": "shop/default/db", "moves_needed": None, "moves_counted": True}]
