@@ -60,12 +60,20 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     stuck: tuple[Finding, ...] = ()
     if question.plan is not None and question.plan.writes and result.not_migratable:
         rule_set = (module.params["namespace"], module.params["rule_set"])
-        stuck = tuple(newly_stuck(change, result, without_rules(), rule_set))
+        drain = functools.partial(_drain, question, topology)
+        stuck = tuple(newly_stuck(change, result, without_rules(), rule_set, drain))
     return {
         **_forecast_as_json(result),
         "worsened_by_rules": _worsened_by_rules(question, result, without_rules),
         **question.findings_as_json(module.warn, (*result.findings, *stuck)),
     }
+
+
+def _drain(question: Question, topology: Topology, node: str) -> Forecast:
+    """The forecast of the drain of one node, with the rules."""
+    request = replace(question.request, event="drain", scale=())
+    asked = replace(question, request=request, unavailable=frozenset({node}))
+    return _forecast_of(asked.change(), asked, topology)
 
 
 def _forecast_as_json(forecast: Forecast) -> dict[str, JSON]:

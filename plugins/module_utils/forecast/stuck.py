@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from collections import defaultdict
 
 from ..compliance.declared import DeclaredReader
 from ..model.findings import Finding
 from ..model.objects import Ref
+from ..model.placement_manifests import REQUIRED
 from ..model.rendering import listed
 from ..model.rule import RuleId
+from ..model.snapshot import Workload
 from .change import ChangedCluster
+from .conclusion import ForecastResult
 from .result import Forecast, NotMigratableInstance
 
 BLOCKS_NODE_DRAIN = "blocks_node_drain"
@@ -20,12 +24,18 @@ NAMED = 6
 
 
 def newly_stuck(
-    change: ChangedCluster, after: Forecast, before: Forecast, rule_set: tuple[str, str]
+    change: ChangedCluster,
+    after: Forecast,
+    before: Forecast,
+    rule_set: tuple[str, str],
+    drain: t.Callable[[str], Forecast],
 ) -> t.Iterator[Finding]:
     """A finding for the rules of each VM that could be live-migrated before the change and cannot afterwards.
     `before` is the forecast for the same workloads without the rules, `rule_set` the namespace and the name
-    of the set that is written."""
+    of the set that is written. `drain`: the forecast of the drain of a node with the rules. A VM with affinity to
+    another one of its node cannot leave alone, and may follow that one."""
     known = {stuck.instance for stuck in before.not_migratable}
+    drain = functools.cache(drain)
     reader = DeclaredReader(change.after)
     workloads = {workload.ref: workload for workload in change.after.workloads}
     by_rules: dict[tuple[str, ...], list[NotMigratableInstance]] = defaultdict(list)
@@ -33,10 +43,25 @@ def newly_stuck(
         workload = workloads.get(stuck.workload) if stuck.workload is not None else None
         if stuck.instance in known or workload is None or stuck.workload not in change.touched:
             continue
+        if _has_affinity(workload) and _leaves(stuck, drain(stuck.node)):
+            continue
         ids = (RuleId.parse(rule.rule) for rule in reader.declared(workload).rules)
         by_rules[tuple(x.name for x in ids if (x.namespace, x.rule_set) == rule_set)].append(stuck)
     for rules, together in by_rules.items():
         yield _finding(rules, together)
+
+
+def _has_affinity(workload: Workload) -> bool:
+    affinity = (workload.template.get("spec") or {}).get("affinity") or {}
+    return bool((affinity.get("podAffinity") or {}).get(REQUIRED))
+
+
+def _leaves(stuck: NotMigratableInstance, drained: Forecast) -> bool:
+    """Whether it can leave its node in a drain, once others have left."""
+    if drained.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
+        return True
+    left = {x.instance for x in drained.pending} | {x.instance for x in drained.not_migratable}
+    return drained.answer is ForecastResult.IMPOSSIBLE and stuck.instance not in left
 
 
 def _finding(rules: tuple[str, ...], stuck: t.Sequence[NotMigratableInstance]) -> Finding:

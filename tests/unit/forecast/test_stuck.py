@@ -4,17 +4,25 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import newly_stuck
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.rules.checks import is_refused
-from tests.unit.compliance.cluster import expression, node_affinity
+from tests.unit.compliance.cluster import affinity, expression, node_affinity, selector
 from tests.unit.planning.scenes import HOST, cluster, machine, template_write
 
 ON_N1 = node_affinity({"matchExpressions": [expression(HOST, "In", "n1")]})
+
+
+def near(vm: str) -> dict[str, t.Any]:
+    term = {"labelSelector": selector(**{"vm.kubevirt.io/name": vm}), "topologyKey": HOST}
+    return t.cast("dict[str, t.Any]", affinity(term)["affinity"])
 
 
 def findings(*, before: bool) -> tuple[Finding, ...]:
@@ -25,7 +33,33 @@ def findings(*, before: bool) -> tuple[Finding, ...]:
     seen = made.snapshot()
     change = what_if(seen, writes=[template_write(db, "affinity", ON_N1["affinity"])])
     unchanged = what_if(seen, members=[db])
-    return tuple(newly_stuck(change, forecast(change), forecast(unchanged), ("shop", "default")))
+    rule_set = ("shop", "default")
+    return tuple(newly_stuck(change, forecast(change), forecast(unchanged), rule_set, no_drain))
+
+
+def no_drain(node: str) -> Forecast:
+    raise AssertionError(f"the drain of {node} does not matter without affinity")
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_vm_that_follows_another_one_of_its_node_does_not_keep_it_from_being_emptied(
+    mutual: bool,
+) -> None:
+    """The leader leaves first. Where both require each other, neither can."""
+    made = cluster("abc")
+    db, app = machine(made, "db", "n1"), machine(made, "app", "n1")
+    seen = made.snapshot()
+    writes = [template_write(app, "affinity", near("db"))]
+    writes += [template_write(db, "affinity", near("app"))] if mutual else []
+    change = what_if(seen, writes=writes)
+    unchanged = what_if(seen, members=[db, app])
+
+    def drain(node: str) -> Forecast:
+        return forecast(what_if(seen, writes=writes, lost_nodes=[node]))
+
+    found = newly_stuck(change, forecast(change), forecast(unchanged), ("shop", "default"), drain)
+
+    assert [ref.name for finding in found for ref in finding.objects] == (["n1"] if mutual else [])
 
 
 def test_rule_that_newly_makes_a_vm_impossible_to_migrate_is_a_finding_with_its_node() -> None:
