@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
 from ansible_collections.virt.placement.plugins.module_utils.forecast.preemption import (
     preempting_vms,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import newly_stuck
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import instances
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
@@ -174,8 +175,12 @@ def stuck(nodes: int) -> Ask:
         ]
         before = made.snapshot()
         change, unchanged = what_if(before, writes=writes), what_if(before, members=refs)
-        found = newly_stuck(change, forecast(change), forecast(unchanged), ("shop", "default"))
-        return tuple(found)
+
+        def drain(node: str) -> Forecast:
+            return forecast(what_if(before, writes=writes, lost_nodes=[node]))
+
+        rule_set = ("shop", "default")
+        return tuple(newly_stuck(change, forecast(change), forecast(unchanged), rule_set, drain))
 
     return ask
 
