@@ -14,18 +14,13 @@ from __future__ import annotations
 import typing as t
 
 from ..kubevirt.labels import needs_expansion
-from ..kubevirt.launcher import completed_sockets
+from ..kubevirt.launcher import completed_sockets, model_of
 from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import FIELD_MANAGER
 from ..model.snapshot import Platform, Workload
 from ..model.write import Operation, Write
 
 CPU = Pointer(("spec", "template", "spec", "domain", "cpu"))
-
-
-def model_of(spec: t.Mapping[str, JSON]) -> str:
-    """The CPU model that the spec of a template or of a VMI names; empty where it names none."""
-    return ((spec.get("domain") or {}).get("cpu") or {}).get("model") or ""
 
 
 def model_write(vm: Workload, model: str, platform: Platform) -> Write | None:

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 from ..kubevirt.labels import CPU_MODEL, SCHEDULABLE, needs_expansion
-from ..kubevirt.launcher import HOST_MODELS, cpu_model, why_labels_not_modeled
+from ..kubevirt.launcher import HOST_MODELS, cpu_model, model_of, why_labels_not_modeled
 from ..kubevirt.next_pod import launcher_pod, planned_vmi
 from ..kubevirt.pending_changes import UNNAMED, changes_since_start
 from ..model.findings import InputError
@@ -27,7 +27,7 @@ from ..scheduler.labels import matches_node, matches_terms
 from ..view.view import ClusterView
 from .labels_of_nodes import NodeCpu
 from .losses import ModelLoss, loss_of, offered_with
-from .model_writes import CPU, model_of, model_write
+from .model_writes import CPU, model_write
 from .reach import ReachReader
 
 _SHOWN = 8

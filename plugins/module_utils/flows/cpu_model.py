@@ -17,7 +17,7 @@ from ..cluster.patching import apply, refusals, try_writes
 from ..cluster.reading import ReadScope, read_snapshot
 from ..cpu.labels_of_nodes import node_cpus
 from ..cpu.model_request import VM, model_request
-from ..cpu.model_writes import model_of, model_write
+from ..cpu.model_writes import model_write
 from ..cpu.new_models import (
     NewModel,
     changes_beside_model,
@@ -29,7 +29,7 @@ from ..interface.arguments import topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
 from ..kubevirt.labels import needs_expansion
-from ..kubevirt.launcher import HOST_MODELS
+from ..kubevirt.launcher import HOST_MODELS, model_of
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import POOL
@@ -206,7 +206,7 @@ def _result(plan: ModelPlan) -> dict[str, t.Any]:
     return {
         "vms": [_vm(x, plan) for x in plan.changes],
         "before": {f"{x.ref.namespace}/{x.ref.name}": x.before for x in changed},
-        "restarts": [_ref(x.ref) for x in ready],
+        "restarts": [x.ref._asdict() for x in ready],
         "counts": {
             "vms": len(plan.changes),
             "changed": len(changed),
@@ -223,13 +223,9 @@ def _result(plan: ModelPlan) -> dict[str, t.Any]:
     }
 
 
-def _ref(ref: Ref) -> dict[str, JSON]:
-    return {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-
-
 def _vm(change: NewModel, plan: ModelPlan) -> dict[str, JSON]:
     return {
-        **_ref(change.ref),
+        **change.ref._asdict(),
         "before": one_line(change.before),
         "after": one_line(change.model),
         "running": one_line(change.running),

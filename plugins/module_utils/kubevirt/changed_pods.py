@@ -27,6 +27,7 @@ from .launcher import (
     launcher_node_selector,
     launcher_requests,
     memory_overhead,
+    model_of,
 )
 from .next_pod import (
     Template,
@@ -112,8 +113,7 @@ def with_staged_model(
 ) -> Placement:
     """The placement of the launcher pod after a restart, with the CPU model that the template of the VM names now."""
     spec = (vm.template.get("spec") or {}) if vm is not None else {}
-    named = ((spec.get("domain") or {}).get("cpu") or {}).get("model")
-    if vm is None or (needs_expansion(vm) and not named):
+    if vm is None or (needs_expansion(vm) and not model_of(spec)):
         return placement
     model = cpu_model(spec, platform)
     if model == cpu_model(vmi.spec, platform):

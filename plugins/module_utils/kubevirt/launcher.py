@@ -417,11 +417,15 @@ def requires_evmcs(spec: Object) -> bool:
     return evmcs is not None and evmcs.get("enabled") is not False
 
 
+def model_of(spec: Object) -> str:
+    """The CPU model that the spec of a template or of a VMI names; empty where it names none."""
+    return _cpu(spec).get("model") or ""
+
+
 def cpu_model(spec: Object, platform: Platform) -> str:
     """The CPU model that the VM names, else that of its architecture (SetArm64Defaults), else the cluster's."""
     of_architecture = "host-passthrough" if _arch(spec, platform) == "arm64" else ""
-    named: str = _cpu(spec).get("model") or of_architecture
-    return named or platform.configuration.get("cpuModel") or HOST_MODEL
+    return model_of(spec) or of_architecture or platform.configuration.get("cpuModel") or HOST_MODEL
 
 
 def _machine_type(spec: Object, platform: Platform) -> str:

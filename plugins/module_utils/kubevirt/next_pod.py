@@ -59,6 +59,7 @@ from .launcher import (
     launcher_containers,
     launcher_node_expressions,
     launcher_node_selector,
+    model_of,
     multus_networks,
     requires_evmcs,
     why_not_modeled,
@@ -173,8 +174,7 @@ def requested_cpu(spec: t.Mapping[str, JSON]) -> tuple[str, frozenset[str]]:
     names = {CPU_FEATURE + name for name in cpu_features(spec, "require")}
     if requires_evmcs(spec):
         names.add(f"{CPU_VENDOR}Intel")
-    cpu = (spec.get("domain") or {}).get("cpu") or {}
-    return cpu.get("model") or "", frozenset(names)
+    return model_of(spec), frozenset(names)
 
 
 def _host_model(labels: Labels) -> dict[str, str]:
