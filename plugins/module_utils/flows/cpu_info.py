@@ -16,7 +16,6 @@ from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, KUBEVIRT_KINDS, VIRTUAL_MACHINE, VMIS
-from ..model.objects import Ref
 from ..model.rendering import as_json, one_line
 from ..view.selection import look_up, question_of
 from ..view.view import ClusterView
@@ -56,7 +55,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "counts": counts,
         "baselines": [_baseline(x) for x in report.baselines],
         "vms": [_vm(vm, report, everything) for vm in report.vms if everything or is_bound(vm)],
-        "model_changes": [{**as_json(x), "vms": list(map(_ref, x.vms))} for x in report.changes],
+        "model_changes": as_json(report.changes),
         "odd_nodes": as_json(report.odd_nodes),
         "findings": [finding.as_json() for finding in found],
         "permission_gaps": as_json(snapshot.unreadable),
@@ -68,15 +67,11 @@ def _baseline(baseline: Baseline) -> dict[str, JSON]:
     return {**as_json(baseline), "zone": baseline.zone}
 
 
-def _ref(ref: Ref) -> dict[str, JSON]:
-    return {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-
-
 def _vm(vm: VmCpu, report: CpuReport, everything: bool) -> dict[str, JSON]:
     most = None if everything else _NODES_LISTED
     unmet = report.lacking(vm)
     return {
-        **_ref(vm.ref),
+        **vm.ref._asdict(),
         "instance": vm.instance,
         "node": vm.node,
         "model": one_line(vm.model),

@@ -53,10 +53,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             write.target.name: {**dict.fromkeys(write.before), **write.after}
             for write in applied.done
         },
-        "dependents": [
-            {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-            for ref in labelled.dependents
-        ],
+        "dependents": [ref._asdict() for ref in labelled.dependents],
         "counts": {
             "changed": len(applied.done),
             "unchanged": labelled.unchanged,

@@ -235,17 +235,14 @@ class Written:
         """As the option workloads of a rollout takes them."""
         left = refs - self._failed()
         return [
-            {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-            for ref in sorted(left if not (self.plan.refused or self.refusal) else ())
+            ref._asdict() for ref in sorted(left if not (self.plan.refused or self.refusal) else ())
         ]
 
     def not_reverted(self) -> list[dict[str, JSON]]:
         """The workloads that an undo leaves as they are, with the reason."""
         left = [finding for finding in self.plan.findings if finding.name == NOT_REVERTED]
         return [
-            {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name, "reason": finding.why}
-            for finding in left
-            for ref in finding.objects
+            {**ref._asdict(), "reason": finding.why} for finding in left for ref in finding.objects
         ]
 
     def counts(self) -> dict[str, int]:

@@ -48,8 +48,7 @@ def _in_words(write: Write, lines: t.Sequence[str]) -> dict[str, JSON]:
 
 
 def write_as_json(write: Write, *, patch: bool) -> dict[str, JSON]:
-    target = write.target
-    named = {"kind": target.kind, "namespace": target.namespace, "name": target.name}
+    named = write.target._asdict()
     return {**named, "patch": write.changes()} if patch else named
 
 
