@@ -164,13 +164,15 @@ def replaced_doubts(
     one beside an old pod, and its affinity is not satisfied once that has ended. The old pods of its own workload are
     no reason where all are on one node, since its new pods are in the domain of that one. `touched` are the workloads
     that get a new template."""
-    rolling = [x for x in simulation.pending if x.workload in touched and x.vmi is None]
+    rolling = [
+        x for x in simulation.pending if x.required and x.workload in touched and x.vmi is None
+    ]
     old: dict[Ref | None, list[Pod]] = {}
     for pending in rolling:
         if pending.replaces is not None and pending.replaces.node_name:
             old.setdefault(pending.workload, []).append(pending.replaces)
     names = []
-    for workload, pending in {x.workload: x for x in reversed(rolling)}.items():
+    for workload, pending in {x.workload: x for x in rolling}.items():
         others = [pod for ref, pods in old.items() if ref != workload for pod in pods]
         own = old.get(workload, [])
         if len({pod.node_name for pod in own}) > 1:

@@ -11,10 +11,8 @@ from collections import defaultdict
 from ..compliance.declared import DeclaredReader
 from ..model.findings import Finding
 from ..model.objects import Ref
-from ..model.placement_manifests import REQUIRED
 from ..model.rendering import listed
 from ..model.rule import RuleId
-from ..model.snapshot import Workload
 from .change import ChangedCluster
 from .conclusion import ForecastResult
 from .result import Forecast, NotMigratableInstance
@@ -43,17 +41,13 @@ def newly_stuck(
         workload = workloads.get(stuck.workload) if stuck.workload is not None else None
         if stuck.instance in known or workload is None or stuck.workload not in change.touched:
             continue
-        if _has_affinity(workload) and _leaves(stuck, drain(stuck.node)):
+        declared = reader.declared(workload)
+        if declared.placement.affinity and _leaves(stuck, drain(stuck.node)):
             continue
-        ids = (RuleId.parse(rule.rule) for rule in reader.declared(workload).rules)
+        ids = (RuleId.parse(rule.rule) for rule in declared.rules)
         by_rules[tuple(x.name for x in ids if (x.namespace, x.rule_set) == rule_set)].append(stuck)
     for rules, together in by_rules.items():
         yield _finding(rules, together)
-
-
-def _has_affinity(workload: Workload) -> bool:
-    affinity = (workload.template.get("spec") or {}).get("affinity") or {}
-    return bool((affinity.get("podAffinity") or {}).get(REQUIRED))
 
 
 def _leaves(stuck: NotMigratableInstance, drained: Forecast) -> bool:

@@ -4,25 +4,19 @@
 
 from __future__ import annotations
 
-import typing as t
-
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import newly_stuck
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import VM_HOSTNAME
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.rules.checks import is_refused
-from tests.unit.compliance.cluster import affinity, expression, node_affinity, selector
-from tests.unit.planning.scenes import HOST, cluster, machine, template_write
+from tests.unit.compliance.cluster import expression, node_affinity
+from tests.unit.planning.scenes import HOST, cluster, machine, near, template_write
 
 ON_N1 = node_affinity({"matchExpressions": [expression(HOST, "In", "n1")]})
-
-
-def near(vm: str) -> dict[str, t.Any]:
-    term = {"labelSelector": selector(**{"vm.kubevirt.io/name": vm}), "topologyKey": HOST}
-    return t.cast("dict[str, t.Any]", affinity(term)["affinity"])
 
 
 def findings(*, before: bool) -> tuple[Finding, ...]:
@@ -49,8 +43,8 @@ def test_vm_that_follows_another_one_of_its_node_does_not_keep_it_from_being_emp
     made = cluster("abc")
     db, app = machine(made, "db", "n1"), machine(made, "app", "n1")
     seen = made.snapshot()
-    writes = [template_write(app, "affinity", near("db"))]
-    writes += [template_write(db, "affinity", near("app"))] if mutual else []
+    writes = [template_write(app, "affinity", near(HOST, **{VM_HOSTNAME: "db"}))]
+    writes += [template_write(db, "affinity", near(HOST, **{VM_HOSTNAME: "app"}))] if mutual else []
     change = what_if(seen, writes=writes)
     unchanged = what_if(seen, members=[db, app])
 
