@@ -8,12 +8,9 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VIRTUAL_MACHINE
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
-    CORRECT_OR_PLAN,
-    LAUNCH,
-    RELAUNCH,
-)
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import LAUNCH
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
+    after_failure,
     carries_out_plan,
     plan_words,
     saved_words,
@@ -36,8 +33,8 @@ def maintenance_parts(record: JobRecord) -> Parts:
     }[options["state"]]
     nodes = list(states) or options["nodes"]
     where = listed(nodes, 12) if nodes else _text_of(options["topology"])
-    planned = carries_out_plan(record) and options["state"] != "in_service"
-    asked = [f"{verb} {where}" + (f" by {plan_words(record)}" if planned else "")]
+    by_plan = f" by {plan_words(record)}" if carries_out_plan(record) else ""
+    asked = [f"{verb} {where}{by_plan}"]
     for name, words in (("reason", "reason"), ("change_id", "change")):
         if options[name]:
             asked[0] += f", {words} {options[name]}"
@@ -139,8 +136,7 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
     waiting = [name for name, state in states.items() if state == "not_begun"]
     failing = bool(record.failures or record.open)
     if failing and not record.check_mode:
-        planned = carries_out_plan(record) and options["state"] != "in_service"
-        yield CORRECT_OR_PLAN if planned else RELAUNCH
+        yield after_failure(record)
         begun = any(state in ("failed", "drained") for state in states.values())
         if begun and options["state"] != "in_service":
             yield (

@@ -9,7 +9,6 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
-    CORRECT_OR_PLAN,
     LAUNCH,
     RELAUNCH,
     Closing,
@@ -26,6 +25,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import
     undo_parts,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
+    after_failure,
     carries_out_plan,
     plan_words,
     saved_words,
@@ -234,7 +234,7 @@ def _rollout(record: JobRecord) -> Parts:
         )
     following = []
     if record.failures:
-        following = [CORRECT_OR_PLAN if carries_out_plan(record) else RELAUNCH]
+        following = [after_failure(record)]
     elif record.check_mode and (result.get("plan") or {}).get("moves"):
         file = options.get("plan_file")
         done += saved_words(record)

@@ -11,6 +11,10 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    CORRECT_OR_PLAN,
+    RELAUNCH,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, Result
 from ansible_collections.virt.placement.plugins.plugin_utils.report.files import (
@@ -91,9 +95,14 @@ def plan_of(record: JobRecord) -> Result | None:
 
 
 def carries_out_plan(record: JobRecord) -> bool:
-    """Whether the job has a plan that it does not make itself."""
+    """Whether the job has a plan that it does not make itself. Nodes are put in service without one."""
     given = record.asked.get("plan_file") or record.asked.get("plan")
-    return bool(given) and not record.check_mode
+    return bool(given) and not record.check_mode and record.asked.get("state") != "in_service"
+
+
+def after_failure(record: JobRecord) -> str:
+    """The next step of a job that may carry out a plan."""
+    return CORRECT_OR_PLAN if carries_out_plan(record) else RELAUNCH
 
 
 def plan_words(record: JobRecord) -> str:
