@@ -328,6 +328,19 @@ def denied(shop: Maintenance, resource: str, message: str) -> t.Iterator[None]:
             shop.api.delete(f"{path}/{name}")
 
 
+def wait_denied(shop: Maintenance, path: str, trial: Object, while_there: str) -> None:
+    """Until a policy denies to create `trial`: it takes effect a moment after it was written."""
+
+    def denies(_object: Object) -> bool:
+        try:
+            shop.api.create(path, trial)
+        except Exception as error:
+            return "denied request" in str(error)
+        return False
+
+    shop.api.wait(denies, while_there)
+
+
 def test_answer_of_an_admission_policy_is_shown_whole(shop: Maintenance) -> None:
     message = (
         f"{'Pods of this namespace hold the only copy of their data. ' * 8}Call the data team."
@@ -341,16 +354,9 @@ def test_answer_of_an_admission_policy_is_shown_whole(shop: Maintenance) -> None
         "deleteOptions": {"dryRun": ["All"]},
     }
 
-    def refuses(_pod: Object) -> bool:
-        path = f"{shop.path('Pod', pod['metadata']['name'])}/eviction"
-        try:
-            shop.api.create(path, eviction)
-        except Exception as error:  # the policy takes effect a moment after it was written
-            return "denied request" in str(error)
-        return False
-
     with denied(shop, "pods/eviction", message):
-        shop.api.wait(refuses, shop.path("Pod", pod["metadata"]["name"]))
+        path = shop.path("Pod", pod["metadata"]["name"])
+        wait_denied(shop, f"{path}/eviction", eviction, path)
         said = refused(shop, "w1")
 
     assert said.startswith("eviction_fails: ")
@@ -363,19 +369,11 @@ def test_migration_that_a_policy_denies_is_not_replaced_by_a_restart(shop: Maint
     shop.start(*vms(shop, "kept"), nodes=["w1"])
     before = shop.uids()
     trial = objects.migration("kept", shop.namespace, name="trial")
-
-    def refuses(_vmi: Object) -> bool:
-        path = f"{shop.path('VirtualMachineInstanceMigration')}?dryRun=All"
-        try:
-            shop.api.create(path, trial)
-        except Exception as error:  # the policy takes effect a moment after it was written
-            return "Frozen until Monday" in str(error)
-        return False
-
+    trials = f"{shop.path('VirtualMachineInstanceMigration')}?dryRun=All"
     with denied(
         shop, "virtualmachineinstancemigrations.kubevirt.io", "Frozen until Monday: ask the owners."
     ):
-        shop.api.wait(refuses, shop.path("VirtualMachineInstance", "kept"))
+        wait_denied(shop, trials, trial, shop.path("VirtualMachineInstance", "kept"))
         result = shop.maintain("drained", "w1", vm_policy=["migrate", "restart"])
 
     assert result["failed"]
