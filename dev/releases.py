@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,6 +26,9 @@ from sandbox.releases import RELEASES, VARIABLE, Release, UnknownRelease, find
 
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 SUITES = ("tests/modules", "tests/forecasts", "tests/integration", "tests/jobs")
+AT_ONCE = 2
+"""Tours that run at a time: each mostly waits for what its control planes do."""
+
 SMOKE = (
     "tests/modules/test_rules.py::test_rule_is_written_once_to_each_vm",
     "tests/modules/test_rollout.py::test_three_vms_in_one_zone_are_spread_over_zones_by_migrations",
@@ -60,7 +64,7 @@ def main(names: list[str]) -> int:
         return 2
     end_with_us()
     REPORTS.mkdir(parents=True, exist_ok=True)
-    tours = [tour(release, SMOKE if smoke else SUITES) for release in releases]
+    tours = tours_of(releases, SMOKE if smoke else SUITES)
     print("\n== summary")
     for each in tours:
         verdict = "ok" if each.passed else "FAILED"
@@ -68,14 +72,29 @@ def main(names: list[str]) -> int:
     return 0 if all(each.passed for each in tours) else 1
 
 
-def tour(release: Release, suites: t.Sequence[str] = SUITES) -> Tour:
-    """Build the programs of a pair and run the tour of these suites on it; prints the output as it comes."""
-    started = time.monotonic()
-    print(f"\n== {release.name}: Kubernetes {release.kubernetes}, KubeVirt {release.kubevirt}")
+def tours_of(releases: t.Sequence[Release], suites: t.Sequence[str]) -> list[Tour]:
+    """The tour of each pair, AT_ONCE of them at a time. Meanwhile the programs of the next pair are built."""
+    with ThreadPoolExecutor(1) as builders, ThreadPoolExecutor(AT_ONCE) as tourists:
+        built = [(release, builders.submit(is_built, release)) for release in releases]
+        running = [tourists.submit(tour, release, ready.result, suites) for release, ready in built]
+        return [each.result() for each in running]
+
+
+def is_built(release: Release) -> bool:
+    """Build the programs of a pair, if they are not in the cache."""
     try:
         binaries.build(PYTHON, release.name)
     except SystemExit:
+        return False
+    return True
+
+
+def tour(release: Release, ready: t.Callable[[], bool], suites: t.Sequence[str] = SUITES) -> Tour:
+    """Run the tour of these suites on a pair when it is built; prints the output as it comes."""
+    started = time.monotonic()
+    if not ready():
         return Tour(release, False, time.monotonic() - started, why_not_built(release))
+    print(f"\n== {release.name}: Kubernetes {release.kubernetes}, KubeVirt {release.kubevirt}")
     report = REPORTS / f"release-{release.name}.xml"
     report.unlink(missing_ok=True)
     arguments = ["-m", "pytest", "-q", "-m", "tour", f"--junitxml={report}"]
@@ -84,7 +103,8 @@ def tour(release: Release, suites: t.Sequence[str] = SUITES) -> Tour:
     for name, value in CASES.items():
         env.setdefault(name, value)
     started = time.monotonic()
-    outcome = run(Command(release.name, [PYTHON, *arguments, *cache, *suites], env), print_now)
+    command = Command(release.name, [PYTHON, *arguments, *cache, *suites], env)
+    outcome = run(command, lambda line: print_now(f"{release.name}: {line}"))
     counts = words(report.read_text()) if report.is_file() else "pytest made no report"
     return Tour(release, not outcome.status, time.monotonic() - started, counts)
 
