@@ -1,30 +1,29 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tour on each pair of Kubernetes and KubeVirt: python -m dev.releases [--smoke] [RELEASE ...].
+"""The tour on each pair of Kubernetes and KubeVirt: python -m dev.releases [--smoke | --build] [RELEASE ...].
 
 The tour is the tests with the mark `tour`: labels, rules, rollout, drain, return to service, forecasts and the article.
-With --smoke it is only one rule, one rollout and one drain, on one control plane. `make test` runs that on the pairs
-that VIRT_PLACEMENT_PAIRS names, and on none without it: the programs of a pair take minutes to build.
+With --smoke it is only one rule, one rollout and one drain, on one control plane; `make test` runs that on OLDEST, or
+on the pairs that VIRT_PLACEMENT_PAIRS names. With --build the programs of the pairs are built, and nothing runs.
 The summary has one line for each pair: the tests and the seconds, or why its programs cannot be built.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
-import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from xml.etree import ElementTree
 
 from dev import binaries
-from dev.commands import CHECKOUT, Command, end_with_us, environment, print_now, run
+from dev.commands import end_with_us
+from dev.steps import PYTHON, Result, print_line, pytest_step, retry, run_step
 from dev.unit_matrix import REPORTS
 from sandbox.releases import RELEASES, VARIABLE, Release, UnknownRelease, find
 
-PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 SUITES = ("tests/modules", "tests/forecasts", "tests/integration", "tests/jobs")
 AT_ONCE = 2
 """Tours that run at a time: each mostly waits for what its control planes do."""
@@ -35,7 +34,11 @@ SMOKE = (
     "tests/modules/test_node_drain.py::test_vms_are_migrated_and_pods_evicted",
 )
 PAIRS = "VIRT_PLACEMENT_PAIRS"
-"""The variable with the pairs of which `make test` runs SMOKE."""
+"""The variable with the pairs of which `make test` runs SMOKE; none if it is empty."""
+
+OLDEST = "1.31+1.4"
+"""The pair of which `make test` runs SMOKE beside all tests on the default one."""
+
 CASES = {
     "PLACEMENT_SEED": "1",
     "PLACEMENT_RANDOM_CLUSTERS": "3",
@@ -45,31 +48,39 @@ CASES = {
 
 
 class Tour(t.NamedTuple):
-    """What came of a pair; `words` are the counts, or why there are none."""
+    """What came of a pair; `why` its programs cannot be built, or nothing."""
 
-    release: Release
-    passed: bool
-    seconds: float
-    words: str
+    result: Result
+    why: str = ""
 
 
-def main(names: list[str]) -> int:
-    smoke = "--smoke" in names
-    asked = [name for name in names if name != "--smoke"]
-    asked = asked or os.environ.get(VARIABLE, "").split() or list(RELEASES)
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    asked = options.release or os.environ.get(VARIABLE, "").split() or list(RELEASES)
     try:
         releases = [find(name) for name in asked]
     except UnknownRelease as error:
         print(error, file=sys.stderr)
         return 2
     end_with_us()
+    if options.build:
+        built = [is_built(release) for release in releases]
+        return 0 if all(built) else 1
     REPORTS.mkdir(parents=True, exist_ok=True)
-    tours = tours_of(releases, SMOKE if smoke else SUITES)
+    tours = tours_of(releases, SMOKE if options.smoke else SUITES)
     print("\n== summary")
     for each in tours:
-        verdict = "ok" if each.passed else "FAILED"
-        print(f"{each.release.name:12} {verdict:7} {each.seconds:5.0f} s  {each.words}")
-    return 0 if all(each.passed for each in tours) else 1
+        print_line(each.result, each.why)
+    return 1 if any(each.result.status for each in tours) else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("release", nargs="*", help="pairs of sandbox/releases.py; all without one")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--smoke", action="store_true", help="a rule, a rollout and a drain only")
+    what.add_argument("--build", action="store_true", help="build the programs, and run nothing")
+    return parser.parse_args(arguments)
 
 
 def tours_of(releases: t.Sequence[Release], suites: t.Sequence[str]) -> list[Tour]:
@@ -77,7 +88,8 @@ def tours_of(releases: t.Sequence[Release], suites: t.Sequence[str]) -> list[Tou
     with ThreadPoolExecutor(1) as builders, ThreadPoolExecutor(AT_ONCE) as tourists:
         built = [(release, builders.submit(is_built, release)) for release in releases]
         running = [tourists.submit(tour, release, ready.result, suites) for release, ready in built]
-        return [each.result() for each in running]
+        done = [each.result() for each in running]
+    return [each._replace(result=retry(each.result)) for each in done]
 
 
 def is_built(release: Release) -> bool:
@@ -91,22 +103,14 @@ def is_built(release: Release) -> bool:
 
 def tour(release: Release, ready: t.Callable[[], bool], suites: t.Sequence[str] = SUITES) -> Tour:
     """Run the tour of these suites on a pair when it is built; prints the output as it comes."""
-    started = time.monotonic()
+    saying = f"Kubernetes {release.kubernetes}, KubeVirt {release.kubevirt}"
+    cases = {name: os.environ.get(name, value) for name, value in CASES.items()}
+    step = pytest_step(
+        release.name, saying, "-m", "tour", *suites, variables={**cases, VARIABLE: release.name}
+    )
     if not ready():
-        return Tour(release, False, time.monotonic() - started, why_not_built(release))
-    print(f"\n== {release.name}: Kubernetes {release.kubernetes}, KubeVirt {release.kubevirt}")
-    report = REPORTS / f"release-{release.name}.xml"
-    report.unlink(missing_ok=True)
-    arguments = ["-m", "pytest", "-q", "-m", "tour", f"--junitxml={report}"]
-    cache = ["-o", f"cache_dir={REPORTS / 'cache' / release.name}"]
-    env = environment(**{VARIABLE: release.name})
-    for name, value in CASES.items():
-        env.setdefault(name, value)
-    started = time.monotonic()
-    command = Command(release.name, [PYTHON, *arguments, *cache, *suites], env)
-    outcome = run(command, lambda line: print_now(f"{release.name}: {line}"))
-    counts = words(report.read_text()) if report.is_file() else "pytest made no report"
-    return Tour(release, not outcome.status, time.monotonic() - started, counts)
+        return Tour(Result(step, 1, 0.0), why_not_built(release))
+    return Tour(run_step(step, labelled=True))
 
 
 def why_not_built(release: Release) -> str:
@@ -116,19 +120,5 @@ def why_not_built(release: Release) -> str:
     return (done.stderr.splitlines() or ["its programs are built now: run again"])[0]
 
 
-def words(report: str) -> str:
-    """The counts of a report of pytest, and the names of the failed tests."""
-    cases = list(ElementTree.fromstring(report).iter("testcase"))
-    failed = [
-        str(case.get("name"))
-        for case in cases
-        if case.find("failure") is not None or case.find("error") is not None
-    ]
-    skipped = sum(case.find("skipped") is not None for case in cases)
-    text = f"{len(cases) - len(failed) - skipped} passed, {len(failed)} failed"
-    text += f", {skipped} skipped" if skipped else ""
-    return f"{text}: {', '.join(failed)}" if failed else text
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -13,19 +13,28 @@ import os
 import shutil
 import sys
 import time
-import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from xml.etree import ElementTree
 
-from dev.commands import CHECKOUT, Command, end_with_us, print_now, run
+from dev.commands import end_with_us
 from dev.matrix import RELEASES
-from dev.releases import PAIRS
+from dev.releases import OLDEST, PAIRS
+from dev.steps import (
+    PYTHON,
+    Counts,
+    Result,
+    Step,
+    counts_of,
+    print_line,
+    pytest_step,
+    retry,
+    run_step,
+    words,
+)
 from dev.unit_matrix import REPORTS
 from sandbox.releases import UnknownRelease, find
 from sandbox.used_rights import DIRECTORY
 
-PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 FAULTS = 12
 SEED = "1"
 """The seed of all random cases, unless PLACEMENT_SEED is set. A failure is then about
@@ -34,48 +43,28 @@ what was changed. `make forecasts` looks for new ones, and `make faults` tries e
 RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
-STILL = ("sanity", "unit", "lint")
+STILL = ("sanity", "unit", "lint", "programs")
 """Steps without a control plane, the longest first. Alone, each ends with one process on two cores."""
 
-BESIDE = ("modules", "integration", "jobs", "forecasts", "molecule", "sandbox", "faults")
+BESIDE = ("modules", "integration", "jobs", "forecasts", "molecule", "sandbox", "faults", "pairs")
 """Steps that mostly wait for what their control planes do, the longest first."""
 
 LANES = {STILL: 2, BESIDE: 3}
 """How many steps run at a time: two of BESIDE leave a third of two cores idle."""
 
-RETRIED = 3
-"""A step beside others with at most so many failed tests runs their files once more, alone: where two control
-planes share the processor, a deadline of a test can pass. The summary names the tests."""
-
-
-class Step(t.NamedTuple):
-    name: str
-    saying: str
-    arguments: t.Sequence[str | Path]
-
-
-class Result(t.NamedTuple):
-    """`retried`: tests that failed beside another step and passed alone."""
-
-    step: Step
-    status: int
-    seconds: float
-    retried: tuple[str, ...] = ()
-
-
-class Counts(t.NamedTuple):
-    """Tests that passed, failed and were skipped."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-
 
 def steps() -> list[Step]:
-    """All steps. One for other pairs of releases is among them where PAIRS names some."""
-    pairs = [find(name).name for name in os.environ.get(PAIRS, "").split()]
-    smoke: list[str | Path] = [PYTHON, "-m", "dev.releases", "--smoke", *pairs]
-    of_pairs = [Step("pairs", f"a rule, a rollout and a drain on {', '.join(pairs)}", smoke)]
+    """All steps. Those of other pairs of releases are among them unless PAIRS is empty."""
+    pairs = [find(name).name for name in os.environ.get(PAIRS, OLDEST).split()]
+    other: list[str | Path] = [PYTHON, "-m", "dev.releases"]
+    of_pairs = [
+        Step("programs", f"the programs of {', '.join(pairs)}", [*other, "--build", *pairs]),
+        Step(
+            "pairs",
+            f"a rule, a rollout and a drain on {', '.join(pairs)}",
+            [*other, "--smoke", *pairs],
+        ),
+    ]
     sanity = [f"--core={release.core}" for release in (RELEASES[0], RELEASES[-1])]
     return [
         Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
@@ -89,16 +78,18 @@ def steps() -> list[Step]:
             "all on the oldest ansible-core, the edges on the newest, too",
             [PYTHON, "-m", "dev.unit_matrix"],
         ),
-        _pytest("conformance", "the engine against recorded verdicts", "tests/conformance"),
-        _pytest("sandbox", "the control plane of the other steps", "tests/sandbox"),
-        _pytest("modules", "each module in process, on a real API", "tests/modules"),
-        _pytest("forecasts", "forecast, then seen on a real control plane", "tests/forecasts"),
-        _pytest("integration", "roles, on a real API", "tests/integration"),
-        _pytest("jobs", "examples, demos and job templates, on a real API", "tests/jobs"),
+        pytest_step("conformance", "the engine against recorded verdicts", "tests/conformance"),
+        pytest_step("sandbox", "the control plane of the other steps", "tests/sandbox"),
+        pytest_step("modules", "each module in process, on a real API", "tests/modules"),
+        pytest_step("forecasts", "forecast, then seen on a real control plane", "tests/forecasts"),
+        pytest_step("integration", "roles, on a real API", "tests/integration"),
+        pytest_step("jobs", "examples, demos and job templates, on a real API", "tests/jobs"),
         Step(
             "molecule", "scenarios: converge, again, drift, again", [PYTHON, "-m", "dev.molecule"]
         ),
-        _pytest("faults", f"{FAULTS} faults by chance", "tests/faults", f"--fault-sample={FAULTS}"),
+        pytest_step(
+            "faults", f"{FAULTS} faults by chance", "tests/faults", f"--fault-sample={FAULTS}"
+        ),
         *(of_pairs if pairs else ()),
         Step("bench", "each row once, small", [PYTHON, "-m", "tests.bench", "--small"]),
         Step(
@@ -107,12 +98,6 @@ def steps() -> list[Step]:
             [PYTHON, "-m", "dev.rights", RIGHTS],
         ),
     ]
-
-
-def _pytest(name: str, saying: str, *arguments: str) -> Step:
-    report = f"--junitxml={REPORTS / f'{name}.xml'}"
-    cache = f"cache_dir={REPORTS / 'cache' / name}"
-    return Step(name, saying, [PYTHON, "-m", "pytest", "-q", report, "-o", cache, *arguments])
 
 
 def main() -> int:
@@ -139,9 +124,9 @@ def main() -> int:
         labelled = len(stage) > 1
         lanes = next((LANES[group] for group in LANES if stage[0] in group), 1)
         with ThreadPoolExecutor(lanes) as pool:
-            running = [pool.submit(_run, known[name], labelled) for name in stage]
+            running = [pool.submit(run_step, known[name], labelled) for name in stage]
         done = [step.result() for step in running]
-        results += [_retry(result) for result in done] if labelled else done
+        results += [retry(result) for result in done] if labelled else done
     return _summary(results, time.monotonic() - started)
 
 
@@ -157,93 +142,14 @@ def stages(names: list[str]) -> list[list[str]]:
     return found
 
 
-def _run(step: Step, labelled: bool) -> Result:
-    """Prints the output of the step as it comes, with its name in front if others print too."""
-    label = f"{step.name}: " if labelled else ""
-    print(f"\n== {step.name}: {step.saying}", flush=True)
-    outcome = run(Command(step.name, step.arguments), lambda line: print_now(label + line))
-    print(f"== {outcome.line}", flush=True)
-    return Result(step, outcome.status, outcome.seconds)
-
-
-def _retry(result: Result) -> Result:
-    """The result after the files of its few failed tests ran once more; as it is if one fails again.
-    Whole files, since the tests of some build on each other."""
-    failed = _failed_tests(result.step.name)
-    if not result.status or not 1 <= len(failed) <= RETRIED:
-        return result
-    name = result.step.name
-    files = dict.fromkeys(filter(None, map(_file_of, failed)))
-    arguments = [
-        f"--junitxml={REPORTS / f'retried-{name}.xml'}" if "junitxml" in str(argument) else argument
-        for argument in result.step.arguments
-        if not str(argument).startswith("tests/")
-    ]
-    again = _run(Step(f"{name} again", f"alone: {', '.join(files)}", [*arguments, *files]), True)
-    seconds = result.seconds + again.seconds
-    if again.status:
-        return result._replace(seconds=seconds)
-    return Result(result.step, 0, seconds, failed)
-
-
-def _file_of(test: str) -> str | None:
-    """The file of a test: its name in a report begins with the module and perhaps a class."""
-    parts = test.partition("::")[0].split(".")
-    paths = ("/".join(parts[:end]) + ".py" for end in range(len(parts), 0, -1))
-    return next((path for path in paths if (CHECKOUT / path).is_file()), None)
-
-
-def _reports(name: str) -> list[Path]:
-    """The reports of a step: one, or one for each release of ansible-core."""
-    return [*REPORTS.glob(f"{name}.xml"), *REPORTS.glob(f"{name}-*.xml")]
-
-
-def _failed_tests(name: str) -> tuple[str, ...]:
-    """The names of the failed tests in the reports of a step."""
-    return tuple(
-        f"{case.get('classname')}::{case.get('name')}"
-        for report in _reports(name)
-        for case in ElementTree.parse(report).iter("testcase")
-        if case.find("failure") is not None or case.find("error") is not None
-    )
-
-
 def _summary(results: list[Result], seconds: float) -> int:
     print("\n== summary")
     total = Counts()
     for result in results:
-        counts = _counts(result)
-        total = Counts(*map(sum, zip(total, counts, strict=True)))
-        verdict = "FAILED" if result.status else "ok"
-        print(f"{result.step.name:12} {verdict:7} {result.seconds:5.0f} s  {_words(counts)}")
-        state = "failed" if result.status else "failed beside another step, passed alone"
-        for test in _failed_tests(result.step.name):
-            print(f"{'':12} {state}: {test}")
-    print(f"{_words(total)} in {seconds:.0f} s", flush=True)
+        total = Counts(*map(sum, zip(total, counts_of(result), strict=True)))
+        print_line(result)
+    print(f"{words(total)} in {seconds:.0f} s", flush=True)
     return 1 if any(result.status for result in results) else 0
-
-
-def _counts(result: Result) -> Counts:
-    """The counts of the step's pytest reports, or one for the step if it has none."""
-    name = result.step.name
-    reports = _reports(name)
-    if not reports:
-        return Counts(failed=1) if result.status else Counts(passed=1)
-    total = failed = skipped = 0
-    for report in reports:
-        for suite in ElementTree.parse(report).iter("testsuite"):
-            total += int(suite.get("tests", 0))
-            failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-            skipped += int(suite.get("skipped", 0))
-    failed -= len(result.retried)
-    if result.status and not failed:  # pytest itself failed, or one of several did not report
-        failed, total = 1, total + 1
-    return Counts(max(total - failed - skipped, 0), failed, skipped)
-
-
-def _words(counts: Counts) -> str:
-    words = f"{counts.passed} passed, {counts.failed} failed"
-    return f"{words}, {counts.skipped} skipped" if counts.skipped else words
 
 
 if __name__ == "__main__":

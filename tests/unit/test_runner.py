@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from dev import commands, releases, test
-from sandbox.releases import RELEASES, VARIABLE, Release
+from dev import commands, releases, steps, test
+from sandbox.releases import RELEASES, VARIABLE
 
 
 def shell(script: str) -> commands.Command:
@@ -104,51 +104,63 @@ def _drawn(folder: pathlib.Path, seed: str) -> list[str]:
 
 
 def test_summary_of_releases_has_a_line_for_each_pair(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
 ) -> None:
-    def toured(release: Release, suites: tuple[str, ...]) -> releases.Tour:
-        assert suites == releases.SUITES
-        if release.kubevirt == "1.4.0":
-            return releases.Tour(release, False, 2.0, "RELEASE 1.31+1.4 cannot be built: go: no x")
-        return releases.Tour(release, True, 300.0, "40 passed, 0 failed")
+    def ran(step: steps.Step, labelled: bool) -> steps.Result:
+        assert step.arguments[-4:] == list(releases.SUITES)
+        assert step.variables[VARIABLE] == step.name
+        return steps.Result(step, int(step.name == "1.34+1.7"), 300.0)
 
-    monkeypatch.setattr(releases, "tour", toured)
+    report = """<testsuites><testsuite tests="3" failures="1"><testcase name="a"/>
+    <testcase classname="tests.x" name="b"><failure/></testcase><testcase name="c"/></testsuite></testsuites>"""
+    (tmp_path / "1.34+1.7.xml").write_text(report)
+    monkeypatch.setattr(steps, "REPORTS", tmp_path)
+    monkeypatch.setattr(releases, "REPORTS", tmp_path)
+    monkeypatch.setattr(releases, "run_step", ran)
+    monkeypatch.setattr(releases, "retry", lambda result: result)
+    monkeypatch.setattr(releases, "is_built", lambda release: release.kubevirt != "1.4.0")
+    monkeypatch.setattr(
+        releases, "why_not_built", lambda release: f"RELEASE {release.name} cannot be built: no x"
+    )
     monkeypatch.setattr(releases, "end_with_us", lambda: None)
     monkeypatch.delenv(VARIABLE, raising=False)
 
     assert releases.main([]) == 1
     lines = capsys.readouterr().out.splitlines()[2:]
-    assert [line.split()[0] for line in lines] == list(RELEASES)
-    assert "1.31+1.6     ok        300 s  40 passed, 0 failed" in lines
-    assert any(line.endswith("RELEASE 1.31+1.4 cannot be built: go: no x") for line in lines)
+    assert [line.split()[0] for line in lines if "failed:" not in line] == list(RELEASES)
+    assert "1.31+1.6     ok        300 s  1 passed, 0 failed" in lines
+    assert "1.34+1.7     FAILED    300 s  2 passed, 1 failed" in lines
+    assert "             failed: tests.x::b" in lines
+    assert any(line.endswith("RELEASE 1.31+1.4 cannot be built: no x") for line in lines)
     assert releases.main(["1.36+1.8"]) == 0
     assert releases.main(["1.30+1.2"]) == 2
     assert "known are 1.36+1.8" in capsys.readouterr().err
 
 
-def test_other_pairs_are_tried_only_where_they_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_oldest_pair_is_tried_with_each_change_or_those_that_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(releases.PAIRS, "")
-    plain = [step.name for step in test.steps()]
+    monkeypatch.delenv(releases.PAIRS, raising=False)
+    assert _of_pairs() == {
+        "programs": ["-m", "dev.releases", "--build", "1.31+1.4"],
+        "pairs": ["-m", "dev.releases", "--smoke", "1.31+1.4"],
+    }
     monkeypatch.setenv(releases.PAIRS, "1.36+1.4 1.31+1.6")
-    (added,) = [step for step in test.steps() if step.name not in plain]
-    asked = [str(argument) for argument in added.arguments[3:]]
-    toured = []
-
-    def smoked(release: Release, suites: tuple[str, ...]) -> releases.Tour:
-        toured.append(release.name)
-        assert suites == releases.SMOKE
-        return releases.Tour(release, True, 60.0, "3 passed, 0 failed")
-
-    monkeypatch.setattr(releases, "tour", smoked)
-    monkeypatch.setattr(releases, "end_with_us", lambda: None)
-    assert releases.main(asked) == 0
-    assert toured == ["1.36+1.4", "1.31+1.6"]
+    assert _of_pairs()["pairs"][-2:] == ["1.36+1.4", "1.31+1.6"]
+    monkeypatch.setenv(releases.PAIRS, "")
+    assert not _of_pairs()
     monkeypatch.setenv(releases.PAIRS, "1.30+1.2")
     monkeypatch.setattr(sys, "argv", ["test"])
     with pytest.raises(SystemExit, match=r"^VIRT_PLACEMENT_PAIRS: no RELEASE 1\.30\+1\.2; known"):
         test.main()
+
+
+def _of_pairs() -> dict[str, list[str]]:
+    return {
+        step.name: [str(argument) for argument in step.arguments[1:]]
+        for step in test.steps()
+        if step.name in {"programs", "pairs"}
+    }
 
 
 def test_the_smoke_of_a_pair_is_a_part_of_its_tour() -> None:
@@ -156,9 +168,3 @@ def test_the_smoke_of_a_pair_is_a_part_of_its_tour() -> None:
         file, name = place.split("::")
         text = (commands.CHECKOUT / file).read_text()
         assert f"@pytest.mark.tour\ndef {name}(" in text
-
-
-def test_words_of_a_report_name_what_failed() -> None:
-    report = """<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>
-    <testcase name="c"><skipped/></testcase></testsuite></testsuites>"""
-    assert releases.words(report) == "1 passed, 1 failed, 1 skipped: b"

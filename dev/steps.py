@@ -1,0 +1,145 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A step of a verb: one command, its reports, and its failed tests once more where they ran beside another step."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+from types import MappingProxyType
+from xml.etree import ElementTree
+
+from dev.commands import CHECKOUT, Command, environment, print_now, run
+from dev.unit_matrix import REPORTS
+
+PYTHON = CHECKOUT / ".venv" / "bin" / "python"
+
+RETRIED = 3
+"""A step beside others with at most so many failed tests runs their files once more, alone: where two control
+planes share the processor, a deadline of a test can pass. The summary names the tests."""
+
+
+class Step(t.NamedTuple):
+    """`variables` are added to the environment."""
+
+    name: str
+    saying: str
+    arguments: t.Sequence[str | Path]
+    variables: t.Mapping[str, str] = MappingProxyType({})
+
+
+class Result(t.NamedTuple):
+    """`retried`: tests that failed beside another step and passed alone."""
+
+    step: Step
+    status: int
+    seconds: float
+    retried: tuple[str, ...] = ()
+
+
+class Counts(t.NamedTuple):
+    """Tests that passed, failed and were skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+def pytest_step(
+    name: str, saying: str, *arguments: str, variables: t.Mapping[str, str] = MappingProxyType({})
+) -> Step:
+    """A step of tests, with a report and a cache of its own."""
+    report = f"--junitxml={REPORTS / f'{name}.xml'}"
+    cache = f"cache_dir={REPORTS / 'cache' / name}"
+    command: list[str | Path] = [PYTHON, "-m", "pytest", "-q", report, "-o", cache, *arguments]
+    return Step(name, saying, command, variables)
+
+
+def run_step(step: Step, labelled: bool) -> Result:
+    """Prints the output of the step as it comes, with its name in front if others print too."""
+    label = f"{step.name}: " if labelled else ""
+    print(f"\n== {step.name}: {step.saying}", flush=True)
+    command = Command(step.name, step.arguments, environment(**step.variables))
+    outcome = run(command, lambda line: print_now(label + line))
+    print(f"== {outcome.line}", flush=True)
+    return Result(step, outcome.status, outcome.seconds)
+
+
+def retry(result: Result) -> Result:
+    """The result after the files of its few failed tests ran once more; as it is if one fails again.
+    Whole files, since the tests of some build on each other."""
+    failed = failed_tests(result.step.name)
+    if not result.status or not 1 <= len(failed) <= RETRIED:
+        return result
+    name = result.step.name
+    files = dict.fromkeys(filter(None, map(_file_of, failed)))
+    arguments = [
+        f"--junitxml={REPORTS / f'retried-{name}.xml'}" if "junitxml" in str(argument) else argument
+        for argument in result.step.arguments
+        if not str(argument).startswith("tests/")
+    ]
+    alone = result.step._replace(
+        name=f"{name} again", saying=f"alone: {', '.join(files)}", arguments=[*arguments, *files]
+    )
+    again = run_step(alone, True)
+    seconds = result.seconds + again.seconds
+    if again.status:
+        return result._replace(seconds=seconds)
+    return Result(result.step, 0, seconds, failed)
+
+
+def _file_of(test: str) -> str | None:
+    """The file of a test: its name in a report begins with the module and perhaps a class."""
+    parts = test.partition("::")[0].split(".")
+    paths = ("/".join(parts[:end]) + ".py" for end in range(len(parts), 0, -1))
+    return next((path for path in paths if (CHECKOUT / path).is_file()), None)
+
+
+def reports_of(name: str) -> list[Path]:
+    """The reports of a step: one, or one for each release of ansible-core."""
+    return [*REPORTS.glob(f"{name}.xml"), *REPORTS.glob(f"{name}-*.xml")]
+
+
+def failed_tests(name: str) -> tuple[str, ...]:
+    """The names of the failed tests in the reports of a step."""
+    return tuple(
+        f"{case.get('classname')}::{case.get('name')}"
+        for report in reports_of(name)
+        for case in ElementTree.parse(report).iter("testcase")
+        if case.find("failure") is not None or case.find("error") is not None
+    )
+
+
+def counts_of(result: Result) -> Counts:
+    """The counts of the step's pytest reports, or one for the step if it has none."""
+    name = result.step.name
+    reports = reports_of(name)
+    if not reports:
+        return Counts(failed=1) if result.status else Counts(passed=1)
+    total = failed = skipped = 0
+    for report in reports:
+        for suite in ElementTree.parse(report).iter("testsuite"):
+            total += int(suite.get("tests", 0))
+            failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            skipped += int(suite.get("skipped", 0))
+    failed -= len(result.retried)
+    if result.status and not failed:  # pytest itself failed, or one of several did not report
+        failed, total = 1, total + 1
+    return Counts(max(total - failed - skipped, 0), failed, skipped)
+
+
+def words(counts: Counts) -> str:
+    """Such as `12 passed, 0 failed`."""
+    text = f"{counts.passed} passed, {counts.failed} failed"
+    return f"{text}, {counts.skipped} skipped" if counts.skipped else text
+
+
+def print_line(result: Result, text: str = "") -> None:
+    """The line of a step in a summary, and one for each failed test."""
+    verdict = "FAILED" if result.status else "ok"
+    print(
+        f"{result.step.name:12} {verdict:7} {result.seconds:5.0f} s  {text or words(counts_of(result))}"
+    )
+    state = "failed" if result.status else "failed beside another step, passed alone"
+    for test in failed_tests(result.step.name):
+        print(f"{'':12} {state}: {test}")
