@@ -128,6 +128,8 @@ class _Import:
         """Why a rule is left out before its VMs are looked at, and what to do; both empty where it is not."""
         if rule.name in self._options.skip_rules:
             return "It is named in skip_rules.", ""
+        if rule.not_applied:
+            return rule.not_applied, "Mend it there and export again, or write a rule by hand."
         if rule.kind is None:
             return f"Its type {rule.type_name} is not known here.", ""
         if rule.kind is DrsRuleKind.DEPENDENCY:

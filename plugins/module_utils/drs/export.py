@@ -7,6 +7,7 @@ A format is one file beside this one: a `ExportFormat`, which `formats` lists.
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import dataclass, field
 
@@ -59,7 +60,7 @@ class SourceVm:
 class DrsRule:
     """A rule as it was exported. `where` is its place in the file. A VM-host rule names groups, others VMs; `mandatory`
     None: the format does not say it. `kind` None: the type `type_name` is unknown here. `left_out`: sentences about
-    what of the rule has no counterpart."""
+    what of the rule has no counterpart. `not_applied`: why the exported system itself does not apply the rule."""
 
     where: str
     name: str
@@ -72,6 +73,7 @@ class DrsRule:
     anti_affine_host_group: str = ""
     type_name: str = ""
     left_out: str = ""
+    not_applied: str = ""
 
     def __str__(self) -> str:
         return f"{self.where}, rule {self.name!r}"
@@ -157,8 +159,9 @@ class ExportedFields:
         return ""
 
     def flag(self, name: str, default: bool | None = None) -> bool:
-        """A fault where it is missing and has no default."""
-        value = self.values.get(name, default)
+        """The default where it is missing or null. A fault where it has none."""
+        value = self.values.get(name)
+        value = default if value is None else value
         if isinstance(value, bool):
             return value
         why = "is missing" if value is None else f"must be true or false, not {shown(value)}"
@@ -188,6 +191,15 @@ class ExportedFields:
         if not text and self.values.get(name) in (None, "", " "):
             self.fault(f"{name} is missing")
         return text
+
+
+_ESCAPED = re.compile("%(25|2f|5c)", re.IGNORECASE)
+
+
+def inventory_name(text: str) -> str:
+    """The name of a VM or cluster as people know it: the API of vSphere escapes `%`, `/` and `\\` in it, and Forklift
+    takes the name without that (ManagedEntity.name in the vSphere Web Services API)."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def moref(value: JSON) -> str:

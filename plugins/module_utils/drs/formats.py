@@ -18,11 +18,15 @@ from .community_vmware import CommunityVmware
 from .drs_rule_module import DrsRuleModule
 from .export import DrsCluster, ExportDocument, ExportFormat, SourceVm
 from .govc import Govc
-from .proxmox import Proxmox
+from .proxmox import DATA, Proxmox
 
 FORMATS: tuple[ExportFormat, ...] = (CommunityVmware(), DrsRuleModule(), Govc(), Proxmox())
 
 _ADVICE = "export with one of: " + "; ".join(known.command for known in FORMATS)
+_OF_POWERCLI = frozenset({"KeepTogether", "VMIds", "VMHostGroup", "GroupType"})
+_PARTS = ("configuration", "configurationEx")
+"""Properties of a cluster. The first one has no groups; a field of the second one, such as configurationEx.rule, has a
+part of it."""
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
 
@@ -77,18 +81,35 @@ def _not_json(text: str) -> str:
 
 def _refusal(value: JSON) -> str:
     """Why a document of no known format cannot be read."""
-    items = value if isinstance(value, list) else [value]
+    inner = value.get(DATA) if isinstance(value, dict) else value
+    items = inner if isinstance(inner, list) else [value]
+    if not items:
+        return f"is an empty list; {_ADVICE}"
     if isinstance(value, dict) and value.get("failed"):
         return f"is the result of a task that failed: {str(value.get('msg', ''))[:120]}"
-    if items and all(isinstance(item, str) for item in items):
+    if all(isinstance(item, str) for item in items):
         if any(item.lstrip().startswith(("Rule:", "Type:")) for item in items):
             return (
                 "is the output of govc cluster.rule.info, which does not say whether a rule is enabled or must be"
                 f" obeyed; {_ADVICE}"
             )
         return f"has names of rules, and nothing about them; {_ADVICE}"
+    fields = {str(key) for item in items if isinstance(item, dict) for key in item}
+    if fields & _OF_POWERCLI:
+        return (
+            "is the output of a command of PowerCLI (Get-DrsRule, Get-DrsVMHostRule or Get-DrsClusterGroup): each of"
+            f" them has a part of the rules; {_ADVICE}"
+        )
+    if {"group", "nodes"} <= fields:
+        return (
+            "has HA groups of Proxmox VE 8, which are not read. Proxmox VE 9 makes rules of them: export these"
+            " after the upgrade"
+        )
     if any(isinstance(item, dict) and isinstance(item.get("Type"), int) for item in items):
         return f"does not name clusters, and has no rules of VMs and hosts; {_ADVICE}"
+    names = {item.get("name") for item in items if isinstance(item, dict)}
+    if part := next((x for x in names if str(x).partition(".")[0] in _PARTS), ""):
+        return f"has {part}, a part of the configuration of a cluster; {_ADVICE}"
     return f"is no export of rules that is known here; {_ADVICE}"
 
 
@@ -123,6 +144,12 @@ def read_cluster(
                 " into its own rule set",
             )
         )
+    if documents and not parts and len(faults) == before:
+        faults.append(
+            InputError(
+                "files", f"have names of VMs and hosts, and no rules of a cluster; {_ADVICE}"
+            )
+        )
     if len(faults) > before or not documents:
         return None
     chosen = wanted or (names[0] if names else "")
@@ -142,7 +169,8 @@ def _one(name: str, parts: t.Sequence[DrsCluster], faults: list[InputError]) -> 
         faults.append(
             InputError(
                 "files",
-                f"hold the rules of one cluster more than once ({places}): give each export once",
+                f"hold the rules of one cluster more than once ({places}): give each export once. Two"
+                " clusters of this name, in different folders, are to be exported to files of their own",
             )
         )
         return None

@@ -23,11 +23,13 @@ from .export import (
     ExportedFields,
     OtherSetting,
     SourceVm,
+    inventory_name,
     kind_of_type,
     moref,
 )
 
 CONFIGURATION = "configurationEx"
+_CUT_OFF = re.compile(r"VMware\.Vim\.|(VirtualMachine-vm|HostSystem-host)-\d+ ")
 _NAME_AND_TYPE = re.compile(r"(.*) \((Cluster\w+)\)")
 
 NAMES = {
@@ -72,7 +74,14 @@ class Govc:
     def read(
         self, documents: t.Sequence[ExportDocument], faults: list[InputError]
     ) -> list[DrsCluster]:
-        plain = [(document.where, _plain(document.value)) for document in documents]
+        plain = []
+        for document in documents:
+            value = _plain(document.value)
+            if text := _cut_off(value):
+                fault = f"PowerShell has cut off its values ({text[:60]!r}): use ConvertTo-Json -Depth 10"
+                faults.append(InputError(document.where, fault))
+            else:
+                plain.append((document.where, value))
         names: dict[str, str] = {}
         types: dict[str, str] = {}
         for _where, value in plain:
@@ -100,18 +109,43 @@ def _plain(value: JSON) -> JSON:
     return value
 
 
+def _cut_off(value: JSON) -> str:
+    """A text in place of an object, which ConvertTo-Json writes below its depth; empty if there is none."""
+    if isinstance(value, str):
+        return value if _CUT_OFF.match(value) else ""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next(filter(None, map(_cut_off, inner)), "")
+
+
 def _configurations(value: JSON) -> t.Iterator[tuple[str, str, dict[str, JSON]]]:
     """The place, the cluster where it is known, and the configuration."""
     if isinstance(value, list):
-        for item in value:
-            change = item if isinstance(item, dict) else {}
-            if change.get("name") == CONFIGURATION and isinstance(change.get("val"), dict):
-                yield CONFIGURATION, "", change["val"]
+        changes = {x["name"]: x.get("val") for x in value if _is_change(x)}
+        if isinstance(changes.get(CONFIGURATION), dict):
+            name = changes.get("name")
+            cluster = inventory_name(name) if isinstance(name, str) else ""
+            yield CONFIGURATION, cluster, changes[CONFIGURATION]
+        else:  # of several clusters
+            for index, item in enumerate(value):
+                for place, cluster, config in _of_object(item):
+                    yield f"[{index}], {place}", cluster, config
     elif isinstance(value, dict):
-        if isinstance(value.get(CONFIGURATION), dict):
-            yield CONFIGURATION, str(value.get("name") or ""), value[CONFIGURATION]
+        if isinstance(value.get("changeSet"), list):
+            yield from _of_object(value)
+        elif isinstance(value.get(CONFIGURATION), dict):
+            yield CONFIGURATION, inventory_name(str(value.get("name") or "")), value[CONFIGURATION]
         elif isinstance(value.get("rule"), list) or isinstance(value.get("group"), list):
             yield "rule", "", value
+
+
+def _of_object(value: JSON) -> t.Iterator[tuple[str, str, dict[str, JSON]]]:
+    """What `govc object.collect -json -type c / configurationEx name` prints for each cluster."""
+    if isinstance(value, dict) and isinstance(value.get("changeSet"), list):
+        yield from _configurations(value["changeSet"])
+
+
+def _is_change(item: JSON) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("name"), str)
 
 
 def _named_object(value: JSON) -> dict[str, str]:
@@ -121,7 +155,7 @@ def _named_object(value: JSON) -> dict[str, str]:
     if not isinstance(value, dict) or not isinstance(value.get("changeSet"), list):
         return {}
     return {
-        moref(value.get("obj")): change["val"]
+        moref(value.get("obj")): inventory_name(change["val"])
         for change in value["changeSet"]
         if isinstance(change, dict)
         and change.get("name") == "name"
@@ -195,8 +229,8 @@ class _Configuration:
             if kind is None:
                 given.fault(
                     "its type is not in the export: rules that keep VMs together and rules that keep them apart look"
-                    " the same. Add the output of govc cluster.rule.ls -l -json to the files, or export with a"
-                    " newer govc or with community.vmware.vmware_drs_rule_info"
+                    " the same. Add the output of govc cluster.rule.ls -l -json to the files, or export with a newer"
+                    " govc, with community.vmware.vmware_drs_rule_info or with Export-DrsRule"
                 )
                 return None
         return DrsRule(

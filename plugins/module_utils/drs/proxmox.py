@@ -20,6 +20,8 @@ from .export import DrsCluster, DrsRule, DrsRuleKind, ExportDocument, ExportedFi
 
 RULES = "rules"
 VMS = "proxmox_vms"
+DATA = "data"
+"""What the API itself, asked by HTTP, puts around a list."""
 
 _NODES, _RESOURCES = "node-affinity", "resource-affinity"
 _AFFINITY = {"positive": DrsRuleKind.AFFINITY, "negative": DrsRuleKind.ANTI_AFFINITY}
@@ -37,6 +39,7 @@ class Proxmox:
     has_overrides = True  # Proxmox has none, so that none can be missing
 
     def recognizes(self, value: JSON) -> bool:
+        value = _without_data(value)
         if isinstance(value, dict):
             return VMS in value or isinstance(value.get(RULES), list)
         return any(_is_rule(item) or _is_vm(item) for item in _items(value))
@@ -48,12 +51,16 @@ class Proxmox:
         return [
             _cluster(document, rules, names, faults)
             for document in documents
-            if (rules := _listed(document.value, RULES, _is_rule))
+            if (rules := _listed(document.value, RULES, _is_rule)) is not None
         ]
 
 
 def _items(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
+
+
+def _without_data(value: JSON) -> JSON:
+    return value[DATA] if isinstance(value, dict) and isinstance(value.get(DATA), list) else value
 
 
 def _is_rule(item: JSON) -> bool:
@@ -64,12 +71,14 @@ def _is_vm(item: JSON) -> bool:
     return isinstance(item, dict) and "vmid" in item
 
 
-def _listed(value: JSON, key: str, is_one: t.Callable[[JSON], bool]) -> list[JSON]:
-    """The list below `key` of what a module returned, or the list that pvesh printed if its items are of the kind."""
+def _listed(value: JSON, key: str, is_one: t.Callable[[JSON], bool]) -> list[JSON] | None:
+    """The list below `key` of what a module returned, or the list that pvesh printed if its items are of the kind. None
+    where there is neither."""
+    value = _without_data(value)
     if isinstance(value, dict):
-        return _items(value.get(key))
+        return _items(value[key]) if key in value else None
     items = _items(value)
-    return items if any(map(is_one, items)) else []
+    return items if any(map(is_one, items)) else None
 
 
 def _names(documents: t.Iterable[ExportDocument]) -> dict[str, str]:
@@ -77,7 +86,7 @@ def _names(documents: t.Iterable[ExportDocument]) -> dict[str, str]:
     return {
         f"{_VM}{item['vmid']}": str(item.get("name") or "")
         for document in documents
-        for item in _listed(document.value, VMS, _is_vm)
+        for item in _listed(document.value, VMS, _is_vm) or ()
         if _is_vm(item)
     }
 
@@ -128,7 +137,18 @@ def _rule(
         vms=tuple(SourceVm(names.get(x, ""), x) for x in resources if x.startswith(_VM)),
         type_name=rule_type,
         left_out=_left_out(resources, nodes),
+        not_applied=_not_applied(given.values.get("errors")),
     )
+
+
+def _not_applied(errors: JSON) -> str:
+    """Why Proxmox leaves out a rule: what its API says of one that is in conflict with another (check_feasibility in
+    PVE/API2/HA/Rules.pm), a list of messages by field."""
+    if not errors:
+        return ""
+    fields = errors.values() if isinstance(errors, dict) else [errors]
+    messages = [str(x) for field in fields for x in (field if isinstance(field, list) else [field])]
+    return f"Proxmox does not apply it: {'; '.join(messages)}."
 
 
 def _left_out(resources: t.Sequence[str], nodes: t.Sequence[tuple[str, str]]) -> str:
@@ -154,6 +174,6 @@ def _texts(given: ExportedFields, name: str) -> tuple[str, ...]:
 
 
 def _flag(given: ExportedFields, name: str) -> bool:
-    """The API writes 0 and 1, and leaves out what is not set."""
+    """The API writes 0 and 1, some clients as text, and leaves out what is not set."""
     value = given.values.get(name)
-    return value == 1 if value in (0, 1) else given.flag(name, default=False)
+    return value in (1, "1") if value in (0, 1, "0", "1") else given.flag(name, default=False)

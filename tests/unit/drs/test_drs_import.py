@@ -415,6 +415,52 @@ BAD = {
     "broken": ('{"drs_rule_info": {\n  "A": [,]\n}}', ["line 2: is not valid JSON"]),
     "lines": ('["Rule: web", "  VM: a"]', ["govc cluster.rule.info, which does not say"]),
     "names": ('["web", "db"]', ["has names of rules, and nothing about them"]),
+    "PowerCLI": (
+        '[{"Name": "web", "Type": "VMAntiAffinity", "KeepTogether": false, "VMIds": ["VirtualMachine-vm-1"]}]',
+        ["is the output of a command of PowerCLI (Get-DrsRule, "],
+    ),
+    "cut off": (
+        '{"Rule": [{"Name": "web", "Vm": "VirtualMachine-vm-1 VirtualMachine-vm-2"}]}',
+        ["PowerShell has cut off its values ('VirtualMachine-vm-1 VirtualMachine-vm-2')"],
+    ),
+    "types": (
+        '{"Rule": ["VMware.Vim.ClusterAntiAffinityRuleSpec"], "Group": ""}',
+        ["use ConvertTo-Json -Depth 10"],
+    ),
+    "part": (
+        '[{"name": "configurationEx.rule", "val": {"_typeName": "ArrayOfClusterRuleInfo", "_value": []}}]',
+        ["has configurationEx.rule, a part of the configuration of a cluster"],
+    ),
+    "nothing": ("[]", ["is an empty list"]),
+    "loop": (
+        json.dumps(
+            {
+                "results": [
+                    {"drs_rule_info": {"A": []}, "item": "A"},
+                    {"drs_rule_info": {}, "item": "B", "failed": True, "msg": "no cluster B"},
+                ]
+            }
+        ),
+        [", results[1]: is the result of a task that failed: no cluster B"],
+    ),
+    "without affinity": (
+        json.dumps(
+            {
+                "drs_rule_facts": {
+                    "A": [
+                        {
+                            "rule_name": "web",
+                            "rule_type": "vm_vm_rule",
+                            "rule_enabled": True,
+                            "rule_mandatory": True,
+                            "rule_vms": ["a", "b"],
+                        }
+                    ]
+                }
+            }
+        ),
+        ["drs_rule_facts.A[0], rule 'web': rule_affinity is missing"],
+    ),
     "numbers": ('[{"Name": "web", "Type": 0, "VM": ["a"]}]', ["does not name clusters"]),
     "failed": ('{"failed": true, "msg": "no login"}', ["a task that failed: no login"]),
     "other": ('{"items": []}', ["is no export of rules that is known here"]),
@@ -455,6 +501,94 @@ def test_file_that_is_no_whole_export_is_refused(
     assert len(found) == len(expected), found
     for message, part in zip(found, expected, strict=True):
         assert message.startswith(str(path)) and part in message
+
+
+def test_names_without_rules_are_no_export(run_module: RunModule) -> None:
+    result = run_module(drs_import.main, {"files": files("govc_vms.json", "govc_hosts.json")})
+
+    (message,) = messages(result)
+    assert message.startswith("files: have names of VMs and hosts, and no rules of a cluster")
+
+
+def of_cluster(
+    moref: str, name: str, *rules: dict[str, t.Any], **config: t.Any
+) -> dict[str, t.Any]:
+    """What govc object.collect -json -type c / configurationEx name prints for one cluster."""
+    values = {"configurationEx": {"rule": [*rules], "group": None, **config}, "name": name}
+    return {
+        "kind": "enter",
+        "obj": {"type": "ClusterComputeResource", "value": moref},
+        "changeSet": [{"name": x, "op": "assign", "val": values[x]} for x in values],
+        "missingSet": None,
+    }
+
+
+def of_vm(moref: str, name: str) -> dict[str, t.Any]:
+    reference = {"type": "VirtualMachine", "value": moref}
+    return {"obj": reference, "changeSet": [{"name": "name", "op": "assign", "val": name}]}
+
+
+def apart_of(*morefs: str) -> dict[str, t.Any]:
+    """With fields that releases of govc print as null where they are not set."""
+    return {
+        "_typeName": "ClusterAntiAffinityRuleSpec",
+        "key": 1,
+        "enabled": True,
+        "name": "分離 1",
+        "mandatory": None,
+        "vm": [{"type": "VirtualMachine", "value": moref} for moref in morefs],
+    }
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_clusters_of_all_folders_in_one_output_are_told_apart(
+    run_module: RunModule, tmp_path: Path, listed: bool
+) -> None:
+    """The API escapes a slash in names, and Forklift does not."""
+    clusters = [
+        of_cluster("domain-c8", "Prod%2fEast", apart_of("vm-1", "vm-2")),
+        of_cluster("domain-c9", "Lab"),
+    ]
+    vms = [of_vm("vm-1", "web%2f1"), of_vm("vm-2", "Größe_2")]
+    path = tmp_path / "all.json"
+    documents: list[t.Any] = [clusters, vms] if listed else [*clusters, *vms]
+    path.write_text("\n".join(map(json.dumps, documents)))
+    known = [
+        {"name": "web-1-x7qz", "namespace": "shop", "display_name": "web/1"},
+        {"name": "gre-2", "namespace": "shop"},
+    ]
+
+    result = run_module(
+        drs_import.main, {"files": [str(path)], "cluster": "Prod/East", "vms": known}
+    )
+    unnamed = run_module(drs_import.main, {"files": [str(path)]})
+
+    assert rules_of(result) == {
+        "shop": [{"name": "1", "workloads": ["web-1-x7qz", "gre-2"], "keep_apart": "node"}]
+    }
+    assert result["drs_cluster"] == "Prod/East"
+    assert "the export has 2 clusters, Lab, Prod/East" in messages(unnamed)[0]
+
+
+def test_clusters_of_one_name_in_two_folders_are_refused(run_module: RunModule) -> None:
+    clusters = [of_cluster(x, "Prod", apart_of("vm-1", "vm-2")) for x in ("domain-c8", "domain-c9")]
+    vms = [of_vm("vm-1", "a"), of_vm("vm-2", "b")]
+    (message,) = messages(run_module(drs_import.main, {"content": [*clusters, *vms]}))
+
+    assert "Two clusters of this name, in different folders, are to be exported to files" in message
+
+
+def test_results_of_a_loop_and_of_the_modules_of_old_releases_are_read(
+    run_module: RunModule,
+) -> None:
+    rules = content(rule("r", "apart", "a", "b"))["drs_rule_info"]
+    loop = {"results": [{"drs_rule_info": rules}, {"drs_rule_info": {"Lab": []}}]}
+    for given in (loop, {"drs_rule_facts": rules}):
+        result = run_module(drs_import.main, {"content": given, "cluster": "Production"})
+
+        assert rules_of(result) == {
+            "default": [{"name": "r", "workloads": ["a", "b"], "keep_apart": "node"}]
+        }
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])

@@ -193,3 +193,35 @@ def test_all_faults_of_an_export_are_named_at_once(run_module: RunModule) -> Non
     assert "rules[1], rule 'licensed': disable must be true or false, not 'no'" in named
     assert "rules[2], rule 'near-the-lab': nodes must be a list of names" in named
     assert "rules[3]: must be a map, not 'web-apart'" in named
+
+
+def test_what_the_api_answers_becomes_the_same(run_module: RunModule) -> None:
+    """With the lists below `data`, and flags as text."""
+    rules = [
+        {key: str(x) if x == 1 and key != "order" else x for key, x in as_pvesh_prints(y).items()}
+        for y in RULES
+    ]
+    result = imported(run_module, {"data": rules}, {"data": VMS})
+
+    assert {x["namespace"]: x["rules"] for x in result["namespaces"]} == {"shop": IMPORTED}
+
+
+def test_rule_that_proxmox_leaves_out_is_left_out(run_module: RunModule) -> None:
+    conflict = "rule shares two or more resources with a positive rule"
+    rules = [RULES[0], {**RULES[1], "errors": {"resources": [conflict]}}]
+    result = imported(run_module, {"rules": rules}, {"proxmox_vms": VMS}, host_names={})
+
+    (part,) = (x for x in result["report"]["no_counterpart"] if x["kind"] == "rule")
+    assert (part["name"], part["reason"]) == (
+        "app-with-db",
+        f"Proxmox does not apply it: {conflict}.",
+    )
+
+
+def test_cluster_without_rules_and_groups_of_an_older_release(run_module: RunModule) -> None:
+    empty = imported(run_module, {"rules": []}, {"proxmox_vms": VMS}, host_names={})
+    assert empty["counts"]["rules"] == 0
+
+    groups = [{"group": "a", "nodes": "pve1:1,pve2", "restricted": 1, "type": "group"}]
+    (message,) = messages(imported(run_module, {"data": groups}))
+    assert "has HA groups of Proxmox VE 8, which are not read" in message
