@@ -17,6 +17,7 @@ from tests.controller import PROJECT
 from tests.shop import ZONE, Shop
 from tests.unit.cpu.labeled_nodes import labels_of
 
+JSON = t.Any
 Object = dict[str, t.Any]
 MODEL = "cpu-model.node.kubevirt.io/"
 COMMON = "Broadwell-noTSX"
@@ -82,11 +83,29 @@ def template_cpu(shop: Shop, name: str) -> Object | None:
     return t.cast("Object | None", spec["domain"].get("cpu"))
 
 
-def selected(shop: Shop, name: str) -> list[str]:
-    """The CPU models that the running launcher pod of a VM selects."""
+def node_selector(shop: Shop, name: str) -> dict[str, str]:
+    """That of the running launcher pod of a VM."""
     pods = shop.api.list(f"{shop.path('Pod')}?labelSelector=vm.kubevirt.io/name={name}")
     (pod,) = (pod for pod in pods if pod["status"]["phase"] == "Running")
-    return [key.removeprefix(MODEL) for key in pod["spec"]["nodeSelector"] if MODEL in key]
+    return t.cast("dict[str, str]", pod["spec"]["nodeSelector"])
+
+
+def selected(shop: Shop, name: str) -> list[str]:
+    """The CPU models that the running launcher pod of a VM selects."""
+    return [key.removeprefix(MODEL) for key in node_selector(shop, name) if MODEL in key]
+
+
+def restart(shop: Shop, staged: Object) -> set[str]:
+    """Restart the VMs that the task names, as the role does. Returns their names."""
+    rolled = shop.roll(
+        namespaces=None,
+        workloads=staged["restarts"],
+        scope="all",
+        allow=["restart"],
+        apply_pending_changes=True,
+    )
+    assert not rolled.get("failed"), rolled
+    return {x["name"] for x in rolled["moves"]}
 
 
 def test_model_is_staged_and_applied_by_a_restart_that_leaves_no_condition(shop: Shop) -> None:
@@ -128,16 +147,8 @@ def test_model_is_staged_and_applied_by_a_restart_that_leaves_no_condition(shop:
         wait_for_condition(shop, name, "RestartRequired")
     assert shop.uids() == uids
 
-    rolled = shop.roll(
-        namespaces=None,
-        workloads=staged["restarts"],
-        scope="all",
-        allow=["restart"],
-        apply_pending_changes=True,
-    )
+    assert restart(shop, staged) == set(names)
 
-    assert not rolled.get("failed"), rolled
-    assert {(x["name"], x["method"]) for x in rolled["moves"]} == {(x, "restart") for x in names}
     assert {name: selected(shop, name) for name in names} == {name: [COMMON] for name in names}
     vmis = shop.instances()
     assert {vmis[name]["spec"]["domain"]["cpu"]["model"] for name in names} == {COMMON}
@@ -176,6 +187,44 @@ def test_what_is_returned_takes_the_models_back(shop: Shop) -> None:
     assert template_cpu(shop, "plain") is None
     assert template_cpu(shop, "named") == {"model": COMMON, "cores": 2, "sockets": 1}
     wait_for_condition(shop, "plain", "RestartRequired", there=False)
+
+
+@pytest.mark.parametrize("model", [COMMON, ""])
+def test_launcher_pod_after_the_model_is_taken_back_selects_the_nodes_of_before(
+    shop: Shop, model: str
+) -> None:
+    """Of VMs whose spec named a model, with and without sockets, and of one without."""
+    where = shop.namespace
+    cpus: dict[str, JSON] = {
+        "typed": {"model": "Haswell-noTSX"},
+        "whole": {"model": "Haswell-noTSX", "sockets": 1, "cores": 2},
+        "plain": None,
+    }
+    shop.start(*(vm(name, where, cpu=cpu) for name, cpu in cpus.items()))
+    at_first = {name: node_selector(shop, name) for name in cpus}
+    changed = {*cpus} if model else {"typed", "whole"}
+    vms = [f"{where}/{name}" for name in cpus]
+    staged = shop.done(cpu_model.main, "mover", model=model, vms=vms)
+    assert {x["name"] for x in staged["vms"] if x["changed"]} == changed
+    assert restart(shop, staged) == changed
+    meanwhile = {name: node_selector(shop, name) for name in cpus}
+    assert {name for name in cpus if meanwhile[name] != at_first[name]} == changed
+    assert {name: selected(shop, name) for name in cpus} == dict.fromkeys(
+        cpus, [model] if model else []
+    )
+
+    back = shop.done(cpu_model.main, "mover", models=staged["before"])
+    assert restart(shop, back) == changed
+
+    assert {name: node_selector(shop, name) for name in cpus} == at_first
+    assert template_cpu(shop, "whole") == cpus["whole"]
+    assert template_cpu(shop, "plain") is None
+    for name in cpus:
+        wait_for_condition(shop, name, "RestartRequired", there=False)
+    mark = shop.sandbox.audit.mark()
+    again = shop.done(cpu_model.main, "mover", models=staged["before"])
+    assert (again["changed"], again["restarts"], again["before"]) == (False, [], {})
+    assert shop.sandbox.audit.writes(since=mark) == []
 
 
 def test_all_vms_that_cannot_get_their_model_are_named_before_the_first_write(shop: Shop) -> None:

@@ -13,7 +13,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 from ..kubevirt.labels import CPU_MODEL, SCHEDULABLE, needs_expansion
-from ..kubevirt.launcher import HOST_MODELS, cpu_model, model_of, why_labels_not_modeled
+from ..kubevirt.launcher import (
+    HOST_MODELS,
+    completed_sockets,
+    cpu_model,
+    model_of,
+    why_labels_not_modeled,
+)
 from ..kubevirt.next_pod import launcher_pod, planned_vmi
 from ..kubevirt.pending_changes import UNNAMED, changes_since_start
 from ..model.findings import InputError
@@ -202,19 +208,27 @@ def changes_beside_model(started: Spec, change: NewModel, platform: Platform) ->
     manifest = change.vm.manifest
     if change.write is not None:
         manifest = patched(manifest, change.write.operations)
+    spec = manifest["spec"]["template"]["spec"]
+    started_spec = (started.get("template") or {}).get("spec") or {}
+    then = (started_spec.get("domain") or {}).get("cpu") or {}
+    # a model comes and goes with the number of sockets that the VM has anyway
+    same_sockets = _sockets(started_spec, platform) == _sockets(spec, platform)
+    fields = ("model", "sockets") if same_sockets else ("model",)
     cpu = CPU.read(manifest, None) or {}
-    template = started.get("template") or {}
-    then = (((template.get("spec") or {}).get("domain") or {}).get("cpu")) or {}
-    model = {"model": then["model"]} if then.get("model") else {}
-    alike = {key: value for key, value in cpu.items() if key != "model"} | model
-    if "sockets" not in then and alike == {**then, "sockets": cpu.get("sockets")}:
-        alike = dict(then)
-    domain = {**manifest["spec"]["template"]["spec"]["domain"], "cpu": alike or None}
-    spec = {**manifest["spec"]["template"]["spec"], "domain": domain}
+    alike = {key: value for key, value in cpu.items() if key not in fields}
+    alike.update({key: then[key] for key in fields if then.get(key)})
+    domain = {**spec["domain"], "cpu": alike or None}
+    spec = {**spec, "domain": domain}
     whole = {**manifest["spec"], "template": {**manifest["spec"]["template"], "spec": spec}}
     vm = replace(change.vm, manifest={**manifest, "spec": whole})
     changes = changes_since_start(started, vm, change.vmi, platform)
     return tuple(x for x in changes if x != UNNAMED)
+
+
+def _sockets(spec: Spec, platform: Platform) -> int:
+    """Those of a VMI with this spec."""
+    named = ((spec.get("domain") or {}).get("cpu") or {}).get("sockets")
+    return named or completed_sockets(spec, platform)
 
 
 def table(changes: t.Iterable[NewModel], others: t.Mapping[Ref, t.Sequence[str]]) -> list[str]:

@@ -222,6 +222,10 @@ def test_models_of_hosts_are_on_each_node(model: str) -> None:
     [
         ({}, {}, ()),
         ({"cpu": {"model": "x"}}, {"cpu": {"model": COMMON, "sockets": 1}}, ()),
+        ({"cpu": {"model": COMMON, "sockets": 1}}, {}, ()),
+        ({"cpu": {"model": COMMON, "sockets": 1, "cores": 2}}, {"cpu": {"cores": 2}}, ()),
+        ({}, {"cpu": {"sockets": 4}}, ("domain.cpu",)),
+        ({"cpu": {"model": "x"}}, {"cpu": {"sockets": 4}}, ("domain.cpu.sockets",)),
         (
             {"cpu": {"model": "x"}},
             {"cpu": {"model": "x", "cores": 4}},
