@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.virt.placement.plugins.action.rollout import (
     ActionModule as StepsAction,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import Result
 
 
 class ActionModule(StepsAction):
@@ -15,3 +16,10 @@ class ActionModule(StepsAction):
 
     GATHERED = ("moves", "progress", "writes", "findings", "diff", "started")
     RUN = "maintenance"
+
+    def _patience(self, arguments: Result) -> float:
+        """A node may take its API server with it while it reboots."""
+        patience = super()._patience(arguments)
+        if arguments.get("state") != "in_service":
+            return patience
+        return max(patience, float(arguments.get("run_timeout") or 0))

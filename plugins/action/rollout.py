@@ -94,6 +94,9 @@ class ActionModule(KubeconfigAction):
                 return result
             run = {**step["step_state"], "elapsed": time.monotonic() - began}
 
+    def _pause(self, seconds: float) -> bool:
+        return self._interrupted.wait(seconds)
+
     def _step(self, run: Result, task_vars: Result) -> Result:
         try:
             return self._run_module({**self._task.args, "step_state": run}, task_vars)

@@ -60,6 +60,7 @@ KEPT = (
 class JobRecord:
     """`asked` are the options of the role. `notes`: what each task of a module returned, in part. `failures`: texts
     that make the job fail; `ended`: whether a task has failed with them. `open`: what runs now and could fail.
+    `changed`: whether a task has changed something.
     `undo`: how many `notes` and `failures` there were when the job began to undo its change, empty if it did not."""
 
     role: str
@@ -76,6 +77,7 @@ class JobRecord:
     failed_task: str = ""
     ended: bool = False
     open: str = ""
+    changed: bool = False
     maintenance: Result = field(default_factory=dict)
     undo: Result = field(default_factory=dict)
 
@@ -85,10 +87,18 @@ class JobRecord:
             kept["new_members"] = members
         if "module_stdout" in result:  # Ansible has no result of the module
             kept["crashed"] = True
+        self.changed = self.changed or bool(result.get("changed"))
         self.notes.append({"module": module, "failed": bool(result.get("failed")), **kept})
 
     def of(self, module: str) -> list[Result]:
         return [note for note in self.notes if note["module"] == module]
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has changed something, or continues a maintenance: what follows waits for an API server that is
+        away."""
+        going = self.maintenance.get("begun") or self.maintenance.get("continued")
+        return not self.check_mode and bool(self.changed or going)
 
     @property
     def moves(self) -> list[Result]:

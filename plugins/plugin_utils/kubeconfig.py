@@ -15,6 +15,7 @@ import functools
 import os
 import signal
 import threading
+import time
 import types
 import typing as t
 
@@ -33,6 +34,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     play_of,
     read_record,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.outage import PATIENCE, Waiting
 from ansible_collections.virt.placement.plugins.plugin_utils.progress_pipe import PipeReader
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
@@ -117,22 +119,49 @@ class KubeconfigAction(ActionBase):
         except AnsibleError as error:
             return {"failed": True, "msg": str(error)}
         host = str(task_vars.get("inventory_hostname", ""))
-        with self._lines_shown(host):
+
+        def run() -> Result:
             ran: Result = self._execute_module(module, module_args=arguments, task_vars=task_vars)
-        self._remove_tmp_path(self._connection._shell.tmpdir)
-        return ran
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+            return ran
+
+        with self._lines_shown(host) as piped:
+            waiting = Waiting(
+                lambda: self._goes_on(task_vars),
+                self._patience(arguments),
+                lambda line: show_lines(self._task, host, [line]),
+                piped,
+                self._pause,
+            )
+            return waiting.result_of(run)
+
+    def _goes_on(self, task_vars: Result) -> bool:
+        """Whether the task is part of a job that has begun something."""
+        if WITHIN not in task_vars and not is_in_role(self._task):
+            return False
+        record = read_record(str(task_vars.get("inventory_hostname", "")), play_of(self._task))
+        return record is not None and record.has_begun
+
+    def _patience(self, _arguments: Result) -> float:
+        """Seconds for which a job that has begun something waits for the API server."""
+        return PATIENCE
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait. Returns whether the task is to end."""
+        time.sleep(seconds)
+        return False
 
     @contextlib.contextmanager
-    def _lines_shown(self, host: str) -> t.Iterator[None]:
+    def _lines_shown(self, host: str) -> t.Iterator[bool]:
         """Show what the module writes while it runs, as that the API server is away. The module of a local connection
-        has the environment of this worker, which runs one task."""
+        has the environment of this worker, which runs one task. Yields whether that is possible."""
         pipe = self._open_pipe(host) if self._pipe is None else None
         if pipe is None:
-            yield
+            yield self._pipe is not None
             return
         os.environ[PROGRESS] = pipe.path
         try:
-            yield
+            yield True
         finally:
             del os.environ[PROGRESS]
             pipe.close()

@@ -11,9 +11,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sandbox import Sandbox, drain, objects
-from sandbox.fault_proxy import WRITE, Rule, reset, sigkill, status
+from sandbox.fault_proxy import WRITE, Rule, down, reset, sigkill, status
 from tests.job import Job
 from tests.maintenance import SERVICED_LATER, Maintenance, maintenance, pods_on, vms
 from tests.witness import by_name, watching
@@ -306,6 +307,42 @@ def test_whole_maintenance_in_the_slow_world(shop: Maintenance, tmp_path: Path) 
     assert [text for text in whole.violations if text not in about_restarted] == []
     assert about_restarted.count("virtualmachines stuck: restart") == 1, about_restarted
     assert about_restarted.count("VMI stuck was deleted") == 1, about_restarted
+
+
+AWAY = 20
+"""Seconds without an API server: longer than a task waits at its begin in a job that has begun nothing."""
+
+
+def test_api_server_that_goes_away_between_tasks_of_a_job_is_waited_for(
+    shop: Maintenance, tmp_path: Path
+) -> None:
+    """A reboot of a control-plane node may take its API server with it; so may what a gate checks."""
+    outage = tmp_path / "outage.yml"
+    request = (
+        "import ssl, sys, urllib.request as http\n"
+        "try: http.urlopen(sys.argv[1], context=ssl._create_unverified_context())\n"
+        "except OSError: pass"
+    )
+    shop.start(*vms(shop, "a"), nodes=["w1"])
+    with shop.sandbox.fault_proxy([Rule("GET", "/outage", down(AWAY))]) as proxy:
+        argv = [sys.executable, "-c", request, f"{proxy.url}/outage"]
+        task = {"name": "Outage", "ansible.builtin.command": {"argv": argv}}
+        outage.write_text(yaml.safe_dump([task]))
+        work = {**task, "when": "placement_maintenance_node == 'w1'"}
+        play = shop.play(tmp_path, ["w1", "w3"], work, gate_tasks=str(outage))
+        job = Job(shop, tmp_path, "node_maintenance", shop.identity)
+        process = job.start_play(play, through=proxy.kubeconfig(shop.identity))
+        output, _errors = process.communicate(timeout=240)
+        outages = [seen for seen in proxy.requests if seen.action == "down"]
+
+    assert len(outages) == 3, output
+    assert process.returncode == 0, output
+    lines = output.splitlines()
+    away = [line for line in lines if "no answer from the API server since" in line]
+    back = [line for line in lines if "answers again" in line]
+    assert len(away) == len(back) == 3, output
+    assert not any(map(shop.cordoned, ("w1", "w3")))
+    assert shop.lease_is_free()
 
 
 @contextlib.contextmanager

@@ -14,6 +14,13 @@ import typing as t
 PROGRESS = "VIRT_PLACEMENT_PROGRESS"
 """Environment variable with the path of the pipe, for a module that is not run in steps."""
 
+AWAY_SINCE = "VIRT_PLACEMENT_AWAY_SINCE"
+"""Environment variable with the time of day since which the API server is away, where that was reported."""
+
+AWAY = "_away"
+"""In the result of a module that found no API server, and has done nothing: `since` when, empty where it is not noted
+or the server answers again, and whether the outage was `noted`."""
+
 
 class ProgressPipe:
     """Closed where there is no pipe, since the module runs on another host or as another user."""

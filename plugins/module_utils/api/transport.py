@@ -204,11 +204,12 @@ SILENT_AFTER = 12.0
 
 class Outage:
     """Whether the API server is away, seen by all threads. `note` gets one line when it is, and one when it is
-    back. `since` is the time of day, empty where it answers."""
+    back. `since` is the time of day, empty where it answers; `noted` whether it was away at all."""
 
     def __init__(self) -> None:
         self.note: t.Callable[[str], None] | None = None
         self.since = ""
+        self.noted = False
         self._lock = threading.Lock()
         self._answered = -math.inf
         self._sent: dict[object, tuple[float, ApiRequest]] = {}
@@ -262,6 +263,7 @@ class Outage:
                 return
             began = time.localtime(time.time() - silence)
             since = self.since = time.strftime("%H:%M:%S %Z", began)
+            self.noted = True
         self.note(f"{kind} from the API server since {since}: {what}")
 
     def answered(self) -> None:

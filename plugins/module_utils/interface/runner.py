@@ -16,6 +16,7 @@ from ..api.auth_checks import url_passwords
 from ..api.client import ApiClient
 from ..api.connection import connect
 from ..api.errors import (
+    TRANSIENT_ERRORS,
     ApiError,
     Forbidden,
     NoConfiguration,
@@ -23,7 +24,7 @@ from ..api.errors import (
     Throttled,
     Unauthorized,
 )
-from ..api.progress_pipe import PROGRESS, ProgressPipe
+from ..api.progress_pipe import AWAY, AWAY_SINCE, PROGRESS, ProgressPipe
 from ..api.transport import ComputingTimeout, Transport, computing_bounded
 from ..cluster.identity import cluster_uid
 from ..model.findings import GRANT, ErrorType, InputError, InvalidInput, TaskError
@@ -127,7 +128,7 @@ def run_task(module: AnsibleModule, run: Run) -> None:
         cluster.update(api=_host(api), uid=error.seen)
         _end(module, api, cluster, [error], [error])
     except (ApiError, NoConfiguration, ComputingTimeout) as error:
-        _end(module, api, cluster, [error], [error])
+        _end(module, api, cluster, [error], [error], **_away(api, error))
     _hide_tokens(module, api)
     _add_details(module, api, cluster)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
@@ -136,8 +137,19 @@ def run_task(module: AnsibleModule, run: Run) -> None:
 def _name_outages(api: ApiClient) -> None:
     """While the task runs, where the action plugin reads its lines. A step of a run has a pipe of its own."""
     pipe = ProgressPipe(os.environ.get(PROGRESS, ""))
+    api.transport.outage.since = os.environ.get(AWAY_SINCE, "")
     if pipe.open:
         api.transport.outage.note = lambda line: pipe.note(one_line(line), api.secrets)
+
+
+def _away(api: ApiClient, error: Exception) -> Result:
+    """For the action plugin, which may run the module again: it has done nothing that is not repeatable."""
+    if not isinstance(error, TRANSIENT_ERRORS) or (
+        error.is_status and not error.request.repeatable
+    ):
+        return {}
+    outage = api.transport.outage
+    return {AWAY: {"since": outage.since, "noted": outage.noted}}
 
 
 VERBOSE = 3

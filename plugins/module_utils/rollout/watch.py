@@ -105,7 +105,7 @@ class OutageReport:
         self.lines: list[str] = []
         self._api, self._pipe = api, pipe
         self._outage = api.transport.outage
-        self._outage.since = away_since
+        self._outage.since = away_since or self._outage.since
         self._outage.note = self._note
         if begun and not pipe.open:
             patience = min(api.policy.patience, STEP_SECONDS)
