@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL
+from ansible_collections.virt.placement.plugins.module_utils.rollout import context, step
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.rollout import step as rollout
-from ansible_collections.virt.placement.plugins.module_utils.rollout import step as trouble
 from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, objects
 from sandbox.fault_proxy import WRITE, Rule, down, gone, lost_answer, reset, sigkill, status
@@ -208,8 +207,8 @@ FOR_EVER = range(2, 10**9)
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps give up a request, and runs a server, after seconds in place of minutes."""
-    monkeypatch.setattr(rollout, "STEP_LIMIT", 4.0)
-    monkeypatch.setattr(trouble, "PATIENCE", 8.0)
+    monkeypatch.setattr(context, "STEP_LIMIT", 4.0)
+    monkeypatch.setattr(step, "PATIENCE", 8.0)
 
 
 ENDS = {

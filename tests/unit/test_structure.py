@@ -1,6 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The structure of plugins/module_utils: class names occur once, and no file imports itself by a circle."""
+"""The structure of plugins/module_utils: class names occur once, no file imports itself by a circle, and what a run
+moves is handed to the engine as a `MoveSource`: nothing overrides a method of the engine."""
 
 from __future__ import annotations
 
@@ -13,6 +14,10 @@ import pytest
 from tests.unit.test_imports import CHECKOUT, UTILS, imports_of
 
 ROOT = CHECKOUT / "plugins" / "module_utils"
+
+ENGINE = {"Step", "StepContext", "Reconciler"}
+SOURCES = {"rollout.rollout_source": "RolloutSource", "maintenance.drain": "DrainSource"}
+"""File to the class that the engine is given."""
 
 
 def sources() -> dict[str, str]:
@@ -65,6 +70,109 @@ def _reachable(edges: t.Mapping[str, set[str]], start: str) -> set[str]:
             reached.add(name)
             ahead += edges[name]
     return reached
+
+
+def subclasses(files: t.Mapping[str, str], bases: t.Collection[str]) -> list[str]:
+    """The classes that inherit from one of these, whether by its name or as `module.name`."""
+    return [
+        f"{name}.{node.name}"
+        for name, source in files.items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if ast.unparse(base).partition("[")[0].rpartition(".")[2] in bases
+    ]
+
+
+def members(source: str, name: str) -> set[str]:
+    """The methods and attributes of a class without an underscore, also those that `__init__` sets."""
+    (found,) = (
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    names = {node.name for node in found.body if isinstance(node, ast.FunctionDef)}
+    for node in found.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    for inner in ast.walk(found):
+        if _is_of_self(inner) and isinstance(inner.ctx, ast.Store):
+            names.add(inner.attr)
+    return {x for x in names if not x.startswith("_")}
+
+
+def _is_of_self(node: ast.AST) -> t.TypeGuard[ast.Attribute]:
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("self", "cls")
+    )
+
+
+def private_names_of_others(source: str) -> list[str]:
+    """What a file reads of other objects though its name begins with an underscore, or imports by such a name."""
+    tree = ast.walk(ast.parse(source))
+    return [
+        ast.unparse(node)
+        for node in tree
+        if (isinstance(node, ast.Attribute) and node.attr.startswith("_") and not _is_of_self(node))
+        or (isinstance(node, ast.ImportFrom) and any(x.name.startswith("_") for x in node.names))
+    ]
+
+
+def test_no_class_inherits_from_the_engine_or_from_a_source() -> None:
+    assert subclasses(sources(), {*ENGINE, *SOURCES.values()}) == []
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_source_has_the_members_that_the_engine_asks_for(file: str) -> None:
+    files = sources()
+    asked = members(files["rollout.move_source"], "MoveSource")
+    assert {"read", "plan", "goes_on", "finish"} <= asked
+    assert asked - members(files[file], SOURCES[file]) == set()
+
+
+@pytest.mark.parametrize("file", SOURCES)
+def test_source_reads_no_private_name_of_the_engine(file: str) -> None:
+    assert private_names_of_others(sources()[file]) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("class Drain(Step): ...", ["a.x.Drain"]),
+        ("class Drain(step.Step[View]): ...", ["a.x.Drain"]),
+        ("def f():\n    class Drain(Other, Step): ...", ["a.x.Drain"]),
+        ("class Drain(StepResult): ...", []),
+    ],
+)
+def test_subclass_of_the_engine_is_listed(source: str, found: list[str]) -> None:
+    assert subclasses({"a.x": source}, ENGINE) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("step._reconcile(view)", ["step._reconcile"]),
+        ("self.step._reconcile(view)", ["self.step._reconcile"]),
+        ("from .step import _end", ["from .step import _end"]),
+        ("self._view.plan()", []),
+    ],
+)
+def test_private_name_of_another_object_is_listed(source: str, found: list[str]) -> None:
+    assert private_names_of_others(source) == found
+
+
+def test_members_are_methods_and_what_the_class_sets() -> None:
+    source = """
+class A:
+    role = 1
+    task: str
+    def __init__(self):
+        local = self.view = self._api = 1
+    def read(self): ...
+"""
+    assert members(source, "A") == {"role", "task", "view", "read"}
 
 
 def test_no_class_name_occurs_twice() -> None:

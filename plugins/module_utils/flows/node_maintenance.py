@@ -11,11 +11,12 @@ from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure
 from ..maintenance.approved_drain import ApprovedDrain
-from ..maintenance.drain import DrainStep
+from ..maintenance.drain import DrainSource
 from ..maintenance.drain_state import DrainState
-from ..maintenance.in_service import InServiceStep, ReturnState
+from ..maintenance.in_service import InServiceStep
 from ..maintenance.mark import node_as_json
 from ..maintenance.options import parse_options
+from ..maintenance.undo_drain import ReturnState
 from ..model.findings import InputError, InvalidInput
 from ..rollout.state import StepResult
 from ..rollout.step import run_step
@@ -39,23 +40,22 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             [InputError("assume_in_service", "is for check mode only: leave it out")]
         )
     previous_step = module.params["step_state"]
-    step: DrainStep | InServiceStep
+    step: DrainSource | InServiceStep
+    started: list[dict[str, t.Any]] = []
     with until_interrupted() as listening:
         if options.state == "in_service":
             step = InServiceStep(api, options, ReturnState.read(previous_step), listening)
-            result = step.run(check=module.check_mode)
+            result, started = step.run(check=module.check_mode), step.started
         else:
-            step = DrainStep(api, options, DrainState.read(previous_step), listening)
+            step = DrainSource(api, options, DrainState.read(previous_step), listening)
             result = run_step(step, check=module.check_mode)
-            if result.finished:
-                step.end_steering()
-    changes = writes_result(step.writes, diff=module._diff)
+    changes = writes_result(step.context.writes, diff=module._diff)
     returned = {
         **changes,
         **_as_json(result),
-        "changed": bool(result.changed or step.writes),
+        "changed": bool(result.changed or step.context.writes),
         "findings": [finding.as_json() for finding in step.findings],
-        "started": step.started,
+        "started": started,
         "nodes": [node_as_json(node, options.zone_key) for node in step.nodes],
     }
     if result.failure:

@@ -12,8 +12,9 @@ from ..interface.runner import PartialFailure
 from ..model.rendering import one_line
 from ..rollout.approved_plan import options_of_plan, read_plan
 from ..rollout.options import parse_options
+from ..rollout.rollout_source import RolloutSource
 from ..rollout.state import RolloutState
-from ..rollout.step import RolloutStep, run_step
+from ..rollout.step import run_step
 from ..rollout.watch import until_interrupted
 
 if t.TYPE_CHECKING:
@@ -32,7 +33,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     with until_interrupted() as listening:
         options = parse_options(given, topology, approved)
         state = RolloutState.read(module.params["step_state"])
-        result = run_step(RolloutStep(api, options, state, listening), check=module.check_mode)
+        source = RolloutSource(api, options, state, listening)
+        result = run_step(source, check=module.check_mode)
     for warning in result.warnings:
         module.warn(one_line(warning))
     if result.failure:

@@ -13,30 +13,28 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError
-from ..api.transport import ComputingTimeout
+from ..api.errors import TRANSIENT_ERRORS, ApiError
 from ..cluster.access import Right, Role
-from ..cluster.lease import LeaseKeeper
+from ..cluster.lease import LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..forecast.new_pods import needs_of_change
 from ..model.findings import Finding, InputError, InvalidInput, sentences
-from ..model.json_pointer import JSON
 from ..model.kinds import POOL
 from ..model.objects import Node, Ref
 from ..model.plan import Plan, skipped_as_json
 from ..model.write import Write
 from ..rollout import report
 from ..rollout.approved_plan import ApprovedPlan
-from ..rollout.journal import NOTE_LIMIT, RunJournal
+from ..rollout.check_mode import planned_result
+from ..rollout.context import StepContext
+from ..rollout.journal import NOTE_LIMIT
 from ..rollout.move import MoveRecord, Phase
-from ..rollout.reconcile import Reconciler
+from ..rollout.reconcile import Reconciler, goes_on
 from ..rollout.reconciliation import Reconciliation
-from ..rollout.send import record_node_event
+from ..rollout.send import StartRevisions, record_node_event, rights_of_run
 from ..rollout.state import StepResult
-from ..rollout.step import RolloutStep
 from ..rollout.takeover import new_run
-from ..rollout.view import View
 from ..rollout.watch import Listening
 from . import returns, start_again
 from .drain_approval import changed_nodes, changes, new_findings, plan_of
@@ -66,48 +64,46 @@ EMPTY = 2
 _EVERYTHING = ReadScope(pods="all", quotas=True, budgets=True)
 
 
-class _OutsideOfWindow(Exception):
-    """The maintenance must not begin now."""
-
-
-class DrainStep(RolloutStep):
-    """`writes` are the changes of nodes, `nodes` the selected ones as they were read last, `findings`
-    those of the preflight, `view` is the last reading."""
+class DrainSource:
+    """The source of a drain. `nodes` are the selected ones as they were read last, `findings` those of the preflight,
+    `view` is the last reading."""
 
     view: DrainView
     role: Role = "maintainer"
     task = "maintenance"
-    permission = ALLOW_PENDING_CHANGES
 
     def __init__(
         self, api: ApiClient, asked: MaintenanceOptions, state: DrainState, listening: Listening
     ) -> None:
-        super().__init__(api, asked.as_rollout, state, listening)
+        self.context = StepContext.of_run(api, state, listening, asked.run_timeout)
+        self.options = asked.as_rollout
+        self.api, self.report = self.context.api, self.context.report
         self.asked = asked
         self.drain = state
         self.marks = NodeMarks(asked, state)
         self.steering = Steering(asked.serviced_later, state, self.report)
         self.nodes: tuple[Node, ...] = ()
-        self.writes: list[Write] = []
         self.findings: tuple[Finding, ...] = ()
+        self._revisions = StartRevisions(
+            self.api, lenient=state.held is None, permission=ALLOW_PENDING_CHANGES
+        )
         self._all_nodes: tuple[Node, ...] = ()
         self._empty = 0
         self._new_pods: dict[str, t.Any] | None = None
         self._came_back = False
-        self.started: list[dict[str, JSON]] = []
 
-    def require_approved(self, _view: View, plan: Plan, _unfinished: RunJournal | None) -> None:
-        """What else has changed is compared in `refuse`, beside the findings."""
-        approved = self.asked.approved
-        if approved is None:
-            return
-        approved.plan.require_cluster(self.view.snapshot.platform.uid, self.api.host)
-        if changed_nodes(approved, self.asked, self._all_nodes):
-            raise approved.plan.refusal(changes(self.api, approved, self.view, plan, self.asked))
+    def plan(self, view: DrainView, _reading: LeaseReading | None) -> Plan:
+        """What else has changed since the plan was approved is compared in `refuse`, beside the findings."""
+        plan = view.plan(self.options)
+        if (approved := self.asked.approved) is not None:
+            approved.plan.require_cluster(view.snapshot.platform.uid, self.api.host)
+            if changed_nodes(approved, self.asked, self._all_nodes):
+                raise approved.plan.refusal(changes(self.api, approved, view, plan, self.asked))
+        return plan
 
-    def approvable(self, _view: View, plan: Plan) -> ApprovedPlan | None:
-        """Also outside of the window, since the plan is for it. Raises InvalidInput for findings that would refuse the
-        drain then."""
+    def _approvable(self, plan: Plan) -> ApprovedPlan | None:
+        """The plan that check mode returns, also outside of the window, since it is for that. Raises InvalidInput for
+        findings that would refuse the drain then."""
         approved = self.asked.approved
         if approved is not None or self.asked.state != "drained":
             return approved.plan if approved is not None else None
@@ -122,40 +118,47 @@ class DrainStep(RolloutStep):
                 raise refusal(refused)
         return plan_of(self.api, view, plan, findings, self.asked)
 
-    def planned(self, _view: View, plan: Plan) -> Plan:
-        """With the nodes that the forecast of the drain expects for each instance."""
-        return self._with_targets(self._with_new_pods(self.view), plan) if plan.moves else plan
-
     def _with_targets(self, view: DrainView, plan: Plan) -> Plan:
         expected = drain_forecast(view, self.asked.topology).moves
         targets = {move.uid: move.targets for move in expected}
         moves = (replace(move, targets=targets.get(move.uid, ())) for move in plan.moves)
         return replace(plan, moves=tuple(moves))
 
-    def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
-        """Add the marks that a run would write last."""
+    def check(self, view: DrainView, plan: Plan, creates: t.Sequence[str]) -> StepResult:
+        """With the nodes that the forecast of the drain expects for each instance, and the marks that a run would write
+        last."""
+        if plan.moves:
+            plan = self._with_targets(self._with_new_pods(view), plan)
+        lines = [*self.plan_lines(view, plan), *creates]
+        result = planned_result(self.context, self.options, view.snapshot, plan, lines)
+        approvable = self._approvable(plan)
+        result.plan = approvable.as_json() if approvable is not None else None
         outside = outside_of_window(self.asked, self.nodes)
         self._report_left_behind(result)
         if outside or self.drain.not_begun:
             self._report_not_begun(result)
+        writes: list[Write] = []
         if not self.nothing_to_do(view, plan):
             last = MaintenancePhase(self.asked.state)
-            self.writes = planned(self.nodes, self.marks.of_phase(last, "check-mode", self.view))
-            self.writes += self.steering.planned(self.view, "check-mode")
+            writes = planned(self.nodes, self.marks.of_phase(last, "check-mode", view))
+            writes += self.steering.planned(view, "check-mode")
         elif self.asked.state == "drained" and not outside:
-            self.writes = planned(self.nodes, self._boots("check-mode"))
-        result.changed = result.changed or bool(self.writes)
+            writes = planned(self.nodes, self._boots("check-mode"))
+        self.context.writes += writes
+        result.changed = result.changed or bool(writes)
+        return result
 
-    def read_cluster(
+    def read(
         self,
         records: t.Iterable[MoveRecord] = (),
         *,
         fresh: bool = False,
         again: t.Collection[str] = (),
     ) -> DrainView:
+        """`again`: the lists that are read again."""
         draining = self.asked.state == "drained"
         scope = _EVERYTHING if draining or records else NODES_ONLY
-        snapshot = self.snapshot(scope, fresh=fresh, again=again)
+        snapshot = self.context.snapshot(scope, fresh=fresh, again=again)
         gaps = (str(gap) for gap in snapshot.unreadable if gap.resource != POOL.plural)
         if errors := [InputError("not permitted", gap, "permission") for gap in gaps]:
             raise InvalidInput(errors)
@@ -174,10 +177,10 @@ class DrainStep(RolloutStep):
             self.asked.vm_policy,
             self.asked.allow_findings,
             draining and not outside_of_window(self.asked, self.nodes),
-            why_no_restart=self.revisions.why_no_restart,
+            why_no_restart=self._revisions.why_no_restart,
             delegation=self.asked.delegation,
             passed_over=self.drain.passed_over,
-            returned=self.drain.returned or self.marks.returned_before(self.nodes, self.state.run),
+            returned=self.drain.returned or self.marks.returned_before(self.nodes, self.drain.run),
             approved=self.asked.approved,
         )
         if self.drain.cordoned and returns.count(
@@ -198,22 +201,20 @@ class DrainStep(RolloutStep):
             self._new_pods = new_pod_fields(self.api, needs_of_change(drain_change(view)))
         return replace(view, snapshot=replace(view.snapshot, **self._new_pods))
 
-    def namespaces(self, _records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
-        return ()
-
-    def other_rights(self, _view: View) -> set[Right]:
-        rights = {Right("patch", "", "nodes", "", "", node.name) for node in self.nodes}
+    def rights(self, view: DrainView, plan: Plan, records: t.Sequence[MoveRecord]) -> set[Right]:
+        rights = rights_of_run(plan, records, (), self.options)
+        rights |= {Right("patch", "", "nodes", "", "", node.name) for node in self.nodes}
         if self.asked.state == "drained":
             rights.add(Right("list", "storage.k8s.io", "volumeattachments"))
-            stopped = {name for names in self.view.starts.values() for name in names}
+            stopped = {name for names in view.starts.values() for name in names}
             rights |= start_again.rights(Ref(*name.split("/")) for name in stopped)
         return rights
 
-    def selected(self, _view: View) -> int | None:
+    def plan_lines(self, _view: DrainView, plan: Plan, run: str = "") -> list[str]:
         """A drain has nodes: an empty plan needs no line."""
-        return None
+        return report.plan_lines(plan, run)
 
-    def nothing_to_do(self, view: View, plan: Plan) -> bool:
+    def nothing_to_do(self, _view: DrainView, plan: Plan) -> bool:
         if outside_of_window(self.asked, self.nodes):
             return True
         marks = [mark_of(node) for node in self.nodes]
@@ -224,27 +225,17 @@ class DrainStep(RolloutStep):
         drained = all(mark is not None and mark.phase is MaintenancePhase.DRAINED for mark in marks)
         return drained and not (plan.moves or plan.skipped)
 
-    def run(self) -> StepResult:
-        try:
-            result = super().run()
-        except _OutsideOfWindow:  # perhaps beside moves that another run has left in the journal
-            result = self.result(finished=True)
-            self._report_not_begun(result)
-            return result
-        if result.finished and self.drain.not_begun:
-            self._report_not_begun(result)
-        return result
-
-    def refuse(self, _view: View, plan: Plan) -> None:
+    def refuse(self, _view: DrainView, plan: Plan) -> StepResult | None:
+        """Outside of its window a drain ends, perhaps beside moves that another run has left in the journal."""
         if outside_of_window(self.asked, self.nodes):
-            raise _OutsideOfWindow
+            return self._not_begun()
         check_limits(self.asked, self.nodes, self._all_nodes)
-        if self.asked.state != "drained" or self.drain.checked:
-            return
-        self.findings = self._preflight(plan)
-        self.drain.checked = True
-        shown = (finding for finding in self.findings if finding.severity != "info")
-        self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
+        if self.asked.state == "drained" and not self.drain.checked:
+            self.findings = self._preflight(plan)
+            self.drain.checked = True
+            shown = (finding for finding in self.findings if finding.severity != "info")
+            self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
+        return None
 
     def _preflight(self, plan: Plan) -> tuple[Finding, ...]:
         """The findings. Raises InvalidInput for those that refuse the drain, and for all that has changed since a plan
@@ -264,21 +255,22 @@ class DrainStep(RolloutStep):
             raise refusal(refused, "" if self.drain.marked else " No node was cordoned.")
         return findings
 
-    def prepare(self, keeper: LeaseKeeper, view: View) -> View:
+    def prepare(
+        self, keeper: LeaseKeeper, view: DrainView, records: t.Sequence[MoveRecord]
+    ) -> DrainView:
         """Cordon the nodes, each with its mark, and read them back."""
         if self.drain.cordoned:
             return view
-        records = self.journal.records if self.journal is not None else ()
-        self.read_cluster(records, again=("nodes",))  # the limits hold under the Lease
+        self.read(records, again=("nodes",))  # the limits hold under the Lease
         check_limits(self.asked, self.nodes, self._all_nodes)
         self._require_unchanged()
         draining = self.asked.state == "drained"
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
         self.drain.returned = self.marks.returned_before(self.nodes, keeper.held.run)
-        self.writes += self.steering.end_of_others(keeper.api_while_ours(), self.view)
+        self.context.writes += self.steering.end_of_others(keeper.api_while_ours(), self.view)
         self._write(keeper.api_while_ours(), phase, keeper.held.run)
         self.drain.cordoned = True
-        view = self.read_cluster(records, again=("nodes",))
+        view = self.read(records, again=("nodes",))
         self._steer(keeper)
         return view
 
@@ -303,7 +295,7 @@ class DrainStep(RolloutStep):
             now.waiting = f"{unsent.instance} on {unsent.source}: {unsent.note}"
         if passed_over:
             now.settling = True
-        if super().goes_on(reconciler, now) or now.plan.skipped:
+        if goes_on(reconciler, now, now.temporary) or now.plan.skipped:
             self._empty = 0
             may_leave = now.plan.moves or any(x.temporary for x in now.plan.skipped)
             return bool(reconciler.in_flight or now.settling or may_leave)
@@ -316,38 +308,38 @@ class DrainStep(RolloutStep):
         now.waiting = attached_volumes(self.api, now.view.snapshot, self.drain.nodes)
         return bool(now.waiting)
 
-    def finish(self, _view: View, plan: Plan) -> StepResult:
+    def finish(self, _view: DrainView, plan: Plan, _keeper: LeaseKeeper | None) -> StepResult:
         """The nodes are drained, or what stays is named, and what was restarted and does not run."""
         if outside_of_window(self.asked, self.nodes):
-            raise _OutsideOfWindow
-        result = self.result(finished=True, plan=plan)
+            return self._not_begun()
+        result = self.context.result(finished=True, plan=plan)
         self._report_left_behind(result)
         if plan.skipped:
-            failures = "; ".join(self.state.failures)
+            failures = "; ".join(self.drain.failures)
             failed = f". Failed moves: {failures}" if failures else ""
             result.failure = f"not drained: {'; '.join(stays(plan))}{failed}"
         elif (down := self._not_running()) and NO_PLACE not in self.asked.allow_findings:
             result.failure = f"not running after the drain: {'; '.join(down)}"
         elif self.asked.state == "drained" and self.drain.cordoned:
-            self.end_steering()
-            self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
+            self._end_steering()
+            self._write(self.api, MaintenancePhase.DRAINED, self.drain.run)
             self.nodes = self.marks.still_ours(read_snapshot(self.api, NODES_ONLY))
         elif self.asked.state == "drained":
             boots = self._boots(run := new_run())
             self._write(self.api, MaintenancePhase.DRAINED, run, boots)
-        result.changed = self.state.changed = result.changed or self.report.changed
+        result.changed = self.drain.changed = result.changed or self.report.changed
         return result
 
     def _steer(self, keeper: LeaseKeeper) -> None:
         """Before the first restart of the run."""
         if not self.drain.steers:
             api, run = keeper.api_while_ours(), keeper.held.run
-            self.writes += self.steering.begin(api, self.view, run)
+            self.context.writes += self.steering.begin(api, self.view, run)
 
-    def end_steering(self) -> None:
+    def _end_steering(self) -> None:
         """At the end of the run, also where it has failed."""
         if self.drain.steered:
-            self.writes += self.steering.end(self.api, self.state.run)
+            self.context.writes += self.steering.end(self.api, self.drain.run)
 
     def _note_restarts(self, reconciler: Reconciler) -> None:
         """Write restarts that failed to the marks of their nodes: another run may end the drain."""
@@ -401,6 +393,11 @@ class DrainStep(RolloutStep):
         reasons = {Ref(*key.split("/")): why for down in restarts for key, why in down.items()}
         return [f"{ref}: {why}" for ref, why in reasons.items() if not self.view.runs(ref)]
 
+    def _not_begun(self) -> StepResult:
+        result = self.context.result(finished=True)
+        self._report_not_begun(result)
+        return result
+
     def _report_not_begun(self, result: StepResult) -> None:
         reason = f"outside of the window from {self.asked.window}"
         names = ", ".join(self.drain.not_begun or self.drain.nodes)
@@ -417,34 +414,28 @@ class DrainStep(RolloutStep):
             or "the nodes were empty in one reading, and a second one is needed"
         )
 
-    def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
-        """With the nodes as they are now."""
-        hint = self.undo_hint()
-        if self.state.held is not None:
-            result = super().final_failure(error)
-        elif self.writes:
-            result = self.failed(str(error))
-        elif hint and isinstance(error, InvalidInput):
-            *others, last = error.errors
-            message = f"{last.message.rstrip('.')}{hint}"
-            raise InvalidInput([*others, replace(last, message=message)])
-        else:
-            raise error
-        with contextlib.suppress(ApiError, InvalidInput):
-            nodes = read_snapshot(self.api, NODES_ONLY).nodes
-            self.marks.note(nodes)
-            self.nodes = select(self.asked, nodes)
-        return result
-
-    def undo_hint(self) -> str:
+    def hint(self) -> str:
         if self.drain.marked:
             names = ", ".join(self.drain.marked)
             undo = "undo it with state in_service and no change_id"
             return f". The cordon of {names} stays: remove the cause and run again, or {undo}"
-        another_run_has_the_lease = self.state.held is None and self.state.renewal
+        another_run_has_the_lease = self.drain.held is None and self.drain.renewal
         if self.drain.nodes and another_run_has_the_lease:
             return f". Not begun: {', '.join(self.drain.nodes)}"
         return ""
+
+    def complete(self, result: StepResult, error: Exception | None) -> None:
+        """With the nodes as they are now, where the run failed for good."""
+        if error is None:
+            if result.finished and self.drain.not_begun and not result.stop_reason:
+                self._report_not_begun(result)
+        elif not isinstance(error, (LeaseLost, *TRANSIENT_ERRORS)):
+            with contextlib.suppress(ApiError, InvalidInput):
+                nodes = read_snapshot(self.api, NODES_ONLY).nodes
+                self.marks.note(nodes)
+                self.nodes = select(self.asked, nodes)
+        if result.finished:
+            self._end_steering()
 
     def _report_left_behind(self, result: StepResult) -> None:
         """The pods that would come back, and so are left where they are, as those of DaemonSets are."""
@@ -480,8 +471,8 @@ class DrainStep(RolloutStep):
     def _note(self, reconciler: Reconciler) -> None:
         """Write what the state knows to the marks: another run may end the drain."""
         api = reconciler.keeper.api_while_ours()
-        plan = self.marks.of_phase(MaintenancePhase.DRAINING, self.state.run, self.view)
-        self.writes += write_marks(api, self.nodes, plan).done
+        plan = self.marks.of_phase(MaintenancePhase.DRAINING, self.drain.run, self.view)
+        self.context.writes += write_marks(api, self.nodes, plan).done
 
     def _write(
         self, api: ApiClient, phase: MaintenancePhase, run: str, drained: PlanMark | None = None
@@ -489,7 +480,7 @@ class DrainStep(RolloutStep):
         """Write the marks. Raises InvalidInput where a node could not be written."""
         plan = drained or self.marks.of_phase(phase, run, self.view)
         applied = write_marks(api, self.nodes, plan)
-        self.writes += applied.done
+        self.context.writes += applied.done
         self.report.changed |= bool(applied.done)
         self.drain.marked += [
             name for write in applied.done if (name := write.target.name) not in self.drain.marked

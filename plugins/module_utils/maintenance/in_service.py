@@ -10,54 +10,32 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.errors import TRANSIENT_ERRORS, ApiError, BadAnswer, NotFound, Unreachable
-from ..api.lists import list_all
+from ..api.errors import TRANSIENT_ERRORS, ApiError, BadAnswer, Unreachable
 from ..api.transport import ComputingTimeout, Deadline, uptime
-from ..cluster import lease
 from ..cluster.access import Right, require_rights
-from ..cluster.following import FollowedCluster
 from ..cluster.patching import apply
 from ..cluster.reading import NODES_ONLY, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, RUN, VMIS
 from ..model.objects import Node
 from ..model.write import Write
-from ..rollout import journal as journals
-from ..rollout import takeover
-from ..rollout.migrate import NOT_CANCELED, phase_of
-from ..rollout.recreate import SUBRESOURCES
+from ..rollout.context import StepContext, step_limit
 from ..rollout.send import record_node_event, timestamp
-from ..rollout.state import RolloutState, StepResult
-from ..rollout.watch import (
-    OVERTIME,
-    STEP_LIMIT,
-    STEP_SECONDS,
-    Listening,
-    OutageReport,
-    ReportPipe,
-    step_bounded,
-)
-from . import start_again, steering
+from ..rollout.state import StepResult
+from ..rollout.watch import STEP_SECONDS, Listening, step_bounded
+from . import start_again
 from .holders import held_by
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, missing_nodes, select
+from .undo_drain import ReturnState, UndoOfDrain, left_steering
 
 POLL = 1.0
 """Seconds between two readings of nodes that are not back yet."""
 
 SCHEDULABLE = "kubevirt.io/schedulable"
-NODE_NAME = "kubevirt.io/nodeName"
-"""Label of a VMI with the node that it runs on (KubeVirt, api core/v1 types.go)."""
-
-EVACUATION = "kubevirt.io/evacuationMigration"
-"""Annotation of a migration that KubeVirt makes for an evacuation: the node (api core/v1 types.go)."""
-
-_VMIS = f"/apis/{KUBEVIRT_V1}/{VMIS}"
-_MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 _NO_SERVER = (BadAnswer, Unreachable)
 """At first contact a wrong address more often than an outage (`api.client.RetryPolicy`)."""
 
@@ -82,37 +60,6 @@ def why_not_back(node: Node, mark: Mark | None, *, reboot_expected: bool) -> str
     return f"has no allocatable {', '.join(missing)}" if missing else ""
 
 
-def _is_evacuated(vmi: JSON, node: Node) -> bool:
-    return bool((vmi.get("status") or {}).get("evacuationNodeName") == node.name)
-
-
-def _name(item: JSON) -> str:
-    return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-
-
-def _of_drain(migration: JSON, node: Node, mark: Mark) -> bool:
-    """Whether a run of this collection made the migration, or KubeVirt for an evacuation that is
-    canceled."""
-    metadata = migration["metadata"]
-    evacuated = (metadata.get("annotations") or {}).get(EVACUATION) == node.name
-    return RUN in (metadata.get("labels") or {}) or (evacuated and mark.cordoned)
-
-
-def _left_steering(
-    marked: t.Iterable[tuple[Node, Mark]], all_nodes: t.Iterable[Node]
-) -> list[Write]:
-    """The writes that take away the taints of the runs that drained these nodes and did not end."""
-    return steering.taken_off(all_nodes, {mark.run for _node, mark in marked})
-
-
-@dataclass(slots=True)
-class ReturnState(RolloutState):
-    """`undone` are lines about what earlier steps did. `checked`: the rights were."""
-
-    checked: bool = False
-    undone: list[str] = field(default_factory=list)
-
-
 class InServiceStep:
     """`nodes` are the selected ones as they were read last, `writes` what was written to them. `missing` says which of
     the others do not exist."""
@@ -120,71 +67,60 @@ class InServiceStep:
     def __init__(
         self, api: ApiClient, asked: MaintenanceOptions, state: ReturnState, listening: Listening
     ) -> None:
-        self.began = uptime()
-        self.before = state.elapsed
-        left = max(0.0, asked.run_timeout - state.elapsed) + OVERTIME
-        self.api = api.under(Deadline(min(STEP_LIMIT, left)))
-        self.cluster = FollowedCluster(self.api)
-        self.asked, self.state, self.listening = asked, state, listening
+        deadline = Deadline(step_limit(asked.run_timeout, state.elapsed))
+        begun = state.elapsed > 0
+        self.context = StepContext(api, state, listening, deadline, begun=begun)
+        self.api, self._lines = self.context.api, self.context.report.lines
+        self.asked, self.state = asked, state
         self.nodes: tuple[Node, ...] = ()
         self.missing = ""
-        self.writes: list[Write] = []
-        self.lines: list[str] = []
         self.findings: tuple[Finding, ...] = ()
         self.started: list[dict[str, JSON]] = []
-        self.outage = OutageReport(
-            self.api, ReportPipe(state.pipe), state.away_since, begun=self.before > 0
-        )
-
-    @property
-    def elapsed(self) -> float:
-        return self.before + uptime() - self.began
+        self._undo = UndoOfDrain(self.context, state)
 
     def run(self, *, check: bool) -> StepResult:
         """Raises InvalidInput, ApiError and ComputingTimeout where nothing was done."""
-        begun = self.before > 0
+        begun = self.context.before > 0
         try:
-            with contextlib.closing(self.cluster), step_bounded(self.api.deadline, begun=begun):
+            with (
+                contextlib.closing(self.context.cluster),
+                step_bounded(self.api.deadline, begun=begun),
+            ):
                 return self._run(check=check)
         except (ApiError, ComputingTimeout, InvalidInput) as error:
             timed_out = isinstance(error, ComputingTimeout)
-            if not (self.writes or self.state.undone or (begun and timed_out)):
+            if not (self.context.writes or self.state.undone or (begun and timed_out)):
                 raise
-            result = self._result(finished=True)
-            result.failure = str(error)
-            return result
+            return self._result(finished=True, failure=str(error))
 
     def _run(self, *, check: bool) -> StepResult:
         while True:
             try:
                 waiting = self._advance(check=check)
             except TRANSIENT_ERRORS as error:
-                if check or (not self.before and not self.nodes and isinstance(error, _NO_SERVER)):
+                if check or (
+                    not self.context.before and not self.nodes and isinstance(error, _NO_SERVER)
+                ):
                     raise
                 waiting = f"waiting for the API server: {error}"
             if not waiting or check:
-                result = self._result(finished=True)
-                result.failure = self.missing
-                return result
+                return self._result(finished=True, failure=self.missing)
             if waiting != self.state.waiting:
-                self.lines += [] if self.outage.since else [waiting]
+                self._lines += [] if self.context.outage.since else [waiting]
                 self.state.waiting = waiting
-            if self.elapsed >= self.asked.run_timeout:
-                result = self._result(finished=True)
-                result.failure = (
-                    f"not back within {self.asked.run_timeout} s (run_timeout): {waiting}"
-                    + (f"; {self.missing}" if self.missing else "")
-                )
-                return result
-            over = uptime() - self.began >= STEP_SECONDS
-            if over or self.lines or not self.listening():
-                return self._result(finished=not self.listening())
+            if self.context.elapsed >= self.asked.run_timeout:
+                failure = f"not back within {self.asked.run_timeout} s (run_timeout): {waiting}"
+                failure += f"; {self.missing}" if self.missing else ""
+                return self._result(finished=True, failure=failure)
+            over = uptime() - self.context.began >= STEP_SECONDS
+            if over or self._lines or not self.context.listening():
+                return self._result(finished=not self.context.listening())
             self.api.deadline.pause(POLL)
 
     def _advance(self, *, check: bool) -> str:
         """Put each node in service that is back. Returns what the others lack."""
-        all_nodes = self.cluster.snapshot(NODES_ONLY).nodes
-        self.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
+        all_nodes = self.context.cluster.snapshot(NODES_ONLY).nodes
+        self.context.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
         self._select(all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
         waiting = {vm for node in self.nodes for vm in start_again.vms_of(node)}
@@ -203,14 +139,17 @@ class InServiceStep:
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
             writes = (self._unmark(node, mark) for node, mark in marked.values())
-            self.writes = [*_left_steering(marked.values(), all_nodes), *filter(None, writes)]
+            self.context.writes += [
+                *left_steering(marked.values(), all_nodes),
+                *filter(None, writes),
+            ]
             stopped = {
                 vm: how for node in self.nodes for vm, how in start_again.vms_of(node).items()
             }
             self.started = [start_again.as_json(vm, how) for vm, how in stopped.items()]
-            self.lines += [f"would start {vm} again" for vm in stopped]
-            self.lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
-        elif back and (held_up := self._undo(back, all_nodes)):
+            self._lines += [f"would start {vm} again" for vm in stopped]
+            self._lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
+        elif back and (held_up := self._undo.undo(back, all_nodes)):
             return held_up
         elif back:
             self._uncordon([node for node, _mark in back])
@@ -225,9 +164,9 @@ class InServiceStep:
             for node in self.nodes:
                 starter.start(node)
         finally:
-            self.writes += starter.done
+            self.context.writes += starter.done
             self.started += starter.started
-            self.lines += starter.lines
+            self._lines += starter.lines
             self.state.undone += starter.lines
             self.state.changed = self.state.changed or bool(starter.started)
         if starter.done:
@@ -264,7 +203,7 @@ class InServiceStep:
 
         writes = [write for node in nodes if (write := plan(node)) is not None]
         applied = apply(self.api, writes, recompute=again(plan))
-        self.writes += applied.done
+        self.context.writes += applied.done
         for write in applied.done:
             mark = begun[write.target.name]
             if write.after["cordoned"] and mark.cordoned:
@@ -282,7 +221,7 @@ class InServiceStep:
                     "in service; another client had uncordoned it before the end of its maintenance:"
                     " check what ran there meanwhile"
                 )
-            self.lines.append(f"node {write.target.name}: {state}")
+            self._lines.append(f"node {write.target.name}: {state}")
             record_node_event(self.api, mark.run, write, "in_service", "")
         errors = applied.errors
         failed = {x.write.target.name for x in applied.failed}
@@ -296,129 +235,9 @@ class InServiceStep:
         if errors:
             raise InvalidInput(errors)
 
-    def _undo(self, back: t.Sequence[tuple[Node, Mark]], all_nodes: t.Iterable[Node]) -> str:
-        """Undo what an unfinished drain of these nodes left: its journal, its taints of other nodes, its pending
-        migrations, marks of evacuation. Returns why that has to wait. Raises InvalidInput with what could not be
-        undone."""
-        names = {node.name for node, _mark in back}
-        if held_up := self._forget_moves(names):
-            return held_up
-        applied = steering.write_taints(self.api, _left_steering(back, all_nodes))
-        self.writes += applied.done
-        self.lines += steering.lines(applied, steering.LEFT_BY_OTHERS, steering.REMOVE)
-        errors: list[InputError] = []
-        for node, mark in back:
-            vmis = self._list(_VMIS, f"{NODE_NAME}={node.name}")
-            evacuated = [vmi for vmi in vmis if _is_evacuated(vmi, node)]
-            if mark.cordoned:
-                self._each(errors, "evacuation of VMI", self._cancel_evacuation, node, evacuated)
-            else:  # an evacuation is of the client that cordoned the node
-                self.lines += [
-                    f"node {node.name}: evacuation of VMI {_name(vmi)} is left to the client that cordoned the node"
-                    for vmi in evacuated
-                ]
-            keys = {(x["metadata"]["namespace"], x["metadata"]["name"]) for x in vmis}
-            pending = [
-                migration
-                for migration in (self._list(_MIGRATIONS) if keys else ())
-                if (migration["metadata"]["namespace"], migration["spec"]["vmiName"]) in keys
-                and phase_of(migration) not in NOT_CANCELED
-                and _of_drain(migration, node, mark)
-            ]
-            self._each(errors, "migration", self._delete_migration, node, pending)
-        if errors:
-            raise InvalidInput(errors)
-        return ""
-
-    def _each(
-        self,
-        errors: list[InputError],
-        what: str,
-        undo: t.Callable[[Node, JSON], str],
-        node: Node,
-        objects: t.Iterable[JSON],
-    ) -> None:
-        for item in objects:
-            try:
-                line = undo(node, item)
-            except NotFound:
-                continue
-            except TRANSIENT_ERRORS:
-                raise
-            except ApiError as error:
-                why = f"{what} {_name(item)} could not be undone: {error}"
-                errors.append(InputError(f"Node {node.name}", why, "api"))
-                continue
-            if line:
-                self.lines.append(line)
-                self.state.undone.append(line)
-                self.state.changed = True
-
-    def _cancel_evacuation(self, node: Node, vmi: JSON) -> str:
-        namespace, name = vmi["metadata"]["namespace"], vmi["metadata"]["name"]
-        path = f"{SUBRESOURCES}/{namespace}/virtualmachineinstances/{name}/evacuate/cancel"
-        try:
-            self.api.call_subresource(path, {"evacuationNodeName": node.name})
-        except NotFound:  # the VMI, or what an older virt-api serves
-            now = self.api.get(f"/apis/{KUBEVIRT_V1}/namespaces/{namespace}/{VMIS}/{name}")
-            if _is_evacuated(now, node):
-                self.lines.append(
-                    f"node {node.name}: VMI {namespace}/{name} stays marked for evacuation, since this"
-                    " KubeVirt does not serve evacuate/cancel: it may still be migrated away"
-                )
-            return ""
-        return f"node {node.name}: evacuation of VMI {_name(vmi)} canceled"
-
-    def _delete_migration(self, node: Node, migration: JSON) -> str:
-        metadata = migration["metadata"]
-        namespace, name = metadata["namespace"], metadata["name"]
-        path = f"/apis/{KUBEVIRT_V1}/namespaces/{namespace}/{MIGRATIONS}/{name}"
-        self.api.delete(path, uid=metadata["uid"])
-        return f"node {node.name}: pending migration {_name(migration)} deleted"
-
-    def _list(self, path: str, selector: str = "") -> tuple[JSON, ...]:
-        params = {"labelSelector": selector} if selector else {}
-        try:
-            return tuple(list_all(self.api, path, params=params).items)
-        except NotFound:
-            return ()
-
-    def _forget_moves(self, nodes: t.Collection[str]) -> str:
-        """Take moves away from these nodes out of the journal of a run that did not end. Returns why that
-        has to wait."""
-        reading = lease.read(self.api)
-        journal = takeover.read_journal(reading)
-        about = [x for x in journal.records if x.source in nodes] if journal is not None else []
-        if journal is None or not about:
-            return ""
-        judged = self.state.watch_lease(reading, self.elapsed)
-        if judged.renewing:
-            raise InvalidInput(
-                [
-                    InputError(
-                        lease.NAME,
-                        f"run {reading.holder} moves instances away from {', '.join(sorted(nodes))} and"
-                        " is running: end it first",
-                    )
-                ]
-            )
-        if not judged.free:
-            return f"waiting up to {lease.DURATION} s to see whether run {reading.holder} has ended"
-        left = tuple(record for record in journal.records if record.source not in nodes)
-        text = journals.write(replace(journal, records=left)) if left else ""
-        held = lease.take(self.api, reading, journal.run, text)
-        if held is None:
-            return "waiting for another run, which has just begun"
-        lease.release(self.api, held, text)
-        return ""
-
-    def _result(self, *, finished: bool) -> StepResult:
-        self.state.elapsed = self.elapsed
-        self.state.changed = self.state.changed or bool(self.writes)
-        self.state.away_since = self.outage.since
-        return StepResult(
-            finished=finished,
-            state=self.state,
-            progress=[*self.lines, *self.outage.lines],
-            changed=self.state.changed,
-        )
+    def _result(self, *, finished: bool, failure: str = "") -> StepResult:
+        self.context.report.changed |= bool(self.context.writes)
+        result = self.context.result(finished=finished)
+        result.failure = failure
+        result.progress += self.context.outage.lines
+        return result

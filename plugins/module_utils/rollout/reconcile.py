@@ -464,6 +464,17 @@ class Reconciler:
             self.report.lines.append(report.deferred(name, reason))
 
 
+def goes_on(reconciler: Reconciler, now: Reconciliation, reasons: t.Iterable[str]) -> bool:
+    """Whether a move is in flight, or one may begin later. `reasons` for which the run waits beside, if any."""
+    if reconciler.in_flight or now.settling:
+        return True
+    if reconciler.failed:
+        return False
+    reason = next(filter(None, reasons), "")
+    now.waiting = now.waiting or reason
+    return bool(reason or (now.plan.moves and not now.stop_reason))
+
+
 def _related(movable: MovableInstance, other: Pod, now: Reconciliation) -> bool:
     """Whether a constraint of the one pod is about the other, which may be its successor."""
     pair = {movable.uid: movable.declared_pod, "other": other}

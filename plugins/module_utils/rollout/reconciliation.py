@@ -42,6 +42,11 @@ class Reconciliation:
     crowded: str = ""
     touched: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def temporary(self) -> list[str]:
+        """Why instances are skipped that may move later, unless no move begins any more."""
+        return [] if self.stop_reason else [x.reason for x in self.plan.skipped if x.temporary]
+
 
 def touched_by(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple[str, str]]:
     """What the end of a move has changed: its instances, their pods, and the workload."""

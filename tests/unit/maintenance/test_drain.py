@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.api.client import RetryPolicy
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline, Outage
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainStep
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainSource
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_state import (
     DrainState,
@@ -28,6 +28,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Owner
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.rollout.reconciliation import (
+    Reconciliation,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.report import NodeDescriptions
 from tests.unit.maintenance.test_drain_plan import of_deployment, pod, snapshot
 from tests.unit.maintenance.test_options import options
@@ -39,8 +42,8 @@ NODE = Node(
 EMPTY = snapshot()
 
 
-class Step(DrainStep):
-    """A step whose cluster is given by the test."""
+class Drain(DrainSource):
+    """A drain whose cluster is given by the test."""
 
     def __init__(self) -> None:
         transport = SimpleNamespace(outage=Outage())
@@ -57,15 +60,9 @@ class Step(DrainStep):
         reconciler = SimpleNamespace(
             journal=SimpleNamespace(records=()), in_flight=(), failed=False
         )
-        now = SimpleNamespace(
-            view=view,
-            nodes=NodeDescriptions({"w1": {}}, "zone"),
-            plan=view.plan(self.options),
-            settling=False,
-            waiting="",
-            stop_reason="",
-        )
-        goes_on = self.goes_on(t.cast(t.Any, reconciler), t.cast(t.Any, now))
+        nodes = NodeDescriptions({"w1": {}}, "zone")
+        now = Reconciliation(view, t.cast(t.Any, None), nodes, view.plan(self.options))
+        goes_on = self.goes_on(t.cast(t.Any, reconciler), now)
         self.waits_for = now.waiting
         return goes_on
 
@@ -81,28 +78,28 @@ def attachments(monkeypatch: pytest.MonkeyPatch) -> list[JSON]:
 
 @pytest.mark.usefixtures("attachments")
 def test_nodes_are_drained_after_two_empty_readings() -> None:
-    step = Step()
-    assert step.reads(EMPTY)
-    assert not step.reads(EMPTY)
+    drain = Drain()
+    assert drain.reads(EMPTY)
+    assert not drain.reads(EMPTY)
 
 
 @pytest.mark.usefixtures("attachments")
 def test_pod_that_comes_in_between_starts_the_readings_again() -> None:
-    step = Step()
-    assert step.reads(EMPTY)
-    assert step.reads(snapshot(of_deployment("web")))
-    assert step.reads(EMPTY)
-    assert not step.reads(EMPTY)
+    drain = Drain()
+    assert drain.reads(EMPTY)
+    assert drain.reads(snapshot(of_deployment("web")))
+    assert drain.reads(EMPTY)
+    assert not drain.reads(EMPTY)
 
 
 def test_volume_that_is_attached_keeps_the_drain_going(attachments: list[JSON]) -> None:
     attachments.append({"metadata": {"name": "csi-1"}, "spec": {"nodeName": "w1"}})
-    step = Step()
-    step.reads(EMPTY)
-    assert step.reads(EMPTY)
-    assert step.waits_for == "volumes are still attached: csi-1 to w1"
+    drain = Drain()
+    drain.reads(EMPTY)
+    assert drain.reads(EMPTY)
+    assert drain.waits_for == "volumes are still attached: csi-1 to w1"
     attachments.clear()
-    assert not step.reads(EMPTY)
+    assert not drain.reads(EMPTY)
 
 
 def test_volume_of_a_pod_that_belongs_to_the_node_stays_attached(
@@ -111,37 +108,37 @@ def test_volume_of_a_pod_that_belongs_to_the_node_stays_attached(
     for volume in ("logs", "data"):
         spec = {"nodeName": "w1", "source": {"persistentVolumeName": volume}}
         attachments.append({"metadata": {"name": f"csi-{volume}"}, "spec": spec})
-    step = Step()
+    drain = Drain()
     monkeypatch.setattr(read_preflight, "_claim", lambda _api, volume: ("shop", f"{volume}-claim"))
     agent = pod("agent", Owner("DaemonSet", "agent", "u-set"), claims=("logs-claim",))
-    attached = read_preflight.attached_volumes(step.api, snapshot(agent), {"w1"})
+    attached = read_preflight.attached_volumes(drain.api, snapshot(agent), {"w1"})
     assert attached == "volumes are still attached: data to w1"
 
 
 def test_pod_that_never_terminates_is_waited_for() -> None:
-    step = Step()
+    drain = Drain()
     stuck = snapshot(of_deployment("web", terminating=True))
-    assert step.reads(stuck)
-    plan = DrainView(stuck, frozenset({"w1"}), ("migrate",)).plan(step.options)
-    assert "web" in step.undone((), plan, "") and "it is terminating" in step.undone((), plan, "")
+    assert drain.reads(stuck)
+    plan = DrainView(stuck, frozenset({"w1"}), ("migrate",)).plan(drain.options)
+    assert "web" in drain.undone((), plan, "") and "it is terminating" in drain.undone((), plan, "")
 
 
 @pytest.mark.usefixtures("attachments")
 def test_bare_pod_that_is_started_midway_is_not_drained_over() -> None:
-    step = Step()
-    assert step.reads(EMPTY)
-    assert not step.reads(snapshot(pod("lonely", None))), "nothing more can be done: it fails"
-    assert step._empty == 0
+    drain = Drain()
+    assert drain.reads(EMPTY)
+    assert not drain.reads(snapshot(pod("lonely", None))), "nothing more can be done: it fails"
+    assert drain._empty == 0
 
 
 def test_node_that_is_not_ready_is_named_once_and_again_when_it_is_back() -> None:
-    step = Step()
+    drain = Drain()
     for ready in (True, False, False, True):
-        step.nodes = (replace(NODE, ready=ready),)
-        step._report_not_ready()
+        drain.nodes = (replace(NODE, ready=ready),)
+        drain._report_not_ready()
         if not ready:
-            assert "node w1 is not Ready" in step.undone((), Plan(), "waiting")
-    assert step.report.lines == [
+            assert "node w1 is not Ready" in drain.undone((), Plan(), "waiting")
+    assert drain.report.lines == [
         "node w1 is not Ready: nothing leaves it",
         "node w1 is Ready again",
     ]
@@ -153,19 +150,19 @@ def test_limits_hold_for_what_began_before_the_lease_was_taken(
     zone = "topology.kubernetes.io/zone"
     selected = Node("w1", uid="u1", labels={zone: "a"})
     other = replace(NODE, name="w3", uid="u3", labels={zone: "b"})
-    step = Step()
-    step.drain.cordoned = False
-    step.nodes, step._all_nodes = (selected,), (selected,)
+    drain = Drain()
+    drain.drain.cordoned = False
+    drain.nodes, drain._all_nodes = (selected,), (selected,)
 
     def read(*_records: t.Any, **_options: t.Any) -> None:
-        step._all_nodes = (selected, other)
+        drain._all_nodes = (selected, other)
 
-    monkeypatch.setattr(step, "read_cluster", read)
+    monkeypatch.setattr(drain, "read", read)
     with pytest.raises(
         InvalidInput, match=r"in 2 topology domains .*w3 \(b, in maintenance already"
     ):
-        step.prepare(t.cast(t.Any, None), t.cast(t.Any, None))
-    assert step.writes == []
+        drain.prepare(t.cast(t.Any, None), t.cast(t.Any, None), ())
+    assert drain.context.writes == []
 
 
 @pytest.mark.parametrize(
@@ -179,9 +176,9 @@ def test_limits_hold_for_what_began_before_the_lease_was_taken(
 )
 def test_node_that_leaves_the_maintenance_midway_is_named(now: Node | None, why: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        Step().marks.still_ours(Snapshot(nodes=(now,) if now is not None else ()))
+        Drain().marks.still_ours(Snapshot(nodes=(now,) if now is not None else ()))
     assert str(raised.value).startswith(f"Node w1: {why}")
 
 
 def test_node_that_is_as_the_run_left_it_is_read() -> None:
-    assert Step().marks.still_ours(Snapshot(nodes=(NODE,))) == (NODE,)
+    assert Drain().marks.still_ours(Snapshot(nodes=(NODE,))) == (NODE,)

@@ -16,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
     Session,
     Transport,
 )
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainStep
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainSource
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_state import (
     DrainState,
 )
@@ -40,7 +40,7 @@ def test_drain_reads_its_lists_once_a_step_and_again_before_it_ends(cluster: Tra
         with urllib3.PoolManager(maxsize=32) as pool:
             session = Session(pool, cluster.url, list)
             api = ApiClient(Transport(lambda session=session: session), Deadline(60))  # type: ignore[misc]
-            result = run_step(DrainStep(api, DRAIN_W1, state, lambda: True), check=False)
+            result = run_step(DrainSource(api, DRAIN_W1, state, lambda: True), check=False)
         if result.finished:
             break
         assert steps < 10
@@ -61,7 +61,7 @@ def test_check_mode_names_the_node_for_each_instance(cluster: TraceServer) -> No
     with urllib3.PoolManager(maxsize=32) as pool:
         session = Session(pool, cluster.url, list)
         api = ApiClient(Transport(lambda: session), Deadline(60))
-        result = run_step(DrainStep(api, DRAIN_W1, DrainState(), lambda: True), check=True)
+        result = run_step(DrainSource(api, DRAIN_W1, DrainState(), lambda: True), check=True)
 
     assert any("/limitranges" in read for read in cluster.reads), "as the forecast of a drain"
     assert result.moves
@@ -75,7 +75,7 @@ def test_canceled_drain_names_the_nodes_that_stay_cordoned(cluster: TraceServer)
     with urllib3.PoolManager(maxsize=32) as pool:
         session = Session(pool, cluster.url, list)
         api = ApiClient(Transport(lambda: session), Deadline(60))
-        result = run_step(DrainStep(api, DRAIN_W1, DrainState(), lambda: False), check=False)
+        result = run_step(DrainSource(api, DRAIN_W1, DrainState(), lambda: False), check=False)
 
     ended = "the Ansible task of this maintenance has ended; the next maintenance continues"
     assert result.failure.startswith(ended)

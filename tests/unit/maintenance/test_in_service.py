@@ -22,6 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
     begun,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
+from ansible_collections.virt.placement.plugins.module_utils.rollout import context
 from tests.fuzz.cluster import objects
 from tests.fuzz.server import Server
 from tests.fuzz.tasks import run
@@ -114,7 +115,7 @@ def test_step_that_computes_too_long_fails(
         return select(*arguments)
 
     monkeypatch.setattr(transport, "COMPUTING_GRACE", 0.1)
-    monkeypatch.setattr(in_service, "OVERTIME", 0.0)
+    monkeypatch.setattr(context, "OVERTIME", 0.0)
     monkeypatch.setattr(in_service, "select", endless)
     result = run(
         "node_maintenance", server, {"nodes": ["w1"], "state": "in_service", "run_timeout": 1}

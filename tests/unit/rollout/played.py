@@ -32,8 +32,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.reconcile i
 from ansible_collections.virt.placement.plugins.module_utils.rollout.reconciliation import (
     Reconciliation,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rollout.rollout_source import (
+    RolloutSource,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepReport
-from ansible_collections.virt.placement.plugins.module_utils.rollout.step import RolloutStep
 from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from tests.unit.compliance.cluster import expression, node_affinity
 from tests.unit.planning.scenes import HOST, Cluster, machine
@@ -98,7 +100,7 @@ class Played:
         for record in self.journal.records:
             if record.uid in due:
                 self.begin(record)
-        self.over = not RolloutStep.goes_on(t.cast(t.Any, None), reconciler, now)
+        self.over = not RolloutSource.goes_on(t.cast(t.Any, None), reconciler, now)
         self.why = now.waiting
         return [view.by_uid[uid].instance.ref.name for uid in due]
 

@@ -23,6 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout import rollout_source
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
     LeftAlone,
@@ -205,7 +206,7 @@ def test_zone_of_the_plan_holds_where_its_node_is_not_available_any_more(
 ) -> None:
     """The node was filled after the rollout had begun."""
     plan = planned(cluster, pin_target_zone=True)
-    monkeypatch.setattr(steps, "require_approved", lambda *_given: None)
+    monkeypatch.setattr(rollout_source, "require_approved", lambda *_given: None)
     patch(cluster, "/api/v1/nodes/w2", "status", "allocatable", "pods", value="0")
     make(cluster, plan)
     (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]

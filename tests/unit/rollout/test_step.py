@@ -30,18 +30,23 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
-from ansible_collections.virt.placement.plugins.module_utils.rollout import holds, watch
+from ansible_collections.virt.placement.plugins.module_utils.rollout import (
+    context,
+    holds,
+    rollout_source,
+    watch,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import RolloutOptions
+from ansible_collections.virt.placement.plugins.module_utils.rollout.rollout_source import (
+    RolloutSource,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
     RolloutState,
     StepResult,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.step import (
-    RolloutStep,
-    run_step,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.step import run_step
 from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from dev.trace_server import NAMESPACE, TraceServer
@@ -80,7 +85,7 @@ def run_with(
     with urllib3.PoolManager(maxsize=16) as pool:
         session = Session(pool, cluster.url, lambda: [("Authorization", f"Bearer {TOKEN}")])
         api = ApiClient(Transport(lambda: session), Deadline(60))
-        return run_step(RolloutStep(api, asked, state or RolloutState(), listening), check=check)
+        return run_step(RolloutSource(api, asked, state or RolloutState(), listening), check=check)
 
 
 def lease_patches(cluster: TraceServer) -> list[dict[str, t.Any]]:
@@ -308,7 +313,7 @@ def test_step_without_credentials_reports_the_move_that_it_began(
 
     with urllib3.PoolManager(maxsize=16) as pool:
         api = ApiClient(Transport(open_session), Deadline(60))
-        new = RolloutStep(api, parameters(), RolloutState(), lambda: True)
+        new = RolloutSource(api, parameters(), RolloutState(), lambda: True)
         result = run_step(new, check=False)
 
     assert result.finished
@@ -450,7 +455,7 @@ def test_unknown_namespace_is_refused_before_the_lease(cluster: TraceServer) -> 
 def endless_from(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Plans do not end from this one on, and a step ends a second after its beginning."""
     monkeypatch.setattr(transport, "COMPUTING_GRACE", 0.1)
-    monkeypatch.setattr(steps, "OVERTIME", 0.0)
+    monkeypatch.setattr(context, "OVERTIME", 0.0)
     plan = JudgedSnapshot.plan
     plans: list[JudgedSnapshot] = []
 
@@ -617,7 +622,7 @@ def test_strategy_is_given_back_once_kubevirt_has_seen_the_labels(
 
     monkeypatch.setattr(holds, "prepare", label)
     monkeypatch.setattr(holds, "end", seen)
-    monkeypatch.setattr(steps, "LABELS_SEEN", 0.2)
+    monkeypatch.setattr(rollout_source, "LABELS_SEEN", 0.2)
     assert step(cluster).changed
     labeled, given_back = times
     assert given_back - labeled >= 0.2

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run moves and when it is over: the interface between the engine (`step`) and a rollout or a drain."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..cluster.access import Right, Role
+from ..cluster.lease import LeaseKeeper, LeaseReading
+from ..model.plan import Plan
+from .context import StepContext
+from .move import MoveRecord
+from .options import RolloutOptions
+from .reconcile import Reconciler
+from .reconciliation import Reconciliation
+from .state import StepResult
+from .view import View
+
+AnyView = t.TypeVar("AnyView", bound=View)
+
+
+class MoveSource(t.Protocol[AnyView]):
+    """The engine calls the members in about this order. A source keeps what it knows beside the moves to itself."""
+
+    @property
+    def context(self) -> StepContext:
+        """What the step works with."""
+
+    @property
+    def options(self) -> RolloutOptions:
+        """The limits of the run."""
+
+    @property
+    def role(self) -> Role:
+        """Whose rights it needs."""
+
+    @property
+    def task(self) -> str:
+        """What it is called in messages."""
+
+    def read(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> AnyView:
+        """The cluster as it is now; with `fresh` all lists are read again instead of followed by watches.
+        `records` may be those of an earlier run, in other namespaces."""
+
+    def plan(self, view: AnyView, reading: LeaseReading | None) -> Plan:
+        """The plan to begin with. `reading` is that of the Lease, None where it may not be read. Raises InvalidInput
+        where an approved plan does not fit the cluster."""
+
+    def nothing_to_do(self, view: AnyView, plan: Plan) -> bool:
+        """Whether the run can end before it takes the Lease."""
+
+    def refuse(self, view: AnyView, plan: Plan) -> StepResult | None:
+        """Raises InvalidInput where the run must not begin. A result where it ends without that. Nothing was written
+        by then."""
+
+    def rights(self, view: AnyView, plan: Plan, records: t.Sequence[MoveRecord]) -> set[Right]:
+        """The rights of a run that makes the plan and continues `records`, beside those for the Lease."""
+
+    def plan_lines(self, view: AnyView, plan: Plan, run: str = "") -> list[str]:
+        """The progress lines about the plan of the run."""
+
+    def prepare(
+        self, keeper: LeaseKeeper, view: AnyView, records: t.Sequence[MoveRecord]
+    ) -> AnyView:
+        """Called in each step that holds the Lease, before a move begins. Returns the view to plan from."""
+
+    def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
+        """Whether the run has something to wait for, or to move, after this reconcile."""
+
+    def finish(self, view: AnyView, plan: Plan, keeper: LeaseKeeper | None) -> StepResult:
+        """The result of a run that made its moves. `keeper` is None where it ends without the Lease."""
+
+    def check(self, view: AnyView, plan: Plan, creates: t.Sequence[str]) -> StepResult:
+        """The result in check mode. `creates` are the lines about what the engine would create."""
+
+    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
+        """What a run whose time is over did not do, and why."""
+
+    def hint(self) -> str:
+        """The end of a sentence about a failure: what stays, and how to undo it."""
+
+    def complete(self, result: StepResult, error: Exception | None) -> None:
+        """Called for each result of a step. `error`: the one that the step ended with."""

@@ -1,0 +1,205 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rollout moves: the instances whose rules are violated or not enforced, or those of a map or a plan.
+
+It waits for the workloads that replace their pods by themselves, and gives those that it held their own rollouts back.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.client import ApiClient
+from ..cluster.access import Right, Role
+from ..cluster.lease import LeaseKeeper, LeaseReading
+from ..cluster.reading import ReadScope
+from ..kubevirt.moving import PERMISSION
+from ..model.kinds import WRITABLE_KINDS
+from ..model.plan import Plan
+from ..rules.hold import Hold
+from . import holds, own_rollouts, report, takeover
+from .approval import not_made, plan_of, require_approved
+from .check_mode import planned_result
+from .context import StepContext
+from .holds import can_end, why_kept, why_kept_after, why_waiting
+from .move import MoveRecord
+from .options import RolloutOptions, namespaces_of, wanted
+from .pool_revisions import LABELS_SEEN
+from .reconcile import Reconciler, goes_on
+from .reconciliation import Reconciliation
+from .send import StartRevisions, rights_of_run
+from .state import RolloutState, StepResult
+from .view import JudgedSnapshot
+from .watch import Listening
+
+
+class RolloutSource:
+    """The source of a rollout."""
+
+    role: Role = "mover"
+    task = "rollout"
+
+    def __init__(
+        self, api: ApiClient, options: RolloutOptions, state: RolloutState, listening: Listening
+    ) -> None:
+        self.context = StepContext.of_run(api, state, listening, options.run_timeout)
+        self.options = options
+        self._api, self._report = self.context.api, self.context.report
+        self._revisions = StartRevisions(
+            self._api, lenient=state.held is None, permission=PERMISSION
+        )
+        self._view: JudgedSnapshot | None = None
+
+    def read(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> JudgedSnapshot:
+        of_records = (record.workload.namespace for record in records)
+        namespaces = tuple(dict.fromkeys((*namespaces_of(self.options), *of_records)))
+        scope = ReadScope(namespaces, WRITABLE_KINDS, budgets=True)
+        snapshot = self.context.snapshot(scope, fresh=fresh)
+        if self._view is None or self._view.snapshot is not snapshot:
+            selection = wanted(self.options, snapshot)
+            self._view = JudgedSnapshot.of(
+                snapshot, selection, self.options, self._revisions.why_no_restart
+            )
+        return self._view
+
+    def plan(self, view: JudgedSnapshot, reading: LeaseReading | None) -> Plan:
+        plan = view.plan(self.options)
+        if self.options.approved is not None:
+            unfinished = takeover.read_journal(reading) if reading is not None else None
+            require_approved(self._api, view, plan, self.options, unfinished)
+        return plan
+
+    def nothing_to_do(self, view: JudgedSnapshot, plan: Plan) -> bool:
+        found = view.holds
+        if any(can_end(hold, view.candidates) for hold in found):
+            return False
+        if why_waiting(found, view.candidates) or own_rollouts.why_waiting(view.own_rollouts):
+            return False
+        return not (plan.moves or any(left.temporary for left in plan.skipped))
+
+    def refuse(self, _view: JudgedSnapshot, _plan: Plan) -> None:
+        """A rollout may begin whenever its plan fits."""
+
+    def rights(
+        self, view: JudgedSnapshot, plan: Plan, records: t.Sequence[MoveRecord]
+    ) -> set[Right]:
+        of_moves = rights_of_run(plan, records, view.candidates, self.options)
+        return of_moves | holds.rights_of(view.holds)
+
+    def plan_lines(self, view: JudgedSnapshot, plan: Plan, run: str = "") -> list[str]:
+        """With fail_on_skipped the failure names what is skipped. The number of instances that were checked tells a
+        wrong namespace from a good placement."""
+        names_skipped = not self.options.fail_on_skipped
+        selected = len(view.candidates)
+        lines = report.plan_lines(plan, run, name_skipped=names_skipped, selected=selected)
+        return lines + holds.lines(view.holds, view.candidates)
+
+    def prepare(
+        self, _keeper: LeaseKeeper, view: JudgedSnapshot, _records: t.Sequence[MoveRecord]
+    ) -> JudgedSnapshot:
+        return view
+
+    def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
+        """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
+        view = now.view
+        reasons = [own_rollouts.why_waiting(view.own_rollouts), *now.temporary]
+        if not now.stop_reason:
+            reasons.append(why_waiting(view.holds, view.candidates))
+        return goes_on(reconciler, now, reasons)
+
+    def finish(self, view: JudgedSnapshot, plan: Plan, keeper: LeaseKeeper | None) -> StepResult:
+        """Report skipped instances, and those whose rules are not enforced yet."""
+        if keeper is None:
+            kept = [why_kept(hold, view.candidates) for hold in view.holds]
+        else:
+            kept = self._end_holds(keeper, view)
+        result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
+        approved = self.options.approved
+        if self.options.places is None:
+            result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+        else:
+            approvable = [x for x in plan.skipped if approved is None or x.uid in approved.by_uid]
+            result.judge_places(approvable, fail=True)
+            others = [x for x in plan.skipped if x not in approvable]
+            result.judge_places(others, fail=self.options.fail_on_skipped)
+        result.failure = result.failure or not_made(approved, plan.skipped)
+        result.warnings += kept
+        return result
+
+    def _judged(self, view: JudgedSnapshot, result: StepResult, plan: Plan) -> StepResult:
+        """The result with the workload rollouts that go on, and the instances whose rules are not enforced yet."""
+        result.warnings += own_rollouts.warnings(view.own_rollouts)
+        result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
+        return result
+
+    def _end_holds(self, keeper: LeaseKeeper, view: JudgedSnapshot) -> list[str]:
+        """Give the workloads that this run held their own rollouts back. Returns why others stay held."""
+        written = 0
+        kept: list[str] = []
+        ending: list[Hold] = []
+        for hold in view.holds:
+            count, why = 0, why_kept(hold, view.candidates)
+            if not why:
+                count, why = holds.prepare(keeper.api_while_ours(), hold)
+            written += count
+            if why:
+                kept.append(why)
+            else:
+                ending.append(hold)
+        if written:
+            self._report.changed = True
+            self._api.deadline.pause(LABELS_SEEN)
+        for hold in ending:
+            if why := holds.end(keeper.api_while_ours(), hold):
+                kept.append(why)
+            else:
+                self._report.lines.append(holds.ended(hold))
+                self._report.changed = True
+        return kept
+
+    def check(self, view: JudgedSnapshot, plan: Plan, creates: t.Sequence[str]) -> StepResult:
+        lines = [*self.plan_lines(view, plan), *creates]
+        result = planned_result(self.context, self.options, view.snapshot, plan, lines)
+        if not self.options.require_rights:
+            approvable = plan_of(self._api, view, plan, self.options)
+            result.plan = approvable.as_json() if approvable is not None else None
+        ends, kept = self._check_holds(view, {move["uid"] for move in result.moves})
+        result.changed = result.changed or ends
+        self._judged(view, result, plan)
+        if self.options.places is None:
+            result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+        else:
+            result.judge_places(plan.skipped, fail=self.options.fail_on_skipped)
+        result.warnings += kept
+        return result
+
+    def _check_holds(
+        self, view: JudgedSnapshot, moved: t.Collection[str]
+    ) -> tuple[bool, list[str]]:
+        """Whether a run that moves these instances gives a workload its own rollout back, and why others stay held."""
+        ends = False
+        kept: list[str] = []
+        for hold in view.holds:
+            why = why_kept_after(hold, view.candidates, moved)
+            if can_end(hold, view.candidates):
+                written, why = holds.prepare(self._api, hold, check=True)
+                ends = ends or written > 0 or not why
+            kept += [why] if why else []
+        return ends, kept
+
+    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
+        rollouts = self._view.own_rollouts if self._view is not None else ()
+        return report.undone(records, plan, waiting, own_rollouts.unfinished(rollouts))
+
+    def hint(self) -> str:
+        """What was moved stays where it is."""
+        return ""
+
+    def complete(self, result: StepResult, error: Exception | None) -> None:
+        """Say where each VM of the option `places` runs when the run has ended, and why it is not in its place."""
+        asked = self.options.places
+        if asked is not None and self._view is not None and result.finished:
+            snapshot = self._view.snapshot
+            result.places = report.places(
+                asked, snapshot, result.moves, result.deferred, result.skipped
+            )
