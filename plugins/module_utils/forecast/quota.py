@@ -97,19 +97,42 @@ class Quotas:
                 yield number, reason, certain
             if not certain:
                 self.add(pod.pod, with_new)
+        yield from self._refused_beside(beside, used, with_new)
+
+    def _refused_beside(
+        self, beside: t.Sequence[tuple[int, PendingPod]], used: Used, with_new: Used
+    ) -> t.Iterator[tuple[int, str, bool]]:
+        """The refusals of pods that come beside or after others. A rollout that is not refused ends old pods, and one
+        of another workload or a migration may take their share."""
+        refused = {number: self._alone(pod, used) for number, pod in beside}
+        going_on = {
+            (x.pod.namespace, x.workload)
+            for number, x in beside
+            if x.in_rollout and not refused[number][1]
+        }
         for number, pod in beside:
-            ended = [pod.replaces] if pod.replaces and pod.reason == "replace" else []
-            alone, with_others = (
-                self.used_without(x, ended, {pod.pod.namespace}) for x in (used, with_new)
-            )
-            reason, certain = self.refusal(pod.pod, alone)
-            certain = certain and pod.reason in ("migrate", "surge")
+            reason, certain = refused[number]
             if certain and pod.reason == "migrate":
                 reason = f"its live migration needs a second pod, and {reason}"
-            if not reason and (later := self.refusal(pod.pod, with_others)[0]):
+            if certain and any(
+                namespace == pod.pod.namespace and workload != pod.workload
+                for namespace, workload in going_on
+            ):
+                reason, certain = f"{reason} unless another rollout ends a pod before", False
+            if not reason and (later := self.refusal(pod.pod, self._given_back(pod, with_new))[0]):
                 reason = f"beside other new pods, {later}"
             if reason:
                 yield number, reason, certain
+
+    def _alone(self, pod: PendingPod, used: Used) -> tuple[str, bool]:
+        """The refusal of a pod beside what is used now."""
+        reason, certain = self.refusal(pod.pod, self._given_back(pod, used))
+        return reason, certain and pod.reason in ("migrate", "surge")
+
+    def _given_back(self, pod: PendingPod, used: Used) -> Used:
+        """What is used in the namespace of a pod once the one has ended that leaves before it."""
+        ended = [pod.replaces] if pod.replaces and pod.reason == "replace" else []
+        return self.used_without(used, ended, {pod.pod.namespace})
 
     def _sum(self, pods: t.Iterable[Pod]) -> Used:
         used: Used = defaultdict(Counter)

@@ -12,7 +12,7 @@ import os
 import random
 import typing as t
 
-from hypothesis import HealthCheck, assume, event, given, note, settings
+from hypothesis import HealthCheck, assume, event, example, given, note, settings
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
@@ -128,7 +128,34 @@ def test_no_order_contradicts_a_forecast_of_a_rollout(seed: int) -> None:
     made, chance = random_cluster(seed)
     web = some_deployment(made, chance, "web", chance.randint(1, 3))
     some_deployment(made, chance, "db", chance.choice([0, 1]))
-    spec, change, room = made.workloads[web]["spec"], some_rule(chance, "web"), chance.choice(ROOMS)
+    change, room = some_rollout(made, chance, web)
+    game = Controlled(made)
+    game.roll(web, room, change)
+    assert_not_contradicted(made, game, writes=writes({web: change}), members=[web])
+
+
+@thorough
+@example(seed=1015)  # the old pod of one ends and leaves its CPU to the other
+@example(seed=2148)  # the old pod of one ends and leaves its share of a quota to the surge of the other
+@given(seed=st.integers(0, 10**9))
+def test_no_order_contradicts_a_forecast_of_two_rollouts_at_once(seed: int) -> None:
+    made, chance = random_cluster(seed)
+    refs = [some_deployment(made, chance, app, chance.choice([1, 1, 2])) for app in APPS]
+    changes = {ref: some_rollout(made, chance, ref) for ref in refs}
+    game = Controlled(made)
+    for ref, (change, room) in changes.items():
+        game.roll(ref, room, change)
+    templates = {ref: change for ref, (change, _room) in changes.items()}
+    assert_not_contradicted(made, game, writes=writes(templates), members=refs)
+
+
+def some_rollout(made: Cluster, chance: random.Random, ref: Ref) -> tuple[JSON, t.Any]:
+    """The fields of the template that change, and maxSurge and maxUnavailable of the workload, as ROOMS has them."""
+    spec, change, room = (
+        made.workloads[ref]["spec"],
+        some_rule(chance, ref.name),
+        chance.choice(ROOMS),
+    )
     spec["strategy"] = {"type": "Recreate"}
     if room is not None:
         rolling = {"maxSurge": room[0], "maxUnavailable": room[1]}
@@ -136,9 +163,7 @@ def test_no_order_contradicts_a_forecast_of_a_rollout(seed: int) -> None:
     spec["replicas"] -= chance.choice([0, 0, 0, 1])  # an earlier rollout may not have ended
     template = spec["template"]["spec"]
     assume(spec["replicas"] > 0 and template != {**template, **change})
-    game = Controlled(made)
-    game.roll(web, room, change)
-    assert_not_contradicted(made, game, writes=writes({web: change}), members=[web])
+    return change, room
 
 
 @thorough
