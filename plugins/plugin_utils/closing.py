@@ -17,12 +17,19 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
 ARTIFACT = "placement_job"
 """What the roles publish with set_stats: all of it, as data and as Markdown."""
 
-RELAUNCH = "correct the cause, then launch the same job again: it continues"
+AGAIN = "correct the cause, then launch the same job again"
+RELAUNCH = f"{AGAIN}: it continues"
 LAUNCH = "launch the same job without check mode"
 CORRECT_OR_PLAN = "correct it and launch the same job again, or make a new plan in check mode"
 """Next steps that jobs share."""
 
 MOST_LINES = 15
+
+LONGEST_REASON = 160
+"""Characters of the reason in the line `failed`. The whole one is in the artifact, and above, where it occurred."""
+
+SEVERAL = re.compile(r"(.+: )?\d+ errors:")
+"""How the message of a module begins that has several errors; each of them is a line with a dash."""
 
 MARKUP = re.compile(r"([\\`*_\[\]#|~!])")
 
@@ -41,9 +48,9 @@ METHODS = {
 @dataclass(frozen=True)
 class Closing:
     """`outcome`: done, failed, or checked (check mode). `moves`: flat, as modules return them, those that were made
-    or, in check mode, would be. `nodes`: name to what became of the node. `failed` is short, since the lines of
-    `errors` are printed where they occur. `undo`: what came of the undo of a job that failed; empty if there was
-    none."""
+    or, in check mode, would be. `nodes`: name to what became of the node; `node_words`: other words for that in the
+    block. `failed` is short, since the lines of `errors` are printed where they occur. `undo`: what came of the undo of
+    a job that failed; empty if there was none. `heading`: in place of "done", where that would be too much."""
 
     playbook: str
     outcome: str
@@ -57,6 +64,8 @@ class Closing:
     next_steps: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     undo: str = ""
+    node_words: t.Mapping[str, str] = field(default_factory=dict)
+    heading: str = ""
 
     @property
     def minutes(self) -> float:
@@ -65,7 +74,7 @@ class Closing:
     def headline(self) -> str:
         took = f"{self.minutes:g} min" if self.seconds >= 60 else f"{round(self.seconds)} s"
         outcome = {
-            "done": "done",
+            "done": self.heading or "done",
             "failed": "FAILED",
             "checked": "check mode, nothing was changed",
         }[self.outcome]
@@ -87,7 +96,8 @@ class Closing:
     def node_texts(self) -> list[str]:
         by_state: dict[str, list[str]] = {}
         for name, state in self.nodes.items():
-            by_state.setdefault(state.replace("_", " "), []).append(name)
+            words = self.node_words.get(name) or state.replace("_", " ")
+            by_state.setdefault(words, []).append(name)
         return [f"{state}: {listed(names, 12)}" for state, names in by_state.items()]
 
     def move_texts(self) -> list[str]:
@@ -149,6 +159,18 @@ class Closing:
 
     def _all_moves(self) -> list[str]:
         return [f"{_words(move)}: {_route(move)}" for move in self.moves]
+
+
+def reason_of(lines: t.Sequence[str]) -> str:
+    """The first reason of these lines of an error, not longer than can be read at a glance."""
+    first = lines[0]
+    several = SEVERAL.fullmatch(first) if len(lines) > 1 else None
+    if several is not None:
+        first = f"{several[1] or ''}{lines[1].removeprefix('- ')}"
+    text = one_line(first)
+    if len(text) <= LONGEST_REASON:
+        return text
+    return text[: LONGEST_REASON - 3].rpartition(" ")[0].rstrip(" ,;:.") + "..."
 
 
 def _words(move: Move) -> str:

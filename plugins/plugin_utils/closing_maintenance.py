@@ -4,13 +4,21 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import re
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VIRTUAL_MACHINE
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import LAUNCH
+from ansible_collections.virt.placement.plugins.module_utils.rollout.window import parse_window
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    AGAIN,
+    CORRECT_OR_PLAN,
+    LAUNCH,
+    RELAUNCH,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
-    after_failure,
     carries_out_plan,
     plan_words,
     saved_words,
@@ -20,6 +28,19 @@ if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
 Parts = dict[str, t.Any]
+
+PLAIN = re.compile(r"[A-Za-z][\w.-]*")
+"""Texts that are texts in YAML without quotes."""
+
+WOULD = {
+    "serviced": "would be serviced",
+    "drained": "would be drained",
+    "in_service": "would be put in service",
+    "nothing": "in service already",
+    "refused": "would be refused",
+    "closed": "would not be begun, outside of the window",
+}
+"""What check mode says of a node, by what it has found (`found` of the record)."""
 
 
 def maintenance_parts(record: JobRecord) -> Parts:
@@ -45,6 +66,8 @@ def maintenance_parts(record: JobRecord) -> Parts:
     return {
         "asked": tuple(asked),
         "nodes": states,
+        "node_words": _node_words(record, states),
+        "heading": _heading(record, states),
         "skipped": skipped,
         "next_steps": tuple(_after_maintenance(record, states)),
         "done": (
@@ -55,6 +78,35 @@ def maintenance_parts(record: JobRecord) -> Parts:
             *_restarted_again(record),
         ),
     }
+
+
+def _node_words(record: JobRecord, states: t.Mapping[str, str]) -> dict[str, str]:
+    """Of nodes that were not begun: check mode begins none, and may end before it has checked all of them."""
+    found: Parts = record.maintenance.get("found", {})
+    left = [name for name, state in states.items() if state == "not_begun"]
+    if record.check_mode:
+        return {name: WOULD.get(found.get(name, ""), "not checked") for name in left}
+    closed = (name for name in left if found.get(name) == "closed")
+    return dict.fromkeys(closed, "not begun, outside of the window")
+
+
+def _heading(record: JobRecord, states: t.Mapping[str, str]) -> str:
+    """In place of "done", for a job with nodes that its window has kept from being begun."""
+    if "closed" not in record.maintenance.get("found", {}).values():
+        return ""
+    if all(state in ("not_begun", "skipped") for state in states.values()):
+        return "nothing begun, outside of the window"
+    return "done in part, its window is closed"
+
+
+def next_window(record: JobRecord) -> str:
+    """` in the window, which opens next on ...`; empty for a job without a window."""
+    window, _faults = parse_window(record.asked.get("window"))
+    if window is None:
+        return ""
+    began = datetime.datetime.fromtimestamp(record.began, datetime.timezone.utc)
+    start = window.next_start(began)
+    return f" in the window, which opens next on {start:%a %Y-%m-%d} at {start:%H:%M} {window.zone}"
 
 
 def _text_of(topology: t.Mapping[str, t.Any]) -> str:
@@ -136,23 +188,46 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
     waiting = [name for name, state in states.items() if state == "not_begun"]
     failing = bool(record.failures or record.open)
     if failing and not record.check_mode:
-        yield after_failure(record)
-        begun = any(state in ("failed", "drained") for state in states.values())
-        if begun and options["state"] != "in_service":
-            yield (
-                "to undo it: launch it with placement_maintenance_state: in_service and without"
-                " placement_maintenance_change_id"
-            )
+        yield from _after_failure(record, states)
     elif record.check_mode and saved_words(record):
         yield f"to do exactly this: {LAUNCH}"
     elif record.check_mode:
-        yield LAUNCH if not failing else "correct what is refused above"
+        closed = "closed" in record.maintenance.get("found", {}).values()
+        yield AGAIN if failing else f"{LAUNCH}{next_window(record) if closed else ''}"
     elif waiting:
-        yield f"launch the same job again for {listed(waiting, 12)}"
+        yield f"launch the same job again for {listed(waiting, 12)}{next_window(record)}"
     elif drained and options["state"] == "drained":
-        yield (
-            f"do the work on {listed(drained, 12)}, then launch the playbook maintenance with"
-            " placement_maintenance_state: in_service"
-        )
+        work = f"do the work on {listed(drained, 12)}"
+        yield f"{work}, then launch the playbook maintenance with {_back(options, drained)}"
     for vm in _stopped_vms(record.maintenance):
         yield f"virtctl start {vm['name']} -n {vm['namespace']}"
+
+
+def _after_failure(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator[str]:
+    if record.asked["state"] == "in_service":
+        yield AGAIN
+        return
+    begun = any(state not in ("not_begun", "skipped") for state in states.values())
+    if carries_out_plan(record):
+        yield CORRECT_OR_PLAN
+    else:
+        yield RELAUNCH if begun else f"no node was begun: {AGAIN}"
+    if any(state in ("failed", "drained") for state in states.values()):
+        yield (
+            "to undo it: launch it with placement_maintenance_state: in_service and without"
+            " placement_maintenance_change_id"
+        )
+
+
+def _back(options: Parts, nodes: t.Sequence[str]) -> str:
+    """The variables of the job that ends the maintenance of these nodes."""
+    values = {"nodes": f"[{', '.join(map(_yaml, nodes))}]", "state": "in_service"}
+    if options["change_id"]:
+        values["change_id"] = _yaml(str(options["change_id"]))
+    if options.get("reboot_expected"):
+        values["reboot_expected"] = "true"
+    return ", ".join(f"placement_maintenance_{name}: {value}" for name, value in values.items())
+
+
+def _yaml(text: str) -> str:
+    return text if PLAIN.fullmatch(text) else json.dumps(text)

@@ -160,15 +160,19 @@ def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
     if none_written(result):
         return ["rules: none would be written" if check_mode else "rules: none was written"]
     lines = []
+    written = [entry for entry in result["workloads"] if entry["changed"]]
     for key, words in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
-        counts = Counter(name for entry in result["workloads"] for name in entry.get(key) or ())
+        counts = Counter(name for entry in written for name in entry.get(key) or ())
         if counts:
             named = [f"{name} ({plural(count, 'workload')})" for name, count in counts.items()]
             lines.append(
                 f"rules {'that would be ' if check_mode else ''}{words}: {listed(named, 8)}"
             )
     if failed := (result.get("counts") or {}).get("failed"):
-        lines.append(f"rules of {plural(failed, 'workload')} could not be written")
+        names = [_vm(entry) for entry in result["workloads"] if not entry["changed"]]
+        words = "cannot be written" if check_mode else "could not be written"
+        which = f": {listed(names, count=failed)}" if names else ""
+        lines.append(f"rules of {plural(failed, 'workload')} {words}{which}")
     return lines or ["rules: nothing to change, all of them are written already"]
 
 

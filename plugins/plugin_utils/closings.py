@@ -8,13 +8,16 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.module_utils.rollout.window import OUTSIDE
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    AGAIN,
     LAUNCH,
-    RELAUNCH,
     Closing,
+    reason_of,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import (
     maintenance_parts,
+    next_window,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import (
     UNDO,
@@ -48,8 +51,9 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     if record.open and not failed:
         failed = [f"{record.open}: the job ended during this task, see the error above"]
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
-    short = f"{_failed_task(record) or failed[0]}: see the error above" if failed else ""
-    short += parts.pop("and_then", "")
+    short = f"{_short(record, failed)}{parts.pop('and_then', '')}" if failed else ""
+    if failed and not parts["next_steps"]:
+        parts["next_steps"] = (AGAIN,)
     return Closing(
         playbook=name.replace("_", " ").capitalize(),
         outcome=outcome,
@@ -59,6 +63,16 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         errors=tuple(failed),
         **{**parts, "skipped": (*parts["skipped"], *_skipped(record))},
     )
+
+
+def _short(record: JobRecord, failed: t.Sequence[str]) -> str:
+    """The task that failed, and why."""
+    reason, task = reason_of(failed), _failed_task(record)
+    if not record.failures or not task or reason.startswith("The task "):
+        return reason
+    for twice in (f"{task.removeprefix('Drain ')}: ", "Verification failed: "):
+        reason = reason.removeprefix(twice)
+    return f"{task}: {reason}"
 
 
 def _failed_task(record: JobRecord) -> str:
@@ -154,7 +168,7 @@ def _after_verification(record: JobRecord) -> t.Iterator[str]:
     if summary.get("constraint_removed"):
         yield "constraints of rules were removed: write the rules again with the playbook apply"
     if record.failures and not summary:
-        yield "correct the cause, then launch the same job again"
+        yield AGAIN
 
 
 def _apply(record: JobRecord) -> Parts:
@@ -211,13 +225,21 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
     if record.failures and record.failed_task == "Show forecast":
         yield "nothing was written: correct the cause, then launch this job, or its workflow for an approval, again"
     elif none_written(_last(record, "rules")):
-        yield "nothing was written: correct the cause, then launch the same job again"
+        yield f"nothing was written: {AGAIN}"
     elif record.failures:
-        yield RELAUNCH
+        yield from _after_red_apply(record) or [after_failure(record)]
     elif record.check_mode:
         yield LAUNCH
     elif not record.asked["rollout"]:
         yield TO_MOVE
+
+
+def _after_red_apply(record: JobRecord) -> list[str]:
+    """The next steps where all was written and the verification has failed."""
+    if not _last(record, "placement_info").get("summary"):
+        return []
+    skipped = _last(record, "rollout").get("skipped_instances") or ()
+    return [*_after_skipped(record, skipped)] or [*_after_verification(record)]
 
 
 def _rollout(record: JobRecord) -> Parts:
@@ -225,7 +247,8 @@ def _rollout(record: JobRecord) -> Parts:
     result = _last(record, "rollout")
     asked = _rollout_asked(record)
     elsewhere = any(x["state"] != "in_place" for x in result.get("places") or ())
-    still = not (result.get("moves") or elsewhere or not result or result["failed"])
+    skipped = result.get("skipped_instances") or ()
+    still = not (result.get("moves") or skipped or elsewhere or not result or result["failed"])
     done = ["nothing to move"] if still else []
     later = len(result.get("not_enforced") or ())
     if later:
@@ -244,14 +267,49 @@ def _rollout(record: JobRecord) -> Parts:
             else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
         ]
     elif result.get("deferred"):
-        following = ["launch the same job again for what was deferred"]
+        opens = next_window(record) if _is_outside(result) else ""
+        following = [f"launch the same job again for what was deferred{opens}"]
     elif any(NOT_IN_PLAN in x["reason"] for x in result.get("skipped_instances") or ()):
         following = ["for what is not in the plan, make a new one: launch the job in check mode"]
+    if not record.failures:
+        following += _after_skipped(record, skipped)
     return {
         "asked": (asked,),
         "done": tuple(done),
         "next_steps": tuple(following),
+        "heading": _rollout_heading(result),
     }
+
+
+def _after_skipped(record: JobRecord, skipped: t.Sequence[Parts]) -> t.Iterator[str]:
+    """Instances that a rollout has left where they are. Each has its reason in the section `skipped`."""
+    left = [entry for entry in skipped if NOT_IN_PLAN not in entry["reason"]]
+    if not left:
+        return
+    one = len(left) == 1
+    if record.asked.get("places"):
+        state = "is not on its given node" if one else "are not on their given nodes"
+    elif record.asked["scope"] == "violated":
+        state = "still violates a rule" if one else "still violate a rule"
+    else:
+        state = "was not moved" if one else "were not moved"
+    yield (
+        f"{plural(len(left), 'instance')} {state}: mend what the lines under skipped name (free or add a node, change"
+        f" the rule, or extend {record.role}_allow), then launch the same job again"
+    )
+
+
+def _is_outside(result: Parts) -> bool:
+    return str(result.get("stop_reason")).startswith(OUTSIDE)
+
+
+def _rollout_heading(result: Parts) -> str:
+    """In place of "done", for a rollout that has left something."""
+    if _is_outside(result) and not result.get("moves"):
+        return "nothing moved, outside of the window"
+    left = {"deferred": result.get("deferred"), "skipped": result.get("skipped_instances")}
+    counts = [f"{len(entries)} {words}" for words, entries in left.items() if entries]
+    return f"done, {', '.join(counts)}" if counts else ""
 
 
 def _rollout_asked(record: JobRecord) -> str:
@@ -278,8 +336,18 @@ def _topology(record: JobRecord) -> Parts:
     return {
         "asked": ("labels of nodes",),
         "done": tuple(done),
-        "next_steps": (RELAUNCH,) if record.failures else (),
+        "next_steps": (after_failure(record),) if record.failures else (),
     }
+
+
+def _after_room(record: JobRecord, asks: str) -> tuple[str, ...]:
+    """The next step of a job that has failed since failures have no room. `asks`: the option that asks for it."""
+    if not record.failures or not _last(record, "capacity_info").get("domains"):
+        return ()
+    return (
+        "add nodes, or shrink or stop VMs, until the failures above have no impact, or ask for less"
+        f" ({asks}); then launch the same job again",
+    )
 
 
 def _drill(record: JobRecord) -> Parts:
@@ -299,7 +367,16 @@ def _drill(record: JobRecord) -> Parts:
     return {
         "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",),
         "done": (*done, *_room(record)),
+        "next_steps": _after_drill(record, result),
     }
+
+
+def _after_drill(record: JobRecord, result: Parts) -> tuple[str, ...]:
+    if record.failures and result.get("domains"):
+        return (
+            "for what the lines above name, add nodes or room, or change the rules; then launch the same job again",
+        )
+    return _after_room(record, "placement_drill_keep_room_for")
 
 
 def _capacity(record: JobRecord) -> Parts:
@@ -325,6 +402,7 @@ def _capacity(record: JobRecord) -> Parts:
     return {
         "asked": (f"any one of these may fail: {', '.join(options['tolerate'])}",),
         "done": tuple(done),
+        "next_steps": _after_room(record, "placement_capacity_tolerate"),
     }
 
 
@@ -365,7 +443,7 @@ def _models_set(record: JobRecord) -> t.Iterator[str]:
 
 def _after_models(record: JobRecord) -> t.Iterator[str]:
     if record.failures or record.open:
-        yield RELAUNCH
+        yield after_failure(record)
     elif record.check_mode:
         yield LAUNCH
     else:

@@ -83,9 +83,11 @@ class Job:
         show_lines(self._action._task, self.host, lines, color)
 
     def complain(self, lines: t.Sequence[str]) -> None:
-        """Errors that end the job later, after what else it can do."""
+        """Errors of this task that end the job later, after what else it can do."""
         self.show(lines, C.COLOR_ERROR)
         self.record.failures += lines
+        if lines:
+            self.record.failed_task = self.record.failed_task or self.task_name
 
     def run(
         self, module: str, arguments: Result, *, check: bool = False, may_fail: bool = False

@@ -34,6 +34,9 @@ from ansible_collections.virt.placement.plugins.plugin_utils.planned_maintenance
     require_planned_nodes,
 )
 
+REFUSALS = frozenset({"input", "finding", "permission"})
+"""Types of errors with which a drain is refused before it begins."""
+
 UNDO = "To undo, launch it with placement_maintenance_state: in_service and without placement_maintenance_change_id."
 
 
@@ -56,6 +59,8 @@ def check(job: Job) -> Result:
         "ended": list(plan.done),
         "done": list(plan.done),
         "continued": [node["name"] for node in plan.begun],
+        "marked": [node["name"] for node in plan.marked],
+        "found": {},
         "begun": options["state"] == "in_service" if plan.groups else _may_return_home(job),
         "missing": lines_of(found) if found.get("failed") else [],
         "has_room": False,
@@ -271,7 +276,11 @@ def drain(job: Job) -> Result:
     drained = job.run("node_maintenance", asked, may_fail=True)
     if drained.get("failed"):
         if not job.check_mode:
+            if _is_refusal(drained):
+                left = (name for name in group if name not in known["marked"])
+                known["states"] |= dict.fromkeys(left, "not_begun")
             raise JobFailed(lines_of(drained))
+        known["found"] |= dict.fromkeys(group, "refused")
         job.complain(_of_group(group, drained))
         if options["state"] == "drained":
             raise JobFailed([])
@@ -280,12 +289,26 @@ def drain(job: Job) -> Result:
     begun = not drained["stop_reason"]
     known["begun"] = known["begun"] or begun
     known["states"] |= drained_states(drained["nodes"])
+    known["found"] |= _found(drained, group, options["state"])
     steps: list[Result] = []
     if begun and options["state"] == "serviced":
         if options.get("tasks") and not job.check_mode:
             steps = [_step("work.yml", [name]) for name in group]
         steps += _end_of(job, group)
     return {**_published(job, steps=steps), "stop_reason": drained["stop_reason"]}
+
+
+def _is_refusal(drained: Result) -> bool:
+    """Whether a drain has failed before its first write: not if a write was tried, since it may have been made."""
+    types = {error["type"] for error in drained.get("errors") or ()}
+    return bool(types) and types <= REFUSALS and not (drained.get("changed") or "nodes" in drained)
+
+
+def _found(drained: Result, group: t.Sequence[str], state: str) -> dict[str, str]:
+    """What the drain has found of each node: `state`, which it gets, or that its window is closed."""
+    begun = {node["name"] for node in drained["nodes"] if node["since"]}
+    closed = bool(drained["stop_reason"])
+    return {name: "closed" if closed and name not in begun else state for name in group}
 
 
 def begin_work(job: Job) -> Result:
@@ -316,8 +339,8 @@ def end_work(job: Job) -> Result:
     job.record.open = ""
     raise JobFailed(
         [
-            f"The task {task} failed for node {name}. The cordon of {', '.join(group)} stays:"
-            f" launch this job again to continue. {UNDO}"
+            f"The task {task} failed for node {name}.",
+            f"The cordon of {', '.join(group)} stays: launch this job again to continue. {UNDO}",
         ],
         f"{task} of node {name}",
     )
@@ -331,6 +354,9 @@ def in_service(job: Job) -> Result:
     asked |= {"nodes": group, "state": "in_service", "change_id": change_id(options)}
     ended = job.run("node_maintenance", asked)
     known["ended"] += ended["nodes"]
+    if options["state"] == "in_service":
+        marked = set(known["marked"])
+        known["found"] |= {x: "in_service" if x in marked else "nothing" for x in group}
     if not job.check_mode:
         known["states"] |= end_states(ended["nodes"], options["state"])
     gated = options.get("gate_tasks") and not job.check_mode
@@ -362,8 +388,9 @@ def finish(job: Job) -> Result:
             only=moved,
         )
     job.complain(known["missing"])
-    if job.record.failures:
-        raise JobFailed([])
+    if job.record.failures:  # of a task before
+        job.record.open = ""
+        raise JobFailed([], job.record.failed_task)
     return {}
 
 

@@ -30,6 +30,7 @@ Result = dict[str, t.Any]
 KEPT = (
     "capacity",
     "change",
+    "changed",
     "counts",
     "deferred",
     "domains",
@@ -109,6 +110,12 @@ class JobRecord:
             if note["module"] in ("rollout", "node_maintenance")
             for move in note.get("moves") or ()
         ]
+
+    @property
+    def begun(self) -> bool:
+        """Whether something was written, or may have been, so that the same job continues."""
+        wrote = (x.get("changed") or x.get("change") or x.get("crashed") for x in self.notes)
+        return not self.check_mode and any(wrote)
 
     def save(self) -> None:
         path = _path(self.host)

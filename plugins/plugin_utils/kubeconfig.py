@@ -79,7 +79,7 @@ class KubeconfigAction(ActionBase):
             show = functools.partial(show_lines, self._task, host)
             failed = failed_result(record, str(self._task.name), lines, show)
             # What was written before the failure, for a role that undoes it
-            return failed | {key: worked[key] for key in ("change",) if key in worked}
+            return failed | {key: worked[key] for key in ("change", "changed") if key in worked}
         record.open = ""
         record.save()
         return worked

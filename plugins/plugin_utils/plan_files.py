@@ -12,6 +12,7 @@ import json
 import typing as t
 
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    AGAIN,
     CORRECT_OR_PLAN,
     RELAUNCH,
 )
@@ -101,8 +102,10 @@ def carries_out_plan(record: JobRecord) -> bool:
 
 
 def after_failure(record: JobRecord) -> str:
-    """The next step of a job that may carry out a plan."""
-    return CORRECT_OR_PLAN if carries_out_plan(record) else RELAUNCH
+    """The next step of a job that failed: only what was begun can be continued."""
+    if carries_out_plan(record):
+        return CORRECT_OR_PLAN
+    return RELAUNCH if record.begun else AGAIN
 
 
 def plan_words(record: JobRecord) -> str:

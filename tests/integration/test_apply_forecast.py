@@ -378,7 +378,9 @@ def test_apply_whose_rollout_fails_undoes_its_own_change_alone(
     closing = result.printed("Report")
     moved = f"undo: 1 migrated: {shop.namespace}/m0 w"
     assert any(moved in line for line in closing), closing
-    assert "  failed   Roll out: see the error above; its change was undone" in closing
+    (failed_line,) = (line for line in closing if line.startswith("  failed "))
+    assert failed_line.startswith("  failed   Roll out: ")
+    assert failed_line.endswith("; its change was undone") and "m1" in failed_line, failed_line
 
     again = stage.play("apply", {**wanted, "placement_apply_rollout": False}, identity="mover")
 

@@ -36,6 +36,7 @@ from ..rollout.send import StartRevisions, record_node_event, rights_of_run
 from ..rollout.state import StepResult
 from ..rollout.takeover import new_run
 from ..rollout.watch import Listening
+from ..rollout.window import OUTSIDE
 from . import returns, start_again
 from .drain_approval import changed_nodes, changes, new_findings, plan_of
 from .drain_plan import DrainView
@@ -399,7 +400,7 @@ class DrainSource:
         return result
 
     def _report_not_begun(self, result: StepResult) -> None:
-        reason = f"outside of the window from {self.asked.window}"
+        reason = f"{OUTSIDE} {self.asked.window}"
         names = ", ".join(self.drain.not_begun or self.drain.nodes)
         self.report.lines.append(f"{names}: not begun, {reason}" if names else reason)
         result.stop_reason = reason

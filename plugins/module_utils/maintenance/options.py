@@ -19,7 +19,8 @@ from ..model.objects import Node, Requirement, Selector
 from ..model.plan import Method
 from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
-from ..rollout.options import RolloutOptions, Window, parse_window, request_digest
+from ..rollout.options import RolloutOptions, request_digest
+from ..rollout.window import Window, parse_window
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .approved_drain import PLAN, ApprovedDrain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked

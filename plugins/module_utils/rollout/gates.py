@@ -22,6 +22,7 @@ from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
 from .move import MoveRecord, ready
 from .options import RolloutOptions
+from .window import OUTSIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def why_defer(
     if options.max_moves and journal.started >= options.max_moves:
         return Deferral(f"max_moves ({options.max_moves}) is reached", final=True)
     if options.window is not None and wall_clock not in options.window:
-        return Deferral(f"outside of the window from {options.window}", final=True)
+        return Deferral(f"{OUTSIDE} {options.window}", final=True)
     if options.canary and journal.started >= options.canary > journal.ended:
         return Deferral("the canary has not ended yet")
     if now < journal.barrier:

@@ -51,6 +51,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             }
             for node in nodes
         ]
+        if name == "drained" and result.get("failed"):
+            del result["nodes"]
         if missing := [x for x in args.get("nodes", ()) if x not in cluster["nodes"]]:
             message = f"there is no node {missing}"
             result |= {"failed": True, "msg": message, "errors": [{"message": message}]}
@@ -73,7 +75,8 @@ def put_in_service(nodes: list[Node], args: Result, *, check: bool) -> Result:
 
 def drain(nodes: list[Node], cluster: Result, args: Result, *, check: bool) -> Result:
     if refused := [node["refused"] for node in nodes if "refused" in node]:
-        return {"failed": True, "msg": "; ".join(refused)}
+        text = "; ".join(refused)
+        return {"failed": True, "msg": text, "errors": [{"type": "finding", "message": text}]}
     begun = any(node["since"] and node["unschedulable"] for node in nodes)
     if args.get("window") and not cluster["window_open"] and not begun:
         return {"stop_reason": "outside of the window"}

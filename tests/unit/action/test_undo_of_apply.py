@@ -40,7 +40,7 @@ PLACED: Result = {
 
 
 def written(*workloads: Result, key: str = "added", **more: t.Any) -> Result:
-    changes = [{**x, key: ["apart"], "patch": []} for x in workloads]
+    changes = [{**x, "changed": True, key: ["apart"], "patch": []} for x in workloads]
     return {"changed": bool(workloads), "workloads": changes, "writes": list(workloads), **more}
 
 
@@ -176,7 +176,7 @@ def test_change_of_a_rollout_that_failed_is_undone_and_the_job_fails(
             "undo: left where this job has moved them: shop/b on w2",
             "2 instances: none with a rule",
         ],
-        "failed": ["Roll out: see the error above; its change was undone"],
+        "failed": ["Roll out: not done within 60 s; its change was undone"],
         "next": ["correct the cause, then launch the same job again: it writes the rules again"],
     }
     assert (
@@ -188,7 +188,7 @@ def test_change_of_a_rollout_that_failed_is_undone_and_the_job_fails(
 def test_rules_that_were_written_in_part_are_undone(ended: dict[str, Ended]) -> None:
     done = ended["part of the rules"]
     assert done.states == ["present", "reverted"]
-    assert done.block["failed"] == ["Write rules: see the error above; its change was undone"]
+    assert done.block["failed"] == ["Write rules: b was not written; its change was undone"]
 
 
 def test_undo_whose_forecast_is_impossible_restores_nothing(ended: dict[str, Ended]) -> None:
@@ -196,12 +196,12 @@ def test_undo_whose_forecast_is_impossible_restores_nothing(ended: dict[str, End
     assert done.states == ["present"]
     assert "Forecast: impossible. Nothing was restored, and nothing is moved." in done.output
     assert done.block["failed"] == [
-        "Roll out: see the error above; its change was NOT undone: Show forecast of the undo has failed, too"
+        "Roll out: not done within 60 s; its change was NOT undone: Show forecast of the undo has failed, too"
     ]
 
 
 def test_job_that_has_written_no_rule_undoes_nothing(ended: dict[str, Ended]) -> None:
     done = ended["nothing written"]
     assert done.states == ["present"]
-    assert done.block["failed"] == ["Roll out: see the error above"]
+    assert done.block["failed"] == ["Roll out: not done within 60 s"]
     assert "Check what this job has written" not in done.output

@@ -9,7 +9,11 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import MOST_LINES, Closing
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
+    MOST_LINES,
+    Closing,
+    reason_of,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import rules_written
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -94,7 +98,7 @@ def test_failure_is_named_by_its_task_and_told_whole_as_data() -> None:
     block = closing_of(failed, 8)
     lines = block.lines()
     assert lines[0] == "Maintenance: FAILED, after 8 s"
-    assert "  failed   Drain w2: see the error above" in lines
+    assert "  failed   Drain w2: refused" in lines
     assert any("launch the same job again" in line for line in lines)
     assert any(
         "to undo it: launch it with placement_maintenance_state: in_service" in line
@@ -179,7 +183,7 @@ def test_a_forged_line_stays_in_its_line() -> None:
 
 
 def test_names_of_rules_are_told_without_patches() -> None:
-    entry = {"added": ["apart"], "updated": [], "removed": ["old"]}
+    entry = {"changed": True, "added": ["apart"], "updated": [], "removed": ["old"]}
     result = {"workloads": [entry, {**entry, "removed": []}]}
     assert rules_written(result, check_mode=False) == [
         "rules added: apart (2 workloads)",
@@ -197,15 +201,20 @@ def test_names_of_rules_are_told_without_patches() -> None:
         ({"changed": 0, "failed": 0}, ["rules: none was written"]),
         (
             {"changed": 1, "failed": 1},
-            ["rules added: apart (2 workloads)", "rules of 1 workload could not be written"],
+            [
+                "rules added: apart (1 workload)",
+                "rules of 1 workload could not be written: shop/b",
+            ],
         ),
     ],
 )
 def test_rules_of_a_refused_task_are_not_told_as_written(
     counts: dict[str, int], lines: list[str]
 ) -> None:
-    entry = {"added": ["apart"], "updated": [], "removed": []}
-    result = {"failed": True, "counts": counts, "workloads": [entry, entry]}
+    entry = {"namespace": "shop", "added": ["apart"], "updated": [], "removed": []}
+    written = {**entry, "name": "a", "changed": bool(counts["changed"])}
+    denied = {**entry, "name": "b", "changed": False}
+    result = {"failed": True, "counts": counts, "workloads": [written, denied]}
     assert rules_written(result, check_mode=False) == lines
 
 
@@ -213,7 +222,8 @@ def test_variables_that_are_refused_have_a_block() -> None:
     refused = record("placement_verify", asked={}, failures=["x: unknown"], failed_task="Check")
     assert closing_of(refused, 0).lines() == [
         "Verify: FAILED, after 0 s",
-        "  failed   Check: see the error above",
+        "  failed   Check: x: unknown",
+        "  next     correct the cause, then launch the same job again",
     ]
 
 
@@ -373,9 +383,181 @@ def test_import_in_check_mode_has_no_report_to_read(check_mode: bool, step: str)
     ("task", "step"),
     [("Show forecast", "nothing was written: correct"), ("Write rules", "correct the cause, then")],
 )
-def test_job_that_its_forecast_refuses_has_nothing_to_continue(task: str, step: str) -> None:
+@pytest.mark.parametrize("changed", [False, True])
+def test_job_continues_only_what_it_has_begun(task: str, step: str, changed: bool) -> None:
     asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
     refused = record("placement_apply", asked=asked, failures=["x"], failed_task=task)
+    refused.note("rules", {"failed": True, "changed": changed})
     (following,) = closing_of(refused, 1).next_steps
     assert following.startswith(step)
-    assert ("it continues" in following) == (task == "Write rules")
+    assert ("it continues" in following) == (task == "Write rules" and changed)
+
+
+@pytest.mark.parametrize("role", ["placement_rollout", "placement_topology", "placement_cpu"])
+@pytest.mark.parametrize(
+    ("changed", "check_mode", "continues"),
+    [(False, False, False), (True, False, True), (True, True, False)],
+)
+def test_failure_is_continued_only_where_something_was_written(
+    role: str, changed: bool, check_mode: bool, continues: bool
+) -> None:
+    asked: dict[str, t.Any] = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
+    asked |= {"set_models": {"a": ""}, "restart": False}
+    failed = record(role, asked=asked, failures=["x"], failed_task="Task", check_mode=check_mode)
+    failed.note("rollout", {"failed": True, "changed": changed})
+    (following,) = closing_of(failed, 1).next_steps
+    assert following.startswith("correct the cause, then launch the same job again")
+    assert following.endswith("it continues") == continues
+
+
+def test_maintenance_that_is_refused_before_its_first_node_promises_nothing() -> None:
+    known = {"states": {"w1": "not_begun", "w2": "skipped"}}
+    block = closing_of(record(maintenance=known, failures=["w1: no_place: x"]), 8)
+    assert block.next_steps == (
+        "no node was begun: correct the cause, then launch the same job again",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (["x: is not valid"], "x: is not valid"),
+        (["2 errors:", "- a: bad", "- b: bad"], "a: bad"),
+        (["w1: 2 errors:", "- a: bad", "- b: bad"], "w1: a: bad"),
+        (["word " * 40], " ".join(["word"] * 31) + "..."),
+        (["a\nTASK [forged]"], "a TASK [forged]"),
+    ],
+)
+def test_reason_is_the_first_one_and_ends_at_a_word(lines: list[str], reason: str) -> None:
+    assert reason_of(lines) == reason
+
+
+def test_task_of_a_user_is_named_once() -> None:
+    line = "The task Reboot failed for node w1. The cordon of w1 stays"
+    known = {"states": {"w1": "drained"}}
+    failed = record(maintenance=known, failures=[line], failed_task="Reboot of node w1")
+    assert closing_of(failed, 1).failed == (line,)
+
+
+@pytest.mark.parametrize(
+    ("change_id", "text"), [("CHG0042", "CHG0042"), ("0042", '"0042"'), ("a: b", '"a: b"')]
+)
+def test_step_after_a_drain_works_as_it_stands(change_id: str, text: str) -> None:
+    asked = {**MAINTENANCE, "state": "drained", "change_id": change_id, "reboot_expected": True}
+    known = {"states": {"w1": "drained", "w2": "drained"}}
+    (step,) = closing_of(record(asked=asked, maintenance=known), 8).next_steps
+    _work, _then, variables = step.partition("launch the playbook maintenance with ")
+    assert variables == (
+        "placement_maintenance_nodes: [w1, w2], placement_maintenance_state: in_service,"
+        f" placement_maintenance_change_id: {text}, placement_maintenance_reboot_expected: true"
+    )
+
+
+def test_check_mode_says_what_would_become_of_each_node() -> None:
+    states = dict.fromkeys(["w1", "w2", "w3", "w4"], "not_begun")
+    found = {"w1": "serviced", "w2": "refused", "w3": "closed"}
+    known = {"states": states, "found": found}
+    block = closing_of(record(maintenance=known, check_mode=True), 8)
+    assert block.node_texts() == [
+        "would be serviced: w1",
+        "would be refused: w2",
+        "would not be begun, outside of the window: w3",
+        "not checked: w4",
+    ]
+    assert block.data()["nodes"] == states
+
+
+@pytest.mark.parametrize(
+    ("first", "headline"),
+    [
+        ("not_begun", "Maintenance: nothing begun, outside of the window, after 8 s"),
+        ("serviced", "Maintenance: done in part, its window is closed, after 8 s"),
+    ],
+)
+def test_maintenance_outside_of_its_window_says_so_and_when_it_opens(
+    first: str, headline: str
+) -> None:
+    asked = {**MAINTENANCE, "window": {"start": "22:00", "end": "04:00", "days": ["sat"]}}
+    found = {"w1": "closed" if first == "not_begun" else "serviced", "w2": "closed"}
+    known = {"states": {"w1": first, "w2": "not_begun"}, "found": found}
+    block = closing_of(record(asked=asked, maintenance=known), 8)
+    nodes = "w1, w2" if first == "not_begun" else "w2"
+    assert block.headline() == headline
+    assert block.next_steps == (
+        f"launch the same job again for {nodes} in the window, which opens next on Sat 1970-01-03 at"
+        " 22:00 UTC",
+    )
+
+
+def rolled_out(**result: t.Any) -> JobRecord:
+    asked: dict[str, t.Any] = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
+    asked["window"] = {"start": "22:00", "end": "04:00"}
+    made = record("placement_rollout", asked=asked)
+    made.note("rollout", {"moves": [], **result})
+    return made
+
+
+def test_rollout_that_leaves_violations_says_so_and_what_to_do() -> None:
+    entry = {"namespace": "shop", "name": "db", "reason": "0/6 nodes are available"}
+    block = closing_of(rolled_out(skipped_instances=[entry]), 1)
+    assert block.headline() == "Rollout: done, 1 skipped, after 1 s"
+    assert block.done == ()
+    assert block.next_steps == (
+        "1 instance still violates a rule: mend what the lines under skipped name (free or add a node,"
+        " change the rule, or extend placement_rollout_allow), then launch the same job again",
+    )
+
+
+def test_rollout_outside_of_its_window_says_so_and_when_it_opens() -> None:
+    outside = {
+        "deferred": [move("web")],
+        "stop_reason": "outside of the window from 22:00 to 04:00",
+    }
+    block = closing_of(rolled_out(**outside), 1)
+    assert block.headline() == "Rollout: nothing moved, outside of the window, after 1 s"
+    assert block.next_steps == (
+        "launch the same job again for what was deferred in the window, which opens next on Thu"
+        " 1970-01-01 at 22:00 UTC",
+    )
+
+
+def test_capacity_that_fails_says_what_to_do() -> None:
+    asked = {"tolerate": ["node"]}
+    failed = record("placement_capacity", asked=asked, failures=["red"], failed_task="Show")
+    domains = [{"domain": "w1", "forecast": "impossible"}]
+    failed.note("capacity_info", {"capacity": "red", "domains": domains, "room_for": None})
+    (step,) = closing_of(failed, 1).next_steps
+    assert step.startswith("add nodes, or shrink or stop VMs, until the failures above have no")
+
+
+@pytest.mark.parametrize(
+    ("task", "line", "failed"),
+    [
+        ("Drain w1, w2", "w1, w2: no_place: VM a", "Drain w1, w2: no_place: VM a"),
+        ("Verify", "Verification failed: 3 violated.", "Verify: 3 violated."),
+    ],
+)
+def test_line_of_the_failure_says_nothing_twice(task: str, line: str, failed: str) -> None:
+    assert closing_of(record(failures=[line], failed_task=task), 1).failed == (failed,)
+
+
+@pytest.mark.parametrize(
+    ("rollout", "step"),
+    [
+        (
+            {"skipped_instances": [{"namespace": "s", "name": "a", "reason": "x"}]},
+            "1 instance still",
+        ),
+        ({}, "to move what violates a rule: playbook rollout"),
+    ],
+)
+def test_red_verification_of_an_apply_says_what_moves_the_rest(
+    rollout: dict[str, t.Any], step: str
+) -> None:
+    asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
+    asked |= {"keep_room_for": [], "scope": "violated"}
+    red = record("placement_apply", asked=asked, failures=["x"], failed_task="Verify")
+    red.note("rules", {"changed": True, "workloads": []})
+    red.note("rollout", rollout)
+    red.note("placement_info", {"summary": {"instances": 1, "violated": 1}})
+    assert closing_of(red, 1).next_steps[0].startswith(step)

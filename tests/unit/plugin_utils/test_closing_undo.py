@@ -28,13 +28,13 @@ ASKED = {
 }
 OWN: Result = {
     "changed": True,
-    "workloads": [{**x, "added": ["apart"]} for x in (A, B)],
+    "workloads": [{**x, "changed": True, "added": ["apart"]} for x in (A, B)],
     "writes": [A, B],
     "change": {"id": "3-abc", "continues": False},
 }
 REVERTED: Result = {
     "changed": True,
-    "workloads": [{**x, "removed": ["apart"]} for x in (A, B)],
+    "workloads": [{**x, "changed": True, "removed": ["apart"]} for x in (A, B)],
     "reverted": [A, B],
     "not_reverted": [],
 }
@@ -155,7 +155,7 @@ def test_what_was_not_undone_is_named_with_what_to_do(
     closing = closing_of(record, 3)
 
     assert closing.undo == outcome
-    assert closing.failed == (f"Roll out: see the error above; its change {ending}",)
+    assert closing.failed == (f"Roll out: why; its change {ending}",)
     assert closing.next_steps == (following,)
     named = [text for text in closing.skipped if text.startswith("not undone: ")]
     assert named == ["not undone: shop/b: changed since"] * (
@@ -189,9 +189,7 @@ def test_rules_that_a_job_must_not_undo_are_kept(result: Result, reason: str) ->
     closing = closing_of(record, 3)
 
     assert closing.undo == "not_undone"
-    assert closing.failed == (
-        f"Roll out: see the error above; its change was NOT undone: {reason}",
-    )
+    assert closing.failed == (f"Roll out: why; its change was NOT undone: {reason}",)
     assert closing.next_steps == (KEPT,)
 
 
@@ -211,10 +209,9 @@ def test_job_without_a_change_of_its_own_says_nothing_of_an_undo(
     closing = closing_of(failed(*tasks, on_failure=on_failure), 3)
 
     assert closing.undo == ""
-    assert closing.failed == ("Roll out: see the error above",)
-    assert closing.next_steps == (
-        "correct the cause, then launch the same job again: it continues",
-    )
+    assert closing.failed == ("Roll out: why",)
+    continues = ": it continues" if on_failure == "keep" else ""  # only there something was written
+    assert closing.next_steps == (f"correct the cause, then launch the same job again{continues}",)
 
 
 def test_check_mode_says_that_it_would_undo() -> None:

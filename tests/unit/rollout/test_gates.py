@@ -22,9 +22,11 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.gates impor
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
-    DAYS,
     RolloutOptions,
     parse_options,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.window import (
+    DAYS,
     parse_window,
 )
 
@@ -236,3 +238,24 @@ def test_only_the_same_request_is_continued() -> None:
     assert one.request == parameters(run_timeout=77, max_unavailable=5).request
     assert one.request != parameters(scope="all").request
     assert one.request != parameters(namespaces=["other"]).request
+
+
+@pytest.mark.parametrize(
+    ("given", "moment", "opens"),
+    [
+        ({}, "2026-06-01 12:00", "2026-06-01 22:00"),
+        ({}, "2026-06-01 22:00", "2026-06-02 22:00"),
+        ({}, "2026-06-01 23:00", "2026-06-02 22:00"),
+        ({"days": ["sat"]}, "2026-06-01 12:00", "2026-06-06 22:00"),
+        ({"days": ["mon"]}, "2026-06-01 22:30", "2026-06-08 22:00"),
+        ({"timezone": "Europe/Berlin"}, "2026-06-01 21:00", "2026-06-02 20:00"),
+    ],
+)
+def test_window_opens_next_at_its_start_on_its_days(
+    given: dict[str, t.Any], moment: str, opens: str
+) -> None:
+    window, _faults = parse_window({"start": "22:00", "end": "04:00", **given})
+    assert window is not None
+    utc = datetime.timezone.utc
+    start = window.next_start(datetime.datetime.fromisoformat(moment).replace(tzinfo=utc))
+    assert f"{start.astimezone(utc):%Y-%m-%d %H:%M}" == opens
