@@ -167,7 +167,7 @@ def _planned(snapshot: Snapshot, wanted: InstanceSelection) -> tuple[Plan, float
     verifying = _Verifying()
     with mock.patch.object(views, "VerifiedIndex", verifying):
         started = time.process_time()
-        plan = views.JudgedSnapshot.of(snapshot, wanted, parameters).plan(parameters)
+        plan = views.JudgedSnapshot.of(snapshot, wanted, parameters).plan()
         return plan, time.process_time() - started, verifying.seconds
 
 

@@ -77,7 +77,7 @@ class DrainSource:
         self, api: ApiClient, asked: MaintenanceOptions, state: DrainState, listening: Listening
     ) -> None:
         self.context = StepContext.of_run(api, state, listening, asked.run_timeout)
-        self.options = asked.as_rollout
+        self.options = asked.run_options
         self.api, self.report = self.context.api, self.context.report
         self.asked = asked
         self.drain = state
@@ -95,7 +95,7 @@ class DrainSource:
 
     def plan(self, view: DrainView, _reading: LeaseReading | None) -> Plan:
         """What else has changed since the plan was approved is compared in `refuse`, beside the findings."""
-        plan = view.plan(self.options)
+        plan = view.plan()
         if (approved := self.asked.approved) is not None:
             approved.plan.require_cluster(view.snapshot.platform.uid, self.api.host)
             if changed_nodes(approved, self.asked, self._all_nodes):
@@ -113,7 +113,7 @@ class DrainSource:
             view = self._with_new_pods(replace(view, moving=True))
             passed_over = without_node(view, self.asked.topology)
             view = replace(view, passed_over=passed_over)
-            plan = self._with_targets(view, view.plan(self.options))
+            plan = self._with_targets(view, view.plan())
             findings = preflight(read_preflight(self.api, view, self.asked))
             if refused := refusing(findings, self.asked.allow_findings):
                 raise refusal(refused)
@@ -203,7 +203,7 @@ class DrainSource:
         return replace(view, snapshot=replace(view.snapshot, **self._new_pods))
 
     def rights(self, view: DrainView, plan: Plan, records: t.Sequence[MoveRecord]) -> set[Right]:
-        rights = rights_of_run(plan, records, (), self.options)
+        rights = rights_of_run(plan, records)
         rights |= {Right("patch", "", "nodes", "", "", node.name) for node in self.nodes}
         if self.asked.state == "drained":
             rights.add(Right("list", "storage.k8s.io", "volumeattachments"))
@@ -278,11 +278,11 @@ class DrainSource:
     def _require_unchanged(self) -> None:
         """The run may have waited long for the Lease."""
         if (approved := self.asked.approved) is not None:
-            plan = self.view.plan(self.options)
+            plan = self.view.plan()
             if seen := changes(self.api, approved, self.view, plan, self.asked):
                 raise approved.plan.refusal(seen)
 
-    def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
+    def goes_on(self, _view: DrainView, reconciler: Reconciler, now: Reconciliation) -> bool:
         self._report_left(now.nodes)
         self._report_not_ready()
         self._note_restarts(reconciler)

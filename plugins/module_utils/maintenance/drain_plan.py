@@ -37,10 +37,7 @@ from ..planning.movable_instances import (
 )
 from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase, ready
-from ..rollout.options import RolloutOptions
-from ..rollout.own_rollouts import OwnRollout
 from ..rollout.view import WhyNoRestart
-from ..rules.hold import Hold
 from ..view.view import ClusterView
 from . import returns
 from .approved_drain import ApprovedDrain, why_not_as_approved
@@ -75,7 +72,6 @@ class DrainView:
     allowed: frozenset[str] = frozenset()
     moving: bool = True
     selection: InstanceSelection = _NOT_COUNTED
-    candidates: tuple[MovableInstance, ...] = ()
     why_no_restart: WhyNoRestart = lambda _movable, _platform: ""
     delegation: Delegation = field(default_factory=Delegation.known)
     passed_over: PassedOver = field(default_factory=dict)
@@ -84,6 +80,10 @@ class DrainView:
 
     def is_about(self, _record: MoveRecord) -> bool:
         return True
+
+    def node_selector(self, _move: Move) -> tuple[tuple[str, str], ...]:
+        """A VM may go to any node."""
+        return ()
 
     @cached_property
     def decisions(self) -> tuple[PodDecision, ...]:
@@ -195,21 +195,11 @@ class DrainView:
                 movable[instance.uid] = MovableInstance(instance, decision.pod, workload, reader)
         return movable
 
-    @property
-    def holds(self) -> tuple[Hold, ...]:
-        """A drain ends none."""
-        return ()
-
-    @property
-    def own_rollouts(self) -> tuple[OwnRollout, ...]:
-        """A drain waits for none."""
-        return ()
-
     @cached_property
     def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
         return {movable.instance.workload: movable for movable in self.by_uid.values()}
 
-    def plan(self, _options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
+    def plan(self, journal: RunJournal | None = None) -> Plan:
         """The moves that are left, and the pods that do not leave by a move."""
         records = journal.records if journal is not None else ()
         busy = {record.uid for record in records if record.phase is not Phase.INTENDED}

@@ -16,10 +16,9 @@ from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, by_likeness, nearest
 from ..model.json_pointer import JSON
 from ..model.objects import Node, Requirement, Selector
-from ..model.plan import Method
 from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
-from ..rollout.options import RolloutOptions, request_digest
+from ..rollout.options import RunOptions, request_digest
 from ..rollout.window import Window, parse_window
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .approved_drain import PLAN, ApprovedDrain
@@ -28,8 +27,6 @@ from .preflight import PREFLIGHT_FINDINGS
 from .vm_ways import why_invalid
 
 State = t.Literal["cordoned", "drained", "in_service"]
-
-UNLIMITED = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +59,13 @@ class MaintenanceOptions:
         return self.topology.resolve("zone")
 
     @property
-    def as_rollout(self) -> RolloutOptions:
-        """The options of the run that drains: each method is allowed where `vm_policy` leads to it,
-        disruption budgets and not max_unavailable limit evictions, and a failed move ends no run."""
-        return RolloutOptions(
-            namespaces=None,
-            workloads=(),
-            only=None,
-            scope="violated",
-            allow=frozenset(Method),
-            max_parallel=0,
-            max_unavailable=UNLIMITED,
-            canary=0,
-            soak=0,
-            max_moves=0,
-            window=None,
-            failures_allowed=UNLIMITED,
-            pin_target_zone=False,
-            apply_pending_changes=False,
-            fail_on_skipped=False,
-            require_rights=False,
+    def run_options(self) -> RunOptions:
+        """Those of the run that drains. Disruption budgets limit it, and a failed move does not end it."""
+        return RunOptions(
+            request=request_digest((self.state, *(self.nodes or ()), *self.label)),
             run_timeout=self.run_timeout,
             move_timeout=self.move_timeout,
             topology=self.topology,
-            request=request_digest((self.state, *(self.nodes or ()), *self.label)),
         )
 
 

@@ -27,7 +27,7 @@ from .plan_basis import PlanBasis, QuotaSpecs, transient_taints
 
 if t.TYPE_CHECKING:
     from .options import RolloutOptions
-    from .view import View
+    from .view import JudgedSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,11 @@ def of_approved(approved: ApprovedPlan, plan: Plan) -> Plan:
     return replace(plan, moves=tuple(moves), skipped=tuple(skipped))
 
 
-def plan_of(api: ApiClient, view: View, plan: Plan, options: RolloutOptions) -> ApprovedPlan | None:
-    """The plan that check mode returns: the given one, or that of now. None for a run that is no rollout."""
-    if options.approved is not None or options.planned is None:
+def plan_of(
+    api: ApiClient, view: JudgedSnapshot, plan: Plan, options: RolloutOptions
+) -> ApprovedPlan:
+    """The plan that check mode returns: the given one, or that of now."""
+    if options.approved is not None:
         return options.approved
     snapshot = view.snapshot
     quotas = quotas_of(api, plan.moves)
@@ -89,7 +91,7 @@ def plan_of(api: ApiClient, view: View, plan: Plan, options: RolloutOptions) -> 
 
 def require_approved(
     api: ApiClient,
-    view: View,
+    view: JudgedSnapshot,
     plan: Plan,
     options: RolloutOptions,
     unfinished: RunJournal | None = None,
@@ -108,7 +110,9 @@ def require_approved(
         raise approved.refusal([*changes, *faults])
 
 
-def _on_the_way(view: View, options: RolloutOptions, unfinished: RunJournal | None) -> set[str]:
+def _on_the_way(
+    view: JudgedSnapshot, options: RolloutOptions, unfinished: RunJournal | None
+) -> set[str]:
     """The approved instances that move already, or that the run which is continued has moved. A move that it has only
     intended begins anew if its instance is still there."""
     approved = options.approved.by_uid if options.approved is not None else {}
@@ -130,7 +134,11 @@ class _Check:
     `went_elsewhere`: one of the others may be where these were to go, as it may happen during a rollout."""
 
     def __init__(
-        self, approved: ApprovedPlan, view: View, plan: Plan, on_the_way: t.Collection[str]
+        self,
+        approved: ApprovedPlan,
+        view: JudgedSnapshot,
+        plan: Plan,
+        on_the_way: t.Collection[str],
     ) -> None:
         self.view = view
         self.planned = {move.uid: move for move in plan.moves}

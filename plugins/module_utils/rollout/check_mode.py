@@ -13,13 +13,13 @@ from ..model.snapshot import Snapshot
 from . import report
 from .context import StepContext
 from .gates import until_stopped
-from .options import RolloutOptions
+from .options import RunOptions
 from .state import StepResult
 
 
 def planned_result(
     context: StepContext,
-    options: RolloutOptions,
+    options: RunOptions,
     snapshot: Snapshot,
     plan: Plan,
     lines: t.Iterable[str],

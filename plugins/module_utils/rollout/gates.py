@@ -21,7 +21,7 @@ from ..model.snapshot import Instance, Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
 from .move import MoveRecord, ready
-from .options import RolloutOptions
+from .options import RunOptions
 from .window import OUTSIDE
 
 
@@ -40,7 +40,7 @@ OPEN: t.Final = Deferral()
 
 
 def why_defer(
-    options: RolloutOptions,
+    options: RunOptions,
     journal: RunJournal,
     domain: str,
     now: float,
@@ -65,7 +65,7 @@ def why_defer(
 
 
 def until_stopped(
-    options: RolloutOptions, moves: t.Sequence[Move], wall_clock: datetime.datetime
+    options: RunOptions, moves: t.Sequence[Move], wall_clock: datetime.datetime
 ) -> tuple[t.Sequence[Move], str]:
     """Those of the planned moves that a new run begins, and why it begins no other one."""
     for number in range(len(moves)):
@@ -75,7 +75,7 @@ def until_stopped(
     return moves, ""
 
 
-def after_end(options: RolloutOptions, journal: RunJournal, now: float) -> RunJournal:
+def after_end(options: RunOptions, journal: RunJournal, now: float) -> RunJournal:
     """The journal once a move has ended: the last canary sets the barrier."""
     if options.canary and journal.ended == options.canary:
         return replace(journal, barrier=now + options.soak)
@@ -107,7 +107,7 @@ class Load:
         return replace(self, ours=self.ours + 1, migrations=self.migrations + 1, outbound=outbound)
 
 
-def limit_reached(move: Move, load: Load, options: RolloutOptions, snapshot: Snapshot) -> str:
+def limit_reached(move: Move, load: Load, options: RunOptions, snapshot: Snapshot) -> str:
     """The limit that keeps this move waiting, in words; empty where there is none."""
     if options.max_parallel and load.ours >= options.max_parallel:
         return f"{load.ours} moves are in flight (max_parallel)"
@@ -117,10 +117,14 @@ def limit_reached(move: Move, load: Load, options: RolloutOptions, snapshot: Sna
             return f"{load.migrations} migrations are in flight on the cluster"
         if outbound >= platform.migrations_per_node:
             return f"{outbound} migrations away from {move.source} are in flight"
-    elif move.source and load.unavailable >= options.max_unavailable:
+    elif move.source and _reached(load.unavailable, options.max_unavailable):
         unavailable = ", ".join(load.named) or f"{load.unavailable} instances"
         return f"max_unavailable is reached, not ready or being replaced: {unavailable}"
     return ""
+
+
+def _reached(count: int, limit: int | None) -> bool:
+    return limit is not None and count >= limit
 
 
 def load_of(

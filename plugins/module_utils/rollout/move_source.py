@@ -11,7 +11,7 @@ from ..cluster.lease import LeaseKeeper, LeaseReading
 from ..model.plan import Plan
 from .context import StepContext
 from .move import MoveRecord
-from .options import RolloutOptions
+from .options import RunOptions
 from .reconcile import Reconciler
 from .reconciliation import Reconciliation
 from .state import StepResult
@@ -28,7 +28,7 @@ class MoveSource(t.Protocol[AnyView]):
         """What the step works with."""
 
     @property
-    def options(self) -> RolloutOptions:
+    def options(self) -> RunOptions:
         """The limits of the run."""
 
     @property
@@ -65,7 +65,7 @@ class MoveSource(t.Protocol[AnyView]):
     ) -> AnyView:
         """Called in each step that holds the Lease, before a move begins. Returns the view to plan from."""
 
-    def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
+    def goes_on(self, view: AnyView, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether the run has something to wait for, or to move, after this reconcile."""
 
     def finish(self, view: AnyView, plan: Plan, keeper: LeaseKeeper | None) -> StepResult:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..kubevirt.instances import instances
 from ..kubevirt.labels import release
@@ -43,40 +43,50 @@ MAY_BE_ZERO = (
 POSITIVE = ("max_unavailable", "run_timeout", "move_timeout")
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutOptions:
-    """The options of one rollout. `namespaces` is None where the workloads are named instead. `request` is a digest of
-    what is to be moved: a run is only continued for the same request. `only`, if given, leaves out other workloads of
-    `namespaces`. `planned`: the options that a plan fixes, as they were given; None for a run that is no rollout.
-    `approved`: the plan that is to be made. `places`: the nodes that VMIs are to run on; then nothing else moves."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run moves instances, whichever they are. Without a limit it has none: 0 or None stand for that.
+
+    `request` is a digest of what is to be moved. A run of the same request that `moves_once` is continued also when it
+    has no move in flight, since its journal has what was moved. With `require_rights` check mode only asks for the
+    rights. With `fail_on_skipped` an instance that is skipped is a failure, which names it."""
+
+    request: str
+    run_timeout: int
+    move_timeout: int
+    topology: Topology
+    moves_once: bool = False
+    max_parallel: int = 0
+    max_unavailable: int | None = None
+    canary: int = 0
+    soak: int = 0
+    max_moves: int = 0
+    window: Window | None = None
+    failures_allowed: int | None = None
+    fail_on_skipped: bool = False
+    require_rights: bool = False
+
+    @property
+    def zone_key(self) -> str:
+        return self.topology.resolve("zone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutOptions(RunOptions):
+    """The options of one rollout. `namespaces` is None where the workloads are named instead. `only`, if given, leaves
+    out other workloads of `namespaces`. `planned`: the options that a plan fixes, as they were given. `approved`: the
+    plan that is to be made. `places`: the nodes that VMIs are to run on; then nothing else moves."""
 
     namespaces: tuple[str, ...] | None
     workloads: tuple[WorkloadSelector, ...]
     only: frozenset[Ref] | None
     scope: Scope
     allow: frozenset[Method]
-    max_parallel: int
-    max_unavailable: int
-    canary: int
-    soak: int
-    max_moves: int
-    window: Window | None
-    failures_allowed: int
     pin_target_zone: bool
     apply_pending_changes: bool
-    fail_on_skipped: bool
-    require_rights: bool
-    run_timeout: int
-    move_timeout: int
-    topology: Topology
-    request: str
-    planned: t.Mapping[str, JSON] | None = None
+    planned: t.Mapping[str, JSON] = field(default_factory=dict)
     approved: ApprovedPlan | None = None
     places: Places | None = None
-
-    @property
-    def zone_key(self) -> str:
-        return self.topology.resolve("zone")
 
 
 def request_digest(values: t.Sequence[JSON]) -> str:
@@ -110,6 +120,7 @@ def parse_options(
         workloads=workloads,
         only=only,
         scope=given["scope"],
+        moves_once=given["scope"] == "all",
         allow=allow,
         request=request_digest(request),
         window=window,

@@ -21,10 +21,8 @@ from ..kubevirt.disruption import DISRUPTIVE, Allowance, ends_pod
 from ..model.kinds import instance_path
 from ..model.objects import Pod
 from ..model.plan import Method, Move, Plan, SkippedInstance
-from ..model.topology import HOSTNAME
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import MovableInstance
-from ..planning.places import hostname_of
 from . import journal as journals
 from . import migrate, report
 from .gates import (
@@ -40,7 +38,7 @@ from .gates import (
 from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
 from .observe import ForeignMigrations, Observer
-from .options import RolloutOptions
+from .options import RunOptions
 from .reconciliation import Reconciliation, touched_by
 from .room import Room
 from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
@@ -56,7 +54,7 @@ class Reconciler:
     def __init__(
         self,
         keeper: LeaseKeeper,
-        options: RolloutOptions,
+        options: RunOptions,
         journal: RunJournal,
         report_of_step: StepReport,
         clock: float,
@@ -86,7 +84,8 @@ class Reconciler:
 
     @property
     def failed(self) -> bool:
-        return self.journal.failed > self.options.failures_allowed
+        allowed = self.options.failures_allowed
+        return allowed is not None and self.journal.failed > allowed
 
     @property
     def in_flight(self) -> tuple[MoveRecord, ...]:
@@ -122,7 +121,7 @@ class Reconciler:
         moves_before = len(self.report.moves)
         for record in self.journal.records:
             self._observe_move(record, now)
-        plan = view.plan(self.options, self.journal)
+        plan = view.plan(self.journal)
         planned = {(move.uid, move.method): move for move in plan.moves}
         for record in self.journal.records:
             if record.phase is not Phase.INTENDED:
@@ -395,19 +394,9 @@ class Reconciler:
 
     def _hold_to_plan(self, record: MoveRecord, move: Move, now: Reconciliation) -> None:
         """A move that was not sent may be of a run with other nodes: this one sends it to its own."""
-        node_selector = self._node_selector(move, now)
+        node_selector = now.view.node_selector(move)
         if record.node_selector != node_selector:
             self.journal = self.journal.with_record(replace(record, node_selector=node_selector))
-
-    def _node_selector(self, move: Move, now: Reconciliation) -> tuple[tuple[str, str], ...]:
-        """What the target of a migration is held to."""
-        approved = self.options.approved
-        nodes = approved.by_uid[move.uid].targets if approved is not None else move.targets
-        if self.options.places is not None:
-            return ((HOSTNAME, hostname_of(now.view.snapshot, nodes[0])),)
-        target = now.nodes.domain(nodes[0]) if nodes else ""
-        pinned = self.options.pin_target_zone and target and move.method is Method.MIGRATE
-        return ((self.options.zone_key, target),) if pinned else ()
 
     def _record(self, move: Move, now: Reconciliation) -> MoveRecord:
         return MoveRecord(
@@ -418,7 +407,7 @@ class Reconciler:
             move.source,
             self.journal.attempts(move.uid) + 1,
             self.clock,
-            node_selector=self._node_selector(move, now),
+            node_selector=now.view.node_selector(move),
         )
 
     def _journal_move(self, move: Move, now: Reconciliation) -> None:

@@ -408,7 +408,7 @@ def gave_up(record: MoveRecord) -> str:
 
 
 def why_failed(
-    left: t.Sequence[MoveRecord], failed: int, allowed: int, messages: t.Sequence[str]
+    left: t.Sequence[MoveRecord], failed: int, allowed: int | None, messages: t.Sequence[str]
 ) -> str:
     """Why a run failed that left canceled migrations behind, or in which too many moves failed. `messages`:
     `failures` of all its steps."""

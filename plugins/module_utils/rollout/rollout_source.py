@@ -27,7 +27,7 @@ from .options import RolloutOptions, namespaces_of, wanted
 from .pool_revisions import LABELS_SEEN
 from .reconcile import Reconciler, goes_on
 from .reconciliation import Reconciliation
-from .send import StartRevisions, rights_of_run
+from .send import StartRevisions, rights_of_any_move, rights_of_run
 from .state import RolloutState, StepResult
 from .view import JudgedSnapshot
 from .watch import Listening
@@ -63,7 +63,7 @@ class RolloutSource:
         return self._view
 
     def plan(self, view: JudgedSnapshot, reading: LeaseReading | None) -> Plan:
-        plan = view.plan(self.options)
+        plan = view.plan()
         if self.options.approved is not None:
             unfinished = takeover.read_journal(reading) if reading is not None else None
             require_approved(self._api, view, plan, self.options, unfinished)
@@ -83,8 +83,10 @@ class RolloutSource:
     def rights(
         self, view: JudgedSnapshot, plan: Plan, records: t.Sequence[MoveRecord]
     ) -> set[Right]:
-        of_moves = rights_of_run(plan, records, view.candidates, self.options)
-        return of_moves | holds.rights_of(view.holds)
+        rights = rights_of_run(plan, records) | holds.rights_of(view.holds)
+        if self.options.require_rights:
+            rights |= rights_of_any_move(view.candidates, self.options.allow)
+        return rights
 
     def plan_lines(self, view: JudgedSnapshot, plan: Plan, run: str = "") -> list[str]:
         """With fail_on_skipped the failure names what is skipped. The number of instances that were checked tells a
@@ -99,9 +101,8 @@ class RolloutSource:
     ) -> JudgedSnapshot:
         return view
 
-    def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
+    def goes_on(self, view: JudgedSnapshot, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
-        view = now.view
         reasons = [own_rollouts.why_waiting(view.own_rollouts), *now.temporary]
         if not now.stop_reason:
             reasons.append(why_waiting(view.holds, view.candidates))
@@ -161,8 +162,7 @@ class RolloutSource:
         lines = [*self.plan_lines(view, plan), *creates]
         result = planned_result(self.context, self.options, view.snapshot, plan, lines)
         if not self.options.require_rights:
-            approvable = plan_of(self._api, view, plan, self.options)
-            result.plan = approvable.as_json() if approvable is not None else None
+            result.plan = plan_of(self._api, view, plan, self.options).as_json()
         ends, kept = self._check_holds(view, {move["uid"] for move in result.moves})
         result.changed = result.changed or ends
         self._judged(view, result, plan)

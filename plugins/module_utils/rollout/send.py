@@ -58,7 +58,6 @@ from .move import (
     StateMachine,
     terminating,
 )
-from .options import RolloutOptions
 
 STATE_MACHINES: t.Mapping[Method, StateMachine] = {
     Method.MIGRATE: migrate.MACHINE,
@@ -224,24 +223,22 @@ def needed_rights(disruptions: t.Iterable[Disruption]) -> set[Right]:
     return rights
 
 
-def rights_of_run(
-    plan: Plan,
-    records: t.Iterable[MoveRecord],
-    candidates: t.Collection[MovableInstance],
-    options: RolloutOptions,
-) -> set[Right]:
-    """The rights of a run that makes the moves of the plan, and continues those of `records`. With
-    `require_rights` also those for every other move of the candidates that is allowed."""
+def rights_of_run(plan: Plan, records: t.Iterable[MoveRecord]) -> set[Right]:
+    """The rights of a run that makes the moves of the plan, and continues those of `records`."""
     disruptions = [(move.method, move.instance) for move in plan.moves]
-    disruptions += [(record.method, record.instance) for record in records]
-    if options.require_rights:
-        disruptions += [
-            (method, movable.instance.ref)
-            for movable in candidates
-            for method in movable.move_options.methods
-            if method in options.allow
-        ]
-    return needed_rights(disruptions)
+    return needed_rights([*disruptions, *((record.method, record.instance) for record in records)])
+
+
+def rights_of_any_move(
+    candidates: t.Iterable[MovableInstance], allow: t.Container[Method]
+) -> set[Right]:
+    """The rights for every move of these instances that is allowed."""
+    return needed_rights(
+        (method, movable.instance.ref)
+        for movable in candidates
+        for method in movable.move_options.methods
+        if method in allow
+    )
 
 
 def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:

@@ -134,7 +134,7 @@ class Step(t.Generic[AnyView]):
         with keeper.renewed_in_background():
             self._outdate_pending_deletes(keeper.held, journal)
             if journal.done:  # by the run that is continued
-                plan = view.plan(self._options, journal)
+                plan = view.plan(journal)
             self._report.lines += self._source.plan_lines(view, plan, f"run {journal.run}")
             return self._reconcile(keeper, journal, view)
 
@@ -241,7 +241,7 @@ class Step(t.Generic[AnyView]):
                 return self._time_over(reconciler, view, waiting)
             now = reconciler.reconcile(view)
             self._state.failing_since = -1.0
-            if not source.goes_on(reconciler, now):
+            if not source.goes_on(view, reconciler, now):
                 if fresh or reconciler.failed:
                     return self._end(reconciler, view, now)
                 fresh = True
@@ -327,7 +327,7 @@ class Step(t.Generic[AnyView]):
     def _time_over(self, reconciler: Reconciler, view: AnyView, waiting: str) -> StepResult:
         reconciler.cancel_all(view)
         journal = reconciler.journal
-        plan = view.plan(self._options, journal)
+        plan = view.plan(journal)
         undone = self._source.undone(journal.records, plan, waiting)
         kept = takeover.release(self._api, reconciler.keeper.held, journals.write(journal))
         result = self._context.failed(f"{self._timed_out}. {undone}{kept}", plan)

@@ -27,7 +27,7 @@ from . import journal as journals
 from . import report
 from .journal import RunJournal, UnreadableJournal
 from .move import MoveRecord, Phase
-from .options import RolloutOptions
+from .options import RunOptions
 from .state import RolloutState
 
 READ_AGAIN = 2.0
@@ -80,7 +80,7 @@ def take(
     api: ApiClient,
     reading: LeaseReading,
     unfinished: RunJournal | None,
-    options: RolloutOptions,
+    options: RunOptions,
     state: RolloutState,
     elapsed: float,
 ) -> tuple[LeaseKeeper, RunJournal] | str:
@@ -128,14 +128,14 @@ def journal_of(reading: LeaseReading, held: HeldLease) -> RunJournal:
     return journal
 
 
-def continue_or_start(unfinished: RunJournal | None, options: RolloutOptions) -> RunJournal:
+def continue_or_start(unfinished: RunJournal | None, options: RunOptions) -> RunJournal:
     """The journal to begin with: that of the unfinished run if it has moves in flight, otherwise a new one.
 
-    A run with `scope: all` and the same request is continued without moves in flight too, since only
+    A run with the same request that `moves_once` is continued without moves in flight too, since only
     the journal has the instances that were moved."""
     request = options.request
     if unfinished is not None:
-        same_request = options.scope == "all" and unfinished.request == request
+        same_request = options.moves_once and unfinished.request == request
         if same_request or unfinished.records:
             return unfinished.taken_over(request, keep_done=same_request)
     return RunJournal(new_run(), request)

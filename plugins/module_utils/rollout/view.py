@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets
 from ..model.objects import Ref
-from ..model.plan import Method, Plan
+from ..model.plan import Method, Move, Plan
 from ..model.snapshot import Instance, Platform, Snapshot
+from ..model.topology import HOSTNAME
 from ..planning.movable_instances import (
     InstanceSelection,
     MovableInstance,
     kept_in_place,
     movable_instances,
 )
-from ..planning.places import plan_places
+from ..planning.places import hostname_of, plan_places
 from ..planning.plan import plan_moves
 from ..planning.plan_request import PlanRequest
 from ..planning.simulation import VerifiedIndex
@@ -30,6 +31,7 @@ from .journal import RunJournal, digest
 from .move import MoveRecord, Phase
 from .options import RolloutOptions
 from .own_rollouts import OwnRollout, own_rollouts_of
+from .report import NodeDescriptions
 
 
 class View(t.Protocol):
@@ -42,18 +44,6 @@ class View(t.Protocol):
     @property
     def selection(self) -> InstanceSelection:
         """The instances that count for max_unavailable."""
-
-    @property
-    def candidates(self) -> tuple[MovableInstance, ...]:
-        """The instances of the selected workloads."""
-
-    @property
-    def holds(self) -> tuple[Hold, ...]:
-        """The workloads whose own rollouts this run gives back."""
-
-    @property
-    def own_rollouts(self) -> tuple[OwnRollout, ...]:
-        """The workload rollouts that the run waits for, or names."""
 
     @property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
@@ -74,8 +64,11 @@ class View(t.Protocol):
     def is_about(self, record: MoveRecord) -> bool:
         """Whether the run reports this move: one that it took over may be of other workloads."""
 
-    def plan(self, options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
+    def plan(self, journal: RunJournal | None = None) -> Plan:
         """The moves that are left beside what the journal has in flight."""
+
+    def node_selector(self, move: Move) -> tuple[tuple[str, str], ...]:
+        """What the target of a migration is held to."""
 
 
 WhyNoRestart = t.Callable[[MovableInstance, Platform], str]
@@ -90,6 +83,7 @@ class JudgedSnapshot:
     moves are given, by a map or an approved plan, or a maintenance moves back what it moved away."""
 
     snapshot: Snapshot
+    options: RolloutOptions
     selection: InstanceSelection
     candidates: tuple[MovableInstance, ...]
     verified: VerifiedIndex
@@ -115,7 +109,9 @@ class JudgedSnapshot:
         verified = VerifiedIndex.of(snapshot, neighbors)
         given = any(x is not None for x in (options.places, options.approved, options.only))
         own_rollouts = () if given else own_rollouts_of(snapshot, wanted)
-        return cls(snapshot, wanted, candidates, verified, why_no_restart, neighbors, own_rollouts)
+        return cls(
+            snapshot, options, wanted, candidates, verified, why_no_restart, neighbors, own_rollouts
+        )
 
     @property
     def index(self) -> Index:
@@ -139,10 +135,11 @@ class JudgedSnapshot:
     def budgets(self) -> Budgets:
         return Budgets(self.snapshot)
 
-    def not_disrupted(self, options: RolloutOptions) -> dict[str, str]:
+    @functools.cached_property
+    def not_disrupted(self) -> t.Mapping[str, str]:
         """The instances that no method may end, by uid, with the reason. Where budgets could not be read, the server
         still asks them before it evicts a pod."""
-        if not options.allow.intersection(DISRUPTIVE):
+        if not self.options.allow.intersection(DISRUPTIVE):
             return {}
         refused = {}
         for movable in self.candidates:
@@ -159,7 +156,7 @@ class JudgedSnapshot:
     def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
         return {movable.instance.workload: movable for movable in self.candidates}
 
-    def plan(self, options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
+    def plan(self, journal: RunJournal | None = None) -> Plan:
         """The plan beside what the journal has in flight, without what was moved already."""
         busy: frozenset[str] = frozenset()
         spent: dict[str, str] = {}
@@ -171,6 +168,7 @@ class JudgedSnapshot:
                     spent[uid] = "this rollout moved it already"
                 elif digest(uid) in journal.lost:
                     spent[uid] = "its move failed in this rollout"
+        options = self.options
         request = PlanRequest(
             self.selection,
             options.scope,
@@ -178,7 +176,7 @@ class JudgedSnapshot:
             busy,
             spent,
             kept=self.kept,
-            not_disrupted=self.not_disrupted(options),
+            not_disrupted=self.not_disrupted,
             held=held_replicas(self.holds, self.candidates),
             topology=options.topology,
         )
@@ -186,7 +184,7 @@ class JudgedSnapshot:
         if approved is not None:
             request = replace(request, preferred_nodes=approved.target_nodes)
         while True:
-            plan = self._plan(request, options)
+            plan = self._plan(request)
             refused = {} if options.apply_pending_changes else self._restarts_refused(plan)
             alone = LeftAlone()
             if approved is not None:
@@ -201,12 +199,25 @@ class JudgedSnapshot:
                 not_movable={**request.not_movable, **alone.moved},
             )
 
-    def _plan(self, request: PlanRequest, options: RolloutOptions) -> Plan:
-        if options.places is None:
+    def _plan(self, request: PlanRequest) -> Plan:
+        places = self.options.places
+        if places is None:
             return plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
-        return plan_places(
-            self.snapshot, request, self.neighbors, options.places, verified=self.verified
-        )
+        return plan_places(self.snapshot, request, self.neighbors, places, verified=self.verified)
+
+    def node_selector(self, move: Move) -> tuple[tuple[str, str], ...]:
+        options, approved = self.options, self.options.approved
+        nodes = approved.by_uid[move.uid].targets if approved is not None else move.targets
+        if options.places is not None:
+            return ((HOSTNAME, hostname_of(self.snapshot, nodes[0])),)
+        if not options.pin_target_zone or not nodes or move.method is not Method.MIGRATE:
+            return ()
+        zone = self._nodes.domain(nodes[0])
+        return ((options.zone_key, zone),) if zone else ()
+
+    @functools.cached_property
+    def _nodes(self) -> NodeDescriptions:
+        return NodeDescriptions.of(self.snapshot, self.options.zone_key)
 
     def _restarts_refused(self, plan: Plan) -> dict[str, str]:
         """The instances of which the plan has a restart that would apply more than their placement, with the reason."""

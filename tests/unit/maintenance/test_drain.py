@@ -61,8 +61,8 @@ class Drain(DrainSource):
             journal=SimpleNamespace(records=()), in_flight=(), failed=False
         )
         nodes = NodeDescriptions({"w1": {}}, "zone")
-        now = Reconciliation(view, t.cast(t.Any, None), nodes, view.plan(self.options))
-        goes_on = self.goes_on(t.cast(t.Any, reconciler), now)
+        now = Reconciliation(view, t.cast(t.Any, None), nodes, view.plan())
+        goes_on = self.goes_on(view, t.cast(t.Any, reconciler), now)
         self.waits_for = now.waiting
         return goes_on
 
@@ -119,7 +119,7 @@ def test_pod_that_never_terminates_is_waited_for() -> None:
     drain = Drain()
     stuck = snapshot(of_deployment("web", terminating=True))
     assert drain.reads(stuck)
-    plan = DrainView(stuck, frozenset({"w1"}), ("migrate",)).plan(drain.options)
+    plan = DrainView(stuck, frozenset({"w1"}), ("migrate",)).plan()
     assert "web" in drain.undone((), plan, "") and "it is terminating" in drain.undone((), plan, "")
 
 

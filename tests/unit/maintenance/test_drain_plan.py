@@ -39,10 +39,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.journal imp
     digest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
-from tests.unit.maintenance.builders import DRAIN_W1
 
 JSON = dict[str, t.Any]
-OPTIONS = DRAIN_W1.as_rollout
 
 
 def pod(name: str, owner: Owner | None, near: str = "", **fields: t.Any) -> Pod:
@@ -100,7 +98,7 @@ def plan(
     of: Snapshot, policy: str = "migrate", journal: RunJournal | None = None, **view: t.Any
 ) -> Plan:
     policies = tuple(policy.split())
-    return DrainView(of, frozenset({"w1"}), policies, **view).plan(OPTIONS, journal)
+    return DrainView(of, frozenset({"w1"}), policies, **view).plan(journal)
 
 
 POLICY = "placement.virt/vm-policy"
@@ -185,7 +183,7 @@ def test_strategy_of_harvester_is_the_policy_of_a_vm_without_one(
 def test_strategy_of_harvester_is_named_as_the_reason_and_started_again_after_the_work() -> None:
     stopped = vm(labels={STRATEGY: "ShutdownAndRestartAfterDisable"})
     view = DrainView(snapshot(vms=[stopped]), frozenset({"w1"}), ("migrate",))
-    (move,) = view.plan(OPTIONS).moves
+    (move,) = view.plan().moves
     once = vm("Once", labels={STRATEGY: "ShutdownAndRestartAfterEnable"})
     (skipped,) = plan(snapshot(vms=[once])).skipped
 
@@ -336,7 +334,7 @@ def test_what_belongs_to_the_node_or_has_finished_is_not_left() -> None:
     )
     view = replace(view, snapshot=replace(view.snapshot, workloads=(workload,)))
     assert view.left == {"w1": 1}
-    assert [move.instance.name for move in view.plan(OPTIONS).moves] == ["web"]
+    assert [move.instance.name for move in view.plan().moves] == ["web"]
 
 
 def test_terminating_pod_is_waited_for() -> None:

@@ -145,5 +145,5 @@ def test_nodes_without_zones_are_limited_by_number_alone() -> None:
 
 
 def test_same_nodes_are_the_same_request() -> None:
-    assert options().as_rollout.request == options(reason="other").as_rollout.request
-    assert options().as_rollout.request != options(nodes=["w2"]).as_rollout.request
+    assert options().run_options.request == options(reason="other").run_options.request
+    assert options().run_options.request != options(nodes=["w2"]).run_options.request

@@ -22,7 +22,6 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     preflight,
 )
 from tests.unit.compliance.cluster import Cluster
-from tests.unit.maintenance.test_options import options
 from tests.unit.planning.scenes import cluster, deployment, machine
 
 JSON = t.Any
@@ -53,7 +52,7 @@ def test_pod_that_comes_back_three_times_is_left_as_pods_of_daemonsets_are() -> 
             made.pods["shop", name]["metadata"]["name"] = name
         assert returns.count(there, returned, view(made).present) is bool(times)
         drain = view(made, returned=returned)
-        moves = [move.instance.name for move in drain.plan(options().as_rollout).moves]
+        moves = [move.instance.name for move in drain.plan().moves]
         assert moves == ([name] if times < returns.RETURNS else [])
     assert returned == {"n1": {WEB: 3}}
     ((left, stays),) = drain.left_behind
@@ -62,7 +61,7 @@ def test_pod_that_comes_back_three_times_is_left_as_pods_of_daemonsets_are() -> 
         "it came back to node n1 3 times, since it tolerates the cordon. Remove the toleration of"
         " node.kubernetes.io/unschedulable from its template, or scale it down."
     )
-    assert drain.plan(options().as_rollout).skipped == () and drain.left == {"n1": 0}
+    assert drain.plan().skipped == () and drain.left == {"n1": 0}
 
 
 def test_only_what_takes_the_place_of_a_pod_that_left_has_come_back() -> None:
@@ -87,9 +86,9 @@ def test_vm_that_is_restarted_on_its_node_again_and_again_fails_the_drain() -> N
     (found,) = [x for x in preflight(PreflightInput(drain)) if x.name == "tolerates_cordon"]
     assert found.why.endswith("If it comes back 3 times, the drain fails.")
     drain = replace(drain, returned={"n1": {"VirtualMachine/shop/db": 3}})
-    (skipped,) = drain.plan(options().as_rollout).skipped
+    (skipped,) = drain.plan().skipped
     assert "it came back to node n1 3 times, since it tolerates the cordon" in skipped.reason
-    assert not drain.left_behind and not drain.plan(options().as_rollout).moves
+    assert not drain.left_behind and not drain.plan().moves
 
 
 def test_pod_whose_template_names_the_node_is_not_evicted_at_all() -> None:
@@ -97,7 +96,7 @@ def test_pod_whose_template_names_the_node_is_not_evicted_at_all() -> None:
     deployment(made, "web", ["n1"], {"nodeName": "n1"})
     deployment(made, "api", ["n1"], {"nodeName": "n2"})
     drain = view(made)
-    assert [move.workload.name for move in drain.plan(options().as_rollout).moves] == ["api"]
+    assert [move.workload.name for move in drain.plan().moves] == ["api"]
     ((left, stays),) = drain.left_behind
     assert (left.workload, stays.finding) == (("Deployment", "shop", "web"), "names_node")
     (finding,) = [x for x in preflight(PreflightInput(drain)) if x.name == "names_node"]

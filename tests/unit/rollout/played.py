@@ -89,7 +89,7 @@ class Played:
         reconciler = Reconciler(keeper(), self.options, self.journal, StepReport(), 100.0, {}, ())
         now = Reconciliation(view, Observer(NO_API, view.snapshot, self.journal), NODES)
         now.settling, self.settling = self.settling, False
-        plan = view.plan(self.options, self.journal)
+        plan = view.plan(self.journal)
         due = [] if now.settling else reconciler.choose(plan, now)
         begun = {record.uid for record in reconciler.journal.records}
         left = tuple(x for x in plan.moves if x.uid not in {*begun, *now.held})
@@ -100,7 +100,7 @@ class Played:
         for record in self.journal.records:
             if record.uid in due:
                 self.begin(record)
-        self.over = not RolloutSource.goes_on(t.cast(t.Any, None), reconciler, now)
+        self.over = not RolloutSource.goes_on(t.cast(t.Any, None), view, reconciler, now)
         self.why = now.waiting
         return [view.by_uid[uid].instance.ref.name for uid in due]
 

@@ -184,7 +184,7 @@ def test_reason_of_a_vm_that_cannot_migrate_advises_no_restart() -> None:
     asked = parameters(**GIVEN_BY_PLACES, places={"shop/sap-1": "n2"})
     snapshot = made.snapshot()
     view = JudgedSnapshot.of(snapshot, wanted(asked, snapshot), asked)
-    (skipped,) = view.plan(asked).skipped
+    (skipped,) = view.plan().skipped
     assert skipped.reason == "the instance is not live-migratable: PVC is not shared"
 
 

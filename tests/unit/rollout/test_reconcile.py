@@ -213,7 +213,7 @@ def turn_of(
     asked = parameters()
     reconciler = Reconciler(keeper(), asked, journal, StepReport(count), 100.0, {}, ())
     view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
-    plan = plan or view.plan(asked, journal)
+    plan = plan or view.plan(journal)
     now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
     due = reconciler.choose(plan, now)
     return [view.by_uid[uid].instance.ref.name for uid in due], now.waiting
@@ -222,7 +222,7 @@ def turn_of(
 def moves_of(snapshot: Snapshot) -> tuple[Move, ...]:
     return (
         JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), parameters())
-        .plan(parameters())
+        .plan()
         .moves
     )
 
@@ -265,7 +265,7 @@ def test_after_a_canary_that_was_given_up_no_move_begins(
     view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
     now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
 
-    due = reconciler.choose(view.plan(asked, journal), now)
+    due = reconciler.choose(view.plan(journal), now)
 
     assert [view.by_uid[uid].instance.ref.name[0] for uid in due] == begun
     assert now.stop_reason == stop_reason
@@ -319,7 +319,7 @@ def test_rollout_moves_vm_with_rule_in_each_of_its_own_node_terms() -> None:
     snapshot = vm_with_two_own_terms("n3").snapshot()
     asked = parameters(allow=["migrate"])
 
-    plan = JudgedSnapshot.of(snapshot, SHOP, asked).plan(asked)
+    plan = JudgedSnapshot.of(snapshot, SHOP, asked).plan()
 
     assert plan.skipped == ()
     (move,) = plan.moves
@@ -346,12 +346,12 @@ def restarts(snapshot: Snapshot, *begun: int) -> tuple[list[str], str, list[str]
     asked = parameters(scope="all", allow=["restart"], max_unavailable=9, max_parallel=9)
     view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
     uids = {movable.instance.ref.name: movable.uid for movable in view.candidates}
-    planned = {move.uid: move for move in view.plan(asked).moves}
+    planned = {move.uid: move for move in view.plan().moves}
     records = tuple(in_flight(planned[uids[f"till-{number}"]]) for number in begun)
     journal = RunJournal("r1", "x", records=records)
     reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0, {}, ())
     now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
-    plan = view.plan(asked, journal)
+    plan = view.plan(journal)
     due = reconciler.choose(plan, now)
     names = [view.by_uid[uid].instance.ref.name for uid in due]
     return names, now.waiting, [skipped.reason for skipped in plan.skipped]
@@ -392,10 +392,10 @@ def test_successor_of_a_restart_in_flight_is_not_restarted() -> None:
     first, *others = (vmi.uid for vmi in snapshot.vmis)
     asked = parameters(scope="all", allow=["restart"], max_unavailable=9, max_parallel=9)
     view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
-    move = next(move for move in view.plan(asked).moves if move.uid == first)
+    move = next(move for move in view.plan().moves if move.uid == first)
     before = replace(in_flight(move), uid="before")
     journal = RunJournal("r1", "x").begin(before, ["before"])
     reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0, {}, ())
     now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
 
-    assert sorted(reconciler.choose(view.plan(asked, journal), now)) == sorted(others)
+    assert sorted(reconciler.choose(view.plan(journal), now)) == sorted(others)

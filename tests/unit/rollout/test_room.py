@@ -64,7 +64,7 @@ def test_each_move_that_has_begun_has_room_of_its_own(seed: int) -> None:
     assert played.over
     while events := played.events():
         events[0]()
-    assert played.view().plan(played.options, played.journal).moves == ()
+    assert played.view().plan(played.journal).moves == ()
 
 
 def two_for_one_room(*, leaver: bool = False) -> Cluster:
