@@ -27,7 +27,6 @@ from .test_changed_configuration import configured
 from .test_scenarios import CREATED_BY, HOST, MIGRATION, REQUIRED, ZONE, Stage
 
 JSON = t.Any
-VMI_ID = "vmi.kubevirt.io/id"
 OUTBOUND = 2
 """Migrations off one node at a time, as KubeVirt ships: no more VMs are on the drained one."""
 
@@ -70,6 +69,16 @@ def _rule(chance: random.Random, group: str) -> JSON:
     return {"affinity": {field: {REQUIRED: [term]}}}
 
 
+def instance_of(pod: JSON) -> str:
+    """The name of the VMI of a launcher pod. The label with it exists from KubeVirt 1.7 on."""
+    owners = (
+        x
+        for x in pod["metadata"].get("ownerReferences", ())
+        if x["kind"] == "VirtualMachineInstance"
+    )
+    return next((owner["name"] for owner in owners), "")
+
+
 class Drain:
     """A node is drained; which of its VMs moved and which could not."""
 
@@ -93,10 +102,7 @@ class Drain:
 
     def _has_node(self, name: str) -> bool:
         pods = self.stage.api.list(self.stage.path("Pod"))
-        return any(
-            pod["spec"].get("nodeName") and pod["metadata"]["labels"][VMI_ID] == name
-            for pod in pods
-        )
+        return any(pod["spec"].get("nodeName") and instance_of(pod) == name for pod in pods)
 
     def run(self, node: str) -> set[str]:
         """Evict until each has left the node, has a target that was refused, or waits for another
@@ -116,7 +122,7 @@ class Drain:
         """The VMs that have a pod without a node."""
         pods = self.stage.api.list(self.stage.path("Pod"))
         waiting = (pod for pod in pods if not pod["spec"].get("nodeName"))
-        return {pod["metadata"]["labels"][VMI_ID] for pod in waiting}
+        return {instance_of(pod) for pod in waiting}
 
     def _left_to_others(self, node: str) -> set[str]:
         """The VMs that KubeVirt has marked for another controller, and does not migrate."""
@@ -370,7 +376,7 @@ def _pods_of(name: str, pods: t.Iterable[JSON]) -> list[JSON]:
     return [
         pod
         for pod in pods
-        if pod["metadata"]["labels"].get(VMI_ID) == name
+        if instance_of(pod) == name
         and "deletionTimestamp" not in pod["metadata"]
         and pod["status"].get("phase") not in ("Succeeded", "Failed")
     ]
