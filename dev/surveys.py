@@ -112,7 +112,11 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
         Question("placement_drs_import_namespace", "Namespace of other VMs"),
         Question("placement_drs_import_host_groups", "Nodes of host groups"),
         Question("placement_drs_import_host_names", "Nodes of ESXi hosts"),
+        Question("placement_drs_import_vm_names", "VMs with other names"),
         Question("placement_drs_import_missing_vms", "VMs of rules that the cluster lacks"),
+        Question("placement_drs_import_leaders", "VMs that others follow"),
+        Question("placement_drs_import_skip_rules", "Rules to leave out"),
+        Question("placement_drs_import_enable_rules", "Disabled rules to enable"),
     ),
     "capacity": (
         Question("placement_capacity_tolerate", "What must be able to fail"),
@@ -126,6 +130,13 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
     "cpu": (
         Question("placement_cpu_namespaces", "Namespaces"),
         Question("placement_cpu_fail_on", "What fails the job"),
+    ),
+    "cpu_model": (
+        Question("placement_cpu_set_model_on", "VMs"),
+        Question("placement_cpu_set_model", "CPU model of these VMs"),
+        Question("placement_cpu_set_models", "Or VMs and the CPU model of each"),
+        Question("placement_cpu_restart", "Restart these VMs"),
+        Question("placement_cpu_namespaces", "Namespaces to show then"),
     ),
 }
 

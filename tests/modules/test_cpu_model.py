@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import typing as t
 
 import pytest
@@ -306,3 +308,15 @@ def test_playbook_sets_the_model_and_restarts_the_vms_that_have_no_other_change(
     again = stage.play(str(PROJECT / "cpu.yml"), variables, identity="mover")
     assert (again.rc, again.changed) == (0, 0), again.stdout
     assert shop.sandbox.audit.writes(since=mark) == []
+    printed = re.search(r"To take this back: -e (.*)", played.stdout)
+    assert printed, played.stdout
+    answers = {
+        "placement_cpu_set_models": json.dumps(json.loads(printed[1])["placement_cpu_set_models"]),
+        "placement_cpu_restart": "true",
+    }
+
+    back = stage.play(str(PROJECT / "cpu.yml"), answers, identity="mover")
+
+    assert back.rc == 0, back.stdout
+    assert {name: selected(shop, name) for name in ("one", "two")} == {"one": [], "two": []}
+    assert {name: template_cpu(shop, name) for name in uids} == dict.fromkeys(uids)

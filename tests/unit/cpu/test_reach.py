@@ -49,6 +49,8 @@ def one(report: CpuReport) -> VmCpu:
     [
         # host-model: the host's model, which each node of the vendor knows, and the features that it requires
         ("i1", "host-model", "i2 i3 i4", "free"),
+        ("i2", "host-model", "i1 i3 i4", "free"),
+        ("i3", "host-model", "i1 i2 i4", "free"),
         ("i4", "host-model", "", "node"),
         ("a1", "host-model", "a2", "zone"),
         ("a2", "host-model", "", "node"),
@@ -138,7 +140,12 @@ def test_obsolete_host_model_keeps_vms_with_host_model_away() -> None:
     ("model", "nodes", "reach"),
     [
         ("host-model", "a1 a2 i1 i2 i3 i4", "free"),
+        ("Haswell-noTSX", "i1 i2 i3 i4", "free"),
+        ("Broadwell-noTSX", "i2 i3 i4", "free"),
         ("Skylake-Server-noTSX-IBRS", "i3 i4", "free"),
+        ("Cascadelake-Server-noTSX", "i4", "free"),
+        ("EPYC-Rome", "a1 a2", "free"),
+        ("EPYC-Milan", "a2", "free"),
         ("Icelake-Server", "", "none"),
     ],
 )
