@@ -71,7 +71,7 @@ EXAMPLES = r"""
   virt.placement.cpu_info:
     namespaces: [shop]
   register: shop
-  failed_when: shop.counts.node or shop.counts.unknown
+  failed_when: shop.counts.node > 0 or shop.counts.unknown > 0
 
 - name: Show the newest CPU model that all nodes of a vendor have in common
   ansible.builtin.debug:

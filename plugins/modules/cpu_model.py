@@ -97,12 +97,16 @@ EXAMPLES = r"""
     apply_pending_changes: true
   when: cpu.restarts | length > 0
 
+- name: Read the CPU models that nodes have in common
+  virt.placement.cpu_info:
+  register: read
+
 - name: Set the newest model that all nodes of a vendor have in common
   virt.placement.cpu_model:
     model: "{{ (read.baselines | selectattr('zone', 'none') | selectattr('vendor', 'eq', 'Intel') | first).model }}"
     vms:
       - namespace: shop
-        labels: {app: web}
+        labels: {tier: web}
 
 - name: Take it back
   virt.placement.cpu_model:

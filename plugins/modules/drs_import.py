@@ -24,11 +24,13 @@ options:
     description:
       - Files of JSON on the host that runs the module. All of them together describe one DRS cluster, or several of
         which O(cluster) names one. CSV and text are refused, since they lack parts of the rules.
-      - The results of C(community.vmware.vmware_drs_rule_info) and C(community.vmware.vmware_drs_group_info).
+      - The results of C(community.vmware.vmware_drs_rule_info) and C(community.vmware.vmware_drs_group_info), also of a
+        task with a loop over clusters.
       - The file of C(Export-DrsRule), of the PowerShell module C(DRSRule).
       - The output of C(govc object.collect -json CLUSTER configurationEx), with that of
         C(govc object.collect -json -type m / name) for the names of VMs, and with C(-type h) for those of hosts.
-        Where it lacks the types of rules, also that of C(govc cluster.rule.ls -l -json -cluster CLUSTER).
+        Where it lacks the types of rules, also that of C(govc cluster.rule.ls -l -json -cluster CLUSTER). For all
+        clusters at once, C(govc object.collect -json -type c / configurationEx name).
       - The output of C(govc cluster.override.info -json -cluster CLUSTER), beside any of these, for VM overrides.
       - For Proxmox the results of C(community.proxmox.proxmox_cluster_ha_rules_info) and, for the names of VMs,
         C(community.proxmox.proxmox_vm_info), or what C(pvesh get /cluster/ha/rules --output-format json) and

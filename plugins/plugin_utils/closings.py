@@ -431,7 +431,7 @@ def _models_asked(options: Parts) -> str:
     then = " and restart them" if options["restart"] else ""
     if options["set_models"]:
         return f"set the CPU models of {plural(len(options['set_models']), 'VM')}{then}"
-    return f"set the CPU model {options['set_model']}{then}"
+    return f"set the CPU model {options['set_model'] or '(none is given)'}{then}"
 
 
 def _models_set(record: JobRecord) -> t.Iterator[str]:

@@ -88,9 +88,16 @@ def _check_models(job: Job) -> Result:
     return {}
 
 
+def _begin_import(job: Job) -> Result:
+    """The role placement_drs_import: until it shows its report, a failure of any task means that it is not done."""
+    job.record.open = "Import rules"
+    return {}
+
+
 CHECKS: dict[str, t.Callable[[Job], Result]] = {
     "placement_apply": _check_room,
     "placement_cpu": _check_models,
+    "placement_drs_import": _begin_import,
     "placement_maintenance": job_maintenance.check,
     "placement_report": job_report.check,
     "placement_rollout": job_rollout.check,

@@ -119,6 +119,49 @@ def test_export_becomes_satisfied_rules_and_leaves_nothing(shop: Shop, tmp_path:
         assert not kept(vm)
 
 
+BAD_EXPORTS = {
+    "csv": ("Cluster;Name;Enabled\nProduction;web;True\n", "line 1: is CSV"),
+    "text": ("Rule: web\n  Type: ClusterAntiAffinityRuleSpec\n", "line 1: is text, not JSON"),
+    "cycle": (
+        json.dumps(
+            {
+                "drs_rule_info": {
+                    "Production": [
+                        rule("one", "vm_vm_rule", "a", "b", rule_affinity=True),
+                        rule("two", "vm_vm_rule", "b", "a", rule_affinity=True),
+                    ]
+                }
+            }
+        ),
+        "rule 'two': its VMs b and a are kept together already by 'one': a cycle of affinity",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "fault"), BAD_EXPORTS.values(), ids=BAD_EXPORTS)
+def test_bad_export_fails_the_job_before_a_file_is_written(
+    shop: Shop, tmp_path: Path, text: str, fault: str
+) -> None:
+    (tmp_path / "export").write_text(text)
+    stage = Stage(shop.sandbox, shop.namespace, quiet=True)
+
+    played = stage.play(
+        "drs_import",
+        {
+            "placement_drs_import_files": [str(tmp_path / "export")],
+            "placement_drs_import_folder": str(tmp_path / "imported"),
+            "placement_drs_import_read_cluster": False,
+        },
+        identity="reader",
+    )
+
+    assert played.rc != 0
+    assert fault in played.stdout, played.stdout
+    assert "Drs import: FAILED" in played.stdout
+    assert "written to" not in played.stdout
+    assert not (tmp_path / "imported").exists()
+
+
 def vms(shop: Shop) -> list[dict[str, t.Any]]:
     return shop.api.list(shop.path("VirtualMachine"))
 

@@ -379,6 +379,42 @@ def test_import_in_check_mode_has_no_report_to_read(check_mode: bool, step: str)
     assert bool(block.done) != check_mode
 
 
+def test_import_whose_task_failed_is_not_done() -> None:
+    """Such as one of kubernetes.core, whose failure is in no record."""
+    asked = {"files": ["rules.csv"], "folder": "/rules"}
+    block = closing_of(record("placement_drs_import", asked=asked, open="Import rules"), 1)
+
+    assert block.lines() == [
+        "Drs import: FAILED, after 1 s",
+        "  asked    import rules.csv",
+        "  failed   Import rules: the job ended during this task, see the error above",
+        "  next     correct the cause, then launch the same job again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("note", "begun"),
+    [
+        (None, False),
+        ({"errors": [{"type": "input"}], "changed": False}, False),
+        ({"changed": True, "counts": {"changed": 1, "unchanged": 0}}, True),
+    ],
+)
+def test_refused_models_leave_nothing_to_continue(
+    note: dict[str, t.Any] | None, begun: bool
+) -> None:
+    asked = {"namespaces": [], "set_model": "", "set_model_on": ["shop/db"], "set_models": {}}
+    notes = [] if note is None else [{"module": "cpu_model", "failed": True, **note}]
+    refused = record(
+        "placement_cpu", asked={**asked, "restart": False}, notes=notes, failures=["no such VM"]
+    )
+
+    block = closing_of(refused, 1)
+
+    assert block.asked[0] == "set the CPU model (none is given)"
+    assert ("it continues" in block.next_steps[0]) == begun
+
+
 @pytest.mark.parametrize(
     ("task", "step"),
     [("Show forecast", "nothing was written: correct"), ("Write rules", "correct the cause, then")],
