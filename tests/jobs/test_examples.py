@@ -55,8 +55,12 @@ def stage() -> t.Iterator[Stage]:
     """A cluster with the VMs of the shop."""
     with Sandbox.start("article") as sandbox:
         stage = Stage(sandbox, "shop", quiet=True)
-        play(stage, "create.yml", identity="admin")  # kubernetes.core alone
+        create_shop(stage)
         yield stage
+
+
+def create_shop(stage: Stage) -> None:
+    play(stage, "create.yml", identity="admin")  # kubernetes.core alone
 
 
 def play(

@@ -16,7 +16,7 @@ import yaml
 from demos.stage import PlayResult, Stage
 from sandbox import Sandbox, objects
 from tests.conftest import CHECKOUT
-from tests.jobs.test_examples import examples
+from tests.jobs.test_examples import create_shop, examples
 from tests.unit.cpu.labeled_nodes import labels_of
 
 ZONE = "topology.kubernetes.io/zone"
@@ -44,10 +44,7 @@ def stage() -> t.Iterator[Stage]:
             if model == "Haswell-noTSX":  # as on nodes that can run the newer one, too
                 labels["cpu-model.node.kubevirt.io/Broadwell-noTSX"] = "true"
             sandbox.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
-        created = stage.play(
-            str(CHECKOUT / "docs" / "examples" / "create.yml"), {}, identity="admin"
-        )
-        assert created.rc == 0, created.stdout
+        create_shop(stage)
         sandbox.api.create(
             sandbox.api.path("VirtualMachine", "shop"), objects.virtual_machine("legacy-2", "shop")
         )

@@ -136,7 +136,7 @@ def test_no_order_contradicts_a_forecast_of_a_rollout(seed: int) -> None:
 
 @thorough
 @example(seed=1015)  # the old pod of one ends and leaves its CPU to the other
-@example(seed=2148)  # the old pod of one ends and leaves its share of a quota to the surge of the other
+@example(seed=2148)  # the old pod of one ends and leaves its share of a quota to the other
 @given(seed=st.integers(0, 10**9))
 def test_no_order_contradicts_a_forecast_of_two_rollouts_at_once(seed: int) -> None:
     made, chance = random_cluster(seed)
