@@ -148,6 +148,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._answer(found if found is not None else _not_found(), 404 if found is None else 200)
 
     def do_POST(self) -> None:
+        url = urlsplit(self.path)
+        if "dryRun" in parse_qs(url.query) and url.path.endswith("migrations"):
+            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))), 201)
+            return
         path, body = self._write()
         self._answer(self.server_state.create(path, body), 201)
 

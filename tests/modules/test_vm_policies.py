@@ -374,8 +374,20 @@ def test_migration_that_a_policy_denies_is_not_replaced_by_a_restart(shop: Maint
         shop, "virtualmachineinstancemigrations.kubevirt.io", "Frozen until Monday: ask the owners."
     ):
         wait_denied(shop, trials, trial, shop.path("VirtualMachineInstance", "kept"))
-        result = shop.maintain("drained", "w1", vm_policy=["migrate", "restart"])
+        mark = shop.sandbox.audit.mark()
+        before_cordon = refused(shop, "w1", vm_policy=["migrate", "restart"])
+        assert shop.sandbox.audit.writes(since=mark) == []
+        result = shop.maintain(
+            "drained",
+            "w1",
+            vm_policy=["migrate", "restart"],
+            allow_findings=["migration_refused"],
+        )
 
+    assert before_cordon.startswith("migration_refused: ")
+    assert "/kept on node w1: " in before_cordon
+    assert "Frozen until Monday: ask the owners." in before_cordon
+    assert before_cordon.endswith("No node was cordoned.")
     assert result["failed"]
     assert "Frozen until Monday" in result["msg"], result["msg"]
     assert {move["method"] for move in result["moves"]} == {"migrate"}

@@ -32,10 +32,11 @@ from .approved_drain import (
     owner_uid,
     why_not_as_approved,
 )
+from .budget_findings import PDB_BLOCKS, PDB_DELEGATED
 from .drain_plan import DrainView
 from .mark import has_begun, unmarked
 from .options import MaintenanceOptions
-from .pods import PDB_BLOCKS, PDB_DELEGATED, PodAction
+from .pods import PodAction
 from .preflight import POLICY_FALLBACK, SHARED_DOMAIN
 from .vm_ways import NOT_MIGRATABLE
 

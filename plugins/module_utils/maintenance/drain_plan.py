@@ -41,11 +41,11 @@ from ..rollout.view import WhyNoRestart
 from ..view.view import ClusterView
 from . import returns
 from .approved_drain import ApprovedDrain, why_not_as_approved
+from .budget_findings import PDB_IMPOSSIBLE
 from .left_over import why_given_up
 from .pods import (
     ALLOW_PENDING_CHANGES,
     DO_NOT_MOVE_FINDING,
-    PDB_IMPOSSIBLE,
     PENDING_CHANGES,
     PodAction,
     PodDecision,
@@ -330,6 +330,10 @@ class DrainView:
             self.pending_changes,
             self._why_never_ended,
         )
+
+    def workload_of(self, decision: PodDecision) -> Ref | None:
+        """The workload whose template makes the pod or the VM."""
+        return self._instance(decision)[0].workload
 
     def _why_never_ended(self, vmi: Vmi) -> str:
         """Why disruption budgets never allow that the VM ends, or nothing."""

@@ -5,25 +5,21 @@
 The filters are those of kubectl drain (k8s.io/kubectl, pkg/drain/filters.go), with these differences. A
 pod can have several reasons against its eviction, and all are reported. A pod that has finished stays.
 What is done with a pod of KubeVirt depends on its VMI (KubeVirt, webhooks pod-eviction-admitter).
-
-A PodDisruptionBudget that stands against it never allows a disruption, allows none now, or is delegated: its
-operator lifts it once the node is cordoned. Pure.
+Pure.
 """
 
 from __future__ import annotations
 
 import typing as t
-from collections import defaultdict
 from dataclasses import dataclass
 
 from ..forecast.eviction import CORDON
-from ..kubevirt.disruption import Allowance, Budgets, Disruption
 from ..kubevirt.instances import attaches_volume
 from ..model.findings import Finding, Severity
 from ..model.kinds import VMI
 from ..model.manifests import MIRROR
 from ..model.objects import Pod, Ref
-from ..model.rendering import TextEnum, listed
+from ..model.rendering import TextEnum
 from ..model.snapshot import Vmi
 from ..scheduler.node_state import tolerates
 
@@ -150,124 +146,9 @@ def tolerates_cordon(pod: Pod) -> bool:
     return any(tolerates(x, CORDON) for x in pod.placement.tolerations)
 
 
-PDB_IMPOSSIBLE = "pdb_impossible"
-PDB_BLOCKS = "pdb_blocks"
-PDB_DELEGATED = "pdb_delegated"
-EVICTION_FAILS = "eviction_fails"
-
-OF_BUDGETS = (PDB_IMPOSSIBLE, PDB_BLOCKS, PDB_DELEGATED, EVICTION_FAILS)
-"""Findings about budgets, and about evictions that the server refuses."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionAnswer:
-    """What the server answered to a dry-run eviction. `blocked`: a budget refuses it now."""
-
-    message: str
-    blocked: bool
-
-
-def budget_findings(
-    ended: t.Iterable[PodDecision],
-    budgets: Budgets,
-    refusals: t.Mapping[str, EvictionAnswer] | None,
-) -> t.Iterator[Finding]:
-    """About the pods that a drain would end: those that it evicts, and those of VMs that it restarts or stops.
-    `refusals` has the evictions (by uid) for which the server refused a dry run, None if it was not asked."""
-    concerned: dict[tuple[tuple[Ref, ...], str], list[tuple[PodDecision, Disruption]]]
-    concerned = defaultdict(list)
-    for decision in ended:
-        pod, evicted = decision.pod, decision.action is PodAction.EVICT
-        refusal = refusals.get(pod.uid) if refusals is not None and evicted else None
-        if refusals is not None and evicted and refusal is None:
-            continue
-        answer = budgets.disruption(pod)
-        of_budget = refusal is None or refusal.blocked or len(answer.budgets) > 1
-        if answer.budgets and of_budget:
-            each = pod.uid if len(answer.budgets) > 1 else ""
-            concerned[answer.refs, each].append((decision, answer))
-        elif refusal is not None:
-            yield _refused(pod, refusal)
-    for pairs in concerned.values():
-        yield _of_budget([decision for decision, _answer in pairs], pairs[0][1], budgets)
-
-
-def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
-    why = f"The API server refuses the eviction of {pod.ref} on node {pod.node_name}: {refusal.message}."
-    if refusal.blocked:
-        advice = "The drain waits until it is allowed."
-        return drain_finding(PDB_BLOCKS, "warning", why, advice, pod.ref)
-    return drain_finding(EVICTION_FAILS, "error", why, "Remove what refuses it.", pod.ref)
-
-
-def _of_budget(decisions: t.Sequence[PodDecision], answer: Disruption, budgets: Budgets) -> Finding:
-    """About budgets that stand against the end of the same pods."""
-    names = [x.vmi.ref if x.vmi is not None else x.pod.ref for x in decisions]
-    refs = (*answer.refs, *names)
-    nodes = listed(sorted({x.pod.node_name for x in decisions}))
-    why = f"{listed(names)} on node {nodes}: {answer.why}."
-    if answer.operator:
-        why = f"{why[:-1]}. It is delegated ({answer.operator}): its operator lifts it once the node is cordoned."
-        advice = (
-            "The drain cordons, evicts and waits for that. Check that the operator runs, and do not delete the"
-            " budget."
-        )
-        return drain_finding(PDB_DELEGATED, "info", why, advice, *refs)
-    if answer.allowance is Allowance.NEVER:
-        advice = _ways_out(decisions[0], answer)
-        return drain_finding(PDB_IMPOSSIBLE, "error", why, advice, *refs)
-    not_ready = budgets.not_ready(answer.budgets[0])
-    if not_ready:
-        why = f"{why[:-1]}. Not Ready: {listed([_on_node(pod) for pod in not_ready])}."
-    leaving = [x.pod.name for x in decisions if not x.pod.ready]
-    advice = f"The drain waits until it allows one.{_for_unready(not_ready, leaving)}"
-    return drain_finding(PDB_BLOCKS, "warning", why, advice, *refs)
-
-
-def _on_node(pod: Pod) -> str:
-    return f"{pod.ref} on {pod.node_name}" if pod.node_name else str(pod.ref)
-
-
-def _for_unready(not_ready: t.Sequence[Pod], leaving: t.Sequence[str]) -> str:
-    """What to do about the pods that a budget does not count as healthy; `leaving` are those that the drain evicts. A
-    Ready pod needs the budget under every policy (kubernetes, pkg/registry/core/pod/storage/eviction.go)."""
-    if not not_ready:
-        return " Look at the pods that it selects."
-    if not leaving:
-        return " Find out why these pods are not Ready, or delete them, so that their controller makes new ones."
-    return (
-        " Find out why these pods are not Ready. With unhealthyPodEvictionPolicy: AlwaysAllow in the spec of the"
-        f" budget, {listed(leaving)} can be evicted as it is. Or delete what is not Ready."
-    )
-
-
-_OF_KUBERNETES = ("", "apps", "batch", "kubevirt.io")
-"""API groups of controllers that lift no budget."""
-
-
-def _ways_out(decision: PodDecision, answer: Disruption) -> str:
-    """What to do about budgets that never allow the end of the pod. Never to take the protection of the last one."""
-    if len(answer.budgets) > 1:
-        return "Delete all of these PodDisruptionBudgets but one."
-    owner = decision.pod.owner
-    if owner is not None and owner.group not in _OF_KUBERNETES:
-        return (
-            f"Its controller is {owner.kind} {owner.name} of {owner.group}: if that operator lifts the budget by"
-            f" itself once the node is cordoned, add {owner.group} to delegated_budgets. Otherwise move"
-            " what the pod serves first."
-        )
-    budget = answer.budgets[0]
-    if budget.sync_error:
-        change = "set minAvailable of the budget to a number, which needs no count of replicas"
-    elif budget.expected > 1:
-        change = "scale the workload up, or change minAvailable or maxUnavailable of the budget"
-    else:
-        change = "scale the workload up, so that another pod serves meanwhile"
-    if decision.vmi is not None:
-        return (
-            f"Migrate it (vm_policy migrate), since a live migration needs no budget, or {change}."
-        )
-    return f"{change[0].upper()}{change[1:]}."
+def sentence(text: str) -> str:
+    """A text of the server, with its end."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def drain_finding(name: str, severity: Severity, why: str, advice: str, *objects: Ref) -> Finding:

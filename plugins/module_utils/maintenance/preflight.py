@@ -21,21 +21,20 @@ from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.plan import Method, Move
 from ..model.rendering import listed
-from ..model.snapshot import Unreadable
+from ..model.snapshot import Unreadable, Vmi
 from ..model.topology import Topology
 from ..scheduler.nodes import takes_pods
+from .budget_findings import OF_BUDGETS, BudgetFacts, EvictionAnswer, budget_findings
 from .drain_plan import DrainView
 from .holders import OUT_OF_SERVICE, SHUT_DOWN, held_by
 from .places import NO_PLACE, PLACE_UNKNOWN, drain_forecast, nodes_text, place_findings
 from .pods import (
     DO_NOT_MOVE_FINDING,
-    OF_BUDGETS,
     OF_PODS,
     PENDING_CHANGES,
-    EvictionAnswer,
     PodAction,
-    budget_findings,
     drain_finding,
+    sentence,
 )
 from .returns import KEEP_AWAY, NAMES_NODE, RETURNS, TOLERATES_CORDON
 from .vm_ways import (
@@ -60,6 +59,7 @@ OTHER_MAINTENANCE = "other_maintenance"
 KUBEVIRT_UPDATING = "kubevirt_updating"
 NODE_NOT_READY = "node_not_ready"
 OTHER_ZONE_NOT_READY = "other_zone_not_ready"
+MIGRATION_REFUSED = "migration_refused"
 NOT_CHECKED = "not_checked"
 
 PREFLIGHT_FINDINGS = frozenset(
@@ -74,6 +74,7 @@ PREFLIGHT_FINDINGS = frozenset(
         SHARED_DOMAIN,
         LAST_NODE_OF_DOMAIN,
         NOT_MIGRATABLE,
+        MIGRATION_REFUSED,
         NOT_RESTARTABLE,
         NOT_EVICTABLE,
         POLICY_FALLBACK,
@@ -109,8 +110,8 @@ class Automation:
 
 @dataclass(frozen=True, slots=True)
 class PreflightInput:
-    """`view` is the drain. `evictions` has the pods (by uid) for which the server
-    refused a dry run, None if it was not asked. `job_pod` is the namespace (empty if unknown) and the name
+    """`view` is the drain. `evictions` has the pods (by uid) for which the server refused a dry run, `migrations` the
+    VMIs (by uid) and why; None if it was not asked. `job_pod` is the namespace (empty if unknown) and the name
     of the pod that this job runs in."""
 
     view: DrainView
@@ -119,6 +120,7 @@ class PreflightInput:
     automation: tuple[Automation, ...] = ()
     kubevirt_update: str = ""
     evictions: t.Mapping[str, EvictionAnswer] | None = None
+    migrations: t.Mapping[str, str] | None = None
     job_pod: tuple[str, str] | None = None
     gaps: tuple[Unreadable, ...] = ()
 
@@ -142,10 +144,17 @@ class _Checks:
     def findings(self) -> t.Iterator[Finding]:
         yield from self._pods()
         yield from self._vms()
-        yield from budget_findings(self.view.ended, self.view.budgets, self.inputs.evictions)
+        yield from self._migrations()
+        facts = BudgetFacts(
+            self.view.workload_of, self.view.ways.why_not_migrated, self._where_policies_are
+        )
+        yield from budget_findings(self.view.ended, self.view.budgets, self.inputs.evictions, facts)
         yield from self._places()
         yield from self._nodes()
         yield from self._others()
+
+    def _where_policies_are(self, vmi: Vmi) -> str:
+        return _LABEL if self.view.ways.has_own_policy(vmi) else _CHOICE
 
     # Pods and VMs of the nodes.
 
@@ -244,6 +253,24 @@ class _Checks:
                     "Remove the obstacle if it is to leave by a better way.",
                     vmi.ref,
                 )
+
+    def _migrations(self) -> t.Iterator[Finding]:
+        """Migrations that the server refuses, in its own words: each text once."""
+        refused: dict[tuple[str, str, str], list[Ref]] = defaultdict(list)
+        for decision in self.decisions:
+            vmi = decision.vmi
+            text = (self.inputs.migrations or {}).get(vmi.uid, "") if vmi is not None else ""
+            if vmi is not None and text:
+                key = (text, decision.pod.node_name, self._where_policies_are(vmi))
+                refused[key].append(vmi.ref)
+        for (text, node, policies), refs in refused.items():
+            yield drain_finding(
+                MIGRATION_REFUSED,
+                "error",
+                f"The API server refuses the migration of {listed(refs)} on node {node}: {sentence(text)}",
+                f"Change what refuses it, or set {policies} to restart or stop.",
+                *refs,
+            )
 
     # Places for what leaves.
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what a drain looks at beside the snapshot, and ask the server for dry-run evictions.
+"""Read what a drain looks at beside the snapshot, and ask the server for dry runs of its evictions and migrations.
 
 A list that is forbidden is a gap of the input. What the server serves in no version is not there.
 """
@@ -16,24 +16,21 @@ from pathlib import Path
 
 from ..api.client import ApiClient
 from ..api.errors import (
-    ApiError,
     Forbidden,
     NotFound,
-    ServerFault,
-    Throttled,
     UnservedVersion,
 )
 from ..api.lists import list_all
 from ..cluster.identity import KUBEVIRT_PATH, unreadable
 from ..cluster.served_versions import ServedVersions
 from ..model.json_pointer import JSON
-from ..model.objects import Labels, Node, Pod, Ref
+from ..model.objects import Labels, Node, Ref
 from ..model.placement_manifests import selector_from_json
 from ..model.snapshot import Snapshot, Unreadable
 from ..scheduler.labels import matches
 from .drain_plan import DrainView
+from .dry_runs import dry_runs
 from .options import MaintenanceOptions
-from .pods import EvictionAnswer, PodAction
 from .preflight import CONFIG_POOL_UPDATING, HEALTH_CHECK, Automation, PreflightInput
 
 Object = t.Mapping[str, JSON]
@@ -83,60 +80,9 @@ def read_preflight(
             kubevirt_update=_kubevirt_update(kubevirts.result()),
             job_pod=job_pod(),
         )
-    evictions, refused = dry_run_evictions(api, inputs)
-    gaps = tuple(sorted({*reader.gaps, *refused}, key=str))
-    return replace(inputs, evictions=evictions, gaps=gaps)
-
-
-def dry_run_evictions(
-    api: ApiClient, inputs: PreflightInput
-) -> tuple[dict[str, EvictionAnswer] | None, tuple[Unreadable, ...]]:
-    """Asks the server for each plain pod that the drain would evict; those that it refuses, by uid. None
-    where this identity may not create evictions, with that gap."""
-    pods = [
-        decision.pod for decision in inputs.view.decisions if decision.action is PodAction.EVICT
-    ]
-    try:
-        with ThreadPoolExecutor(_THREADS, "evictions") as pool:
-            answers = list(pool.map(lambda pod: _dry_run(api, pod), pods))
-    except Forbidden as error:
-        return None, (unreadable(error),)
-    paired = zip(pods, answers, strict=True)
-    return {pod.uid: answer for pod, answer in paired if answer is not None}, ()
-
-
-def _dry_run(api: ApiClient, pod: Pod) -> EvictionAnswer | None:
-    """None where the server would evict the pod, or it is gone."""
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"namespace": pod.namespace, "name": pod.name},
-        "deleteOptions": {"dryRun": ["All"], "preconditions": {"uid": pod.uid}},
-    }
-    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
-    try:
-        api.create(path, body, dry_run=True)
-    except NotFound:
-        return None
-    except Forbidden as error:
-        if error.of_admission:
-            return EvictionAnswer(error.message, False)
-        if error.refuses_request:
-            return None
-        raise
-    except Throttled as error:
-        return EvictionAnswer(error.budgets or error.message, True)
-    except ServerFault as error:
-        if not error.is_status:
-            raise
-        return EvictionAnswer(error.message, False)
-    except ApiError as error:
-        if error.status == 409:
-            return None
-        if error.refuses_request:
-            return EvictionAnswer(error.message, False)
-        raise
-    return None
+    answers = dry_runs(api, view)
+    gaps = tuple(sorted({*reader.gaps, *answers.gaps}, key=str))
+    return replace(inputs, evictions=answers.evictions, migrations=answers.migrations, gaps=gaps)
 
 
 def attached_volumes(api: ApiClient, snapshot: Snapshot, nodes: t.Container[str]) -> str:

@@ -169,6 +169,11 @@ class VmWays:
         methods = (self._by(x, vmi).method for x in later)
         return any(x is not None and not self._why_budgets_refuse(vmi, x) for x in methods)
 
+    def why_not_migrated(self, vmi: Vmi) -> str:
+        """Why a live migration of the VM is not possible, whatever its policies are, or nothing."""
+        passed = self.passed_over.get(vmi.uid, {})
+        return self._by("migrate", vmi).why or passed.get("migrate", "")
+
     def _why_budgets_refuse(self, vmi: Vmi, method: Method | None) -> str:
         return self.why_never_ended(vmi) if ends_pod(method, vmi) else ""
 

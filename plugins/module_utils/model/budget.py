@@ -64,6 +64,8 @@ class DisruptionBudget:
     sync_error: str = ""
     always_allows_unhealthy: bool = False
     """Its unhealthyPodEvictionPolicy is AlwaysAllow."""
+    keeps_all: bool = False
+    """It keeps all of its pods, however many there are."""
     counts_finished: bool = False
     """`expected` has finished pods, too: its minAvailable is a number (pkg/controller/disruption,
     getExpectedPodCount). KubeVirt leaves a finished pod behind for each migration of a VM."""

@@ -45,5 +45,6 @@ def budget_from_manifest(manifest: t.Mapping[str, JSON]) -> DisruptionBudget:
         observed=(status.get("observedGeneration") or 0) >= (metadata.get("generation") or 0),
         sync_error=failed[0] if failed else "",
         always_allows_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
+        keeps_all=budget_spec(manifest).keeps_all,
         counts_finished=isinstance(spec.get("minAvailable"), int),
     )

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.disruption import Delegation
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.budget_findings import (
     EvictionAnswer,
 )
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     CONFIG_POOL_UPDATING,
     HEALTH_CHECK,
@@ -603,7 +603,84 @@ def test_advice_about_the_last_replica_keeps_its_protection() -> None:
     one = budget(healthy=1, desired=1, expected=1)
     advice = check(web("n1"), budgets=(one,))["pdb_impossible"].advice
 
-    assert advice == "Scale the workload up, so that another pod serves meanwhile."
+    assert advice == "Scale Deployment shop/web up, so that another pod serves meanwhile."
+    advice = check(web("n1"), budgets=(replace(one, keeps_all=True),))["pdb_impossible"].advice
+    assert advice.endswith("as it is, it keeps all of its pods, however many there are.")
+
+
+LONE = budget(healthy=1, desired=1, expected=1)
+DOWNTIME = (
+    "No other VM serves meanwhile: agree on its downtime with the owner of the budget, who sets minAvailable to 0 for"
+    " that time."
+)
+
+
+def advice_about_vm(made: Cluster, **given: t.Any) -> str:
+    given = {"vm_policy": "restart", "budgets": (LONE,), **given}
+    return check(made, **given)["pdb_impossible"].advice
+
+
+def test_lone_vm_behind_a_budget_is_migrated_or_its_downtime_agreed() -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1", app="web")
+    advice = advice_about_vm(made)
+    assert advice.startswith(
+        f"Put migrate first in vm_policy or the label {VM_POLICY}, since a live migration needs no budget. Or: no other"
+    )
+    assert "cale" not in advice
+    made.workloads[ref]["metadata"].setdefault("labels", {})[VM_POLICY] = "restart"
+    assert advice_about_vm(made).startswith(f"Put migrate first in the label {VM_POLICY}, since")
+
+
+def test_vm_behind_a_budget_that_cannot_migrate_is_not_told_to() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", app="web")
+    unmigratable(made, "db")
+    assert advice_about_vm(made) == (
+        "It cannot be migrated instead, which would need no budget: the instance is not live-migratable:"
+        f" DisksNotLiveMigratable. {DOWNTIME}"
+    )
+
+
+def test_vm_that_old_kubevirt_does_not_migrate_is_told_of_the_label() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"domain": {"cpu": {"model": "host-model"}}}, app="web")
+    platform = Platform(kubevirt="v1.4.0")
+    drain = view(made, policy="restart", budgets=(LONE,), platform=platform)
+    (found,) = [x for x in preflight(PreflightInput(drain)) if x.name == "pdb_impossible"]
+    assert "no label host-model-cpu.node.kubevirt.io/MODEL" in found.advice
+    assert "live migration needs" not in found.advice
+
+
+def test_vms_that_can_and_cannot_migrate_behind_one_budget_are_told_apart() -> None:
+    made = cluster("ab")
+    for name in ("db-0", "db-1"):
+        machine(made, name, "n1", app="web")
+    unmigratable(made, "db-0")
+    drain = view(made, policy="restart", budgets=(budget(desired=2),))
+    found = [x for x in preflight(PreflightInput(drain)) if x.name == "pdb_impossible"]
+    assert len(found) == 2
+    cannot, can = sorted(found, key=lambda x: x.advice)
+    assert "shop/db-0" in cannot.why and cannot.advice.startswith("It cannot be migrated")
+    assert "shop/db-1" in can.why and can.advice.startswith("Put migrate first")
+    assert can.advice.endswith("so that one of its 2 pods may be down.")
+
+
+def test_replica_set_of_vms_behind_a_budget_is_scaled() -> None:
+    made = cluster("ab")
+    replica_set(made, "web", ("n1",), {})
+    advice = advice_about_vm(made)
+    assert advice.endswith(
+        "Or: scale VirtualMachineInstanceReplicaSet shop/web up, so that another pod serves meanwhile."
+    )
+
+
+def test_bare_pod_behind_a_budget_is_not_scaled() -> None:
+    made = cluster("ab")
+    made.bare_pod("tool", "n1", app="web")
+    drain = replace(view(made, budgets=(LONE,)), allowed=frozenset({"bare_pod"}))
+    (found,) = [x for x in preflight(PreflightInput(drain)) if x.name == "pdb_impossible"]
+    assert found.advice.startswith("No other pod serves meanwhile: agree on its downtime")
 
 
 @pytest.mark.parametrize("policy", ["restart", "stop"])
@@ -660,6 +737,27 @@ def test_refusals_of_the_server_are_reported() -> None:
     assert errors(made, evictions=waits, budgets=(budget(desired=2),)) == ["pdb_impossible"]
     allows = budget(allowed=1)
     assert "budget web needs 2" in check(made, evictions=waits, budgets=(allows,))["pdb_blocks"].why
+
+
+def test_migrations_that_the_server_refuses_are_named_with_its_text_once() -> None:
+    made = cluster("ab")
+    for name in ("a", "b", "c"):
+        machine(made, name, "n1")
+    uids = {vmi.ref.name: vmi.uid for vmi in made.snapshot().vmis}
+    text = "a policy denied request: Frozen until Monday."
+    drain = view(made)
+    inputs = PreflightInput(drain, migrations={uids["a"]: text, uids["b"]: text, uids["c"]: "no"})
+    both, other = (x for x in preflight(inputs) if x.name == "migration_refused")
+
+    assert both.severity == "error"
+    assert both.why == (
+        f"The API server refuses the migration of {KIND} shop/a, {KIND} shop/b on node n1: {text}"
+    )
+    assert other.why.endswith("shop/c on node n1: no.")
+    assert both.advice == (
+        f"Change what refuses it, or set vm_policy or the label {VM_POLICY} to restart or stop."
+    )
+    assert errors(made, migrations={}) == []
 
 
 # Nodes and other automation.

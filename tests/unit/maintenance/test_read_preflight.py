@@ -9,25 +9,34 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.client import (
+    ApiClient,
+    RetryPolicy,
+)
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     ApiError,
     ApiRequest,
     Cause,
     Conflict,
     Forbidden,
+    Invalid,
     NotFound,
     ServerFault,
     Throttled,
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import KUBEVIRT_PATH
-from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
+from ansible_collections.virt.placement.plugins.module_utils.maintenance import (
+    dry_runs,
+    read_preflight,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.budget_findings import (
+    EvictionAnswer,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
     DrainView,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
     OF_PODS,
-    EvictionAnswer,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     CONFIG_POOL_UPDATING,
@@ -48,13 +57,21 @@ MACHINE_APIS = (
 
 
 class Server:
-    """Serves `lists`, forbids `forbidden`, and answers each eviction with `error`."""
+    """Serves `lists`, forbids `forbidden`, answers each eviction with `error`, and the migration of a VMI
+    with its entry in `refusals`."""
 
     def __init__(self, **lists: JSON) -> None:
         self.lists: dict[str, JSON] = dict(lists)
         self.forbidden: set[str] = set()
         self.error: ApiError | None = None
         self.evicted: list[JSON] = []
+        self.migrated: list[JSON] = []
+        self.refusals: dict[str, ApiError] = {}
+        self.deadline = None
+        self.policy = RetryPolicy()
+
+    def under(self, _deadline: object) -> Server:
+        return self
 
     def get_page(self, path: str, _params: JSON, *, accept: str = "") -> ListPage:
         if path in self.forbidden:
@@ -79,6 +96,11 @@ class Server:
 
     def create(self, path: str, body: JSON, *, dry_run: bool = False) -> JSON:
         assert dry_run
+        if path.endswith("migrations"):
+            self.migrated.append(body)
+            if body["spec"]["vmiName"] in self.refusals:
+                raise self.refusals[body["spec"]["vmiName"]]
+            return {}
         self.evicted.append((path, body["deleteOptions"]))
         if self.error is not None:
             raise self.error
@@ -358,6 +380,94 @@ def test_failure_of_the_server_is_no_answer() -> None:
 
     with pytest.raises(ServerFault):
         server.read(occupied())
+
+
+def test_webhook_that_takes_no_dry_run_was_not_asked() -> None:
+    server = Server()
+    text = 'admission webhook "a.example.com" does not support dry run'
+    server.error = server.refusals["db"] = refusal(ApiError, 400, text)
+    inputs = server.read(occupied())
+
+    assert (inputs.evictions, inputs.migrations) == ({}, {})
+    assert "does not support dry run" in inputs.gaps[0].reason
+
+
+# Dry-run migrations.
+
+
+def test_migrations_that_the_drain_would_create_are_asked_for() -> None:
+    server = Server()
+    inputs = server.read(occupied())
+    (body,) = server.migrated
+
+    assert body["kind"] == "VirtualMachineInstanceMigration"
+    assert "placement.virt/run" in body["metadata"]["labels"], "as rbac/policies.yml requires"
+    assert body["spec"] == {"vmiName": "db"}
+    assert inputs.migrations == {}
+
+
+IN_FLIGHT = (
+    'admission webhook "migration-create-validator.kubevirt.io" denied the request: in-flight migration detected.'
+    " Active migration job (u) is currently already in progress for VMI db."
+)
+QUOTA = 'virtualmachineinstancemigrations "x" is forbidden: exceeded quota: few'
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (refusal(Forbidden, 403, POLICY), POLICY),
+        (refusal(Forbidden, 403, WEBHOOK), WEBHOOK),
+        (refusal(Forbidden, 403, QUOTA), QUOTA),
+        (refusal(ApiError, 400, WEBHOOK), WEBHOOK),
+        (refusal(Invalid, 422, WEBHOOK), WEBHOOK),
+        (refusal(ServerFault, 500, "failed calling webhook"), "failed calling webhook"),
+        (refusal(ApiError, 400, IN_FLIGHT), ""),
+        (refusal(Throttled, 429, "later"), ""),
+        (refusal(NotFound, 404), ""),
+        (refusal(Conflict, 409), ""),
+        (refusal(Forbidden, 403, "", Cause("NamespaceTerminating")), ""),
+    ],
+)
+def test_answer_of_the_server_to_a_migration(error: ApiError, text: str) -> None:
+    server = Server()
+    server.refusals["db"] = error
+    refused = server.read(occupied()).migrations
+
+    assert refused is not None
+    assert list(refused.values()) == ([text] if text else [])
+
+
+def test_without_the_right_to_migrate_the_server_was_not_asked() -> None:
+    server = Server()
+    server.refusals["db"] = refusal(Forbidden, 403)
+    inputs = server.read(occupied())
+
+    assert (inputs.evictions, inputs.migrations) == ({}, None)
+    assert len(inputs.gaps) == 1
+
+
+def test_webhook_that_does_not_answer_is_asked_a_few_times_and_not_for_each_vm() -> None:
+    made = cluster("ab")
+    for number in range(40):
+        machine(made, f"vm-{number}", "n1")
+    server = Server()
+    fails = refusal(ServerFault, 500, 'failed calling webhook "x": context deadline exceeded')
+    server.refusals = {f"vm-{number}": fails for number in range(40)}
+    refused = server.read(made).migrations
+
+    assert refused and len(server.migrated) <= 2 * dry_runs.THREADS
+
+
+def test_migrations_beyond_the_limit_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry_runs, "MOST", 1)
+    made = cluster("ab")
+    machine(made, "a", "n1")
+    machine(made, "b", "n1")
+    server = Server()
+
+    assert [gap.reason for gap in server.read(made).gaps] == ["of 2 VMs, 1 were asked for"]
+    assert len(server.migrated) == 1
 
 
 def test_job_runs_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: t.Any) -> None:

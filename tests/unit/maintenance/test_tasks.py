@@ -287,14 +287,15 @@ def test_vm_that_stays_pending_is_no_failure_where_no_place_is_allowed() -> None
 
 
 class OneRefused(KubeVirt):
-    """Does not migrate w1-4: `refusal` is the answer to the migration."""
+    """Does not migrate w1-4: `refusal` is the answer to the migration, as of a policy that came after the preflight."""
 
     refusal: t.ClassVar[Object] = {}
 
     def answer(
         self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
     ) -> tuple[int, Object]:
-        if method == "POST" and path.endswith("migrations") and body["spec"]["vmiName"] == "w1-4":
+        asked = method == "POST" and path.endswith("migrations") and not dry_run
+        if asked and body["spec"]["vmiName"] == "w1-4":
             return self.refusal["code"], self.refusal
         return super().answer(method, path, body, content_type, dry_run=dry_run)
 
@@ -647,7 +648,7 @@ class FailsMidway(Refuses):
         if method == "DELETE" and self.fault == "no cancellation":
             return 200, self.objects[path]
         answer = super().answer(method, path, body, content_type, dry_run=dry_run)
-        if path.endswith("migrations") and method == "POST" and not self.has_begun:
+        if path.endswith("migrations") and method == "POST" and not (self.has_begun or dry_run):
             self.has_begun = True
             if self.fault == "another run":
                 lease = copy.deepcopy(self.objects[LEASE])

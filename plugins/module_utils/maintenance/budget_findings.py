@@ -1,0 +1,181 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which PodDisruptionBudgets stand against the pods that a drain ends, and what can be done about each?
+
+A budget never allows a disruption, allows none now, or is delegated: its operator lifts it once the node is cordoned.
+Pure.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ..kubevirt.disruption import Allowance, Budgets, Disruption
+from ..model.budget import DisruptionBudget
+from ..model.findings import Finding
+from ..model.kinds import SCALABLE_KINDS, VIRTUAL_MACHINE
+from ..model.objects import Pod, Ref
+from ..model.rendering import listed
+from ..model.snapshot import Vmi
+from .pods import PodAction, PodDecision, drain_finding, sentence
+
+PDB_IMPOSSIBLE = "pdb_impossible"
+PDB_BLOCKS = "pdb_blocks"
+PDB_DELEGATED = "pdb_delegated"
+EVICTION_FAILS = "eviction_fails"
+
+OF_BUDGETS = (PDB_IMPOSSIBLE, PDB_BLOCKS, PDB_DELEGATED, EVICTION_FAILS)
+"""Findings about budgets, and about evictions that the server refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionAnswer:
+    """What the server answered to a dry-run eviction. `blocked`: a budget refuses it now."""
+
+    message: str
+    blocked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetFacts:
+    """What the advice depends on: the workload of a pod; why a VM cannot be migrated, empty where it can; and what has
+    the policies of a VM, its label or the option."""
+
+    workload_of: t.Callable[[PodDecision], Ref | None]
+    why_not_migrated: t.Callable[[Vmi], str]
+    policy_of: t.Callable[[Vmi], str]
+
+
+def budget_findings(
+    ended: t.Iterable[PodDecision],
+    budgets: Budgets,
+    refusals: t.Mapping[str, EvictionAnswer] | None,
+    facts: BudgetFacts,
+) -> t.Iterator[Finding]:
+    """About the pods that a drain would end: those that it evicts, and those of VMs that it restarts or stops.
+    `refusals` has the evictions (by uid) for which the server refused a dry run, None if it was not asked."""
+    concerned: dict[tuple[tuple[Ref, ...], str, str], list[tuple[PodDecision, Disruption]]]
+    concerned = defaultdict(list)
+    for decision in ended:
+        pod, evicted = decision.pod, decision.action is PodAction.EVICT
+        refusal = refusals.get(pod.uid) if refusals is not None and evicted else None
+        if refusals is not None and evicted and refusal is None:
+            continue
+        answer = budgets.disruption(pod)
+        of_budget = refusal is None or refusal.blocked or len(answer.budgets) > 1
+        if answer.budgets and of_budget:
+            each = pod.uid if len(answer.budgets) > 1 else ""
+            never = answer.allowance is Allowance.NEVER and not answer.operator
+            advice = _ways_out(decision, answer, facts) if never else ""
+            concerned[answer.refs, each, advice].append((decision, answer))
+        elif refusal is not None:
+            yield _refused(pod, refusal)
+    for (_refs, _uid, advice), pairs in concerned.items():
+        yield _of_budget([decision for decision, _answer in pairs], pairs[0][1], budgets, advice)
+
+
+def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
+    why = f"The API server refuses the eviction of {pod.ref} on node {pod.node_name}: {sentence(refusal.message)}"
+    if refusal.blocked:
+        advice = "The drain waits until it is allowed."
+        return drain_finding(PDB_BLOCKS, "warning", why, advice, pod.ref)
+    return drain_finding(EVICTION_FAILS, "error", why, "Remove what refuses it.", pod.ref)
+
+
+def _of_budget(
+    decisions: t.Sequence[PodDecision], answer: Disruption, budgets: Budgets, ways_out: str
+) -> Finding:
+    """About budgets that stand against the end of the same pods."""
+    names = [x.vmi.ref if x.vmi is not None else x.pod.ref for x in decisions]
+    refs = (*answer.refs, *names)
+    nodes = listed(sorted({x.pod.node_name for x in decisions}))
+    why = f"{listed(names)} on node {nodes}: {answer.why}."
+    if answer.operator:
+        why = f"{why[:-1]}. It is delegated ({answer.operator}): its operator lifts it once the node is cordoned."
+        advice = (
+            "The drain cordons, evicts and waits for that. Check that the operator runs, and do not delete the"
+            " budget."
+        )
+        return drain_finding(PDB_DELEGATED, "info", why, advice, *refs)
+    if answer.allowance is Allowance.NEVER:
+        return drain_finding(PDB_IMPOSSIBLE, "error", why, ways_out, *refs)
+    not_ready = budgets.not_ready(answer.budgets[0])
+    if not_ready:
+        why = f"{why[:-1]}. Not Ready: {listed([_on_node(pod) for pod in not_ready])}."
+    leaving = [x.pod.name for x in decisions if not x.pod.ready]
+    advice = f"The drain waits until it allows one.{_for_unready(not_ready, leaving)}"
+    return drain_finding(PDB_BLOCKS, "warning", why, advice, *refs)
+
+
+def _on_node(pod: Pod) -> str:
+    return f"{pod.ref} on {pod.node_name}" if pod.node_name else str(pod.ref)
+
+
+def _for_unready(not_ready: t.Sequence[Pod], leaving: t.Sequence[str]) -> str:
+    """What to do about the pods that a budget does not count as healthy; `leaving` are those that the drain evicts. A
+    Ready pod needs the budget under every policy (kubernetes, pkg/registry/core/pod/storage/eviction.go)."""
+    if not not_ready:
+        return " Look at the pods that it selects."
+    if not leaving:
+        return " Find out why these pods are not Ready, or delete them, so that their controller makes new ones."
+    return (
+        " Find out why these pods are not Ready. With unhealthyPodEvictionPolicy: AlwaysAllow in the spec of the"
+        f" budget, {listed(leaving)} can be evicted as it is. Or delete what is not Ready."
+    )
+
+
+_OF_KUBERNETES = ("", "apps", "batch", "kubevirt.io")
+"""API groups of controllers that lift no budget."""
+
+
+def _ways_out(decision: PodDecision, answer: Disruption, facts: BudgetFacts) -> str:
+    """What to do about budgets that never allow the end of the pod. Never to take the protection of the last one."""
+    vmi, owner = decision.vmi, decision.pod.owner
+    if len(answer.budgets) > 1:
+        change = "Delete all of these PodDisruptionBudgets but one."
+    elif vmi is None and owner is not None and owner.group not in _OF_KUBERNETES:
+        return (
+            f"Its controller is {owner.kind} {owner.name} of {owner.group}: if that operator lifts the budget by"
+            f" itself once the node is cordoned, add {owner.group} to delegated_budgets. Otherwise move"
+            " what the pod serves first."
+        )
+    else:
+        change = _change(answer.budgets[0], facts.workload_of(decision))
+    if vmi is None:
+        return change
+    if why := facts.why_not_migrated(vmi):
+        return f"It cannot be migrated instead, which would need no budget: {why}. {change}"
+    return (
+        f"Put migrate first in {facts.policy_of(vmi)}, since a live migration needs no budget."
+        f" Or: {change[0].lower()}{change[1:]}"
+    )
+
+
+def _change(budget: DisruptionBudget, workload: Ref | None) -> str:
+    """Of one budget, or of the number of pods that it counts."""
+    if budget.sync_error:
+        return "Set minAvailable of the budget to a number, which needs no count of replicas."
+    several = "Change minAvailable or maxUnavailable of the budget"
+    kind = workload.kind if workload is not None else ""
+    if budget.keeps_all:
+        return f"{several}: as it is, it keeps all of its pods, however many there are."
+    if kind in _SCALED:
+        more = f"Scale {workload} up"
+        if budget.expected > 1:
+            return f"{more}, or change minAvailable or maxUnavailable of the budget."
+        return f"{more}, so that another pod serves meanwhile."
+    if kind == "Job":
+        return f"Wait until {workload} has ended."
+    if budget.expected > 1:
+        return f"{several}, so that one of its {budget.expected} pods may be down."
+    one = "VM" if kind == VIRTUAL_MACHINE.name else "pod"
+    return (
+        f"No other {one} serves meanwhile: agree on its downtime with the owner of the budget, who sets minAvailable"
+        " to 0 for that time."
+    )
+
+
+_SCALED = (*SCALABLE_KINDS, "ReplicaSet", "ReplicationController")
+"""Kinds of which more replicas are more pods of a budget. A VirtualMachine has one."""

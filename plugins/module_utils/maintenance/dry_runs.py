@@ -1,0 +1,172 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does the server answer to the evictions and migrations of a drain, asked as dry runs?
+
+Nothing is asked for a VM that is restarted, stopped or handed to its controller: virt-api sends these requests itself,
+and an eviction of a VM that it allows would end the VM.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from ..api.client import ApiClient
+from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerFault, Throttled
+from ..cluster.identity import unreadable
+from ..model.kinds import MIGRATIONS
+from ..model.objects import Pod
+from ..model.plan import Method
+from ..model.snapshot import Unreadable
+from ..rollout.migrate import migration_body, migration_path
+from ..rollout.move import MoveRecord, MoveSettings
+from .budget_findings import EvictionAnswer
+from .drain_plan import DrainView
+from .pods import PodAction, PodDecision
+
+THREADS = 6
+
+MOST = 200
+"""Migrations that are asked for. A policy may depend on the name of a VM, so each is asked for that is within it."""
+
+PATIENCE = 5.0
+"""Seconds for which a dry run that fails is asked again: a webhook that times out would hold up each of them."""
+
+IN_FLIGHT = "in-flight migration detected"
+"""In the refusal of a second migration (virt-api, admitters/migration-create-admitter.go). A drain waits for the
+first."""
+
+_NO_DRY_RUN = "does not support dry run"
+"""Of a webhook with side effects (apiserver, admission/plugin/webhook/errors): it was not asked."""
+
+_NO_WEBHOOK = "failed calling webhook"
+"""Of a webhook that does not answer (the same file)."""
+
+_Answer = t.TypeVar("_Answer")
+
+
+@dataclass
+class DryRuns:
+    """`evictions` and `migrations` have what the server refuses, by the uid of the pod or of the VMI; None where it was
+    not asked. `gaps` say what was not asked, and why."""
+
+    evictions: dict[str, EvictionAnswer] | None = None
+    migrations: dict[str, str] | None = None
+    gaps: list[Unreadable] = field(default_factory=list)
+
+
+def dry_runs(api: ApiClient, view: DrainView) -> DryRuns:
+    """Raises ApiError where the server does not answer."""
+    asking = api.under(api.deadline)
+    asking.policy = replace(api.policy, patience=min(PATIENCE, api.policy.patience))
+    asked = _Asked(asking)
+    evicted = [x.pod for x in view.decisions if x.action is PodAction.EVICT]
+    result = DryRuns(gaps=asked.gaps)
+    answers = asked.all(evicted, asked.eviction)
+    if answers is not None:
+        result.evictions = {pod.uid: answer for pod, answer in answers}
+    migrated = _migrated(view)
+    if len(migrated) > MOST:
+        reason = f"of {len(migrated)} VMs, {MOST} were asked for"
+        asked.gaps.append(Unreadable(MIGRATIONS, "", "create", reason))
+    refused = asked.all(migrated[:MOST], asked.migration)
+    if refused is not None:
+        result.migrations = {x.vmi.uid: text for x, text in refused if x.vmi is not None}
+    return result
+
+
+def _migrated(view: DrainView) -> list[PodDecision]:
+    return [
+        decision
+        for decision in view.decisions
+        if decision.action is PodAction.MOVE_VM
+        and decision.vmi is not None
+        and view.way_of_vm(decision.vmi).method is Method.MIGRATE
+    ]
+
+
+class _Asked:
+    """`fails`: a webhook did not answer. It would fail the other requests, too, each after its timeout."""
+
+    def __init__(self, api: ApiClient) -> None:
+        self.api = api
+        self.gaps: list[Unreadable] = []
+        self.fails = False
+
+    def all(
+        self, asked: t.Sequence[t.Any], ask: t.Callable[[t.Any], _Answer | None]
+    ) -> list[tuple[t.Any, _Answer]] | None:
+        """What was refused, with the refusals. None where this identity may not ask."""
+        self.fails = False
+        try:
+            with ThreadPoolExecutor(THREADS, "dry-runs") as pool:
+                answers = list(pool.map(lambda x: None if self.fails else ask(x), asked))
+        except Forbidden as error:
+            self.gaps.append(unreadable(error))
+            return None
+        paired = zip(asked, answers, strict=True)
+        return [(x, answer) for x, answer in paired if answer is not None]
+
+    def eviction(self, pod: Pod) -> EvictionAnswer | None:
+        """None where the server would evict the pod, or it is gone."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": pod.namespace, "name": pod.name},
+            "deleteOptions": {"dryRun": ["All"], "preconditions": {"uid": pod.uid}},
+        }
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+        try:
+            self.api.create(path, body, dry_run=True)
+        except Throttled as error:
+            return EvictionAnswer(error.budgets or error.message, True)
+        except ApiError as error:
+            text = self._refusal(error)
+            return EvictionAnswer(text, False) if text and not _of_quota(error) else None
+        return None
+
+    def migration(self, decision: PodDecision) -> str | None:
+        """Why the server refuses the object that the drain would create; None where it does not, or the VMI is gone."""
+        vmi, run = decision.vmi, "preflight"
+        if vmi is None:
+            return None
+        record = MoveRecord(vmi.ref, vmi.uid, vmi.ref, Method.MIGRATE, vmi.node_name, 1, 0.0)
+        path = migration_path(record, run).rpartition("/")[0]
+        body = migration_body(record, MoveSettings(run, 0.0, 300.0))
+        try:
+            self.api.create(path, body, dry_run=True)
+        except Throttled:
+            return None
+        except ApiError as error:
+            return self._refusal(error) or None
+        return None
+
+    def _not_asked(self, error: ApiError, reason: str) -> None:
+        request = error.request
+        self.gaps.append(Unreadable(request.resource, request.namespace, request.verb, reason))
+
+    def _refusal(self, error: ApiError) -> str:
+        """The text of a request that is refused; empty for one of which that is not known. Raises other errors."""
+        if isinstance(error, (NotFound, Conflict)) or IN_FLIGHT in error.message:
+            return ""
+        if _NO_DRY_RUN in error.message:
+            self._not_asked(error, f"it cannot be asked without effect: {error.message}")
+            return ""
+        if isinstance(error, Forbidden):
+            if error.namespace_terminates:
+                return ""
+            if not (error.of_admission or error.refuses_request):
+                raise error
+            return error.message
+        if isinstance(error, ServerFault) and error.is_status:
+            self.fails = self.fails or _NO_WEBHOOK in error.message
+            return error.message
+        if not error.refuses_request:
+            raise error
+        return error.message
+
+
+def _of_quota(error: ApiError) -> bool:
+    """A quota refuses no eviction."""
+    return isinstance(error, Forbidden) and error.refuses_request
