@@ -50,6 +50,8 @@ def failures(
                 f"Cannot {gap['verb']} {gap['resource']}: {gap['reason']}"
                 for gap in result["permission_gaps"]
             ]
+    if lines and only is not None:
+        lines += _not_moved(result, fail_on, only)
     return lines
 
 
@@ -82,7 +84,7 @@ def _advice(result: Result, bad: t.Sequence[Result]) -> str:
     )
     return (
         f"{first}To move every VM that violates a rule, run the playbook rollout for"
-        f" {', '.join(namespaces)}."
+        f" {', '.join(namespaces)}.{_restarts({**result, 'instances': bad})}"
     )
 
 
@@ -144,6 +146,22 @@ def _restarts(result: Result) -> str:
     )
 
 
+def _not_moved(
+    result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result]
+) -> t.Iterator[str]:
+    """The instances that a job did not move, and that would fail a verification of all."""
+    for problem in fail_on:
+        others = [
+            instance
+            for instance in result["instances"]
+            if instance["workload"] not in only
+            and (instance["verdict"] == problem or instance.get(problem))
+        ]
+        if others:
+            names = listed([f"{_name(x)} on {x.get('node') or 'no node'}" for x in others], 8)
+            yield f"Not moved by this job, and {problem}: {names}."
+
+
 def passed(
     result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
 ) -> list[str]:
@@ -153,6 +171,8 @@ def passed(
         lines.append(
             f"Verification passed: {which} is in one of these states: {', '.join(fail_on)}."
         )
+    if only is not None:
+        lines += _not_moved(result, fail_on, only)
     missed = result["summary"].get("preference_missed", 0)
     if missed and only is None:
         lines.append(

@@ -47,6 +47,11 @@ _WHEN: t.Mapping[str, str] = {
     RESTART: "enforced from the next restart",
     RECREATION: "enforced when the instance is recreated",
 }
+_MOVES: t.Mapping[str, str] = {
+    MIGRATION: "a rollout moves it",
+    RESTART: "a rollout with allow: [restart] moves it",
+    RECREATION: "a rollout with allow: [recreate] moves it",
+}
 _UNTIL: t.Mapping[str, str] = {
     MIGRATION: "it ends with the next migration",
     RESTART: "it ends with the next restart",
@@ -113,9 +118,8 @@ class RuleResult:
         """Each note once, then what is missing and when the rule takes effect."""
         effect = (_UNTIL if self.stale else _WHEN).get(self.takes_effect, "")
         if effect and violated and not self.stale:
-            effect = (
-                "a rollout moves it" if self.better else "no available node satisfies its rules now"
-            )
+            moves = _MOVES.get(self.takes_effect, "")
+            effect = moves if self.better else "no available node satisfies its rules now"
         description = "" if _not_met(self.description) in notes else self.description
         parts = (description, *notes, *self.missing, effect)
         return "; ".join(dict.fromkeys(filter(None, parts)))

@@ -41,6 +41,7 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
 from ..rules.changed_back import changed_back, changed_back_by_revert
+from ..rules.checks import how_to_accept
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import plan_rules
@@ -123,6 +124,7 @@ def _refused(finding: Finding, sentence: str) -> TaskError:
     """Why a finding refuses the rules: it is an error, or fail_on_findings names it."""
     rule = f"rule {finding.rule}" if finding.rule else ""
     option = "" if finding.severity == "error" else " Refused by fail_on_findings."
+    option += how_to_accept(finding)
     text = f"{rule}, {sentence}{option}" if rule else f"{sentence}{option}"
     return TaskError("finding", text, rule)
 

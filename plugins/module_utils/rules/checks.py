@@ -254,6 +254,19 @@ def is_refused(finding: Finding, rules: t.Sequence[Rule], fail_on: t.Collection[
     return finding.name in NEVER_ALLOWED or not allowed or not all(allowed)
 
 
+_OPTIONS = ("allow_findings", "workload_rollout", "adopt")
+
+
+def how_to_accept(finding: Finding) -> str:
+    """The sentence after the advice of a finding that refuses rules, where `allow_findings` helps and the finding names
+    no other option for it."""
+    has_option = any(option in finding.advice for option in _OPTIONS)
+    if finding.name in NEVER_ALLOWED or has_option:
+        return ""
+    where = "the rule" if finding.rule else "each rule"
+    return f" To accept it, add allow_findings: [{finding.name}] to {where}."
+
+
 def for_rules(
     rules: t.Iterable[RuleId],
     ref: Ref,

@@ -29,7 +29,7 @@ from .change import (
     labels_of_terms,
     with_hold,
 )
-from .checks import is_refused, of_rule, unchecked, unknown_rules
+from .checks import how_to_accept, is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
 from .draft import RequestedRules
 from .labels_first import label_needs
@@ -303,7 +303,7 @@ def _every_fault(
     where = {rule.id.name: rule.where for rule in rules if rule.index not in faulty}
     sound = [finding for finding in refused if finding.rule in where]
     refusals = [
-        InputError(where[finding.rule], sentence, "finding")
+        InputError(where[finding.rule], f"{sentence}{how_to_accept(finding)}", "finding")
         for finding, sentence in sentences(sound)
     ]
     places: dict[str, dict[str, None]] = {}

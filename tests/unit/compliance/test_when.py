@@ -123,6 +123,17 @@ def test_violated_rule_that_is_not_enforced_reports_both() -> None:
     assert rule.reason.endswith("; a rollout moves it"), "it need not wait for its next migration"
 
 
+def test_violated_rule_of_a_vm_that_cannot_migrate_names_the_restart() -> None:
+    cluster = Cluster()
+    ref = machine(cluster)
+    cluster.machines["db"]["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False"}]
+
+    rule = written(cluster, ref, (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "b")))
+
+    assert (rule.verdict.value, rule.takes_effect) == ("violated", "restart")
+    assert rule.reason.endswith("; a rollout with allow: [restart] moves it")
+
+
 def test_enforced_rule_waits_for_no_event() -> None:
     cluster = Cluster()
     ref = cluster.vm("db", tier="db")

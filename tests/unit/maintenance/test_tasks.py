@@ -318,6 +318,22 @@ def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused(
     assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-4"]
 
 
+@pytest.mark.parametrize(("code", "message"), [(422, "not this one"), (403, QUOTA)])
+def test_vm_whose_migration_is_refused_is_not_restarted_instead(code: int, message: str) -> None:
+    """By a policy that came after the preflight: who forbids the migration does not want downtime in its place."""
+    fifth = copy.deepcopy(list(cluster._virtual_machine("shop", "w1-4", "w1")))
+    server = OneRefused(
+        {**three_zones().objects, **{cluster.path_of(item): item for item in fifth}}
+    )
+    server.refusal = {"kind": "Status", "code": code, "message": message}  # type: ignore[misc]
+    drained = maintain(
+        server, "drained", "w1", vm_policy=["migrate", "restart"], failures_allowed=100
+    )
+    assert message in drained["msg"]
+    assert "restart" not in {move["method"] for move in drained["moves"]}
+    assert not any("does not leave by migrate any more" in line for line in server.progress)
+
+
 class Terminating(KubeVirt):
     """The namespace is being deleted: it takes nothing new, and w1-0 ends later than the others would leave."""
 

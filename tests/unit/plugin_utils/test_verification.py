@@ -124,6 +124,28 @@ def test_only_some_workloads_are_counted() -> None:
     assert failures(found, ["violated"], []) == []
 
 
+def test_instances_that_fail_and_that_the_job_did_not_move_are_named() -> None:
+    found = result(instance("shop", "violated"), instance("lab", "violated"), violated=2)
+    other = "Not moved by this job, and violated: VirtualMachineInstance lab/db on w1."
+    assert failures(found, ["violated"], [DB])[-1] == other
+    good = result(instance("shop", "satisfied"), instance("lab", "violated"), violated=1)
+    assert failures(good, ["violated"], [DB]) == []
+    assert passed(good, ["violated"], [DB]) == [
+        "Verification passed: no instance that this job moved is in one of these states: violated.",
+        other,
+    ]
+    assert len(passed(good, ["pending"], [DB])) == 1
+
+
+@pytest.mark.parametrize("effect", ["migration", "restart"])
+def test_violated_vm_that_only_a_restart_moves_is_told_so(effect: str) -> None:
+    rule = {"rule": "shop/default/a", "verdict": "violated", "takes_effect": effect}
+    found = result(instance("shop", "violated", rules=[rule]), violated=1)
+    (advice,) = [x for x in failures(found, ["violated"]) if x.startswith("To move every VM")]
+    needs = "placement_rollout_allow: [migrate, restart]" in advice
+    assert needs == (effect == "restart")
+
+
 def test_missing_right_is_named_where_something_is_unknown() -> None:
     found = result(unknown=1)
     found["permission_gaps"] = [{"verb": "list", "resource": "pods", "reason": "forbidden"}]

@@ -27,6 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.checks import how_to_accept
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
@@ -700,3 +701,22 @@ def test_a_mistyped_value_is_a_finding_of_its_rule(verb: str, preferred: bool, v
     assert ("no_node_has_value", "fast") in [(finding.name, finding.rule) for finding in found]
     (mistyped,) = {finding.why for finding in found if finding.name == "no_node_has_value"}
     assert mistyped.startswith("No node has performance=hihg")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice", "accept"),
+    [
+        (
+            "unsatisfiable",
+            "Relax it.",
+            " To accept it, add allow_findings: [unsatisfiable] to the rule.",
+        ),
+        ("label_conflict", "Choose another label.", ""),
+        ("starts_workload_rollout", "Set workload_rollout to allow.", ""),
+        ("unknown_rule", "Or write allow_findings: [unknown_rule] beside its name.", ""),
+    ],
+)
+def test_finding_that_refuses_a_rule_says_how_to_accept_it_where_that_helps(
+    name: str, advice: str, accept: str
+) -> None:
+    assert how_to_accept(Finding(name, "error", "It is so.", advice, (), "r")) == accept
