@@ -28,7 +28,16 @@ from .values import FORGED
 Task = tuple[str, Result, bool]
 Writes = list[tuple[str, str]]
 
-ALLOWED = sorted({"bare_pod", "pending_changes", "no_place", "eviction_fails", "pdb_impossible"})
+ALLOWED = sorted(
+    {
+        "bare_pod",
+        "pending_changes",
+        "no_place",
+        "eviction_fails",
+        "migration_refused",
+        "pdb_impossible",
+    }
+)
 
 TASKS: tuple[Task, ...] = (
     ("placement_info", {"details": "all"}, True),
