@@ -23,6 +23,7 @@ from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable, Vmi
 from ..model.topology import Topology
+from ..scheduler.node_affinity import allows_only
 from ..scheduler.nodes import takes_pods
 from .budget_findings import OF_BUDGETS, BudgetFacts, EvictionAnswer, budget_findings
 from .drain_plan import DrainView
@@ -241,7 +242,7 @@ class _Checks:
                     way.finding,
                     "error",
                     f"{where} cannot leave: {seen}.",
-                    _advice(way.finding, of_label=self.view.ways.has_own_policy(vmi)),
+                    self._advice(way.finding, vmi),
                     vmi.ref,
                 )
             way = self.view.way_of_vm(vmi)
@@ -261,16 +262,37 @@ class _Checks:
             vmi = decision.vmi
             text = (self.inputs.migrations or {}).get(vmi.uid, "") if vmi is not None else ""
             if vmi is not None and text:
-                key = (text, decision.pod.node_name, self._where_policies_are(vmi))
+                key = (text, decision.pod.node_name, self._advice(MIGRATION_REFUSED, vmi))
                 refused[key].append(vmi.ref)
-        for (text, node, policies), refs in refused.items():
+        for (text, node, advice), refs in refused.items():
             yield drain_finding(
                 MIGRATION_REFUSED,
                 "error",
                 f"The API server refuses the migration of {listed(refs)} on node {node}: {sentence(text)}",
-                f"Change what refuses it, or set {policies} to restart or stop.",
+                advice,
                 *refs,
             )
+
+    def _advice(self, finding: str, vmi: Vmi) -> str:
+        """What to do, with the policies by which the VM could leave. Where a label of the VM decides, vm_policy changes
+        nothing."""
+        possible = self._other_policies(vmi, () if finding != MIGRATION_REFUSED else ("migrate",))
+        policies = self._where_policies_are(vmi)
+        ways = " or ".join(filter(None, [", ".join(possible[:-1]), *possible[-1:]]))
+        change = f"set {policies} to {ways}" if ways else "end it by hand for the maintenance"
+        advice = _ADVICE[finding].format(change=change, policies=policies)
+        return f"{advice[0].upper()}{advice[1:]}"
+
+    def _other_policies(self, vmi: Vmi, without: t.Collection[str]) -> list[str]:
+        """One that needs another node is none where node selector and node affinity allow no other."""
+        movable = self.view.by_uid.get(vmi.uid)
+        others = (x for x in self.snapshot.nodes if x.name not in self.drained)
+        source = [x for x in self.snapshot.nodes if x.name == vmi.node_name]
+        tied = movable is not None and allows_only(
+            movable.declared_pod.placement, vmi.node_name, [*source, *others]
+        )
+        left_out = {*without, *(("migrate", "restart") if tied else ())}
+        return [policy for policy in self.view.ways.possible(vmi) if policy not in left_out]
 
     # Places for what leaves.
 
@@ -442,22 +464,17 @@ _ADVICE: t.Final = {
     "daemonset_missing": "Delete the pod, or allow the finding daemonset_missing to evict it.",
     "local_data_lost": "Save the data, or allow the finding local_data_lost to evict it.",
     "standalone_vmi": "Give it a VirtualMachine, or allow the finding standalone_vmi.",
-    NOT_MIGRATABLE: f"Remove the obstacle, or set {_CHOICE} to restart or stop.",
-    NOT_RESTARTABLE: f"Set {_CHOICE} to migrate, or move the VM.",
-    REFUSED_BY_POLICY: f"Move or stop it, or change {_CHOICE}.",
-    PENDING_CHANGES: f"Apply them, set {_CHOICE} to migrate or stop, or allow the"
-    " finding pending_changes.",
+    NOT_MIGRATABLE: "remove the obstacle, or {change}.",
+    MIGRATION_REFUSED: "change what refuses it, or {change}.",
+    NOT_RESTARTABLE: "{change}.",
+    REFUSED_BY_POLICY: "move or stop it, or change {policies}.",
+    PENDING_CHANGES: "apply them, {change}, or allow the finding pending_changes.",
     INVALID_POLICY: f"Set the label {VM_POLICY} to one of {', '.join(VM_POLICIES)}, or to several of them in order"
     f" of preference, with a dot between them, such as {LABEL_SEPARATOR.join(('migrate', 'stop'))}.",
-    NOT_EVICTABLE: f"Set {_CHOICE} to migrate, restart or stop.",
+    NOT_EVICTABLE: "{change}.",
     DO_NOT_MOVE_FINDING: f"Remove the label for the maintenance, or set the label {VM_POLICY} of the VM, which says how"
     " it leaves its node in a maintenance.",
     **KEEP_AWAY,
     HEALTH_CHECK: "Pause it, or exclude the nodes from it, until they are in service again.",
     CONFIG_POOL_UPDATING: "Wait until its condition Updating is False, or pause the pool.",
 }
-
-
-def _advice(finding: str, *, of_label: bool) -> str:
-    """What to do. Where a label of the VM decides, vm_policy changes nothing."""
-    return _ADVICE[finding].replace(_CHOICE, _LABEL) if of_label else _ADVICE[finding]

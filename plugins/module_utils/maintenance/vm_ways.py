@@ -169,6 +169,17 @@ class VmWays:
         methods = (self._by(x, vmi).method for x in later)
         return any(x is not None and not self._why_budgets_refuse(vmi, x) for x in methods)
 
+    def possible(self, vmi: Vmi) -> tuple[str, ...]:
+        """The policies by which the VM could leave, whatever its policies are and whether it finds a node."""
+        known = ("migrate", "restart", STOP_AND_START, "stop")
+        passed = self.passed_over.get(vmi.uid, {})
+        ways = {policy: self._by(policy, vmi).method for policy in known if policy not in passed}
+        return tuple(
+            policy
+            for policy, method in ways.items()
+            if method is not None and not self._why_budgets_refuse(vmi, method)
+        )
+
     def why_not_migrated(self, vmi: Vmi) -> str:
         """Why a live migration of the VM is not possible, whatever its policies are, or nothing."""
         passed = self.passed_over.get(vmi.uid, {})

@@ -382,9 +382,32 @@ def test_advice_names_the_label_alone_where_a_label_decides() -> None:
     finding = check(made)["not_restartable"]
 
     assert f"(its label {strategy} is ShutdownAndRestartAfterEnable)" in finding.why
-    assert finding.advice == f"Set the label {VM_POLICY} to migrate, or move the VM."
+    assert finding.advice == f"Set the label {VM_POLICY} to migrate or stop."
     made.workloads[ref]["metadata"]["labels"][VM_POLICY] = "stop"
     assert errors(made) == []
+
+
+def test_advice_names_the_policies_that_are_possible_for_the_vm() -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    unmigratable(made, "db")
+    remove = f"Remove the obstacle, or set vm_policy or the label {VM_POLICY} to "
+    assert check(made)["not_migratable"].advice == f"{remove}restart, stop_and_start or stop."
+    made.workloads[ref]["spec"]["runStrategy"] = "Once"
+    assert check(made)["not_migratable"].advice == f"{remove}stop."
+    budgets = (budget(healthy=1, desired=1, expected=1),)
+    machine(made, "till", "n1", app="web")
+    unmigratable(made, "till")
+    found = preflight(PreflightInput(view(made, budgets=budgets)))
+    (till,) = [x for x in found if x.name == "not_migratable" and "till" in x.why]
+    assert till.advice == "Remove the obstacle, or end it by hand for the maintenance."
+
+
+def test_vm_that_may_run_on_its_node_alone_is_not_told_to_restart() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"nodeSelector": {HOST: "n1"}})
+    unmigratable(made, "db")
+    assert check(made)["not_migratable"].advice.endswith(" to stop_and_start or stop.")
 
 
 def test_vm_that_is_not_restarted_is_an_error_under_restart() -> None:
@@ -755,7 +778,7 @@ def test_migrations_that_the_server_refuses_are_named_with_its_text_once() -> No
     )
     assert other.why.endswith("shop/c on node n1: no.")
     assert both.advice == (
-        f"Change what refuses it, or set vm_policy or the label {VM_POLICY} to restart or stop."
+        f"Change what refuses it, or set vm_policy or the label {VM_POLICY} to restart, stop_and_start or stop."
     )
     assert errors(made, migrations={}) == []
 
