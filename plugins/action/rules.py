@@ -9,7 +9,9 @@ rules if the module made it.
 
 from __future__ import annotations
 
+from ansible_collections.virt.placement.plugins.action.forecast_info import with_other_warnings
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import FORECAST_RESULT
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import is_in_role
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
@@ -38,7 +40,9 @@ class ActionModule(KubeconfigAction):
             if forecast.get("failed"):
                 return forecast
             arguments["forecast"] = {name: forecast[name] for name in FORECAST_RESULT}
-        return self._run_module(arguments, task_vars)
+        ran = self._run_module(arguments, task_vars)
+        printed = "forecast" in self._task.args and is_in_role(self._task)
+        return with_other_warnings(ran) if printed else ran
 
 
 def _shared_options() -> set[str]:

@@ -25,7 +25,7 @@ CORRECT_OR_PLAN = "correct it and launch the same job again, or make a new plan 
 
 MOST_LINES = 15
 
-LONGEST_REASON = 160
+LONGEST_REASON = 240
 """Characters of the reason in the line `failed`. The whole one is in the artifact, and above, where it occurred."""
 
 SEVERAL = re.compile(r"(.+: )?\d+ errors:")
@@ -103,8 +103,8 @@ class Closing:
     def move_texts(self) -> list[str]:
         """One text for each method and outcome: `2 migrated: shop/db w1 -> w2, shop/web w1 -> w3`."""
         by_words: dict[str, list[str]] = {}
-        for move in self.moves:
-            by_words.setdefault(_words(move), []).append(_route(move))
+        for words, move in _final(self.moves):
+            by_words.setdefault(words, []).append(_route(move))
         return [f"{len(routes)} {words}: {listed(routes, 4)}" for words, routes in by_words.items()]
 
     def lines(self) -> list[str]:
@@ -171,6 +171,26 @@ def reason_of(lines: t.Sequence[str]) -> str:
     if len(text) <= LONGEST_REASON:
         return text
     return text[: LONGEST_REASON - 3].rpartition(" ")[0].rstrip(" ,;:.") + "..."
+
+
+def _final(moves: t.Sequence[Move]) -> t.Iterator[tuple[str, Move]]:
+    """The moves with their words, without attempts that have failed and were followed by one that has not."""
+    last: dict[tuple[str, ...], Move] = {}
+    failed: set[tuple[str, ...]] = set()
+    for move in moves:
+        last[_attempted(move)] = move
+        if move.get("state") == "failed":
+            failed.add(_attempted(move))
+    for move in moves:
+        key = _attempted(move)
+        if last[key] is move or move.get("state") != "failed":
+            again = key in failed and move.get("state") == "moved"
+            yield f"{_words(move)}{' after a failed attempt' if again else ''}", move
+
+
+def _attempted(move: Move) -> tuple[str, ...]:
+    names = ("kind", "namespace", "name", "instance", "from_node")
+    return tuple(str(move.get(name)) for name in names)
 
 
 def _words(move: Move) -> str:

@@ -169,6 +169,8 @@ def _after_verification(record: JobRecord) -> t.Iterator[str]:
         yield "constraints of rules were removed: write the rules again with the playbook apply"
     if record.failures and not summary:
         yield AGAIN
+    elif record.failures and not summary.get("violated"):
+        yield from _after_room(record, f"{record.role}_keep_room_for")
 
 
 def _apply(record: JobRecord) -> Parts:
@@ -226,6 +228,8 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
         yield "nothing was written: correct the cause, then launch this job, or its workflow for an approval, again"
     elif none_written(_last(record, "rules")):
         yield f"nothing was written: {AGAIN}"
+    elif record.failures and not record.of("rules"):
+        yield from _after_room(record, f"{record.role}_keep_room_for") or [after_failure(record)]
     elif record.failures:
         yield from _after_red_apply(record) or [after_failure(record)]
     elif record.check_mode:
@@ -345,8 +349,8 @@ def _after_room(record: JobRecord, asks: str) -> tuple[str, ...]:
     if not record.failures or not _last(record, "capacity_info").get("domains"):
         return ()
     return (
-        "add nodes, or shrink or stop VMs, until the failures above have no impact, or ask for less"
-        f" ({asks}); then launch the same job again",
+        "for the VMs that the lines above name: let them run on more nodes, add nodes, or shrink or stop VMs; or ask"
+        f" for less ({asks}); then launch the same job again",
     )
 
 

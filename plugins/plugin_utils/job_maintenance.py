@@ -368,7 +368,9 @@ def in_service(job: Job) -> Result:
 def finish(job: Job) -> Result:
     """Return home and verify, where the window has not kept all nodes from being serviced."""
     known, options = job.record.maintenance, job.record.asked
-    away = _unique(entry for node in known["ended"] for entry in node["moved_away"])
+    away = _unique(entry for node in _of_this_job(job) for entry in node["moved_away"])
+    if job.check_mode:
+        away = _unique([*away, *_moved(job)])
     if returns_home(job) and job.check_mode and options["return_home"] == "moved" and away:
         names = ", ".join(f"{entry['namespace']}/{entry['name']}" for entry in away)
         job.show([f"These would be moved if they violate a rule or miss a preference: {names}"])
@@ -377,9 +379,7 @@ def finish(job: Job) -> Result:
     elif options["return_home"] == "none" and options["state"] != "drained":
         reason = "placement_maintenance_return_home is none"
         known["stays"] = [{**entry, "reason": reason} for entry in away]
-    moved = _unique(
-        {name: move[name] for name in ("kind", "namespace", "name")} for move in job.record.moves
-    )
+    moved = _moved(job)
     if options["verify"] and moved and not job.check_mode:
         verify_placement(
             job,
@@ -392,6 +392,22 @@ def finish(job: Job) -> Result:
         job.record.open = ""
         raise JobFailed([], job.record.failed_task)
     return {}
+
+
+def _moved(job: Job) -> list[Result]:
+    """The workloads that this job has moved so far or, in check mode, would move."""
+    names = ("kind", "namespace", "name")
+    return _unique({name: move[name] for name in names} for move in job.record.moves)
+
+
+def _of_this_job(job: Job) -> list[Result]:
+    """The nodes whose maintenance has ended. In check mode none has begun, so that those without a mark have what an
+    older maintenance has moved away, unless that was one of this change."""
+    known = job.record.maintenance
+    ended: list[Result] = known["ended"]
+    if not job.check_mode:
+        return ended
+    return [node for node in ended if node["since"] or node in known["done"]]
 
 
 def _return_home(job: Job, away: list[Result]) -> list[Result]:

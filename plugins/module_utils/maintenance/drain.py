@@ -19,7 +19,7 @@ from ..cluster.lease import LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..forecast.new_pods import needs_of_change
-from ..model.findings import Finding, InputError, InvalidInput, sentences
+from ..model.findings import Finding, InputError, InvalidInput
 from ..model.kinds import POOL
 from ..model.objects import Node, Ref
 from ..model.plan import Plan, skipped_as_json
@@ -56,7 +56,7 @@ from .places import NO_PLACE, drain_change, drain_forecast, without_node
 from .pods import ALLOW_PENDING_CHANGES
 from .preflight import preflight
 from .read_preflight import attached_volumes, read_preflight
-from .refusals import refusal, refusing
+from .refusals import refusal, refusing, warning_lines
 from .steering import Steering
 
 EMPTY = 2
@@ -234,8 +234,7 @@ class DrainSource:
         if self.asked.state == "drained" and not self.drain.checked:
             self.findings = self._preflight(plan)
             self.drain.checked = True
-            shown = (finding for finding in self.findings if finding.severity != "info")
-            self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
+            self.report.lines += warning_lines(self.findings)
         return None
 
     def _preflight(self, plan: Plan) -> tuple[Finding, ...]:

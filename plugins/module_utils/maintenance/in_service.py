@@ -26,7 +26,7 @@ from ..rollout.context import StepContext, step_limit
 from ..rollout.send import record_node_event, timestamp
 from ..rollout.state import StepResult
 from ..rollout.watch import STEP_SECONDS, Listening, step_bounded
-from . import start_again
+from . import start_again, steering
 from .holders import held_by
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, missing_nodes, select
@@ -139,10 +139,9 @@ class InServiceStep:
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
             writes = (self._unmark(node, mark) for node, mark in marked.values())
-            self.context.writes += [
-                *left_steering(marked.values(), all_nodes),
-                *filter(None, writes),
-            ]
+            steered = left_steering(marked.values(), all_nodes)
+            self.context.writes += [*steered, *filter(None, writes)]
+            self._lines += steering.would_be_taken_off(steered)
             stopped = {
                 vm: how for node in self.nodes for vm, how in start_again.vms_of(node).items()
             }

@@ -134,6 +134,12 @@ def lines(applied: Applied, words: str, advice: str) -> list[str]:
     return texts
 
 
+def would_be_taken_off(writes: t.Sequence[Write]) -> list[str]:
+    """The line of check mode."""
+    names = sorted(write.target.name for write in writes)
+    return [f"taint {TAINT} would be removed from {listed(names)}"] if names else []
+
+
 def not_changed(names: str, why: str, advice: str) -> str:
     return f"warning: taint {TAINT} of {names} could not be changed: {why}; {advice}"
 

@@ -96,7 +96,10 @@ class VmWay:
     @property
     def why_not_better(self) -> str:
         """Why the preferred policies are not used, or nothing."""
-        return "; ".join(f"not {policy}: {why}" for policy, why in self.passed_over)
+        by_why: dict[str, list[str]] = {}
+        for policy, why in self.passed_over:
+            by_why.setdefault(why, []).append(policy)
+        return "; ".join(f"not {' or '.join(x)}: {why}" for why, x in by_why.items())
 
     @property
     def why_this_one(self) -> str:

@@ -234,6 +234,14 @@ def test_check_mode_shows_what_may_return_home(folder: Path) -> None:
     assert "rollout" not in " ".join(play.calls)
 
 
+def test_check_mode_of_a_new_maintenance_names_no_vm_that_an_older_one_has_moved(
+    folder: Path,
+) -> None:
+    play = maintained(folder, [node("w1", "a"), drained("w2", "a")], {}, check=True)
+    assert not play.failed, play.output
+    assert "if they violate a rule or miss a preference: shop/of-w2\n" in play.output
+
+
 def test_check_mode_names_each_drain_that_would_be_refused(folder: Path) -> None:
     nodes = [
         node("w1", "a", refused="no_place: w1"),

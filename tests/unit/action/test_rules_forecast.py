@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.action.forecast_info import with_other_warnings
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules import (
     _findings_of_forecast,
     _forecast_refusal,
@@ -104,6 +105,16 @@ def test_findings_of_the_forecast_are_findings_of_the_rules() -> None:
     assert [str(fault) for fault in faults] == [
         "fail_on_findings: unknown finding or severity 'waring'; did you mean 'warning'?"
     ]
+
+
+def test_role_that_printed_a_forecast_does_not_warn_of_its_findings_again() -> None:
+    other = "rule shop/d/a, no_soft_spread (VirtualMachine shop/a): why. advice"
+    told = [
+        "rule shop/d/a, blocks_node_drain: Node w1 cannot be emptied. Add a node.",
+        "blocks_node_drain (Node w1): Node w1 cannot be emptied. Add a node.",
+    ]
+    assert with_other_warnings({"warnings": [told[0], other, told[1]]}) == {"warnings": [other]}
+    assert with_other_warnings({"changed": True}) == {"changed": True}
 
 
 def refusal(

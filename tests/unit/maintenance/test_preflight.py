@@ -25,6 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.refusals import (
     refusal,
     refusing,
+    warning_lines,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.vm_ways import VM_POLICY
 from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
@@ -908,5 +909,10 @@ def test_policy_that_a_budget_never_allows_is_passed_over() -> None:
 
     assert "leaves by vm_policy migrate: not restart: " in fallback["policy_fallback"].why
     assert "PodDisruptionBudget shop/web" in fallback["policy_fallback"].why
+    lines = [line for line in warning_lines(fallback.values()) if "policy_fallback" in line]
+    assert lines == [
+        "warning: policy_fallback: 1 VM leaves by another vm_policy than the first one, which is not possible:"
+        " VirtualMachineInstance shop/db. The lines of the moves say why."
+    ], "the line of the move has the reason"
     assert "pdb_impossible" not in fallback
     assert errors(made, vm_policy="restart stop", budgets=(one,)) == ["pdb_impossible"]

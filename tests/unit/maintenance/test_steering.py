@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.steerin
     steering_run,
     steering_write,
     taken_off,
+    would_be_taken_off,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     node_from_manifest,
@@ -95,3 +96,11 @@ def test_node_with_the_taint_takes_pods_and_is_held_by_nobody() -> None:
     assert held_by(tainted, lasting_taints(plain)) == ""
     assert list(untolerated(tainted.taints, ())) == []
     assert NodeFacts.of(tainted, ()) == NodeFacts.of(plain, ())
+
+
+def test_check_mode_names_the_nodes_that_would_lose_the_taint() -> None:
+    writes = taken_off([node_from_manifest(manifest(ours("r1")))], {"r1"})
+    assert would_be_taken_off(writes) == [
+        "taint placement.virt/serviced-later:PreferNoSchedule would be removed from w1"
+    ]
+    assert would_be_taken_off([]) == []

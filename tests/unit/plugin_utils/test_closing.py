@@ -164,6 +164,15 @@ def test_moves_of_check_mode_and_failed_ones_are_told_apart() -> None:
     ]
 
 
+def test_attempt_that_failed_before_another_one_is_no_vm_that_was_left() -> None:
+    moves = (move("a", state="failed"), move("b", state="failed"), move("a"), move("c"))
+    assert Closing("Rollout", "done", moves=moves).move_texts() == [
+        "1 not migrated: shop/b w1 -> w2",
+        "1 migrated after a failed attempt: shop/a w1 -> w2",
+        "1 migrated: shop/c w1 -> w2",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "escaped"),
     [
@@ -460,7 +469,7 @@ def test_maintenance_that_is_refused_before_its_first_node_promises_nothing() ->
         (["x: is not valid"], "x: is not valid"),
         (["2 errors:", "- a: bad", "- b: bad"], "a: bad"),
         (["w1: 2 errors:", "- a: bad", "- b: bad"], "w1: a: bad"),
-        (["word " * 40], " ".join(["word"] * 31) + "..."),
+        (["word " * 60], " ".join(["word"] * 47) + "..."),
         (["a\nTASK [forged]"], "a TASK [forged]"),
     ],
 )
@@ -563,7 +572,8 @@ def test_capacity_that_fails_says_what_to_do() -> None:
     domains = [{"domain": "w1", "forecast": "impossible"}]
     failed.note("capacity_info", {"capacity": "red", "domains": domains, "room_for": None})
     (step,) = closing_of(failed, 1).next_steps
-    assert step.startswith("add nodes, or shrink or stop VMs, until the failures above have no")
+    assert step.startswith("for the VMs that the lines above name: let them run on more nodes, add")
+    assert "or ask for less (placement_capacity_tolerate)" in step
 
 
 @pytest.mark.parametrize(
