@@ -240,6 +240,10 @@ options:
         C(opportunistic), so that nothing is replaced by that, and keeps the strategy that it had in the annotation
         C(placement.virt/hold). M(virt.placement.rollout) then replaces the pods, which needs V(recreate) in its
         O(virt.placement.rollout#module:allow), or moves the VMs, within its limits, and gives the strategy back.
+      - A Deployment is paused by V(hold) in the same write (C(spec.paused)). M(virt.placement.rollout) resumes it with
+        V(recreate) in its O(virt.placement.rollout#module:allow), with a strategy within its limits, and gives the
+        strategy back once all pods are replaced. A write that brings the template of its pods back, such as
+        O(state=reverted), resumes it as it was. A hold of more than one pod with the strategy C(Recreate) is refused.
       - A hold of a StatefulSet with a C(partition) of its own is refused, as is that of a pool before KubeVirt 1.7,
         which has no strategy for it, or of one whose strategy updates some of its VMs only (C(selectors)).
       - A StatefulSet with the strategy C(OnDelete), or with a C(partition) above all its replicas, replaces no pod by
@@ -473,7 +477,7 @@ workloads:
       takes_effect: migration
 held:
   description:
-    - StatefulSets and pools that the rule set has written, and whose own rollouts are held since
+    - StatefulSets, Deployments and pools that the rule set has written, and whose own rollouts are held since
       O(workload_rollout=hold) of this task or an earlier one, also where no rule of the rule set is left. In check
       mode, also those that would be held.
     - M(virt.placement.rollout) takes them as O(virt.placement.rollout#module:workloads), and ends the holds.

@@ -281,6 +281,9 @@ class DrainSource:
             if seen := changes(self.api, approved, self.view, plan, self.asked):
                 raise approved.plan.refusal(seen)
 
+    def advance(self, _view: DrainView, _reconciler: Reconciler, _now: Reconciliation) -> None:
+        """A drain writes nothing between its moves."""
+
     def goes_on(self, _view: DrainView, reconciler: Reconciler, now: Reconciliation) -> bool:
         self._report_left(now.nodes)
         self._report_not_ready()

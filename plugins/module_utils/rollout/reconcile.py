@@ -286,6 +286,7 @@ class Reconciler:
                 continue
             journal = self.journal.forget(record.uid)
             reason = self._gate(journal, now.nodes.domain(record.source)).reason
+            reason = reason or now.view.why_no_move
             reason = reason or self._why_not_disrupted(record.uid, record.method, now)
             reason = reason or self._why_no_room(record, now)
             if self.failed or reason:
@@ -320,8 +321,8 @@ class Reconciler:
         gate = self._gate(self._own_journal(now.view), now.nodes.domain(move.source))
         if gate.final:
             now.stop_reason = gate.reason
-        if gate:
-            return gate.reason
+        if gate or now.view.why_no_move:
+            return gate.reason or now.view.why_no_move
         name = report.short(move.workload, move.instance)
         first = next((planned[uid] for uid in move.after if uid in planned), None)
         if first is not None:

@@ -17,7 +17,7 @@ from ..kubevirt.moving import PERMISSION
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan
 from ..rules.hold import Hold
-from . import holds, own_rollouts, report, takeover
+from . import holds, own_rollouts, paused_holds, report, takeover
 from .approval import not_made, plan_of, require_approved
 from .check_mode import planned_result
 from .context import StepContext
@@ -27,6 +27,7 @@ from .options import RolloutOptions, namespaces_of, wanted
 from .pool_revisions import LABELS_SEEN
 from .reconcile import Reconciler, goes_on
 from .reconciliation import Reconciliation
+from .releases import Releases
 from .send import StartRevisions, rights_of_any_move, rights_of_run
 from .state import RolloutState, StepResult
 from .view import JudgedSnapshot
@@ -48,6 +49,7 @@ class RolloutSource:
         self._revisions = StartRevisions(
             self._api, lenient=state.held is None, permission=PERMISSION
         )
+        self._releases = Releases(options, self._report)
         self._view: JudgedSnapshot | None = None
 
     def read(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> JudgedSnapshot:
@@ -71,7 +73,7 @@ class RolloutSource:
 
     def nothing_to_do(self, view: JudgedSnapshot, plan: Plan) -> bool:
         found = view.holds
-        if any(can_end(hold, view.candidates) for hold in found):
+        if self._releases.has_work(view) or any(can_end(hold, view.candidates) for hold in found):
             return False
         if why_waiting(found, view.candidates) or own_rollouts.why_waiting(view.own_rollouts):
             return False
@@ -84,6 +86,7 @@ class RolloutSource:
         self, view: JudgedSnapshot, plan: Plan, records: t.Sequence[MoveRecord]
     ) -> set[Right]:
         rights = rights_of_run(plan, records) | holds.rights_of(view.holds)
+        rights |= paused_holds.rights_of(view.hold_steps)
         if self.options.require_rights:
             rights |= rights_of_any_move(view.candidates, self.options.allow)
         return rights
@@ -94,16 +97,19 @@ class RolloutSource:
         names_skipped = not self.options.fail_on_skipped
         selected = len(view.candidates)
         lines = report.plan_lines(plan, run, name_skipped=names_skipped, selected=selected)
-        return lines + holds.lines(view.holds, view.candidates)
+        return lines + holds.lines(view.holds, view.candidates) + self._releases.lines(view)
 
     def prepare(
         self, _keeper: LeaseKeeper, view: JudgedSnapshot, _records: t.Sequence[MoveRecord]
     ) -> JudgedSnapshot:
         return view
 
+    def advance(self, view: JudgedSnapshot, reconciler: Reconciler, now: Reconciliation) -> None:
+        self._releases.advance(view, reconciler, now)
+
     def goes_on(self, view: JudgedSnapshot, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
-        reasons = [own_rollouts.why_waiting(view.own_rollouts), *now.temporary]
+        reasons = [now.releases, own_rollouts.why_waiting(view.own_rollouts), *now.temporary]
         if not now.stop_reason:
             reasons.append(why_waiting(view.holds, view.candidates))
         return goes_on(reconciler, now, reasons)
@@ -114,6 +120,7 @@ class RolloutSource:
             kept = [why_kept(hold, view.candidates) for hold in view.holds]
         else:
             kept = self._end_holds(keeper, view)
+        kept += self._releases.kept(view)
         result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
         approved = self.options.approved
         if self.options.places is None:
@@ -124,6 +131,7 @@ class RolloutSource:
             others = [x for x in plan.skipped if x not in approvable]
             result.judge_places(others, fail=self.options.fail_on_skipped)
         result.failure = result.failure or not_made(approved, plan.skipped)
+        result.failure = result.failure or self._releases.failure(view)
         result.warnings += kept
         return result
 
@@ -164,6 +172,9 @@ class RolloutSource:
         if not self.options.require_rights:
             result.plan = plan_of(self._api, view, plan, self.options).as_json()
         ends, kept = self._check_holds(view, {move["uid"] for move in result.moves})
+        if not result.stop_reason:
+            ends = ends or self._releases.has_work(view)
+            result.releases = self._releases.as_json(view)
         result.changed = result.changed or ends
         self._judged(view, result, plan)
         if self.options.places is None:
@@ -178,7 +189,7 @@ class RolloutSource:
     ) -> tuple[bool, list[str]]:
         """Whether a run that moves these instances gives a workload its own rollout back, and why others stay held."""
         ends = False
-        kept: list[str] = []
+        kept = [step.kept for step in view.hold_steps if step.kept]
         for hold in view.holds:
             why = why_kept_after(hold, view.candidates, moved)
             if can_end(hold, view.candidates):

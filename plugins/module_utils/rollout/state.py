@@ -261,6 +261,7 @@ class StepResult:
     changed: bool = False
     plan: t.Mapping[str, JSON] | None = None
     places: list[dict[str, JSON]] = field(default_factory=list)
+    releases: list[dict[str, JSON]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, JSON]:
         return {
@@ -274,6 +275,7 @@ class StepResult:
             "progress": list(map(one_line, self.progress)),
             **({"plan": self.plan} if self.plan is not None else {}),
             **({"places": self.places} if self.places else {}),
+            **({"releases": self.releases} if self.releases else {}),
             **({"_shown": self.shown} if self.shown else {}),
             **({} if self.finished else {"step_state": self.state.as_json()}),
         }

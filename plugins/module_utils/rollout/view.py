@@ -31,6 +31,14 @@ from .journal import RunJournal, digest
 from .move import MoveRecord, Phase
 from .options import RolloutOptions
 from .own_rollouts import OwnRollout, own_rollouts_of
+from .paused_holds import (
+    HoldStep,
+    busy_uids,
+    hold_steps,
+    kept_uids,
+    paused_holds_of,
+    releasing,
+)
 from .report import NodeDescriptions
 
 
@@ -60,6 +68,10 @@ class View(t.Protocol):
     @property
     def index(self) -> Index | None:
         """The scheduler's index of the reading, where a move that may find no room waits; else None."""
+
+    @property
+    def why_no_move(self) -> str:
+        """Why no move may begin now, whichever it is; empty where one may."""
 
     def is_about(self, record: MoveRecord) -> bool:
         """Whether the run reports this move: one that it took over may be of other workloads."""
@@ -123,6 +135,16 @@ class JudgedSnapshot:
         return holds_of(self.snapshot, self.selection)
 
     @functools.cached_property
+    def hold_steps(self) -> tuple[HoldStep, ...]:
+        """What comes next for the selected Deployments whose own rollouts are held."""
+        found = paused_holds_of(self.snapshot, self.selection)
+        return hold_steps(found, self, self.options)
+
+    @property
+    def why_no_move(self) -> str:
+        return releasing(step.hold for step in self.hold_steps)
+
+    @functools.cached_property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
         return {movable.uid: movable for movable in self.candidates}
 
@@ -173,9 +195,9 @@ class JudgedSnapshot:
             self.selection,
             options.scope,
             options.allow,
-            busy,
+            busy | busy_uids(self.hold_steps, self.candidates),
             spent,
-            kept=self.kept,
+            kept={**kept_uids(self.hold_steps, self.candidates), **self.kept},
             not_disrupted=self.not_disrupted,
             held=held_replicas(self.holds, self.candidates),
             topology=options.topology,

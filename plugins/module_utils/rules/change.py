@@ -20,7 +20,7 @@ from ..kubevirt.moving import (
 from ..kubevirt.ordinals import keeps_all
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import HOLD, POOL, REPLICA_SET, RULES, UNDO, VMI, VMIS
+from ..model.kinds import HOLD, KINDS, POOL, REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.rendering import listed
@@ -34,6 +34,7 @@ from .draft import RequestedRules
 from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
 from .ownership import Ownership, UnreadableAnnotation, owners_of
+from .paused_hold import PAUSED, paused_hold_of, resumes
 from .pools import deleted_by_autohealing, extent_of_rollout, started_vms, why_not_on_vm
 from .term_slots import TermLocation, pair
 from .undo import read_undo_record
@@ -80,8 +81,8 @@ def rolls_itself(workload: Workload) -> bool:
 Recompute = t.Callable[[Write, JSON], "Write | None"]
 """The write for an object that was read again; None where nothing is left to do."""
 
-_OURS = (ANNOTATIONS, *(ANNOTATIONS / key for key in (RULES, UNDO, HOLD)), STRATEGY)
-"""What the source of a managed object does not have: our annotations, and the strategy that a hold sets."""
+_OURS = (ANNOTATIONS, *(ANNOTATIONS / key for key in (RULES, UNDO, HOLD)), STRATEGY, PAUSED)
+"""What the source of a managed object does not have: our annotations, and what a hold sets."""
 
 
 @dataclass(frozen=True)
@@ -207,17 +208,26 @@ def with_hold(change: WorkloadChange, workload_rollout: str, view: ClusterView) 
     """The change, with the workload's own rollout set aside where it is to be and can be. A write that replaces no
     pod is made only while that is so."""
     workload, write = change.workload, change.merged.write
-    if workload_rollout == ALLOW or write is None or not change.merged.locations:
+    if write is None or not (change.merged.locations and workload.kind.workload_rollout):
         return change
-    if workload.kind.update_strategy is None:
+    if workload_rollout == ALLOW and not _is_paused_by_rules(workload):
         return change
     if not change.starts_rollout:
-        return _with_write(change, with_same_strategy(workload, write))
+        kept = with_same_strategy(workload, write)
+        effect = NOW if resumes(kept) else change.takes_effect
+        return replace(_with_write(change, kept), takes_effect=effect)
     if workload_rollout != HELD or why_not_held(workload, view.snapshot.platform):
         return change
+    if workload.kind.pauses:
+        return _with_write(change, held(workload, write))
     set_aside = replace(workload, manifest=_set_aside(workload))
     effect = takes_effect(set_aside, change.merged, view)
     return replace(_with_write(change, held(workload, write)), takes_effect=effect)
+
+
+def _is_paused_by_rules(workload: Workload) -> bool:
+    hold = paused_hold_of(workload)
+    return hold is not None and hold.is_held
 
 
 def _set_aside(workload: Workload) -> JSON:
@@ -237,7 +247,7 @@ def _with_write(change: WorkloadChange, write: Write) -> WorkloadChange:
 
 
 def held_workloads(
-    view: ClusterView, changes: t.Iterable[WorkloadChange], rule_set: str
+    view: ClusterView, changes: t.Collection[WorkloadChange], rule_set: str
 ) -> frozenset[Ref]:
     """The workloads that the rule set (`namespace/set`) has written, with or without a rule of it by now, and whose
     own rollouts are set aside, once the changes are made."""
@@ -246,9 +256,16 @@ def held_workloads(
         for change in changes
         if change.merged.write is not None and is_holding(change.merged.write)
     }
+    resumed = {
+        change.ref
+        for change in changes
+        if change.merged.write is not None and resumes(change.merged.write)
+    }
     for workload in view.workloads.values():
         hold = hold_of(workload)
-        if hold is None or hold.is_over:
+        kept = hold is not None and not hold.is_over
+        kept = kept or paused_hold_of(workload) is not None
+        if not kept or workload.ref in resumed:
             continue
         with contextlib.suppress(UnreadableAnnotation):
             record = read_undo_record(workload)
@@ -281,15 +298,17 @@ class RecomputeHeld:
 
     def __call__(self, write: Write, manifest: JSON) -> Write | None:
         again = self._recompute(write, manifest)
-        if again is None or write.target not in self._targets:
+        if again is None or write.target.kind not in KINDS:
             return again
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
+        if write.target not in self._targets and not _is_paused_by_rules(workload):
+            return again
         template = workload.kind.template.parts
         if all(op.pointer.parts[: len(template)] != template for op in again.operations):
             return again
         if not rolls_itself(workload):
-            has_strategy = workload.kind.update_strategy is not None
-            return with_same_strategy(workload, again) if has_strategy else again
+            rolls = workload.kind.workload_rollout
+            return with_same_strategy(workload, again) if rolls else again
         why = why_not_held(workload, self._platform)
         if self._holds and not why:
             return held(workload, again)

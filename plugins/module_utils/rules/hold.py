@@ -10,7 +10,7 @@ replaces nothing.
 A StatefulSet is held by OnDelete: each replica that is evicted comes back from the present template (kubernetes
 pkg/controller/statefulset, newVersionedStatefulSetPod). A partition would not do: a replica below it comes back from
 the previous template. A VirtualMachinePool is held by opportunistic (`kubevirt/pools`): its VMs get the template, and
-their VMIs are migrated or restarted.
+their VMIs are migrated or restarted. A Deployment has no such strategy: it is paused (`paused_hold`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ..model.kinds import HOLD, KINDS, POOL, partition_of
 from ..model.objects import Ref
 from ..model.snapshot import Platform, Workload
 from ..model.write import Operation, Write
+from .paused_hold import paused, why_not_paused, with_same_pause
 from .write import ANNOTATIONS
 
 STRATEGY = Pointer(("spec", "updateStrategy"))
@@ -103,8 +104,8 @@ def hold_of(workload: Workload) -> Hold | None:
 
 def why_not_held(workload: Workload, platform: Platform) -> str:
     """Why the rollout of its own cannot be set aside; empty where it can."""
-    if workload.kind not in _HELD_KINDS:
-        return f"only the rollout of a {' or a '.join(sorted(kind.name for kind in _HELD_KINDS))} can be held"
+    if workload.kind.pauses:
+        return why_not_paused(workload)
     if workload.ref.kind == POOL.name:
         return has_no_strategies(platform) or updates_some(workload)
     if partition := partition_of(workload.manifest.get("spec") or {}):
@@ -117,18 +118,22 @@ def why_not_held(workload: Workload, platform: Platform) -> str:
 
 def is_holding(write: Write) -> bool:
     """Whether a write sets the rollout of its workload aside."""
-    return any(op.pointer == ANNOTATIONS / HOLD for op in write.operations)
+    return any(op.pointer == ANNOTATIONS / HOLD and op.op != "remove" for op in write.operations)
 
 
 def with_same_strategy(workload: Workload, write: Write) -> Write:
     """A write to the template that is made only while the update strategy is the one that was read, with which it
     replaces no pod: a rollout may give another one back meanwhile."""
+    if workload.kind.pauses:
+        return with_same_pause(workload, write)
     strategy = STRATEGY.read(workload.manifest, None)
     return replace(write, tests=(*write.tests, Operation("test", STRATEGY, strategy)))
 
 
 def held(workload: Workload, write: Write) -> Write:
     """A write to the template that sets the rollout aside, too."""
+    if workload.kind.pauses:
+        return paused(workload, write)
     strategy = STRATEGY.read(workload.manifest)
     there = strategy is not MISSING
     text = json.dumps({"updateStrategy": strategy if there else {}}, sort_keys=True)
