@@ -110,8 +110,8 @@ def test_field_22_vms_that_are_pinned_by_hostname(shop: Maintenance) -> None:
     assert f"({HOSTNAME} In (w1, w9))" in message, message
     assert "2 of 3 instances of node w1 would have no node" in message
     assert f"set the label {POLICY} of the VM to stop" in message
-    assert "or vm_policy to [migrate, stop]" in message
-    assert "or vm_policy to [migrate, restart, stop]" in refused(
+    assert "or vm_policy to [migrate, stop_and_start]" in message
+    assert "or vm_policy to [migrate, restart, stop_and_start]" in refused(
         shop, "w1", vm_policy=["migrate", "restart"]
     )
 

@@ -15,17 +15,16 @@ from ..compliance.declared import DeclaredReader
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change
-from ..forecast.forecast import forecast
+from ..forecast.forecast import UNTIL_MOVED, forecast
 from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
 from ..model.findings import Finding
-from ..model.kinds import VMI
 from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable, Vmi
 from ..model.topology import Topology
 from .drain_plan import DrainView
 from .pods import PodAction, drain_finding
-from .vm_ways import VM_POLICY, PassedOver
+from .vm_ways import STOP_AND_START, VM_POLICY, PassedOver
 
 NO_PLACE = "no_place"
 PLACE_UNKNOWN = "place_unknown"
@@ -89,7 +88,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             PLACE_UNKNOWN,
             "error" if result.unreadable else "warning",
             f"It is unknown whether all instances of {nodes} find a node: {why}.",
-            _advice_for_gaps(result.unreadable) or "Run forecast_info for details.",
+            _advice_for_gaps(result.unreadable) or _advice_about_unknown(why),
         )
     elif result.answer is ForecastResult.POSSIBLE:
         yield drain_finding(
@@ -102,6 +101,12 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
 
 def nodes_text(names: t.Sequence[str]) -> str:
     return f"node{'s' if len(names) > 1 else ''} {listed(list(names))}"
+
+
+def _advice_about_unknown(why: str) -> str:
+    if UNTIL_MOVED in why:
+        return "See that the controller of that strategy runs: the drain asks it, and waits until run_timeout."
+    return "Run forecast_info for details."
 
 
 def _advice_for_gaps(gaps: t.Sequence[Unreadable]) -> str:
@@ -154,16 +159,28 @@ def _rules_text(view: DrainView, lacking: t.Iterable[WithoutNode]) -> str:
 
 
 def _other_policies(view: DrainView, lacking: t.Sequence[WithoutNode]) -> str:
-    """The policies by which these VMs could leave."""
-    vms = [x for x in lacking if x.instance.kind == VMI]
-    if not vms:
+    """The policies by which all of these VMs could leave."""
+    leaving = {x.vmi.ref: x.vmi for x in view.decisions if x.vmi is not None}
+    ways = {
+        x.instance: _down(view, leaving[x.instance], x) for x in lacking if x.instance in leaving
+    }
+    first, *others = ways.values() or [()]
+    common = [way for way in first if all(way in other for other in others)]
+    if not common:
         return ""
-    names = listed(list(dict.fromkeys(x.instance.name for x in vms)))
-    migrations = [x for x in vms if isinstance(x, NotMigratableInstance)]
-    restartable = bool(migrations) and all(x.if_restarted for x in migrations)
-    ways = ["restart", "stop"] if restartable and len(migrations) == len(vms) else ["stop"]
-    policies = ", ".join(dict.fromkeys((*(x for x in view.policies if x != "refuse"), ways[0])))
-    return (
-        f" Or let {names} be down for a time: set the label {VM_POLICY} of the VM to {' or '.join(ways)}, or"
-        f" vm_policy to [{policies}], which does that only with VMs that have no better way."
-    )
+    names = listed([ref.name for ref in ways])
+    text = f" Or let {names} be down for a time: set the label {VM_POLICY} of the VM to {' or '.join(common)}"
+    if any(view.ways.has_own_policy(leaving[ref]) for ref in ways):
+        return f"{text}."
+    policies = ", ".join(dict.fromkeys((*(x for x in view.policies if x != "refuse"), common[0])))
+    return f"{text}, or vm_policy to [{policies}], which does that only with VMs that have no better way."
+
+
+def _down(view: DrainView, vmi: Vmi, instance: WithoutNode) -> tuple[str, ...]:
+    """The policies by which the VM could leave without the node that it lacks. One that is started again comes back to
+    its own."""
+    restartable = isinstance(instance, NotMigratableInstance) and instance.if_restarted
+    known = ("restart",) if restartable else ()
+    possible = view.ways.possible(vmi)
+    stop = STOP_AND_START if STOP_AND_START in possible else "stop"
+    return tuple(x for x in (*known, stop) if x in possible)

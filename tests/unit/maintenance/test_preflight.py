@@ -916,3 +916,28 @@ def test_policy_that_a_budget_never_allows_is_passed_over() -> None:
     ], "the line of the move has the reason"
     assert "pdb_impossible" not in fallback
     assert errors(made, vm_policy="restart stop", budgets=(one,)) == ["pdb_impossible"]
+
+
+def test_vm_that_no_other_node_may_take_is_told_the_policies_that_are_possible() -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1", {"nodeSelector": {HOST: "n1"}})
+    down = f" Or let db be down for a time: set the label {VM_POLICY} of the VM to"
+    assert check(made)["no_place"].advice.endswith(
+        f"{down} stop_and_start, or vm_policy to [migrate, stop_and_start], which does that only with VMs that have no"
+        " better way."
+    )
+    made.workloads[ref]["metadata"].setdefault("labels", {})[VM_POLICY] = "migrate"
+    assert check(made)["no_place"].advice.endswith(f"{down} stop_and_start.")
+    made.workloads[ref]["spec"]["runStrategy"] = "Once"
+    assert check(made)["no_place"].advice.endswith(f"{down} stop.")
+    replicas = cluster("ab")
+    replica_set(replicas, "web", ("n1",), {"nodeSelector": {HOST: "n1"}})
+    assert "down for a time" not in check(replicas)["no_place"].advice
+
+
+def test_vm_that_is_handed_to_its_controller_is_not_sent_to_a_forecast() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["spec"]["evictionStrategy"] = "External"
+    advice = check(made, vm_policy="evict migrate")["place_unknown"].advice
+    assert advice.startswith("See that the controller of that strategy runs")
