@@ -19,6 +19,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
+from ansible_collections.virt.placement.plugins.plugin_utils.job import QUIET
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
@@ -47,6 +48,7 @@ class ActionModule(KubeconfigAction):
     _supports_async = False
 
     def _work(self, task_vars: Result) -> Result:
+        self._quiet = QUIET in task_vars
         if self._task.async_val:
             raise AnsibleActionFail(
                 f"{self._task.action} prints its progress and cannot run with async: remove async and"
@@ -158,7 +160,8 @@ class ActionModule(KubeconfigAction):
         return list(step.get("progress") or [])[step.pop("_shown", 0) :]
 
     def _show(self, host: str, lines: t.Iterable[str]) -> None:
-        show_lines(self._task, host, lines)
+        if not self._quiet:
+            show_lines(self._task, host, lines)
 
 
 def _for_users(step: Result) -> Result:

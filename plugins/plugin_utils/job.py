@@ -28,6 +28,8 @@ if t.TYPE_CHECKING:
 NOTHING = "Nothing was changed."
 WITHIN = "__placement_within_job"
 """Variable of a module's task that is part of a task of a role, which reports what came of it."""
+QUIET = "__placement_quiet"
+"""Variable of a module's task that reads for another one: what it would do is no news of the job."""
 
 
 class JobFailed(Exception):
@@ -90,10 +92,16 @@ class Job:
             self.record.failed_task = self.record.failed_task or self.task_name
 
     def run(
-        self, module: str, arguments: Result, *, check: bool = False, may_fail: bool = False
+        self,
+        module: str,
+        arguments: Result,
+        *,
+        check: bool = False,
+        may_fail: bool = False,
+        quiet: bool = False,
     ) -> Result:
         """What the module returns. `check`: it only looks, in check mode. JobFailed where it fails, unless it
-        `may_fail`."""
+        `may_fail`. `quiet`: it shows no progress."""
         action = self._action
         name = f"virt.placement.{module}"
         task = action._task.copy()
@@ -111,7 +119,8 @@ class Job:
             templar=action._templar,
             shared_loader_obj=action._shared_loader_obj,
         )
-        result: Result = plugin.run(task_vars={**self._task_vars, WITHIN: True})
+        told = {QUIET: True} if quiet else {}
+        result: Result = plugin.run(task_vars={**self._task_vars, WITHIN: True, **told})
         if not check:
             self.warnings += result.get("warnings") or []
             self.record.note(module, result)

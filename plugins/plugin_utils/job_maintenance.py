@@ -45,7 +45,8 @@ def check(job: Job) -> Result:
     options = job.record.asked
     approved = approved_maintenance(job)
     names = _names(job)
-    found = job.run("node_maintenance", _reading(job, names), check=True, may_fail=True)
+    read = _reading(job, names)
+    found = job.run("node_maintenance", read, check=True, may_fail=True, quiet=True)
     if approved is not None and found.get("failed"):  # the module names all that has changed
         job.run("node_maintenance", {"plan": approved, "state": "drained"}, check=True)
     if found.get("failed") and (options["state"] != "in_service" or "nodes" not in found):
@@ -225,7 +226,8 @@ def _is_outside_of_window(job: Job) -> bool:
         return False
     keys = options["topology_keys"]
     asked = {"nodes": [], "state": "cordoned", "window": options["window"], "topology_keys": keys}
-    return bool(job.run("node_maintenance", asked, check=True).get("stop_reason"))
+    read = job.run("node_maintenance", asked, check=True, quiet=True)
+    return bool(read.get("stop_reason"))
 
 
 def _steps(job: Job, plan: MaintenancePlan) -> list[Result]:
@@ -315,7 +317,7 @@ def begin_work(job: Job) -> Result:
     """The tasks for other nodes of its group, and other jobs, may have taken long."""
     (name,) = job.arguments["nodes"]
     job.record.open = f"tasks for node {name}"
-    read = job.run("node_maintenance", _reading(job, [name]), check=True)
+    read = job.run("node_maintenance", _reading(job, [name]), check=True, quiet=True)
     node = read["nodes"][0]
     if node["state"] != "drained" or not node["cordoned"]:
         raise JobFailed(

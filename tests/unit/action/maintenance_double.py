@@ -3,7 +3,8 @@
 """The modules that the role placement_maintenance calls, as actions on a cluster that is a JSON file.
 
 The variable `played_cluster` has its path. It holds `nodes`, by name, `window_open`, `room`, the answer of
-capacity_info while nodes are drained, where that is not green, and `calls`, one line for each task.
+capacity_info while nodes are drained, where that is not green, and `calls`, one line for each task; `quiet` are those
+of them that show no progress.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import typing as t
 from pathlib import Path
 
 from ansible.plugins.action import ActionBase
+
+from ansible_collections.virt.placement.plugins.plugin_utils.job import QUIET
 
 Node = dict[str, t.Any]
 Result = dict[str, t.Any]
@@ -33,6 +36,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         shows = check and name != "capacity_info"
         words = [name, "check" if shows else "", ",".join(args.get("nodes", only))]
         cluster["calls"].append(" ".join(word for word in words if word))
+        if QUIET in (task_vars or {}):
+            cluster["quiet"].append(cluster["calls"][-1])
         nodes = [cluster["nodes"][x] for x in args.get("nodes", ()) if x in cluster["nodes"]]
         result: Result = {"moves": [], "stop_reason": "", "rules": [{"namespace": "shop"}]}
         if name == "capacity_info":

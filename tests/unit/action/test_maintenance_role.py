@@ -88,7 +88,8 @@ def maintained(
     that includes it."""
     file = folder / "cluster.json"
     by_name = {node["name"]: node for node in nodes}
-    begun = {"nodes": by_name, "window_open": window_open, "room": room or {}, "calls": []}
+    begun = {"nodes": by_name, "window_open": window_open, "room": room or {}}
+    begun |= {"calls": [], "quiet": []}
     file.write_text(json.dumps(begun))
     tasks: list[Task] = []
     for use in uses:
@@ -259,6 +260,15 @@ def test_check_mode_names_each_drain_that_would_be_refused(folder: Path) -> None
         "drained check w3",
         "drained check w5",
     ]
+
+
+def test_reading_of_nodes_does_not_show_what_a_return_to_service_would_do(folder: Path) -> None:
+    """The return itself shows that, and a drain does not do it."""
+    play = maintained(folder, [drained("w1", "a")], {"state": "in_service"}, check=True)
+    assert not play.failed, play.output
+    quiet = json.loads((folder / "cluster.json").read_text())["quiet"]
+    assert play.calls[:2] == ["in_service check w1", "in_service check w1"]
+    assert quiet == ["in_service check w1"]
 
 
 def test_drain_that_is_refused_has_begun_no_node(folder: Path) -> None:
