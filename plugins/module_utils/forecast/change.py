@@ -30,9 +30,9 @@ from ..model.snapshot import Instance, Snapshot, Workload
 from ..model.write import Write, touched, written
 from ..rules.change import rolls_itself
 from ..scheduler.framework import pod_key
+from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 from ..view.view import ClusterView
 from .eviction import (
-    CORDON,
     UNREACHABLE,
     DrainOutcome,
     EvictedInstance,
@@ -339,7 +339,11 @@ class _LostNodes:
 def lost_node(node: Node, event: NodeEvent) -> Node:
     """A node that is drained or has failed."""
     if event == "drain":
-        taints = node.taints if CORDON in node.taints else (*node.taints, CORDON)
+        taints = (
+            node.taints
+            if UNSCHEDULABLE_TAINT in node.taints
+            else (*node.taints, UNSCHEDULABLE_TAINT)
+        )
         return replace(node, unschedulable=True, taints=taints)
     kept = tuple(taint for taint in node.taints if taint not in UNREACHABLE)
     return replace(node, ready=False, taints=(*kept, *UNREACHABLE))

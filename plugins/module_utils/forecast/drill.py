@@ -19,7 +19,7 @@ from ..model.rendering import listed
 from ..model.snapshot import Instance, Snapshot, Unreadable
 from ..model.topology import Topology
 from ..scheduler.framework import pod_key
-from ..scheduler.node_state import untolerated
+from ..scheduler.node_state import UNSCHEDULABLE_TAINT, untolerated
 from ..scheduler.nodes import NodeSet, takes_pods
 from ..view.view import ClusterView
 from .admission import LimitRanges, limit_range_evidence
@@ -41,7 +41,6 @@ from .doubts import (
     relevant_gaps,
 )
 from .eviction import (
-    CORDON,
     UNREACHABLE,
     DrainOutcome,
     Evictions,
@@ -256,7 +255,9 @@ class DrillEngine:
             next(untolerated(node.taints, tolerations), None) is None
             for n, node in enumerate(self.index.table.nodes)
             if n not in self._free
-            and not (node.unschedulable and next(untolerated((CORDON,), tolerations), None))
+            and not (
+                node.unschedulable and next(untolerated((UNSCHEDULABLE_TAINT,), tolerations), None)
+            )
         )
 
     def _simulation(
@@ -288,7 +289,7 @@ class DrillEngine:
     def _tolerates(self, tolerations: tuple[Toleration, ...]) -> bool:
         tolerated = self._tolerated.get(tolerations)
         if tolerated is None:
-            taints = (CORDON,) if self.event == "drain" else UNREACHABLE
+            taints = (UNSCHEDULABLE_TAINT,) if self.event == "drain" else UNREACHABLE
             left = untolerated(taints, tolerations)
             tolerated = self._tolerated[tolerations] = next(left, None) is None
         return tolerated

@@ -53,14 +53,13 @@ from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.movable_instances import node_not_ready_text
-from ..scheduler.node_state import tolerates
+from ..scheduler.node_state import UNSCHEDULABLE_TAINT, tolerates
 from .conclusion import NOTHING, Doubt, Evidence
 from .simulation import Reason
 
 NodeEvent = t.Literal["drain", "failure"]
 NODE_EVENTS: tuple[NodeEvent, ...] = ("drain", "failure")
 
-CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 UNREACHABLE = (
     Taint("node.kubernetes.io/unreachable", "", "NoSchedule"),
     Taint("node.kubernetes.io/unreachable", "", "NoExecute"),
@@ -239,7 +238,7 @@ class Evictions:
             workload is not None
             and self._templates.matches({"metadata": {"labels": vmi.labels}, "spec": vmi.spec}, pod)
             and self._templates.matches(workload.template, pod)
-            and not any(tolerates(x, CORDON) for x in pod.placement.tolerations)
+            and not any(tolerates(x, UNSCHEDULABLE_TAINT) for x in pod.placement.tolerations)
             and vmi.uid not in self._just_moved
         ):
             placement = self._with_source_cpu(pod, vmi)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import typing as t
 from dataclasses import replace
 
@@ -16,32 +17,30 @@ from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper, LeaseLost, LeaseReading
-from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
-from ..forecast.new_pods import needs_of_change
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.kinds import POOL
 from ..model.objects import Node, Ref
-from ..model.plan import Plan, skipped_as_json
+from ..model.plan import Plan
 from ..model.write import Write
 from ..rollout import report
-from ..rollout.approved_plan import ApprovedPlan
 from ..rollout.check_mode import planned_result
 from ..rollout.context import StepContext
-from ..rollout.journal import NOTE_LIMIT
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, goes_on
 from ..rollout.reconciliation import Reconciliation
-from ..rollout.send import StartRevisions, record_node_event, rights_of_run
+from ..rollout.send import StartRevisions, rights_of_run
 from ..rollout.state import StepResult
 from ..rollout.takeover import new_run
 from ..rollout.watch import Listening
-from ..rollout.window import OUTSIDE
 from . import returns, start_again
-from .drain_approval import changed_nodes, changes, new_findings, plan_of
+from .attached_volumes import attached_volumes
+from .drain_approval import changed_nodes, changes
 from .drain_plan import DrainView
+from .drain_report import DrainReport
 from .drain_state import DrainState
-from .left_over import stays, what_is_left, why_given_up
+from .failed_moves import not_running, note_restarts, pass_over_failed
+from .left_over import stays, what_is_left
 from .mark import MaintenancePhase, mark_of
 from .node_marks import NodeMarks, PlanMark, boots, planned, write_marks
 from .options import (
@@ -52,12 +51,13 @@ from .options import (
     select_for_drain,
     with_assumed,
 )
-from .places import NO_PLACE, drain_change, drain_forecast, without_node
 from .pods import ALLOW_PENDING_CHANGES
-from .preflight import preflight
-from .read_preflight import attached_volumes, read_preflight
-from .refusals import refusal, refusing, warning_lines
+from .preflight_findings import NO_PLACE
+from .refusals import warning_lines
 from .steering import Steering
+
+if t.TYPE_CHECKING:
+    from .drain_preflight import DrainPreflight
 
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
@@ -81,7 +81,8 @@ class DrainSource:
         self.api, self.report = self.context.api, self.context.report
         self.asked = asked
         self.drain = state
-        self.marks = NodeMarks(asked, state)
+        self.marks = NodeMarks(asked, state, self.context)
+        self.lines = DrainReport(asked, state, self.report)
         self.steering = Steering(asked.serviced_later, state, self.report)
         self.nodes: tuple[Node, ...] = ()
         self.findings: tuple[Finding, ...] = ()
@@ -90,7 +91,6 @@ class DrainSource:
         )
         self._all_nodes: tuple[Node, ...] = ()
         self._empty = 0
-        self._new_pods: dict[str, t.Any] | None = None
         self._came_back = False
 
     def plan(self, view: DrainView, _reading: LeaseReading | None) -> Plan:
@@ -102,42 +102,25 @@ class DrainSource:
                 raise approved.plan.refusal(changes(self.api, approved, view, plan, self.asked))
         return plan
 
-    def _approvable(self, plan: Plan) -> ApprovedPlan | None:
-        """The plan that check mode returns, also outside of the window, since it is for that. Raises InvalidInput for
-        findings that would refuse the drain then."""
-        approved = self.asked.approved
-        if approved is not None or self.asked.state != "drained":
-            return approved.plan if approved is not None else None
-        view, findings = self.view, self.findings
-        if outside_of_window(self.asked, self.nodes):
-            view = self._with_new_pods(replace(view, moving=True))
-            passed_over = without_node(view, self.asked.topology)
-            view = replace(view, passed_over=passed_over)
-            plan = self._with_targets(view, view.plan())
-            findings = preflight(read_preflight(self.api, view, self.asked))
-            if refused := refusing(findings, self.asked.allow_findings):
-                raise refusal(refused)
-        return plan_of(self.api, view, plan, findings, self.asked)
+    @functools.cached_property
+    def preflight(self) -> DrainPreflight:
+        """What asks the forecast. Imported where it is asked: later steps start without it."""
+        from .drain_preflight import DrainPreflight
 
-    def _with_targets(self, view: DrainView, plan: Plan) -> Plan:
-        expected = drain_forecast(view, self.asked.topology).moves
-        targets = {move.uid: move.targets for move in expected}
-        moves = (replace(move, targets=targets.get(move.uid, ())) for move in plan.moves)
-        return replace(plan, moves=tuple(moves))
+        return DrainPreflight(self.api, self.asked)
 
     def check(self, view: DrainView, plan: Plan, creates: t.Sequence[str]) -> StepResult:
         """With the nodes that the forecast of the drain expects for each instance, and the marks that a run would write
         last."""
-        if plan.moves:
-            plan = self._with_targets(self._with_new_pods(view), plan)
+        plan = self.preflight.with_targets(view, plan)
         lines = [*self.plan_lines(view, plan), *creates]
         result = planned_result(self.context, self.options, view.snapshot, plan, lines)
-        approvable = self._approvable(plan)
+        approvable = self.preflight.approvable(view, plan, self.nodes, self.findings)
         result.plan = approvable.as_json() if approvable is not None else None
         outside = outside_of_window(self.asked, self.nodes)
-        self._report_left_behind(result)
+        self.lines.left_behind(view, result)
         if outside or self.drain.not_begun:
-            self._report_not_begun(result)
+            self.lines.not_begun(result)
         writes: list[Write] = []
         if not self.nothing_to_do(view, plan):
             last = MaintenancePhase(self.asked.state)
@@ -190,17 +173,11 @@ class DrainSource:
             self.view = replace(self.view, returned=copy.deepcopy(self.drain.returned))
             self._came_back = True
         if self.view.moving and not self.drain.placed:
-            passed_over = without_node(self._with_new_pods(self.view), self.asked.topology)
+            passed_over = self.preflight.passed_over(self.view)
             self.drain.passed_over = {uid: dict(why) for uid, why in passed_over.items()}
             self.drain.placed = True
             self.view = replace(self.view, passed_over=self.drain.passed_over)
         return self.view
-
-    def _with_new_pods(self, view: DrainView) -> DrainView:
-        """The view with what a forecast reads beside about the pods that the drain moves. Read once a step."""
-        if self._new_pods is None:
-            self._new_pods = new_pod_fields(self.api, needs_of_change(drain_change(view)))
-        return replace(view, snapshot=replace(view.snapshot, **self._new_pods))
 
     def rights(self, view: DrainView, plan: Plan, records: t.Sequence[MoveRecord]) -> set[Right]:
         rights = rights_of_run(plan, records)
@@ -232,28 +209,15 @@ class DrainSource:
             return self._not_begun()
         check_limits(self.asked, self.nodes, self._all_nodes)
         if self.asked.state == "drained" and not self.drain.checked:
-            self.findings = self._preflight(plan)
+            self.findings = self._findings(plan)
             self.drain.checked = True
             self.report.lines += warning_lines(self.findings)
         return None
 
-    def _preflight(self, plan: Plan) -> tuple[Finding, ...]:
-        """The findings. Raises InvalidInput for those that refuse the drain, and for all that has changed since a plan
-        was approved."""
-        view = self._with_new_pods(self.view)
-        findings = preflight(read_preflight(self.api, view, self.asked))
-        marks = [mark_of(node) if node.unschedulable else None for node in self.nodes]
-        begun_before = all(mark and mark.phase is not MaintenancePhase.CORDONED for mark in marks)
-        refused = refusing(findings, self.asked.allow_findings, continues=begun_before)
-        if (approved := self.asked.approved) is not None:
-            seen = changes(self.api, approved, self.view, plan, self.asked)
-            compared = [x for x in findings if x not in refused and not begun_before]
-            seen += new_findings(approved, compared, self.view.snapshot)
-            if seen:
-                raise approved.plan.refusal([*seen, *(f"{x.name}: {x.why}" for x in refused)])
-        if refused:
-            raise refusal(refused, "" if self.drain.marked else " No node was cordoned.")
-        return findings
+    def _findings(self, plan: Plan) -> tuple[Finding, ...]:
+        """Raises InvalidInput where the work must not begin."""
+        cordoned = bool(self.drain.marked)
+        return self.preflight.findings(self.view, plan, self.nodes, cordoned=cordoned)
 
     def prepare(
         self, keeper: LeaseKeeper, view: DrainView, records: t.Sequence[MoveRecord]
@@ -268,7 +232,8 @@ class DrainSource:
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
         self.drain.returned = self.marks.returned_before(self.nodes, keeper.held.run)
         self.context.writes += self.steering.end_of_others(keeper.api_while_ours(), self.view)
-        self._write(keeper.api_while_ours(), phase, keeper.held.run)
+        marks = self.marks.of_phase(phase, keeper.held.run, self.view)
+        self.marks.write(keeper.api_while_ours(), self.nodes, marks, phase, keeper.held.run)
         self.drain.cordoned = True
         view = self.read(records, again=("nodes",))
         self._steer(keeper)
@@ -285,19 +250,15 @@ class DrainSource:
         """A drain writes nothing between its moves."""
 
     def goes_on(self, _view: DrainView, reconciler: Reconciler, now: Reconciliation) -> bool:
-        self._report_left(now.nodes)
-        self._report_not_ready()
-        self._note_restarts(reconciler)
-        self._note_returns(reconciler)
-        passed_over = self._pass_over_failed(reconciler)
+        self.lines.left(self.view, now.nodes)
+        self.lines.not_ready(self.nodes)
+        self._note_ended_moves(reconciler, now)
         if self.asked.serviced_later:
             self._steer(reconciler.keeper)
         held_up = (record for record in reconciler.journal.records if record.note)
         unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
         if unsent is not None and not now.waiting:
             now.waiting = f"{unsent.instance} on {unsent.source}: {unsent.note}"
-        if passed_over:
-            now.settling = True
         if goes_on(reconciler, now, now.temporary) or now.plan.skipped:
             self._empty = 0
             may_leave = now.plan.moves or any(x.temporary for x in now.plan.skipped)
@@ -315,21 +276,26 @@ class DrainSource:
         """The nodes are drained, or what stays is named, and what was restarted and does not run."""
         if outside_of_window(self.asked, self.nodes):
             return self._not_begun()
+        phase, run = MaintenancePhase.DRAINED, self.drain.run
         result = self.context.result(finished=True, plan=plan)
-        self._report_left_behind(result)
+        self.lines.left_behind(self.view, result)
         if plan.skipped:
             failures = "; ".join(self.drain.failures)
             failed = f". Failed moves: {failures}" if failures else ""
             result.failure = f"not drained: {'; '.join(stays(plan))}{failed}"
-        elif (down := self._not_running()) and NO_PLACE not in self.asked.allow_findings:
+        elif (
+            down := not_running(self.drain, self.nodes, self.view)
+        ) and NO_PLACE not in self.asked.allow_findings:
             result.failure = f"not running after the drain: {'; '.join(down)}"
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._end_steering()
-            self._write(self.api, MaintenancePhase.DRAINED, self.drain.run)
+            marks = self.marks.of_phase(phase, run, self.view)
+            self.marks.write(self.api, self.nodes, marks, phase, run)
             self.nodes = self.marks.still_ours(read_snapshot(self.api, NODES_ONLY))
         elif self.asked.state == "drained":
-            boots = self._boots(run := new_run())
-            self._write(self.api, MaintenancePhase.DRAINED, run, boots)
+            marks = self._boots(run := new_run())
+            verb = "drained before, and rebooted since"
+            self.marks.write(self.api, self.nodes, marks, phase, run, verb=verb)
         result.changed = self.drain.changed = result.changed or self.report.changed
         return result
 
@@ -344,68 +310,23 @@ class DrainSource:
         if self.drain.steered:
             self.context.writes += self.steering.end(self.api, self.drain.run)
 
-    def _note_restarts(self, reconciler: Reconciler) -> None:
-        """Write restarts that failed to the marks of their nodes: another run may end the drain."""
-        restarts = self.drain.restarts
-        known = sum(map(len, restarts.values()))
-        for move in self.report.moves:
-            if move["state"] == "failed" and move["method"] in ("restart", "recreate"):
-                workload = f"{move['kind']}/{move['namespace']}/{move['name']}"
-                failed = restarts.setdefault(move["from_node"], {})
-                failed[workload] = move["reason"][:NOTE_LIMIT]
-        if sum(map(len, restarts.values())) > known:
-            self._note(reconciler)
-
-    def _note_returns(self, reconciler: Reconciler) -> None:
-        """Write to the marks how often instances came back, so that a run that continues this one counts on."""
-        if not self._came_back:
-            return
+    def _note_ended_moves(self, reconciler: Reconciler, now: Reconciliation) -> None:
+        """Note what failed, and how often instances came back. The marks have it too, since another run may end the
+        drain."""
+        moves, state = self.report.moves, self.drain
+        if note_restarts(state, moves) or self._came_back:
+            marks = self.marks.of_phase(MaintenancePhase.DRAINING, state.run, self.view)
+            applied = write_marks(reconciler.keeper.api_while_ours(), self.nodes, marks)
+            self.context.writes += applied.done
         self._came_back = False
-        self._note(reconciler)
-
-    def _pass_over_failed(self, reconciler: Reconciler) -> bool:
-        """Note the policies of VMs by which moves failed, where another policy of the VM remains. Returns whether there
-        is one that was not noted. A migration that the server refuses is none that failed: who forbids it does not
-        want a restart in its place."""
-        noted = False
-        failed = {
-            move["uid"]: move
-            for move in self.report.moves
-            if move["state"] == "failed" and move["uid"] not in reconciler.refused
-        }
-        for vmi in (x for x in self.view.snapshot.vmis if x.uid in failed):
-            way = self.view.way_of_vm(vmi)
-            if way.method is None or str(way.method) != failed[vmi.uid]["method"]:
-                continue
-            why = why_given_up(reconciler.journal, vmi.uid, way.method)
-            known = self.drain.passed_over.get(vmi.uid, {})
-            if why and way.policy not in known and self.view.ways.has_alternative(vmi, way.policy):
-                reason = f"{why}: {failed[vmi.uid]['reason'][:NOTE_LIMIT]}"
-                self.drain.passed_over[vmi.uid] = {**known, way.policy: reason}
-                name = report.short(vmi.ref, vmi.ref)
-                self.report.lines.append(
-                    f"{name} does not leave by {way.policy} any more, since {why}: another one of its policies follows"
-                )
-                noted = True
-        return noted
-
-    def _not_running(self) -> list[str]:
-        """The workloads that do not run since this run or an earlier one restarted them, with the reasons."""
-        marks = [mark.down for mark in map(mark_of, self.nodes) if mark is not None]
-        restarts = [*marks, *self.drain.restarts.values()]
-        reasons = {Ref(*key.split("/")): why for down in restarts for key, why in down.items()}
-        return [f"{ref}: {why}" for ref, why in reasons.items() if not self.view.runs(ref)]
+        lines = pass_over_failed(state, self.view, reconciler.journal, moves, reconciler.refused)
+        self.report.lines += lines
+        now.settling = now.settling or bool(lines)
 
     def _not_begun(self) -> StepResult:
         result = self.context.result(finished=True)
-        self._report_not_begun(result)
+        self.lines.not_begun(result)
         return result
-
-    def _report_not_begun(self, result: StepResult) -> None:
-        reason = f"{OUTSIDE} {self.asked.window}"
-        names = ", ".join(self.drain.not_begun or self.drain.nodes)
-        self.report.lines.append(f"{names}: not begun, {reason}" if names else reason)
-        result.stop_reason = reason
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
         """Each instance that is left, with its own reason."""
@@ -431,7 +352,7 @@ class DrainSource:
         """With the nodes as they are now, where the run failed for good."""
         if error is None:
             if result.finished and self.drain.not_begun and not result.stop_reason:
-                self._report_not_begun(result)
+                self.lines.not_begun(result)
         elif not isinstance(error, (LeaseLost, *TRANSIENT_ERRORS)):
             with contextlib.suppress(ApiError, InvalidInput):
                 nodes = read_snapshot(self.api, NODES_ONLY).nodes
@@ -440,58 +361,8 @@ class DrainSource:
         if result.finished:
             self._end_steering()
 
-    def _report_left_behind(self, result: StepResult) -> None:
-        """The pods that would come back, and so are left where they are, as those of DaemonSets are."""
-        for left, _stays in self.view.left_behind:
-            name = report.short(left.workload or left.instance, left.instance)
-            self.report.lines.append(f"{name} is left on node {left.node}: {left.reason}")
-            result.skipped.append(skipped_as_json(left))
-
-    def _report_left(self, places: report.NodeDescriptions) -> None:
-        for node, left in sorted(self.view.left.items()):
-            total = self.drain.totals.setdefault(node, left)
-            if left == self.drain.left.get(node, total):
-                continue
-            self.drain.left[node] = left
-            total = self.drain.totals[node] = max(total, left)
-            line = f"node {places.named(node)}: {left} of {total} still on the node"
-            self.report.lines.append(line)
-
-    def _report_not_ready(self) -> None:
-        """Nodes that the drain cannot empty until they are Ready, and those that are again."""
-        not_ready = [node.name for node in self.nodes if not node.ready]
-        for name in sorted(set(not_ready) ^ set(self.drain.not_ready)):
-            again = "is Ready again" if name not in not_ready else "is not Ready: nothing leaves it"
-            self.report.lines.append(f"node {name} {again}")
-        self.drain.not_ready = not_ready
-
     def _boots(self, run: str) -> PlanMark:
         """Raises InvalidInput where the work must not begin."""
         if self.nodes:
-            self._preflight(Plan())
+            self._findings(Plan())
         return boots(run)
-
-    def _note(self, reconciler: Reconciler) -> None:
-        """Write what the state knows to the marks: another run may end the drain."""
-        api = reconciler.keeper.api_while_ours()
-        plan = self.marks.of_phase(MaintenancePhase.DRAINING, self.drain.run, self.view)
-        self.context.writes += write_marks(api, self.nodes, plan).done
-
-    def _write(
-        self, api: ApiClient, phase: MaintenancePhase, run: str, drained: PlanMark | None = None
-    ) -> None:
-        """Write the marks. Raises InvalidInput where a node could not be written."""
-        plan = drained or self.marks.of_phase(phase, run, self.view)
-        applied = write_marks(api, self.nodes, plan)
-        self.context.writes += applied.done
-        self.report.changed |= bool(applied.done)
-        self.drain.marked += [
-            name for write in applied.done if (name := write.target.name) not in self.drain.marked
-        ]
-        verb = {MaintenancePhase.DRAINING: "cordoned, to be drained"}.get(phase, str(phase))
-        verb = "drained before, and rebooted since" if drained is not None else verb
-        for write in applied.done:
-            self.report.lines.append(f"node {write.target.name}: {verb}")
-            record_node_event(self.api, run, write, str(phase), self.asked.reason)
-        if applied.failed:
-            raise InvalidInput(applied.errors)

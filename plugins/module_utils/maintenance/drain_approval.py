@@ -37,7 +37,7 @@ from .drain_plan import DrainView
 from .mark import has_begun, unmarked
 from .options import MaintenanceOptions
 from .pods import PodAction
-from .preflight import POLICY_FALLBACK, SHARED_DOMAIN
+from .preflight_findings import POLICY_FALLBACK, SHARED_DOMAIN
 from .vm_ways import NOT_MIGRATABLE
 
 _COME_AND_GO = (PDB_BLOCKS, PDB_DELEGATED, SHARED_DOMAIN, POLICY_FALLBACK)

@@ -13,7 +13,8 @@ from ..model.findings import InputError, InvalidInput
 from ..model.objects import Node
 from ..model.snapshot import Snapshot
 from ..model.write import Write
-from ..rollout.send import timestamp
+from ..rollout.context import StepContext
+from ..rollout.send import record_node_event, timestamp
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .mark import (
@@ -34,12 +35,16 @@ PlanMark = t.Callable[[Node], "Write | None"]
 _NOT_OURS = "was put in service, or taken by another run, during its maintenance"
 
 
-class NodeMarks:
-    """The marks of one run. What it knows of the nodes is in its state."""
+_VERBS = {MaintenancePhase.DRAINING: "cordoned, to be drained"}
 
-    def __init__(self, asked: MaintenanceOptions, state: DrainState) -> None:
+
+class NodeMarks:
+    """The marks of one run. What it knows of the nodes is in its state. What it writes is in its context."""
+
+    def __init__(self, asked: MaintenanceOptions, state: DrainState, context: StepContext) -> None:
         self._asked = asked
         self._state = state
+        self._context = context
 
     def is_ours(self, node: Node) -> bool:
         """Whether the node has the mark of this run; one that is only cordoned may have an older one."""
@@ -115,6 +120,32 @@ class NodeMarks:
             return mark_write(node, replace(mark, down=down, returned=returned))
 
         return plan
+
+    def write(
+        self,
+        api: ApiClient,
+        nodes: t.Iterable[Node],
+        plan: PlanMark,
+        phase: MaintenancePhase,
+        run: str,
+        *,
+        verb: str = "",
+    ) -> None:
+        """Write the marks of a phase and report it, as `verb` if one is given. Raises InvalidInput where a node could
+        not be written."""
+        context, state = self._context, self._state
+        applied = write_marks(api, nodes, plan)
+        context.writes += applied.done
+        context.report.changed |= bool(applied.done)
+        state.marked += [
+            name for write in applied.done if (name := write.target.name) not in state.marked
+        ]
+        verb = verb or _VERBS.get(phase, str(phase))
+        for write in applied.done:
+            context.report.lines.append(f"node {write.target.name}: {verb}")
+            record_node_event(context.api, run, write, str(phase), self._asked.reason)
+        if applied.failed:
+            raise InvalidInput(applied.errors)
 
 
 def boots(run: str) -> PlanMark:

@@ -23,7 +23,7 @@ from ..rollout.window import Window, parse_window
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .approved_drain import PLAN, ApprovedDrain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked
-from .preflight import PREFLIGHT_FINDINGS
+from .preflight_findings import PREFLIGHT_FINDINGS
 from .vm_ways import why_invalid
 
 State = t.Literal["cordoned", "drained", "in_service"]

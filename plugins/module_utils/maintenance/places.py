@@ -24,10 +24,8 @@ from ..model.snapshot import Unreadable, Vmi
 from ..model.topology import Topology
 from .drain_plan import DrainView
 from .pods import PodAction, drain_finding
+from .preflight_findings import NO_PLACE, PLACE_UNKNOWN
 from .vm_ways import STOP_AND_START, VM_POLICY, PassedOver
-
-NO_PLACE = "no_place"
-PLACE_UNKNOWN = "place_unknown"
 
 NAMED = 5
 """Instances whose reasons are named at most, beside the proof of the forecast."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..forecast.eviction import CORDON
 from ..kubevirt.instances import attaches_volume
 from ..model.findings import Finding, Severity
 from ..model.kinds import VMI
@@ -21,7 +20,7 @@ from ..model.manifests import MIRROR
 from ..model.objects import Pod, Ref
 from ..model.rendering import TextEnum
 from ..model.snapshot import Vmi
-from ..scheduler.node_state import tolerates
+from ..scheduler.node_state import UNSCHEDULABLE_TAINT, tolerates
 
 BARE_POD = "bare_pod"
 DAEMONSET_MISSING = "daemonset_missing"
@@ -143,7 +142,7 @@ class PodFilter:
 
 def tolerates_cordon(pod: Pod) -> bool:
     """Whether the scheduler may place the pod on a cordoned node."""
-    return any(tolerates(x, CORDON) for x in pod.placement.tolerations)
+    return any(tolerates(x, UNSCHEDULABLE_TAINT) for x in pod.placement.tolerations)
 
 
 def sentence(text: str) -> str:

@@ -25,19 +25,33 @@ from ..model.snapshot import Unreadable, Vmi
 from ..model.topology import Topology
 from ..scheduler.node_affinity import allows_only
 from ..scheduler.nodes import takes_pods
-from .budget_findings import OF_BUDGETS, BudgetFacts, EvictionAnswer, budget_findings
+from .budget_findings import BudgetFacts, EvictionAnswer, budget_findings
 from .drain_plan import DrainView
 from .holders import OUT_OF_SERVICE, SHUT_DOWN, held_by
-from .places import NO_PLACE, PLACE_UNKNOWN, drain_forecast, nodes_text, place_findings
+from .places import drain_forecast, nodes_text, place_findings
 from .pods import (
     DO_NOT_MOVE_FINDING,
-    OF_PODS,
     PENDING_CHANGES,
     PodAction,
     drain_finding,
     sentence,
 )
-from .returns import KEEP_AWAY, NAMES_NODE, RETURNS, TOLERATES_CORDON
+from .preflight_findings import (
+    CONFIG_POOL_UPDATING,
+    CONTROL_PLANE_QUORUM,
+    HEALTH_CHECK,
+    JOB_ON_NODE,
+    KUBEVIRT_UPDATING,
+    LAST_NODE_OF_DOMAIN,
+    MIGRATION_REFUSED,
+    NODE_NOT_READY,
+    NOT_CHECKED,
+    OTHER_MAINTENANCE,
+    OTHER_ZONE_NOT_READY,
+    POLICY_FALLBACK,
+    SHARED_DOMAIN,
+)
+from .returns import KEEP_AWAY, RETURNS, TOLERATES_CORDON
 from .vm_ways import (
     INVALID_POLICY,
     LABEL_SEPARATOR,
@@ -48,52 +62,6 @@ from .vm_ways import (
     VM_POLICIES,
     VM_POLICY,
 )
-
-SHARED_DOMAIN = "shared_domain"
-LAST_NODE_OF_DOMAIN = "last_node_of_domain"
-POLICY_FALLBACK = "policy_fallback"
-CONTROL_PLANE_QUORUM = "control_plane_quorum"
-JOB_ON_NODE = "job_on_node"
-HEALTH_CHECK = "health_check"
-CONFIG_POOL_UPDATING = "config_pool_updating"
-OTHER_MAINTENANCE = "other_maintenance"
-KUBEVIRT_UPDATING = "kubevirt_updating"
-NODE_NOT_READY = "node_not_ready"
-OTHER_ZONE_NOT_READY = "other_zone_not_ready"
-MIGRATION_REFUSED = "migration_refused"
-NOT_CHECKED = "not_checked"
-
-PREFLIGHT_FINDINGS = frozenset(
-    (
-        *OF_PODS,
-        *OF_BUDGETS,
-        PENDING_CHANGES,
-        NODE_NOT_READY,
-        OTHER_ZONE_NOT_READY,
-        NO_PLACE,
-        PLACE_UNKNOWN,
-        SHARED_DOMAIN,
-        LAST_NODE_OF_DOMAIN,
-        NOT_MIGRATABLE,
-        MIGRATION_REFUSED,
-        NOT_RESTARTABLE,
-        NOT_EVICTABLE,
-        POLICY_FALLBACK,
-        DO_NOT_MOVE_FINDING,
-        REFUSED_BY_POLICY,
-        INVALID_POLICY,
-        CONTROL_PLANE_QUORUM,
-        JOB_ON_NODE,
-        HEALTH_CHECK,
-        CONFIG_POOL_UPDATING,
-        OTHER_MAINTENANCE,
-        KUBEVIRT_UPDATING,
-        TOLERATES_CORDON,
-        NAMES_NODE,
-        NOT_CHECKED,
-    )
-)
-"""All names, which `allow_findings` may contain."""
 
 ETCD = "node-role.kubernetes.io/etcd"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

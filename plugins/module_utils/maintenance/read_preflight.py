@@ -26,16 +26,16 @@ from ..cluster.served_versions import ServedVersions
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Node, Ref
 from ..model.placement_manifests import selector_from_json
-from ..model.snapshot import Snapshot, Unreadable
+from ..model.snapshot import Unreadable
 from ..scheduler.labels import matches
 from .drain_plan import DrainView
 from .dry_runs import dry_runs
 from .options import MaintenanceOptions
-from .preflight import CONFIG_POOL_UPDATING, HEALTH_CHECK, Automation, PreflightInput
+from .preflight import Automation, PreflightInput
+from .preflight_findings import CONFIG_POOL_UPDATING, HEALTH_CHECK
 
 Object = t.Mapping[str, JSON]
 
-ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 OPENSHIFT_MACHINES = "/apis/machine.openshift.io/v1beta1"
@@ -83,35 +83,6 @@ def read_preflight(
     answers = dry_runs(api, view)
     gaps = tuple(sorted({*reader.gaps, *answers.gaps}, key=str))
     return replace(inputs, evictions=answers.evictions, migrations=answers.migrations, gaps=gaps)
-
-
-def attached_volumes(api: ApiClient, snapshot: Snapshot, nodes: t.Container[str]) -> str:
-    """The volumes that are still attached to the nodes, in words. Volumes of pods that belong to a node
-    stay attached."""
-    stay = {
-        (pod.namespace, claim)
-        for pod in snapshot.pods
-        if pod.node_name in nodes and not pod.finished
-        for claim in pod.claims
-    }
-    attached = []
-    for item in list_all(api, ATTACHMENTS).items:
-        spec = item["spec"]
-        if spec.get("nodeName") in nodes:
-            volume = (spec.get("source") or {}).get("persistentVolumeName") or ""
-            if not volume or _claim(api, volume) not in stay:
-                attached.append(f"{volume or item['metadata']['name']} to {spec['nodeName']}")
-    return f"volumes are still attached: {', '.join(sorted(attached))}" if attached else ""
-
-
-def _claim(api: ApiClient, volume: str) -> tuple[str, str]:
-    """Namespace and name of the claim of a volume; empty where there is none."""
-    try:
-        persistent = api.get(f"/api/v1/persistentvolumes/{volume}")
-    except NotFound:
-        return "", ""
-    claim = persistent["spec"].get("claimRef") or {}
-    return claim.get("namespace", ""), claim.get("name", "")
 
 
 def job_pod() -> tuple[str, str] | None:

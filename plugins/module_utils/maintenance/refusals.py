@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.rendering import listed
-from .preflight import (
+from .preflight_findings import (
     CONFIG_POOL_UPDATING,
     CONTROL_PLANE_QUORUM,
     HEALTH_CHECK,

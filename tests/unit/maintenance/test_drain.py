@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.client import RetryPolicy
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline, Outage
-from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
+from ansible_collections.virt.placement.plugins.module_utils.maintenance import attached_volumes
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainSource
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_state import (
@@ -72,7 +72,7 @@ def attachments(monkeypatch: pytest.MonkeyPatch) -> list[JSON]:
     """What the server lists as VolumeAttachments."""
     items: list[JSON] = []
     listing = SimpleNamespace(items=items)
-    monkeypatch.setattr(read_preflight, "list_all", lambda *_arguments: listing)
+    monkeypatch.setattr(attached_volumes, "list_all", lambda *_arguments: listing)
     return items
 
 
@@ -109,9 +109,11 @@ def test_volume_of_a_pod_that_belongs_to_the_node_stays_attached(
         spec = {"nodeName": "w1", "source": {"persistentVolumeName": volume}}
         attachments.append({"metadata": {"name": f"csi-{volume}"}, "spec": spec})
     drain = Drain()
-    monkeypatch.setattr(read_preflight, "_claim", lambda _api, volume: ("shop", f"{volume}-claim"))
+    monkeypatch.setattr(
+        attached_volumes, "_claim", lambda _api, volume: ("shop", f"{volume}-claim")
+    )
     agent = pod("agent", Owner("DaemonSet", "agent", "u-set"), claims=("logs-claim",))
-    attached = read_preflight.attached_volumes(drain.api, snapshot(agent), {"w1"})
+    attached = attached_volumes.attached_volumes(drain.api, snapshot(agent), {"w1"})
     assert attached == "volumes are still attached: data to w1"
 
 
@@ -135,7 +137,7 @@ def test_node_that_is_not_ready_is_named_once_and_again_when_it_is_back() -> Non
     drain = Drain()
     for ready in (True, False, False, True):
         drain.nodes = (replace(NODE, ready=ready),)
-        drain._report_not_ready()
+        drain.lines.not_ready(drain.nodes)
         if not ready:
             assert "node w1 is not Ready" in drain.undone((), Plan(), "waiting")
     assert drain.report.lines == [

@@ -15,12 +15,14 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.budget_
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
-    CONFIG_POOL_UPDATING,
-    HEALTH_CHECK,
-    PREFLIGHT_FINDINGS,
     Automation,
     PreflightInput,
     preflight,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight_findings import (
+    CONFIG_POOL_UPDATING,
+    HEALTH_CHECK,
+    PREFLIGHT_FINDINGS,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.refusals import (
     refusal,

@@ -39,9 +39,11 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods im
     OF_PODS,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
+    PreflightInput,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight_findings import (
     CONFIG_POOL_UPDATING,
     HEALTH_CHECK,
-    PreflightInput,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
 from tests.unit.maintenance.test_options import options

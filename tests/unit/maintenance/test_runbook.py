@@ -9,7 +9,7 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight_findings import (
     PREFLIGHT_FINDINGS,
 )
 
