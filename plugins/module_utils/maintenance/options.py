@@ -18,7 +18,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Node, Requirement, Selector
 from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
-from ..rollout.options import RunOptions, request_digest
+from ..rollout.run_options import RunOptions, request_digest
 from ..rollout.window import Window, parse_window
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .approved_drain import PLAN, ApprovedDrain

@@ -26,8 +26,8 @@ from .move import Phase
 from .plan_basis import PlanBasis, QuotaSpecs, transient_taints
 
 if t.TYPE_CHECKING:
+    from .judged_snapshot import JudgedSnapshot
     from .options import RolloutOptions
-    from .view import JudgedSnapshot
 
 
 @dataclass(frozen=True, slots=True)

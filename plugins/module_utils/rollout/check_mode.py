@@ -13,7 +13,7 @@ from ..model.snapshot import Snapshot
 from . import report
 from .context import StepContext
 from .gates import until_stopped
-from .options import RunOptions
+from .run_options import RunOptions
 from .state import StepResult
 
 

@@ -51,6 +51,8 @@ class StepContext:
         self.cluster = FollowedCluster(self.api)
         self.namespaces: tuple[str, ...] = ()
         """Those of the last reading; empty for all."""
+        self.waits_for: tuple[str, ...] = ()
+        """Kinds of workloads that may keep the run from its end."""
         self.state = state
         self.listening = listening
         self.report = StepReport(state.count)

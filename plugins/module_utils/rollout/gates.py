@@ -21,7 +21,7 @@ from ..model.snapshot import Instance, Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
 from .move import MoveRecord, ready
-from .options import RunOptions
+from .run_options import RunOptions
 from .window import OUTSIDE
 
 

@@ -11,9 +11,9 @@ from ..cluster.lease import LeaseKeeper, LeaseReading
 from ..model.plan import Plan
 from .context import StepContext
 from .move import MoveRecord
-from .options import RunOptions
 from .reconcile import Reconciler
 from .reconciliation import Reconciliation
+from .run_options import RunOptions
 from .state import StepResult
 from .view import View
 

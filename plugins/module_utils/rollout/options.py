@@ -1,14 +1,12 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Are the options of a rollout valid, and which workloads and hours do they select?
+"""Are the options of a rollout valid, and which workloads do they select?
 
 All faults are reported at once. Pure.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import typing as t
 from dataclasses import dataclass, field
 
@@ -30,7 +28,8 @@ from ..view import selection as references
 from ..view.selection import WorkloadLookup
 from ..view.view import ClusterView
 from .approved_plan import PLANNED_OPTIONS, ApprovedPlan
-from .window import Window, parse_window
+from .run_options import RunOptions, request_digest
+from .window import parse_window
 
 FLAGS = ("pin_target_zone", "apply_pending_changes", "fail_on_skipped", "require_rights")
 MAY_BE_ZERO = (
@@ -41,34 +40,6 @@ MAY_BE_ZERO = (
     "failures_allowed",
 )
 POSITIVE = ("max_unavailable", "run_timeout", "move_timeout")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How a run moves instances, whichever they are. Without a limit it has none: 0 or None stand for that.
-
-    `request` is a digest of what is to be moved. A run of the same request that `moves_once` is continued also when it
-    has no move in flight, since its journal has what was moved. With `require_rights` check mode only asks for the
-    rights. With `fail_on_skipped` an instance that is skipped is a failure, which names it."""
-
-    request: str
-    run_timeout: int
-    move_timeout: int
-    topology: Topology
-    moves_once: bool = False
-    max_parallel: int = 0
-    max_unavailable: int | None = None
-    canary: int = 0
-    soak: int = 0
-    max_moves: int = 0
-    window: Window | None = None
-    failures_allowed: int | None = None
-    fail_on_skipped: bool = False
-    require_rights: bool = False
-
-    @property
-    def zone_key(self) -> str:
-        return self.topology.resolve("zone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +58,6 @@ class RolloutOptions(RunOptions):
     planned: t.Mapping[str, JSON] = field(default_factory=dict)
     approved: ApprovedPlan | None = None
     places: Places | None = None
-
-
-def request_digest(values: t.Sequence[JSON]) -> str:
-    """The `request` of options with these values."""
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
 def parse_options(

@@ -38,9 +38,9 @@ from .gates import (
 from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
 from .observe import ForeignMigrations, Observer
-from .options import RunOptions
 from .reconciliation import Reconciliation, touched_by
 from .room import Room
+from .run_options import RunOptions
 from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
 from .state import StepReport
 from .view import View

@@ -16,12 +16,12 @@ from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import one_line
 from .gates import why_defer
+from .judged_snapshot import JudgedSnapshot
 from .options import RolloutOptions
 from .paused_holds import BY_HAND, HoldStep
 from .reconcile import Reconciler
 from .reconciliation import Reconciliation
 from .state import StepReport
-from .view import JudgedSnapshot
 
 
 class Releases:

@@ -22,15 +22,17 @@ from .approval import not_made, plan_of, require_approved
 from .check_mode import planned_result
 from .context import StepContext
 from .holds import can_end, why_kept, why_kept_after, why_waiting
+from .judged_snapshot import JudgedSnapshot
 from .move import MoveRecord
+from .not_moved import judge_places, judge_skipped, report_not_enforced
 from .options import RolloutOptions, namespaces_of, wanted
+from .own_rollouts import ROLLED
 from .pool_revisions import LABELS_SEEN
 from .reconcile import Reconciler, goes_on
 from .reconciliation import Reconciliation
 from .releases import Releases
 from .send import StartRevisions, rights_of_any_move, rights_of_run
 from .state import RolloutState, StepResult
-from .view import JudgedSnapshot
 from .watch import Listening
 
 
@@ -44,6 +46,7 @@ class RolloutSource:
         self, api: ApiClient, options: RolloutOptions, state: RolloutState, listening: Listening
     ) -> None:
         self.context = StepContext.of_run(api, state, listening, options.run_timeout)
+        self.context.waits_for = ROLLED
         self.options = options
         self._api, self._report = self.context.api, self.context.report
         self._revisions = StartRevisions(
@@ -124,12 +127,12 @@ class RolloutSource:
         result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
         approved = self.options.approved
         if self.options.places is None:
-            result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+            judge_skipped(result, plan, fail=self.options.fail_on_skipped)
         else:
             approvable = [x for x in plan.skipped if approved is None or x.uid in approved.by_uid]
-            result.judge_places(approvable, fail=True)
+            judge_places(result, approvable, fail=True)
             others = [x for x in plan.skipped if x not in approvable]
-            result.judge_places(others, fail=self.options.fail_on_skipped)
+            judge_places(result, others, fail=self.options.fail_on_skipped)
         result.failure = result.failure or not_made(approved, plan.skipped)
         result.failure = result.failure or self._releases.failure(view)
         result.warnings += kept
@@ -138,7 +141,8 @@ class RolloutSource:
     def _judged(self, view: JudgedSnapshot, result: StepResult, plan: Plan) -> StepResult:
         """The result with the workload rollouts that go on, and the instances whose rules are not enforced yet."""
         result.warnings += own_rollouts.warnings(view.own_rollouts)
-        result.report_not_enforced(view.snapshot, view.candidates, plan, self.options.topology)
+        topology = self.options.topology
+        report_not_enforced(result, view.snapshot, view.candidates, plan, topology)
         return result
 
     def _end_holds(self, keeper: LeaseKeeper, view: JudgedSnapshot) -> list[str]:
@@ -178,9 +182,9 @@ class RolloutSource:
         result.changed = result.changed or ends
         self._judged(view, result, plan)
         if self.options.places is None:
-            result.judge_skipped(plan, fail=self.options.fail_on_skipped)
+            judge_skipped(result, plan, fail=self.options.fail_on_skipped)
         else:
-            result.judge_places(plan.skipped, fail=self.options.fail_on_skipped)
+            judge_places(result, plan.skipped, fail=self.options.fail_on_skipped)
         result.warnings += kept
         return result
 

@@ -13,15 +13,9 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..cluster.lease import HeldLease, LeaseReading, LeaseState, LeaseWatch, lease_state
-from ..compliance.tied import tied_text, tied_to
 from ..model.json_pointer import JSON
-from ..model.plan import Move, Plan, SkippedInstance
+from ..model.plan import Move, Plan
 from ..model.rendering import one_line
-from ..model.snapshot import Snapshot
-from ..model.topology import Topology
-from ..planning.missed_preferences import MissedPreference, missed_preferences
-from ..planning.movable_instances import MovableInstance
-from ..planning.simulation import ClusterSimulation
 from . import report
 from .journal import RunJournal
 from .move import MoveRecord
@@ -230,14 +224,6 @@ class RolloutState:
         return compared
 
 
-def why_tied(simulation: ClusterSimulation, movable: MovableInstance) -> str:
-    """Why other pods on its node leave a VM no live migration, or nothing."""
-    if movable.instance.vmi is None or movable.pinned:
-        return ""
-    others = tied_to(simulation.declared, movable.declared_pod)
-    return tied_text(others) if others else ""
-
-
 @dataclass(slots=True)
 class StepResult:
     """`moves` are those that ended in this step, or in check mode those that are planned.
@@ -279,44 +265,3 @@ class StepResult:
             **({"_shown": self.shown} if self.shown else {}),
             **({} if self.finished else {"step_state": self.state.as_json()}),
         }
-
-    def judge_skipped(self, plan: Plan, *, fail: bool) -> None:
-        """With `fail` skipped instances are a failure, which names them all; if not, those that still violate
-        a rule are a warning."""
-        if plan.skipped and fail and not self.failure:
-            self.failure = report.not_all_moved(plan.skipped)
-            return
-        violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
-        if violators:
-            self.warnings.append(report.still_violated(violators))
-
-    def judge_places(self, skipped: t.Sequence[SkippedInstance], *, fail: bool) -> None:
-        """VMs that are not in their places are a failure, or else a warning. Either one names them all."""
-        if not skipped:
-            return
-        text = report.not_in_place(skipped)
-        if fail and not self.failure:
-            self.failure = text
-        else:
-            self.warnings.append(text)
-
-    def report_not_enforced(
-        self,
-        snapshot: Snapshot,
-        candidates: t.Sequence[MovableInstance],
-        plan: Plan,
-        topology: Topology,
-    ) -> None:
-        placed = report.not_enforced(candidates, plan)
-        missed: tuple[MissedPreference, ...] = ()
-        tied: dict[str, str] = {}
-        if placed:
-            simulation = ClusterSimulation(snapshot, candidates)
-            missed = missed_preferences(simulation, placed, topology)
-            tied = {x.uid: why for x in placed if (why := why_tied(simulation, x))}
-        unmet = {each.uid: str(each) for each in missed}
-        self.not_enforced = [
-            report.well_placed(x, plan, unmet.get(x.uid, ""), tied.get(x.uid, "")) for x in placed
-        ]
-        self.progress += report.well_placed_lines(self.not_enforced)
-        self.warnings += report.removed_constraints(candidates)

@@ -230,7 +230,7 @@ class Step(t.Generic[AnyView]):
         """Reconcile on each change until the run or the time of this step is over. The run ends successfully
         only after a fresh reading."""
         source, context = self._source, self._context
-        self._cluster.follow(self._api.deadline, wakes_on(context.namespaces))
+        self._cluster.follow(self._api.deadline, wakes_on(context.namespaces, context.waits_for))
         view = source.prepare(keeper, view, journal.records)
         reconciler = self._reconciler = self._begin_reconciling(keeper, journal)
         waiting = ""

@@ -27,7 +27,7 @@ from . import journal as journals
 from . import report
 from .journal import RunJournal, UnreadableJournal
 from .move import MoveRecord, Phase
-from .options import RunOptions
+from .run_options import RunOptions
 from .state import RolloutState
 
 READ_AGAIN = 2.0

@@ -1,49 +1,29 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run plans from: a snapshot of the cluster, and which of its instances have to move."""
+"""What the engine needs of a reading of the cluster."""
 
 from __future__ import annotations
 
-import functools
 import typing as t
-from dataclasses import dataclass, replace
 
-from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets
+from ..kubevirt.disruption import Budgets
 from ..model.objects import Ref
-from ..model.plan import Method, Move, Plan
-from ..model.snapshot import Instance, Platform, Snapshot
-from ..model.topology import HOSTNAME
+from ..model.plan import Move, Plan
+from ..model.snapshot import Platform, Snapshot
 from ..planning.movable_instances import (
     InstanceSelection,
     MovableInstance,
-    kept_in_place,
-    movable_instances,
 )
-from ..planning.places import hostname_of, plan_places
-from ..planning.plan import plan_moves
-from ..planning.plan_request import PlanRequest
-from ..planning.simulation import VerifiedIndex
-from ..rules.hold import Hold
 from ..scheduler.index import Index
-from .approval import LeftAlone, of_approved
-from .holds import held_replicas, holds_of
-from .journal import RunJournal, digest
-from .move import MoveRecord, Phase
-from .options import RolloutOptions
-from .own_rollouts import OwnRollout, own_rollouts_of
-from .paused_holds import (
-    HoldStep,
-    busy_uids,
-    hold_steps,
-    kept_uids,
-    paused_holds_of,
-    releasing,
-)
-from .report import NodeDescriptions
+from .journal import RunJournal
+from .move import MoveRecord
+
+WhyNoRestart = t.Callable[[MovableInstance, Platform], str]
+"""What else a restart would apply; empty where nothing."""
 
 
 class View(t.Protocol):
-    """What the engine needs of a reading of the cluster."""
+    """A reading, with the moves that its source plans from it."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -81,170 +61,3 @@ class View(t.Protocol):
 
     def node_selector(self, move: Move) -> tuple[tuple[str, str], ...]:
         """What the target of a migration is held to."""
-
-
-WhyNoRestart = t.Callable[[MovableInstance, Platform], str]
-"""What else a restart would apply; empty where nothing."""
-
-
-@dataclass(frozen=True)
-class JudgedSnapshot:
-    """A snapshot, and what follows from it. `verified` is the scheduler index with the instances
-    that violate nothing: built once for all plans that are made of the snapshot. `neighbors`: the instances whose rules
-    count, which are more than the candidates where VMs are moved to nodes of a map. `own_rollouts`: none where the
-    moves are given, by a map or an approved plan, or a maintenance moves back what it moved away."""
-
-    snapshot: Snapshot
-    options: RolloutOptions
-    selection: InstanceSelection
-    candidates: tuple[MovableInstance, ...]
-    verified: VerifiedIndex
-    why_no_restart: WhyNoRestart
-    neighbors: tuple[MovableInstance, ...] = ()
-    own_rollouts: tuple[OwnRollout, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        snapshot: Snapshot,
-        wanted: InstanceSelection,
-        options: RolloutOptions,
-        why_no_restart: WhyNoRestart = lambda _movable, _platform: "",
-    ) -> JudgedSnapshot:
-        pending = options.apply_pending_changes
-        candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
-        neighbors = candidates
-        if options.places is not None:
-            all_of_them = InstanceSelection(namespaces=wanted.all_namespaces)
-            # Pending changes matter to a restart alone, which is not among the ways to a node of a map.
-            neighbors = movable_instances(snapshot, all_of_them, apply_pending_changes=True)
-        verified = VerifiedIndex.of(snapshot, neighbors)
-        given = any(x is not None for x in (options.places, options.approved, options.only))
-        own_rollouts = () if given else own_rollouts_of(snapshot, wanted)
-        return cls(
-            snapshot, options, wanted, candidates, verified, why_no_restart, neighbors, own_rollouts
-        )
-
-    @property
-    def index(self) -> Index:
-        return self.verified.index
-
-    @functools.cached_property
-    def holds(self) -> tuple[Hold, ...]:
-        """What the selected workloads hold of their own rollouts."""
-        return holds_of(self.snapshot, self.selection)
-
-    @functools.cached_property
-    def hold_steps(self) -> tuple[HoldStep, ...]:
-        """What comes next for the selected Deployments whose own rollouts are held."""
-        found = paused_holds_of(self.snapshot, self.selection)
-        return hold_steps(found, self, self.options)
-
-    @property
-    def why_no_move(self) -> str:
-        return releasing(step.hold for step in self.hold_steps)
-
-    @functools.cached_property
-    def by_uid(self) -> t.Mapping[str, MovableInstance]:
-        return {movable.uid: movable for movable in self.candidates}
-
-    @functools.cached_property
-    def kept(self) -> t.Mapping[str, str]:
-        """Instances that a rollout leaves where they are, with the reason."""
-        return kept_in_place(self.snapshot, self.candidates)
-
-    @functools.cached_property
-    def budgets(self) -> Budgets:
-        return Budgets(self.snapshot)
-
-    @functools.cached_property
-    def not_disrupted(self) -> t.Mapping[str, str]:
-        """The instances that no method may end, by uid, with the reason. Where budgets could not be read, the server
-        still asks them before it evicts a pod."""
-        if not self.options.allow.intersection(DISRUPTIVE):
-            return {}
-        refused = {}
-        for movable in self.candidates:
-            answer = self.budgets.disruption(movable.pod)
-            unknown = answer.allowance is Allowance.UNKNOWN and movable.instance.vmi is not None
-            if unknown or answer.allowance is Allowance.NEVER:
-                refused[movable.uid] = answer.why
-        return refused
-
-    def is_about(self, record: MoveRecord) -> bool:
-        return Instance(record.instance, record.uid, record.workload, None) in self.selection
-
-    @functools.cached_property
-    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
-        return {movable.instance.workload: movable for movable in self.candidates}
-
-    def plan(self, journal: RunJournal | None = None) -> Plan:
-        """The plan beside what the journal has in flight, without what was moved already."""
-        busy: frozenset[str] = frozenset()
-        spent: dict[str, str] = {}
-        if journal is not None:
-            busy = frozenset(r.uid for r in journal.records if r.phase is not Phase.INTENDED)
-            intended = {r.uid for r in journal.records if r.phase is Phase.INTENDED}
-            for uid in (x.uid for x in self.candidates if x.uid not in intended):
-                if digest(uid) in journal.done:
-                    spent[uid] = "this rollout moved it already"
-                elif digest(uid) in journal.lost:
-                    spent[uid] = "its move failed in this rollout"
-        options = self.options
-        request = PlanRequest(
-            self.selection,
-            options.scope,
-            options.allow,
-            busy | busy_uids(self.hold_steps, self.candidates),
-            spent,
-            kept={**kept_uids(self.hold_steps, self.candidates), **self.kept},
-            not_disrupted=self.not_disrupted,
-            held=held_replicas(self.holds, self.candidates),
-            topology=options.topology,
-        )
-        approved = options.approved
-        if approved is not None:
-            request = replace(request, preferred_nodes=approved.target_nodes)
-        while True:
-            plan = self._plan(request)
-            refused = {} if options.apply_pending_changes else self._restarts_refused(plan)
-            alone = LeftAlone()
-            if approved is not None:
-                plan = of_approved(approved, plan)
-                alone = LeftAlone.of(approved, plan, self.candidates)
-            if not (refused or alone):
-                return plan
-            request = replace(
-                request,
-                no_restart={**request.no_restart, **refused},
-                kept={**request.kept, **alone.kept},
-                not_movable={**request.not_movable, **alone.moved},
-            )
-
-    def _plan(self, request: PlanRequest) -> Plan:
-        places = self.options.places
-        if places is None:
-            return plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
-        return plan_places(self.snapshot, request, self.neighbors, places, verified=self.verified)
-
-    def node_selector(self, move: Move) -> tuple[tuple[str, str], ...]:
-        options, approved = self.options, self.options.approved
-        nodes = approved.by_uid[move.uid].targets if approved is not None else move.targets
-        if options.places is not None:
-            return ((HOSTNAME, hostname_of(self.snapshot, nodes[0])),)
-        if not options.pin_target_zone or not nodes or move.method is not Method.MIGRATE:
-            return ()
-        zone = self._nodes.domain(nodes[0])
-        return ((options.zone_key, zone),) if zone else ()
-
-    @functools.cached_property
-    def _nodes(self) -> NodeDescriptions:
-        return NodeDescriptions.of(self.snapshot, self.options.zone_key)
-
-    def _restarts_refused(self, plan: Plan) -> dict[str, str]:
-        """The instances of which the plan has a restart that would apply more than their placement, with the reason."""
-        platform = self.snapshot.platform
-        restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
-        return {
-            uid: why for uid in restarts if (why := self.why_no_restart(self.by_uid[uid], platform))
-        }

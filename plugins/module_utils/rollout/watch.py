@@ -20,7 +20,6 @@ from ..api.progress_pipe import ProgressPipe
 from ..api.transport import Deadline, computing_bounded, no_request_under_way, uptime
 from ..cluster.reading import ListQuery
 from ..model.rendering import one_line
-from .own_rollouts import ROLLED
 from .state import StepReport
 
 STEP_SECONDS = 10.0
@@ -172,15 +171,17 @@ def until_interrupted() -> t.Iterator[t.Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def wakes_on(namespaces: t.Collection[str]) -> t.Callable[[ListQuery, str], bool]:
+def wakes_on(
+    namespaces: t.Collection[str], waits_for: t.Container[str] = ()
+) -> t.Callable[[ListQuery, str], bool]:
     """Whether a change in a list, of an object of a namespace, is a reason to reconcile: pods, VMIs and
-    disruption budgets of these namespaces, by default of all, and migrations. Workloads that replace their pods by
-    themselves only where namespaces are given: nothing else waits for them."""
+    disruption budgets of these namespaces, by default of all, migrations, and workloads of the kinds that the run
+    `waits_for`."""
 
     def wakes(query: ListQuery, namespace: str) -> bool:
         if query.what in ("pods", "instances", "budgets"):
             return not namespaces or namespace in namespaces
-        if query.what in ROLLED:
+        if query.what in waits_for:
             return namespace in namespaces
         return query.what == "migrations"
 

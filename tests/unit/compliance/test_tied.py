@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.simulation
     ClusterSimulation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout import report
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import why_tied
+from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import why_tied
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity, selector
 

@@ -18,6 +18,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
+    JudgedSnapshot,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
     MoveRecord,
     Outcome,
@@ -36,7 +39,6 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.rollout_sou
     RolloutSource,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepReport
-from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from tests.unit.compliance.cluster import expression, node_affinity
 from tests.unit.planning.scenes import HOST, Cluster, machine
 from tests.unit.rollout.test_gates import parameters

@@ -16,11 +16,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     SkippedInstance,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
+    JudgedSnapshot,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import Phase
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
 from ansible_collections.virt.placement.plugins.module_utils.rollout.report import not_in_place
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepResult
-from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from dev.trace_server import KUBEVIRT, TraceServer
 from tests.unit.planning import scenes
 from tests.unit.rollout.test_approval import (

@@ -32,6 +32,9 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout import reconcile, report
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
+    JudgedSnapshot,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
     ApiCall,
     ApiReply,
@@ -52,7 +55,6 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.state impor
     MoveCount,
     StepReport,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from tests.unit.compliance.cluster import anti_affinity, apart
 from tests.unit.planning.scenes import cluster, machine
 from tests.unit.planning.test_plan import SHOP, vm_with_two_own_terms

@@ -38,6 +38,9 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
+    JudgedSnapshot,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import RolloutOptions
 from ansible_collections.virt.placement.plugins.module_utils.rollout.rollout_source import (
     RolloutSource,
@@ -47,7 +50,6 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.state impor
     StepResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.step import run_step
-from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from dev.trace_server import NAMESPACE, TraceServer
 from tests.unit.rollout.test_gates import parameters
