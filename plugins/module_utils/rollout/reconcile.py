@@ -9,7 +9,6 @@ read.
 
 from __future__ import annotations
 
-import datetime
 import typing as t
 from dataclasses import replace
 
@@ -17,33 +16,25 @@ from ..api.errors import ApiError
 from ..api.transport import uptime
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
-from ..kubevirt.disruption import DISRUPTIVE, Allowance, ends_pod
 from ..model.kinds import instance_path
-from ..model.objects import Pod
 from ..model.plan import Method, Move, Plan, SkippedInstance
-from ..planning.dependencies import Dependencies
-from ..planning.movable_instances import MovableInstance
 from . import journal as journals
 from . import migrate, report
 from .gates import (
-    Deferral,
-    Load,
     after_end,
     instances_of_run,
-    limit_reached,
     load_of,
-    why_defer,
     workloads_of,
 )
 from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
 from .observe import ForeignMigrations, Observer
-from .reconciliation import Reconciliation, touched_by
-from .room import Room
+from .reconciliation import Reconciliation, given_up, journal_of_run, touched_by
 from .run_options import RunOptions
 from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
 from .state import StepReport
 from .view import View
+from .waits import Waits
 
 
 class Reconciler:
@@ -101,15 +92,7 @@ class Reconciler:
 
     def given_up(self, view: View) -> tuple[MoveRecord, ...]:
         """The moves that the run reports and does not wait for any more."""
-        records = self.journal.records
-        return tuple(r for r in records if r.phase is Phase.GIVEN_UP and view.is_about(r))
-
-    def _own_journal(self, view: View) -> RunJournal:
-        """The journal for numbers and limits: without moves of other workloads that were taken over,
-        and with those that were given up as ended ones."""
-        records = tuple(record for record in self.in_flight if view.is_about(record))
-        failed = self.journal.failed + len(self.given_up(view))
-        return replace(self.journal, records=records, failed=failed)
+        return given_up(self.journal, view)
 
     def reconcile(self, view: View) -> Reconciliation:
         """Observe, plan, begin. Raises LeaseLost and ApiError.
@@ -129,7 +112,7 @@ class Reconciler:
             move = planned.get((record.uid, record.method))
             if move is not None:
                 self._hold_to_plan(record, move, now)
-            elif not self._may_be_queued(record, now):
+            elif not self._waits(now).may_be_queued(record):
                 self._defer(record, counted=view.is_about(record))
         now.settling = now.settling or len(self.report.moves) > moves_before
         journal, mark = self.journal, self.report.mark()
@@ -232,13 +215,17 @@ class Reconciler:
             return
         self.journal = after_end(self.options, journal, self.clock)
         seconds = self.clock - record.begun
-        own_journal = self._own_journal(now.view)
-        total = max(self.report.count.total, own_journal.started)
-        line = report.ended(own_journal.ended, total, record, end, seconds, now.nodes)
+        of_run = journal_of_run(self.journal, now.view)
+        total = max(self.report.count.total, of_run.started)
+        line = report.ended(of_run.ended, total, record, end, seconds, now.nodes)
         self.report.lines.append(line)
         self.report.moves.append(report.ended_move(record, end, seconds))
         self.refused |= {record.uid} if end.refused else set()
         self.report.changed |= end.outcome is Outcome.MOVED
+
+    def _waits(self, now: Reconciliation) -> Waits:
+        """With the journal as it is now."""
+        return Waits(self.options, self.journal, self.clock, self.not_outdated, now)
 
     def choose(self, plan: Plan, now: Reconciliation) -> list[str]:
         """Journal the moves that may begin now; returns the uids of all that are to be sent."""
@@ -246,10 +233,10 @@ class Reconciler:
             record.uid
             for record in self._intended(now)
             if self.clock >= self.retry_at.get(record.uid, 0.0)
-            and not self._may_be_queued(record, now)
+            and not self._waits(now).may_be_queued(record)
         ]
-        own_journal = self._own_journal(now.view)
-        self.report.count, lines = self.report.count.replanned(own_journal, plan, now.view.by_uid)
+        of_run = journal_of_run(self.journal, now.view)
+        self.report.count, lines = self.report.count.replanned(of_run, plan, now.view.by_uid)
         self.report.lines += lines
         records = self.journal.records
         in_scope = instances_of_run(now.observer.instances, now.view.selection, records)
@@ -263,7 +250,8 @@ class Reconciler:
         for move in plan.moves:
             if move.uid in begun or self.failed:
                 continue
-            reason = self._why_wait(move, planned, load, now)
+            waits = self._waits(now)
+            reason = waits.why(move, planned, load) or waits.why_no_room(self._record(move, now))
             if reason:
                 if self.report.count.has(move):
                     now.waiting = now.waiting or reason
@@ -282,116 +270,13 @@ class Reconciler:
         """The journaled moves that were not sent, or are not known to have been sent. One that was not
         sent is deferred where it might not begin now, like any other."""
         for record in self.journal.records:
-            if record.phase is not Phase.INTENDED or self._may_be_queued(record, now):
+            waits = self._waits(now)
+            if record.phase is not Phase.INTENDED or waits.may_be_queued(record):
                 continue
-            journal = self.journal.forget(record.uid)
-            reason = self._gate(journal, now.nodes.domain(record.source)).reason
-            reason = reason or now.view.why_no_move
-            reason = reason or self._why_not_disrupted(record.uid, record.method, now)
-            reason = reason or self._why_no_room(record, now)
+            reason = waits.why_again(record)
             if self.failed or reason:
                 self._defer(record, reason or "other moves failed")
         return [record for record in self.journal.records if record.phase is Phase.INTENDED]
-
-    def _gate(self, journal: RunJournal, domain: str) -> Deferral:
-        wall_clock = datetime.datetime.now(datetime.timezone.utc)
-        return why_defer(self.options, journal, domain, self.clock, wall_clock)
-
-    def _may_be_queued(self, record: MoveRecord, now: Reconciliation) -> bool:
-        """Whether a request that may have been sent could still arrive: nothing of it is seen, and the
-        duration of a Lease is not over. A restart or a stop has no precondition: it would meet the VM
-        whatever was done with it since."""
-        left = record.begun + lease.DURATION - self.clock
-        by_vm = record.method in (Method.RESTART, Method.STOP)
-        may_arrive = by_vm or record.uid in self.not_outdated
-        if not may_arrive or left <= 0:
-            return False
-        now.waiting = (
-            f"the {record.method} of {record.instance} may be on its way: watched for {left:.0f} s"
-        )
-        return True
-
-    def _why_wait(
-        self, move: Move, planned: t.Mapping[str, Move], load: Load, now: Reconciliation
-    ) -> str:
-        movable = now.view.by_uid[move.uid]
-        if self.journal.ended < self.options.canary and self.given_up(now.view):
-            now.stop_reason = "the canary has not ended"
-            return now.stop_reason
-        gate = self._gate(self._own_journal(now.view), now.nodes.domain(move.source))
-        if gate.final:
-            now.stop_reason = gate.reason
-        if gate or now.view.why_no_move:
-            return gate.reason or now.view.why_no_move
-        name = report.short(move.workload, move.instance)
-        first = next((planned[uid] for uid in move.after if uid in planned), None)
-        if first is not None:
-            linked = _related(movable, now.view.by_uid[first.uid].declared_pod, now)
-            return report.moves_after(name, first, linked=linked)
-        handed_over = move.method is Method.EVICT  # a VM that is marked already is waited for
-        if not handed_over and now.observer.has_foreign_migration(movable.instance):
-            return f"another migration of {name} is in flight"
-        if move.method is Method.MIGRATE and now.observer.propagating(movable.instance):
-            return f"KubeVirt has not copied the new placement to {name} yet"
-        related = self._related_in_flight(movable, now)
-        if related is not None and related.phase is Phase.GIVEN_UP:
-            reason = f"a rule is about it and about {related.instance}: {related.note}"
-            now.held[move.uid] = reason
-            return reason
-        if related is not None:
-            return report.moves_after(name, related, linked=True)
-        if refused := self._why_not_disrupted(move.uid, move.method, now):
-            return f"{name}: {refused}"
-        limit = limit_reached(move, load, self.options, now.view.snapshot)
-        return limit or self._why_no_room(self._record(move, now), now)
-
-    def _why_no_room(self, record: MoveRecord, now: Reconciliation) -> str:
-        """Why a move may find no room beside the moves in flight, or may take theirs; empty where each has room. What
-        is behind a move that waits for room does not overtake it."""
-        if now.crowded or now.view.index is None:
-            return now.crowded
-        room = Room(now.observer.view, now.view.index, now.view.by_uid, now.observer.successors)
-        records = sorted(self.journal.records, key=lambda x: x.phase is Phase.GIVEN_UP)
-        other = room.competitor(record, records)
-        if other is None:
-            return ""
-        name = report.short(record.workload, record.instance)
-        if other.phase is Phase.GIVEN_UP:
-            now.held[record.uid] = report.no_room(name, other)
-            return now.held[record.uid]
-        now.crowded = report.no_room(name, other)
-        return now.crowded
-
-    def _why_not_disrupted(self, uid: str, method: Method, now: Reconciliation) -> str:
-        """Why budgets do not allow now that the method ends the instance, beside the moves in flight; empty where they
-        do. The server answers an eviction that no successor is waited for: it is sent until it is allowed, unless the
-        server would refuse it for good, since a delegated budget is not lifted yet."""
-        if method not in DISRUPTIVE:
-            return ""
-        movable = now.view.by_uid.get(uid)
-        instances = [movable.instance] if movable is not None else now.observer.instances
-        instance = next((x for x in instances if x.uid == uid), None)
-        if instance is None or instance.pod is None or not ends_pod(method, instance.vmi):
-            return ""
-        others = (record for record in self.journal.records if record.method in DISRUPTIVE)
-        taken = {record.uid for record in others} - {uid}
-        answer = now.view.budgets.disruption(instance.pod, taken)
-        if answer.allowance is Allowance.UNKNOWN and instance.vmi is None:
-            return ""
-        several = answer.allowance is Allowance.BLOCKED and len(answer.budgets) > 1
-        return answer.why if method is not Method.EVICT or several else ""
-
-    def _related_in_flight(
-        self, movable: MovableInstance, now: Reconciliation
-    ) -> MoveRecord | None:
-        """The move in flight of an instance that this one has a rule about, or that has one about it."""
-        for record in self.journal.records:
-            like = now.view.by_uid.get(record.uid) or now.view.by_workload.get(record.workload)
-            successor = now.observer.successors.get(record.uid)
-            pod = like.declared_pod if like is not None else successor.pod if successor else None
-            if pod is not None and _related(movable, pod, now):
-                return record
-        return None
 
     def _hold_to_plan(self, record: MoveRecord, move: Move, now: Reconciliation) -> None:
         """A move that was not sent may be of a run with other nodes: this one sends it to its own."""
@@ -417,9 +302,9 @@ class Reconciler:
         journal = self.journal.begin(record, siblings)
         self.journal = replace(journal, domain=now.nodes.domain(move.source))
         now.new.add(move.uid)
-        own_journal = self._own_journal(now.view)
-        self.report.count, lines = self.report.count.begun(move, own_journal)
-        line = report.began(own_journal.started, self.report.count.total, move, now.nodes)
+        of_run = journal_of_run(self.journal, now.view)
+        self.report.count, lines = self.report.count.begun(move, of_run)
+        line = report.began(of_run.started, self.report.count.total, move, now.nodes)
         self.report.lines += [*lines, line]
 
     def _send_first(self, uid: str, now: Reconciliation) -> None:
@@ -463,9 +348,3 @@ def goes_on(reconciler: Reconciler, now: Reconciliation, reasons: t.Iterable[str
     reason = next(filter(None, reasons), "")
     now.waiting = now.waiting or reason
     return bool(reason or (now.plan.moves and not now.stop_reason))
-
-
-def _related(movable: MovableInstance, other: Pod, now: Reconciliation) -> bool:
-    """Whether a constraint of the one pod is about the other, which may be its successor."""
-    pair = {movable.uid: movable.declared_pod, "other": other}
-    return bool(Dependencies.among(pair, now.view.snapshot.namespaces).related(movable.uid))

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.kinds import KINDS, VMI, instance_path, instances_path
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Plan
 from ..model.snapshot import Instance
 from . import report
-from .move import MoveRecord
+from .journal import RunJournal
+from .move import MoveRecord, Phase
 from .observe import Observer
 from .view import View
 
@@ -48,6 +49,19 @@ class Reconciliation:
     def temporary(self) -> list[str]:
         """Why instances are skipped that may move later, unless no move begins any more."""
         return [] if self.stop_reason else [x.reason for x in self.plan.skipped if x.temporary]
+
+
+def given_up(journal: RunJournal, view: View) -> tuple[MoveRecord, ...]:
+    """The moves that the run reports and does not wait for any more."""
+    return tuple(r for r in journal.records if r.phase is Phase.GIVEN_UP and view.is_about(r))
+
+
+def journal_of_run(journal: RunJournal, view: View) -> RunJournal:
+    """The journal for numbers and limits: without moves of other workloads that were taken over,
+    and with those that were given up as ended ones."""
+    in_flight = (record for record in journal.records if record.phase is not Phase.GIVEN_UP)
+    records = tuple(record for record in in_flight if view.is_about(record))
+    return replace(journal, records=records, failed=journal.failed + len(given_up(journal, view)))
 
 
 def touched_by(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple[str, str]]:

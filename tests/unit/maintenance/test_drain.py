@@ -58,7 +58,7 @@ class Drain(DrainSource):
         """Whether the drain goes on after this reading."""
         view = self.view = DrainView(of, frozenset({"w1"}), ("migrate",))
         reconciler = SimpleNamespace(
-            journal=SimpleNamespace(records=()), in_flight=(), failed=False
+            journal=SimpleNamespace(records=()), in_flight=(), failed=False, refused=()
         )
         nodes = NodeDescriptions({"w1": {}}, "zone")
         now = Reconciliation(view, t.cast(t.Any, None), nodes, view.plan())

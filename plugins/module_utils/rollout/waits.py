@@ -1,0 +1,154 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why may a move not begin in this reconcile: the limits of the run, other moves in flight, budgets, room?"""
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+from dataclasses import dataclass
+
+from ..cluster import lease
+from ..kubevirt.disruption import DISRUPTIVE, Allowance, ends_pod
+from ..model.objects import Pod
+from ..model.plan import Method, Move
+from ..planning.dependencies import Dependencies
+from ..planning.movable_instances import MovableInstance
+from . import report
+from .gates import Deferral, Load, limit_reached, why_defer
+from .journal import RunJournal
+from .move import MoveRecord, Phase
+from .reconciliation import Reconciliation, given_up, journal_of_run
+from .room import Room
+from .run_options import RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The reasons, with the journal and the run's clock as they are now. `not_outdated` is that of the Reconciler. What
+    is true of more than one move is noted in `now`."""
+
+    options: RunOptions
+    journal: RunJournal
+    clock: float
+    not_outdated: t.Collection[str]
+    now: Reconciliation
+
+    def may_be_queued(self, record: MoveRecord) -> bool:
+        """Whether a request that may have been sent could still arrive: nothing of it is seen, and the
+        duration of a Lease is not over. A restart or a stop has no precondition: it would meet the VM
+        whatever was done with it since."""
+        left = record.begun + lease.DURATION - self.clock
+        by_vm = record.method in (Method.RESTART, Method.STOP)
+        may_arrive = by_vm or record.uid in self.not_outdated
+        if not may_arrive or left <= 0:
+            return False
+        self.now.waiting = (
+            f"the {record.method} of {record.instance} may be on its way: watched for {left:.0f} s"
+        )
+        return True
+
+    def why(self, move: Move, planned: t.Mapping[str, Move], load: Load) -> str:
+        """Why a planned move may not begin beside this load, whether it has room or not; empty where it may."""
+        movable = self.now.view.by_uid[move.uid]
+        if self.journal.ended < self.options.canary and given_up(self.journal, self.now.view):
+            self.now.stop_reason = "the canary has not ended"
+            return self.now.stop_reason
+        gate = self._gate(
+            journal_of_run(self.journal, self.now.view), self.now.nodes.domain(move.source)
+        )
+        if gate.final:
+            self.now.stop_reason = gate.reason
+        if gate or self.now.view.why_no_move:
+            return gate.reason or self.now.view.why_no_move
+        name = report.short(move.workload, move.instance)
+        first = next((planned[uid] for uid in move.after if uid in planned), None)
+        if first is not None:
+            linked = _related(movable, self.now.view.by_uid[first.uid].declared_pod, self.now)
+            return report.moves_after(name, first, linked=linked)
+        handed_over = move.method is Method.EVICT  # a VM that is marked already is waited for
+        if not handed_over and self.now.observer.has_foreign_migration(movable.instance):
+            return f"another migration of {name} is in flight"
+        if move.method is Method.MIGRATE and self.now.observer.propagating(movable.instance):
+            return f"KubeVirt has not copied the new placement to {name} yet"
+        related = self._related_in_flight(movable)
+        if related is not None and related.phase is Phase.GIVEN_UP:
+            reason = f"a rule is about it and about {related.instance}: {related.note}"
+            self.now.held[move.uid] = reason
+            return reason
+        if related is not None:
+            return report.moves_after(name, related, linked=True)
+        if refused := self._why_not_disrupted(move.uid, move.method):
+            return f"{name}: {refused}"
+        return limit_reached(move, load, self.options, self.now.view.snapshot)
+
+    def why_again(self, record: MoveRecord) -> str:
+        """Why a move that is in the journal and was not sent may not begin; empty where it may."""
+        others = self.journal.forget(record.uid)
+        reason = self._gate(others, self.now.nodes.domain(record.source)).reason
+        reason = reason or self.now.view.why_no_move
+        reason = reason or self._why_not_disrupted(record.uid, record.method)
+        return reason or self.why_no_room(record)
+
+    def why_no_room(self, record: MoveRecord) -> str:
+        """Why a move may find no room beside the moves in flight, or may take theirs; empty where each has room. What
+        is behind a move that waits for room does not overtake it."""
+        if self.now.crowded or self.now.view.index is None:
+            return self.now.crowded
+        room = Room(
+            self.now.observer.view,
+            self.now.view.index,
+            self.now.view.by_uid,
+            self.now.observer.successors,
+        )
+        records = sorted(self.journal.records, key=lambda x: x.phase is Phase.GIVEN_UP)
+        other = room.competitor(record, records)
+        if other is None:
+            return ""
+        name = report.short(record.workload, record.instance)
+        if other.phase is Phase.GIVEN_UP:
+            self.now.held[record.uid] = report.no_room(name, other)
+            return self.now.held[record.uid]
+        self.now.crowded = report.no_room(name, other)
+        return self.now.crowded
+
+    def _gate(self, journal: RunJournal, domain: str) -> Deferral:
+        wall_clock = datetime.datetime.now(datetime.timezone.utc)
+        return why_defer(self.options, journal, domain, self.clock, wall_clock)
+
+    def _why_not_disrupted(self, uid: str, method: Method) -> str:
+        """Why budgets do not allow now that the method ends the instance, beside the moves in flight; empty where they
+        do. The server answers an eviction that no successor is waited for: it is sent until it is allowed, unless the
+        server would refuse it for good, since a delegated budget is not lifted yet."""
+        if method not in DISRUPTIVE:
+            return ""
+        movable = self.now.view.by_uid.get(uid)
+        instances = [movable.instance] if movable is not None else self.now.observer.instances
+        instance = next((x for x in instances if x.uid == uid), None)
+        if instance is None or instance.pod is None or not ends_pod(method, instance.vmi):
+            return ""
+        others = (record for record in self.journal.records if record.method in DISRUPTIVE)
+        taken = {record.uid for record in others} - {uid}
+        answer = self.now.view.budgets.disruption(instance.pod, taken)
+        if answer.allowance is Allowance.UNKNOWN and instance.vmi is None:
+            return ""
+        several = answer.allowance is Allowance.BLOCKED and len(answer.budgets) > 1
+        return answer.why if method is not Method.EVICT or several else ""
+
+    def _related_in_flight(self, movable: MovableInstance) -> MoveRecord | None:
+        """The move in flight of an instance that this one has a rule about, or that has one about it."""
+        for record in self.journal.records:
+            like = self.now.view.by_uid.get(record.uid) or self.now.view.by_workload.get(
+                record.workload
+            )
+            successor = self.now.observer.successors.get(record.uid)
+            pod = like.declared_pod if like is not None else successor.pod if successor else None
+            if pod is not None and _related(movable, pod, self.now):
+                return record
+        return None
+
+
+def _related(movable: MovableInstance, other: Pod, now: Reconciliation) -> bool:
+    """Whether a constraint of the one pod is about the other, which may be its successor."""
+    pair = {movable.uid: movable.declared_pod, "other": other}
+    return bool(Dependencies.among(pair, now.view.snapshot.namespaces).related(movable.uid))
