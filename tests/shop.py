@@ -12,7 +12,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.modules import rollout
 from sandbox import Sandbox, drain
 from sandbox.admin_api import AdminApi

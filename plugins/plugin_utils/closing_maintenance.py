@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VIRTUAL_MACHINE
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
-from ansible_collections.virt.placement.plugins.module_utils.rollout.window import parse_window
+from ansible_collections.virt.placement.plugins.module_utils.moves.window import parse_window
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     CORRECT_OR_PLAN,

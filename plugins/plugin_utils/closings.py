@@ -8,7 +8,7 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
-from ansible_collections.virt.placement.plugins.module_utils.rollout.window import OUTSIDE
+from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     LAUNCH,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An API server that is away when a task of a role begins: a job that has begun something waits for it.
 
-A run that holds the Lease waits by itself (`rollout/step`). A module that has done nothing yet ends soon, since its
+A run that holds the Lease waits by itself (`moves/step`). A module that has done nothing yet ends soon, since its
 address is probably wrong, and names the outage in its result: then it is run again.
 """
 
@@ -22,7 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe i
 Result = dict[str, t.Any]
 
 PATIENCE = 300.0
-"""Seconds, as in a run that has begun (`rollout/watch`)."""
+"""Seconds, as in a run that has begun (`moves/watch`)."""
 
 PAUSE = 1.0
 

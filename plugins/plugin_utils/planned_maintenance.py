@@ -9,7 +9,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.approve
     joined,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_plan import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import (
     options_of_plan,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job

@@ -35,9 +35,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     VerifiedIndex,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout import (
-    view as views,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rollout import judged_snapshot as views
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     MAY_BE_ZERO,
     POSITIVE,

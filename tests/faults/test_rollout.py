@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL
-from ansible_collections.virt.placement.plugins.module_utils.rollout import context, step
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves import context, step
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, objects
 from sandbox.fault_proxy import WRITE, Rule, down, gone, lost_answer, reset, sigkill, status

@@ -14,9 +14,9 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.runner im
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 
 from . import cluster
 from .cluster import OTHERS, TENANT, Object, Objects, template_of

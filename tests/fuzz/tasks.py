@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.following i
     FollowedCluster,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface import runner
-from ansible_collections.virt.placement.plugins.module_utils.rollout import step
+from ansible_collections.virt.placement.plugins.module_utils.moves import step
 
 from .server import Server
 

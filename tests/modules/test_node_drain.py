@@ -21,8 +21,8 @@ Where each requirement of a maintenance has its test, in `tests`, beside those h
 | an evicted pod that never leaves is an error | `test_evicted_pod_that_never_leaves_is_a_failure_that_names_it` |
 | budgets, capacity, quotas, quorum, other automation | unit/maintenance/test_preflight.py |
 | the preflight sends dry-run evictions | `test_pod_of_two_pdbs_is_a_failure_that_names_it`, unit/maintenance |
-| what each 429 means, Retry-After | unit/rollout/test_send.py, unit/rollout/test_reconcile.py |
-| evictions name the UID | unit/rollout/test_state_machines.py, and witness.py in the fault sweeps |
+| what each 429 means, Retry-After | unit/moves/test_send.py, unit/moves/test_reconcile.py |
+| evictions name the UID | unit/moves/test_state_machines.py, and witness.py in the fault sweeps |
 | when a node is back: Ready, virt-handler, KVM, a new bootID | unit/maintenance/test_in_service.py |
 | cordons of others, evacuations, max_nodes, one zone, window, Events | test_node_maintenance.py |
 | two VMs apart on two nodes, a pair on one node | test_node_maintenance_preflight.py |

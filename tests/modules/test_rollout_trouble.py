@@ -23,13 +23,13 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels imp
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.rollout import migrate
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves import migrate
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import (
     RunJournal,
     digest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import parse_options
 from ansible_collections.virt.placement.plugins.modules import placement_info, rollout
 from sandbox import Sandbox, drain, node_faults, objects

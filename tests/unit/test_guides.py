@@ -17,7 +17,11 @@ from ansible_collections.virt.placement.plugins.plugin_utils.controller import S
 CHECKOUT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = {path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")}
 ROLES = {path.name.removeprefix("placement_") for path in (CHECKOUT / "roles").iterdir()}
-GUIDES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+GUIDES = [
+    CHECKOUT / "README.md",
+    CHECKOUT / "CONTRIBUTING.md",
+    *sorted((CHECKOUT / "docs").rglob("*.md")),
+]
 
 
 def options(role: str) -> dict[str, t.Any]:

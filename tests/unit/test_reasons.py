@@ -28,6 +28,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import as_json
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.moves.observe import (
+    why_unschedulable,
+)
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
     movable_instances,
@@ -38,9 +41,6 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.moves_need
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import (
-    why_unschedulable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import Cluster, anti_affinity, apart, expression, selector

@@ -127,7 +127,7 @@ def test_no_class_inherits_from_the_engine_or_from_a_source() -> None:
 @pytest.mark.parametrize("file", SOURCES)
 def test_source_has_the_members_that_the_engine_asks_for(file: str) -> None:
     files = sources()
-    asked = members(files["rollout.move_source"], "MoveSource")
+    asked = members(files["moves.move_source"], "MoveSource")
     assert {"read", "plan", "goes_on", "finish"} <= asked
     assert asked - members(files[file], SOURCES[file]) == set()
 

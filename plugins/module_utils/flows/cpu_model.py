@@ -37,7 +37,7 @@ from ..model.objects import Ref
 from ..model.rendering import listed, one_line, plural, table_text
 from ..model.snapshot import Snapshot, managed_by
 from ..model.write import Write
-from ..rollout.send import start_revision
+from ..moves.send import start_revision
 from ..view.view import ClusterView
 
 if t.TYPE_CHECKING:

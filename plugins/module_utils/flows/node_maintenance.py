@@ -18,9 +18,9 @@ from ..maintenance.mark import node_as_json
 from ..maintenance.options import parse_options
 from ..maintenance.undo_drain import ReturnState
 from ..model.findings import InputError, InvalidInput
-from ..rollout.state import StepResult
-from ..rollout.step import run_step
-from ..rollout.watch import until_interrupted
+from ..moves.state import StepResult
+from ..moves.step import run_step
+from ..moves.watch import until_interrupted
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

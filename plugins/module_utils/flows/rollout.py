@@ -10,12 +10,12 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.runner import PartialFailure
 from ..model.rendering import one_line
-from ..rollout.approved_plan import options_of_plan, read_plan
+from ..moves.approved_plan import options_of_plan, read_plan
+from ..moves.state import RolloutState
+from ..moves.step import run_step
+from ..moves.watch import until_interrupted
 from ..rollout.options import parse_options
 from ..rollout.rollout_source import RolloutSource
-from ..rollout.state import RolloutState
-from ..rollout.step import run_step
-from ..rollout.watch import until_interrupted
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

@@ -45,7 +45,7 @@ WINDOW: dict[str, Spec] = {
     },
     "timezone": {"type": "str", "default": "UTC"},
 }
-"""Keys of the option `window`, which `rollout.window.parse_window` reads."""
+"""Keys of the option `window`, which `moves.window.parse_window` reads."""
 
 
 WORKLOADS: dict[str, Spec] = {

@@ -167,7 +167,7 @@ def _computing_bounded(
     module: AnsibleModule, api: ApiClient
 ) -> contextlib.AbstractContextManager[None]:
     """A task that has written reports what it wrote, however long it takes. Each step of a run has its own
-    limit (`rollout/step`)."""
+    limit (`moves/step`)."""
     if "step_state" in module.params:
         return contextlib.nullcontext()
     written = ("create", "patch", "update", "delete")

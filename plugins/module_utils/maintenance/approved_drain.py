@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The plan of a maintenance that check mode returns and a later task carries out: its nodes, and how each VM leaves.
 
-It is a plan of `rollout/approved_plan` with nodes and findings beside the moves. Pure.
+It is a plan of `moves/approved_plan` with nodes and findings beside the moves. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import VMI
 from ..model.plan import NOT_IN_PLAN
 from ..model.snapshot import Vmi
-from ..rollout.approved_plan import (
+from ..moves.approved_plan import (
     ApprovedPlan,
     PlanKind,
     checksum,

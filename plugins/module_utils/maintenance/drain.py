@@ -23,16 +23,16 @@ from ..model.kinds import POOL
 from ..model.objects import Node, Ref
 from ..model.plan import Plan
 from ..model.write import Write
-from ..rollout import report
-from ..rollout.check_mode import planned_result
-from ..rollout.context import StepContext
-from ..rollout.move import MoveRecord, Phase
-from ..rollout.reconcile import Reconciler, goes_on
-from ..rollout.reconciliation import Reconciliation
-from ..rollout.send import StartRevisions, rights_of_run
-from ..rollout.state import StepResult
-from ..rollout.takeover import new_run
-from ..rollout.watch import Listening
+from ..moves import report
+from ..moves.check_mode import planned_result
+from ..moves.context import StepContext
+from ..moves.move import MoveRecord, Phase
+from ..moves.reconcile import Reconciler, goes_on
+from ..moves.reconciliation import Reconciliation
+from ..moves.send import StartRevisions, rights_of_run
+from ..moves.state import StepResult
+from ..moves.takeover import new_run
+from ..moves.watch import Listening
 from . import returns, start_again
 from .attached_volumes import attached_volumes
 from .drain_approval import changed_nodes, changes

@@ -19,10 +19,9 @@ from ..model.kinds import VMI
 from ..model.objects import Node, Ref
 from ..model.plan import Move, Plan
 from ..model.snapshot import Snapshot
-from ..rollout.approval import quotas_of
-from ..rollout.approved_plan import ApprovedPlan
-from ..rollout.plan_basis import PlanBasis
-from ..rollout.report import short
+from ..moves.approved_plan import ApprovedPlan
+from ..moves.plan_basis import PlanBasis, quotas_of
+from ..moves.report import short
 from .approved_drain import (
     CLUSTER,
     PLAN,

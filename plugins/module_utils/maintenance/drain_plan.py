@@ -28,6 +28,9 @@ from ..model.kinds import (
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from ..moves.journal import RunJournal, digest
+from ..moves.move import MoveRecord, Phase, ready
+from ..moves.view import WhyNoRestart
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import (
     InstanceSelection,
@@ -35,9 +38,6 @@ from ..planning.movable_instances import (
     MovableReader,
     why_kept,
 )
-from ..rollout.journal import RunJournal, digest
-from ..rollout.move import MoveRecord, Phase, ready
-from ..rollout.view import WhyNoRestart
 from ..view.view import ClusterView
 from . import returns
 from .approved_drain import ApprovedDrain, why_not_as_approved

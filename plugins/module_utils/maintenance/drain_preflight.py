@@ -16,7 +16,7 @@ from ..forecast.new_pods import needs_of_change
 from ..model.findings import Finding
 from ..model.objects import Node
 from ..model.plan import Plan
-from ..rollout.approved_plan import ApprovedPlan
+from ..moves.approved_plan import ApprovedPlan
 from .drain_approval import changes, new_findings, plan_of
 from .drain_plan import DrainView
 from .mark import MaintenancePhase, mark_of

@@ -8,9 +8,9 @@ import typing as t
 
 from ..model.objects import Node
 from ..model.plan import skipped_as_json
-from ..rollout import report
-from ..rollout.state import StepReport, StepResult
-from ..rollout.window import OUTSIDE
+from ..moves import report
+from ..moves.state import StepReport, StepResult
+from ..moves.window import OUTSIDE
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .options import MaintenanceOptions

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..rollout.state import RolloutState
+from ..moves.state import RolloutState
 
 
 @dataclass(slots=True)

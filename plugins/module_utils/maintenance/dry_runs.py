@@ -19,8 +19,8 @@ from ..model.kinds import MIGRATIONS
 from ..model.objects import Pod
 from ..model.plan import Method
 from ..model.snapshot import Unreadable
-from ..rollout.migrate import migration_body, migration_path
-from ..rollout.move import MoveRecord, MoveSettings
+from ..moves.migrate import migration_body, migration_path
+from ..moves.move import MoveRecord, MoveSettings
 from .budget_findings import EvictionAnswer
 from .drain_plan import DrainView
 from .pods import PodAction, PodDecision

@@ -11,8 +11,8 @@ import typing as t
 
 from ..model.json_pointer import JSON
 from ..model.objects import Node, Ref
-from ..rollout import report
-from ..rollout.journal import NOTE_LIMIT, RunJournal
+from ..moves import report
+from ..moves.journal import NOTE_LIMIT, RunJournal
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .left_over import why_given_up

@@ -22,10 +22,10 @@ from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.objects import Node
 from ..model.write import Write
-from ..rollout.context import StepContext, step_limit
-from ..rollout.send import record_node_event, timestamp
-from ..rollout.state import StepResult
-from ..rollout.watch import STEP_SECONDS, Listening, step_bounded
+from ..moves.context import StepContext, step_limit
+from ..moves.send import record_node_event, timestamp
+from ..moves.state import StepResult
+from ..moves.watch import STEP_SECONDS, Listening, step_bounded
 from . import start_again, steering
 from .holders import held_by
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write

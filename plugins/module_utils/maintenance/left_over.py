@@ -8,9 +8,9 @@ import typing as t
 from collections import defaultdict
 
 from ..model.plan import Method, Plan
-from ..rollout import report
-from ..rollout.journal import RunJournal, digest
-from ..rollout.move import MoveRecord
+from ..moves import report
+from ..moves.journal import RunJournal, digest
+from ..moves.move import MoveRecord
 
 ATTEMPTS = 3
 """Migrations of one VM that a run begins before it gives up on it."""

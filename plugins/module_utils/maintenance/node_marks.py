@@ -13,8 +13,8 @@ from ..model.findings import InputError, InvalidInput
 from ..model.objects import Node
 from ..model.snapshot import Snapshot
 from ..model.write import Write
-from ..rollout.context import StepContext
-from ..rollout.send import record_node_event, timestamp
+from ..moves.context import StepContext
+from ..moves.send import record_node_event, timestamp
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .mark import (

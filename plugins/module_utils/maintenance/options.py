@@ -18,8 +18,8 @@ from ..model.json_pointer import JSON
 from ..model.objects import Node, Requirement, Selector
 from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
-from ..rollout.run_options import RunOptions, request_digest
-from ..rollout.window import Window, parse_window
+from ..moves.run_options import RunOptions, request_digest
+from ..moves.window import Window, parse_window
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .approved_drain import PLAN, ApprovedDrain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked

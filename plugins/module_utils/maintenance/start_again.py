@@ -20,7 +20,7 @@ from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import START_AGAIN
 from ..model.objects import Node, Ref
 from ..model.write import Operation, Write
-from ..rollout.recreate import SUBRESOURCES
+from ..moves.recreate import SUBRESOURCES
 from .mark import mark_of, waiting_to_start
 
 _ANNOTATION = Pointer(("metadata", "annotations")) / START_AGAIN

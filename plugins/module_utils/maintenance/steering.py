@@ -23,7 +23,7 @@ from ..model.manifests import node_from_manifest
 from ..model.objects import Node, Taint
 from ..model.rendering import listed
 from ..model.write import END_OF_LIST, Operation, Write
-from ..rollout.state import StepReport
+from ..moves.state import StepReport
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .mark import TAINTS, taints_test

@@ -15,12 +15,12 @@ from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, RUN, VMIS
 from ..model.objects import Node
 from ..model.write import Write
-from ..rollout import journal as journals
-from ..rollout import takeover
-from ..rollout.context import StepContext
-from ..rollout.migrate import NOT_CANCELED, phase_of
-from ..rollout.recreate import SUBRESOURCES
-from ..rollout.state import RolloutState
+from ..moves import journal as journals
+from ..moves import takeover
+from ..moves.context import StepContext
+from ..moves.migrate import NOT_CANCELED, phase_of
+from ..moves.recreate import SUBRESOURCES
+from ..moves.state import RolloutState
 from . import steering
 from .mark import Mark
 

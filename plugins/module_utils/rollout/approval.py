@@ -12,18 +12,15 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
-from ..api.errors import Forbidden
-from ..api.lists import list_all
 from ..kubevirt.instances import in_flight
 from ..model.plan import NOT_IN_PLAN, Method, Move, Plan, SkippedInstance
 from ..model.rendering import listed, plural
-from ..model.snapshot import quota_from_manifest
+from ..moves import report
+from ..moves.approved_plan import ApprovedPlan, other_method
+from ..moves.journal import RunJournal, digest
+from ..moves.move import Phase
+from ..moves.plan_basis import PlanBasis, quotas_of, transient_taints
 from ..planning.movable_instances import MovableInstance
-from . import report
-from .approved_plan import ApprovedPlan, other_method
-from .journal import RunJournal, digest
-from .move import Phase
-from .plan_basis import PlanBasis, QuotaSpecs, transient_taints
 
 if t.TYPE_CHECKING:
     from .judged_snapshot import JudgedSnapshot
@@ -205,22 +202,6 @@ class _Check:
         refused = next((self.skipped[uid].reason for uid in others if uid in self.skipped), "")
         text = f"was replaced: the instance with uid {move.uid} is gone"
         return f"{text}. The one that runs now is not moved: {refused}" if refused else text
-
-
-def quotas_of(api: ApiClient, moves: t.Iterable[Move]) -> dict[str, QuotaSpecs]:
-    """The ResourceQuotas in the namespaces of the moves, as far as they may be read."""
-    quotas: dict[str, QuotaSpecs] = {}
-    for namespace in dict.fromkeys(move.workload.namespace for move in moves):
-        try:
-            items = list_all(api, f"/api/v1/namespaces/{namespace}/resourcequotas").items
-        except Forbidden:
-            continue
-        quotas[namespace] = {
-            item["metadata"]["name"]: item.get("spec") or {}
-            for item in items
-            if quota_from_manifest(item) is not None
-        }
-    return quotas
 
 
 def not_made(approved: ApprovedPlan | None, skipped: t.Iterable[SkippedInstance]) -> str:

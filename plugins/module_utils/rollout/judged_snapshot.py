@@ -13,6 +13,10 @@ from ..model.objects import Ref
 from ..model.plan import Method, Move, Plan
 from ..model.snapshot import Instance, Snapshot
 from ..model.topology import HOSTNAME
+from ..moves.journal import RunJournal, digest
+from ..moves.move import MoveRecord, Phase
+from ..moves.report import NodeDescriptions
+from ..moves.view import WhyNoRestart
 from ..planning.movable_instances import (
     InstanceSelection,
     MovableInstance,
@@ -27,8 +31,6 @@ from ..rules.hold import Hold
 from ..scheduler.index import Index
 from .approval import LeftAlone, of_approved
 from .holds import held_replicas, holds_of
-from .journal import RunJournal, digest
-from .move import MoveRecord, Phase
 from .options import RolloutOptions
 from .own_rollouts import OwnRollout, own_rollouts_of
 from .paused_holds import (
@@ -39,8 +41,6 @@ from .paused_holds import (
     paused_holds_of,
     releasing,
 )
-from .report import NodeDescriptions
-from .view import WhyNoRestart
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from ..compliance.tied import tied_text, tied_to
 from ..model.plan import Plan, SkippedInstance
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
+from ..moves import report
+from ..moves.state import StepResult
 from ..planning.missed_preferences import MissedPreference, missed_preferences
 from ..planning.movable_instances import MovableInstance
 from ..planning.simulation import ClusterSimulation
-from . import report
-from .state import StepResult
 
 
 def judge_skipped(result: StepResult, plan: Plan, *, fail: bool) -> None:

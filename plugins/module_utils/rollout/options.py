@@ -21,15 +21,15 @@ from ..model.plan import Method
 from ..model.rule import WorkloadSelector
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
+from ..moves.approved_plan import PLANNED_OPTIONS, ApprovedPlan
+from ..moves.run_options import RunOptions, request_digest
+from ..moves.window import parse_window
 from ..planning.movable_instances import InstanceSelection
 from ..planning.places import Places
 from ..planning.plan_request import Scope
 from ..view import selection as references
 from ..view.selection import WorkloadLookup
 from ..view.view import ClusterView
-from .approved_plan import PLANNED_OPTIONS, ApprovedPlan
-from .run_options import RunOptions, request_digest
-from .window import parse_window
 
 FLAGS = ("pin_target_zone", "apply_pending_changes", "fail_on_skipped", "require_rights")
 MAY_BE_ZERO = (

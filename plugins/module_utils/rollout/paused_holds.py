@@ -26,6 +26,7 @@ from ..model.objects import Pod
 from ..model.plan import Method
 from ..model.snapshot import Snapshot
 from ..model.write import Write
+from ..moves.gates import instances_of_run, load_of, workloads_of
 from ..planning.movable_instances import InstanceSelection, MovableInstance, why_kept
 from ..rules.paused_hold import (
     PausedHold,
@@ -36,7 +37,6 @@ from ..rules.paused_hold import (
 )
 from ..scheduler.index import Index
 from ..view.view import ClusterView
-from .gates import instances_of_run, load_of, workloads_of
 from .options import RolloutOptions
 
 BY_HAND = f"Resume it and set its strategy by hand, and remove the annotation {HOLD}"

@@ -15,13 +15,13 @@ from ..api.errors import Conflict, Forbidden, Invalid, NotFound
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import one_line
-from .gates import why_defer
+from ..moves.gates import why_defer
+from ..moves.reconcile import Reconciler
+from ..moves.reconciliation import Reconciliation
+from ..moves.state import StepReport
 from .judged_snapshot import JudgedSnapshot
 from .options import RolloutOptions
 from .paused_holds import BY_HAND, HoldStep
-from .reconcile import Reconciler
-from .reconciliation import Reconciliation
-from .state import StepReport
 
 
 class Releases:

@@ -16,24 +16,25 @@ from ..cluster.reading import ReadScope
 from ..kubevirt.moving import PERMISSION
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan
+from ..moves import report, takeover
+from ..moves.check_mode import planned_result
+from ..moves.context import StepContext
+from ..moves.move import MoveRecord
+from ..moves.reconcile import Reconciler, goes_on
+from ..moves.reconciliation import Reconciliation
+from ..moves.send import StartRevisions, rights_of_any_move, rights_of_run
+from ..moves.state import RolloutState, StepResult
+from ..moves.watch import Listening
 from ..rules.hold import Hold
-from . import holds, own_rollouts, paused_holds, report, takeover
+from . import holds, own_rollouts, paused_holds
 from .approval import not_made, plan_of, require_approved
-from .check_mode import planned_result
-from .context import StepContext
 from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .judged_snapshot import JudgedSnapshot
-from .move import MoveRecord
 from .not_moved import judge_places, judge_skipped, report_not_enforced
 from .options import RolloutOptions, namespaces_of, wanted
 from .own_rollouts import ROLLED
 from .pool_revisions import LABELS_SEEN
-from .reconcile import Reconciler, goes_on
-from .reconciliation import Reconciliation
 from .releases import Releases
-from .send import StartRevisions, rights_of_any_move, rights_of_run
-from .state import RolloutState, StepResult
-from .watch import Listening
 
 
 class RolloutSource:

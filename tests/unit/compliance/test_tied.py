@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
+from ansible_collections.virt.placement.plugins.module_utils.moves import report
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
     movable_instances,
@@ -17,7 +18,6 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     ClusterSimulation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout import report
 from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import why_tied
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity, selector

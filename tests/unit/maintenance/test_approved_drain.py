@@ -16,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.approve
     ApprovedDrain,
     joined,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_plan import checksum
+from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import checksum
 from tests.fuzz import cluster
 from tests.fuzz.tasks import run
 from tests.unit.maintenance.test_kills import (

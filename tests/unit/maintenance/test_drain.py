@@ -28,10 +28,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Owner
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
-from ansible_collections.virt.placement.plugins.module_utils.rollout.reconciliation import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
     Reconciliation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.report import NodeDescriptions
+from ansible_collections.virt.placement.plugins.module_utils.moves.report import NodeDescriptions
 from tests.unit.maintenance.test_drain_plan import of_deployment, pod, snapshot
 from tests.unit.maintenance.test_options import options
 

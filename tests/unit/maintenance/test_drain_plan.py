@@ -34,11 +34,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Vmi,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import (
     RunJournal,
     digest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 
 JSON = dict[str, t.Any]
 

@@ -21,7 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_s
     DrainState,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
-from ansible_collections.virt.placement.plugins.module_utils.rollout.step import run_step
+from ansible_collections.virt.placement.plugins.module_utils.moves.step import run_step
 from dev.trace_server import TraceServer
 from tests.unit.maintenance.builders import DRAIN_W1
 

@@ -22,7 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
     begun,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
-from ansible_collections.virt.placement.plugins.module_utils.rollout import context
+from ansible_collections.virt.placement.plugins.module_utils.moves import context
 from tests.fuzz.cluster import objects
 from tests.fuzz.server import Server
 from tests.fuzz.tasks import run

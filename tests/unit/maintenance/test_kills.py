@@ -23,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.following i
 )
 from ansible_collections.virt.placement.plugins.module_utils.flows import node_maintenance as flow
 from ansible_collections.virt.placement.plugins.module_utils.interface import runner
-from ansible_collections.virt.placement.plugins.module_utils.rollout import step
+from ansible_collections.virt.placement.plugins.module_utils.moves import step
 from ansible_collections.virt.placement.plugins.modules import node_maintenance
 from tests.fuzz import cluster, tasks
 from tests.fuzz.server import Server

@@ -25,7 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.write import 
     PatchTestFailed,
     patched,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.plan_basis import NodeFacts
+from ansible_collections.virt.placement.plugins.module_utils.moves.plan_basis import NodeFacts
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_state import untolerated
 
 Taint = dict[str, str]

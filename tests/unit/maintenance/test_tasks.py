@@ -25,10 +25,10 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.rollout import step, watch
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves import step, watch
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from tests.fuzz import checks, cluster
 from tests.fuzz.tasks import run
 from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_zones

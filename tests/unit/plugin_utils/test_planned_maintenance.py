@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.approved_drain import PLAN
-from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_plan import checksum
+from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import checksum
 from ansible_collections.virt.placement.plugins.plugin_utils import job_stages
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed

@@ -22,34 +22,34 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     SkippedInstance,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.rollout import rollout_source
-from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
-from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
-    LeftAlone,
-    not_made,
-    of_approved,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_plan import (
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import (
     ApprovedPlan,
     checksum,
     options_of_plan,
     read_plan,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord, Phase
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord, Phase
+from ansible_collections.virt.placement.plugins.module_utils.moves.plan_basis import (
+    PlanBasis,
+    WorkloadFacts,
+)
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepResult
+from ansible_collections.virt.placement.plugins.module_utils.rollout import rollout_source
+from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
+    LeftAlone,
+    not_made,
+    of_approved,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     RolloutOptions,
     parse_options,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.plan_basis import (
-    PlanBasis,
-    WorkloadFacts,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepResult
 from dev.trace_server import KUBEVIRT, NAMESPACE, ZONE, TraceServer
-from tests.unit.rollout.test_gates import GIVEN
-from tests.unit.rollout.test_step import MIGRATIONS, run_with
+from tests.unit.moves.test_gates import GIVEN
+from tests.unit.moves.test_step import MIGRATIONS, run_with
 
 JSON = t.Any
 VMS = f"{KUBEVIRT}/namespaces/{NAMESPACE}/virtualmachines"

@@ -15,15 +15,17 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     Method,
     SkippedInstance,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import Phase
+from ansible_collections.virt.placement.plugins.module_utils.moves.report import not_in_place
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepResult
 from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
     JudgedSnapshot,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import Phase
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
-from ansible_collections.virt.placement.plugins.module_utils.rollout.report import not_in_place
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepResult
 from dev.trace_server import KUBEVIRT, TraceServer
+from tests.unit.moves.test_gates import parameters
+from tests.unit.moves.test_step import MIGRATIONS, run_with
 from tests.unit.planning import scenes
 from tests.unit.rollout.test_approval import (
     PODS,
@@ -36,8 +38,6 @@ from tests.unit.rollout.test_approval import (
     refusal,
     restarting,
 )
-from tests.unit.rollout.test_gates import parameters
-from tests.unit.rollout.test_step import MIGRATIONS, run_with
 
 JSON = t.Any
 GIVEN_BY_PLACES: JSON = {"namespaces": None}

@@ -32,17 +32,17 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    MovableInstance,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout import report as progress
-from ansible_collections.virt.placement.plugins.module_utils.rollout import report as results
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+from ansible_collections.virt.placement.plugins.module_utils.moves import report as progress
+from ansible_collections.virt.placement.plugins.module_utils.moves import report as results
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     MoveRecord,
     MoveResult,
     Outcome,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.watch import output_is_read
+from ansible_collections.virt.placement.plugins.module_utils.moves.watch import output_is_read
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    MovableInstance,
+)
 from tests.unit.planning.movable import movable
 
 DB = Ref("VirtualMachine", "shop", "db")

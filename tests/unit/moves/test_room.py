@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import Phase
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import Phase
 from tests.unit.compliance.cluster import anti_affinity, apart
+from tests.unit.moves.played import Played, must_run_on, not_migratable, vm
 from tests.unit.planning.scenes import HOST, Cluster, cluster
-from tests.unit.rollout.played import Played, must_run_on, not_migratable, vm
 
 JSON = t.Any
 UNTIL_THE_END = 400

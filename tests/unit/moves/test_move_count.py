@@ -13,9 +13,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     Plan,
     SkippedInstance,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord, Outcome
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import NAMED, MoveCount
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord, Outcome
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import NAMED, MoveCount
 
 EMPTY = RunJournal("r1", "x")
 

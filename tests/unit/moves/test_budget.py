@@ -19,19 +19,19 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Vmi,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.gates import (
     instances_of_run,
     limit_reached,
     load_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
-from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves.observe import (
     ForeignMigrations,
 )
-from tests.unit.rollout.test_gates import parameters
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+)
+from tests.unit.moves.test_gates import parameters
 
 SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
 

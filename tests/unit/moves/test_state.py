@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import (
     MoveCount,
     RolloutState,
     StepReport,

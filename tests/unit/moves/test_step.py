@@ -30,14 +30,15 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
-from ansible_collections.virt.placement.plugins.module_utils.rollout import (
-    context,
-    holds,
-    rollout_source,
-    watch,
+from ansible_collections.virt.placement.plugins.module_utils.moves import context, watch
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import (
+    RolloutState,
+    StepResult,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.moves.step import run_step
+from ansible_collections.virt.placement.plugins.module_utils.rollout import holds, rollout_source
 from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
     JudgedSnapshot,
 )
@@ -45,14 +46,9 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.options imp
 from ansible_collections.virt.placement.plugins.module_utils.rollout.rollout_source import (
     RolloutSource,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
-    RolloutState,
-    StepResult,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.step import run_step
 from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from dev.trace_server import NAMESPACE, TraceServer
-from tests.unit.rollout.test_gates import parameters
+from tests.unit.moves.test_gates import parameters
 
 MIGRATIONS = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstancemigrations"
 TOKEN = "s3cret-t0ken"

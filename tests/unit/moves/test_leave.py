@@ -12,10 +12,10 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import HeldLease
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.takeover import leave
-from tests.unit.rollout.test_takeover import RECORD
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.takeover import leave
+from tests.unit.moves.test_takeover import RECORD
 
 JOURNAL = RunJournal("r1", "x", records=(RECORD,))
 IN_FLIGHT = (

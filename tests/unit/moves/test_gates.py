@@ -14,20 +14,20 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.gates import (
     after_end,
     until_stopped,
     why_defer,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves.window import (
+    DAYS,
+    parse_window,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     RolloutOptions,
     parse_options,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.window import (
-    DAYS,
-    parse_window,
 )
 
 NOON = datetime.datetime(2026, 6, 1, 12, tzinfo=datetime.timezone.utc)

@@ -18,8 +18,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Instance,
     Vmi,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout import migrate, recreate
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+from ansible_collections.virt.placement.plugins.module_utils.moves import migrate, recreate
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     CANCEL_PATIENCE,
     ApiReply,
     MoveRecord,

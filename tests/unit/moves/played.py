@@ -17,32 +17,32 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Migration,
     Snapshot,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
-    JudgedSnapshot,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     MoveRecord,
     Outcome,
     Phase,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import Observer
+from ansible_collections.virt.placement.plugins.module_utils.moves.observe import Observer
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconcile import Reconciler
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
+    Reconciliation,
+)
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepReport
+from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
+    JudgedSnapshot,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     RolloutOptions,
     wanted,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.reconcile import Reconciler
-from ansible_collections.virt.placement.plugins.module_utils.rollout.reconciliation import (
-    Reconciliation,
-)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.rollout_source import (
     RolloutSource,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepReport
 from tests.unit.compliance.cluster import expression, node_affinity
+from tests.unit.moves.test_gates import parameters
+from tests.unit.moves.test_reconcile import NO_API, NODES, keeper
 from tests.unit.planning.scenes import HOST, Cluster, machine
-from tests.unit.rollout.test_gates import parameters
-from tests.unit.rollout.test_reconcile import NO_API, NODES, keeper
 from tests.unit.scheduler.reference import World
 
 JSON = t.Any

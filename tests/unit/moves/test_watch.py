@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepReport
-from ansible_collections.virt.placement.plugins.module_utils.rollout.watch import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepReport
+from ansible_collections.virt.placement.plugins.module_utils.moves.watch import (
     SETTLE,
     ReportPipe,
     wait_for,

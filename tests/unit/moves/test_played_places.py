@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
+from tests.unit.moves.played import Played
 from tests.unit.planning.pools import pool
 from tests.unit.planning.scenes import Cluster, cluster, machine, near
-from tests.unit.rollout.played import Played
 
 
 def to(made: Cluster, places: dict[str, str], *, max_moves: int = 0) -> Played:

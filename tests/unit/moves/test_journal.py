@@ -11,13 +11,13 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
-from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
+from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import (
     RunJournal,
     UnreadableJournal,
     digest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     MoveRecord,
     Outcome,
     Phase,

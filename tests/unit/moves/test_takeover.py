@@ -14,21 +14,21 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import A
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import HeldLease
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
-from ansible_collections.virt.placement.plugins.module_utils.rollout import send as sending
-from ansible_collections.virt.placement.plugins.module_utils.rollout import takeover
-from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
+from ansible_collections.virt.placement.plugins.module_utils.moves import send as sending
+from ansible_collections.virt.placement.plugins.module_utils.moves import takeover
+from ansible_collections.virt.placement.plugins.module_utils.moves.gates import (
     after_end,
     why_defer,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     MoveRecord,
     Outcome,
     Phase,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.send import needed_rights
+from ansible_collections.virt.placement.plugins.module_utils.moves.send import needed_rights
 from tests.unit.api.scripted_server import Reply, ScriptedServer, answer, status
-from tests.unit.rollout.test_gates import NOON, parameters
+from tests.unit.moves.test_gates import NOON, parameters
 
 VMI = Ref("VirtualMachineInstance", "shop", "db")
 POD = Ref("Pod", "shop", "web-1")

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What does a plan rely on beside its moves, and what of it has changed since? Pure.
+"""What does a plan rely on beside its moves, and what of it has changed since?
 
 Everything else that decides about a move is judged anew when the plan is made: a rollout makes an approved move only
 while a new plan of the cluster has it, too.
@@ -13,11 +13,14 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
+from ..api.client import ApiClient
+from ..api.errors import Forbidden
+from ..api.lists import list_all
 from ..model.json_pointer import JSON
 from ..model.objects import Node, NodeTerm, Placement, Ref
 from ..model.plan import Move
 from ..model.rendering import listed
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, quota_from_manifest
 from ..model.topology import Topology
 from ..planning.movable_instances import MovableInstance
 from ..rules.term_slots import FIELDS
@@ -236,3 +239,19 @@ def node_label_keys(placement: Placement) -> t.Iterator[str]:
     preferred = (*placement.preferred_affinity, *placement.preferred_anti_affinity)
     yield from (term.topology_key for _weight, term in preferred)
     yield from (constraint.topology_key for constraint in placement.spread)
+
+
+def quotas_of(api: ApiClient, moves: t.Iterable[Move]) -> dict[str, QuotaSpecs]:
+    """The ResourceQuotas in the namespaces of the moves, as far as they may be read."""
+    quotas: dict[str, QuotaSpecs] = {}
+    for namespace in dict.fromkeys(move.workload.namespace for move in moves):
+        try:
+            items = list_all(api, f"/api/v1/namespaces/{namespace}/resourcequotas").items
+        except Forbidden:
+            continue
+        quotas[namespace] = {
+            item["metadata"]["name"]: item.get("spec") or {}
+            for item in items
+            if quota_from_manifest(item) is not None
+        }
+    return quotas

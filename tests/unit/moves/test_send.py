@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Instance,
     Vmi,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     ApiCall,
     ApiReply,
     MoveRecord,
@@ -26,7 +26,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
     Outcome,
     ReplyStatus,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.send import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.send import (
     CurrentInstance,
     read_instance,
     record_event,

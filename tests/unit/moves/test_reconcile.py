@@ -27,15 +27,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Unreadable,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout import reconcile, report
-from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
-    JudgedSnapshot,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+from ansible_collections.virt.placement.plugins.module_utils.moves import reconcile, report
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     ApiCall,
     ApiReply,
     MoveRecord,
@@ -43,22 +37,28 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
     ReplyStatus,
     Transition,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import Observer
-from ansible_collections.virt.placement.plugins.module_utils.rollout.reconcile import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.observe import Observer
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconcile import (
     Reconciler,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.reconciliation import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
     Reconciliation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import (
     UNCOUNTED,
     MoveCount,
     StepReport,
 )
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
+    JudgedSnapshot,
+)
 from tests.unit.compliance.cluster import anti_affinity, apart
+from tests.unit.moves.test_gates import parameters
 from tests.unit.planning.scenes import cluster, machine
 from tests.unit.planning.test_plan import SHOP, vm_with_two_own_terms
-from tests.unit.rollout.test_gates import parameters
 
 NO_API = t.cast(t.Any, None)
 NODES = report.NodeDescriptions({"w1": {"zone": "a"}, "w2": {"zone": "b"}}, "zone")
