@@ -72,6 +72,22 @@ def _reachable(edges: t.Mapping[str, set[str]], start: str) -> set[str]:
     return reached
 
 
+def imported_at_start(files: t.Mapping[str, str], start: str) -> set[str]:
+    """The files that a file imports when it is imported: not those that a function of it imports."""
+    edges: dict[str, set[str]] = {}
+    for name, source in files.items():
+        tree = ast.parse(runtime_source(source))
+        tree.body = [x for x in tree.body if isinstance(x, (ast.Import, ast.ImportFrom))]
+        found = (
+            x.name.removeprefix(f"{UTILS}.")
+            for x in imports_of(f"{UTILS}.{name}", ast.unparse(tree))
+        )
+        edges[name] = {
+            x for dotted in found for x in (dotted, dotted.rpartition(".")[0]) if x in files
+        }
+    return _reachable(edges, start)
+
+
 def subclasses(files: t.Mapping[str, str], bases: t.Collection[str]) -> list[str]:
     """The classes that inherit from one of these, whether by its name or as `module.name`."""
     return [
@@ -135,6 +151,18 @@ def test_source_has_the_members_that_the_engine_asks_for(file: str) -> None:
 @pytest.mark.parametrize("file", SOURCES)
 def test_source_reads_no_private_name_of_the_engine(file: str) -> None:
     assert private_names_of_others(sources()[file]) == []
+
+
+def test_steps_of_a_maintenance_that_move_start_without_the_forecast() -> None:
+    """A module compiles what it imports at each step. What asks the forecast is imported when it is asked."""
+    started = imported_at_start(sources(), "flows.node_maintenance")
+    assert "moves.step" in started
+    assert [name for name in started if name.startswith("forecast.")] == []
+
+
+def test_import_in_a_function_is_not_at_the_start() -> None:
+    lazy = "from . import y\ndef f():\n    from . import z"
+    assert imported_at_start({"a.x": lazy, "a.y": "", "a.z": ""}, "a.x") == {"a.y"}
 
 
 @pytest.mark.parametrize(

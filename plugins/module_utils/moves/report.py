@@ -7,13 +7,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..kubevirt.moving import MIGRATION, RESTART, pinned_text
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Ref
 from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
 from ..model.rendering import listed, plural
 from ..model.snapshot import Snapshot
-from ..planning.movable_instances import MovableInstance
 from . import journal as journals
 from .move import MoveRecord, MoveResult, Outcome, Phase
 
@@ -52,11 +50,8 @@ class NodeDescriptions:
         return f"{node} ({zone})" if zone else node or "no node"
 
 
-_NAMED = 3
+NAMED = 3
 """Names in a progress line, at most."""
-
-_NOT_IN_PLACE = 50
-"""VMs at most that one message names. The result has them all."""
 
 
 def plan_lines(
@@ -85,70 +80,6 @@ def no_node(plan: Plan) -> list[SkippedInstance]:
     return [instance for instance in plan.skipped if instance.no_node]
 
 
-def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
-    return [f"{short(x.workload or x.instance, x.instance)}: {x.reason}" for x in skipped]
-
-
-def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
-    """The warning about instances that still violate a rule, with the reasons."""
-    verb = "violates" if len(violators) == 1 else "violate"
-    return f"{plural(len(violators), 'instance')} still {verb} a rule: {'; '.join(skipped_texts(violators))}"
-
-
-def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
-    """Why a run with fail_on_skipped failed."""
-    were = "was" if len(skipped) == 1 else "were"
-    texts = "; ".join(skipped_texts(skipped))
-    return f"{plural(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {texts}"
-
-
-def not_in_place(skipped: t.Sequence[SkippedInstance]) -> str:
-    """Which VMs cannot go to their nodes in the option `places`, with the reasons."""
-    one = len(skipped) == 1
-    texts = "; ".join(skipped_texts(skipped[:_NOT_IN_PLACE]))
-    more = len(skipped) - _NOT_IN_PLACE
-    rest = f"; and {more} more, see places in the result" if more > 0 else ""
-    nodes = "its node" if one else "their nodes"
-    return f"{plural(len(skipped), 'VM')} cannot go to {nodes} in places: {texts}{rest}"
-
-
-def places(
-    asked: t.Mapping[Ref, str],
-    snapshot: Snapshot,
-    moves: t.Iterable[t.Mapping[str, JSON]],
-    deferred: t.Iterable[t.Mapping[str, JSON]],
-    skipped: t.Iterable[t.Mapping[str, JSON]],
-) -> list[dict[str, JSON]]:
-    """One entry for each VM of the option `places`. The lists are those of a result."""
-    vmis = (x for x in snapshot.vmis if not (x.terminating or x.finished))
-    nodes = {vmi.ref: vmi.node_name for vmi in vmis}
-    planned = {(x["namespace"], x["instance"]) for x in moves if x["state"] == "planned"}
-    later = {(x["namespace"], x["instance"]) for x in deferred}
-    reasons = {(x["namespace"], x["instance"]): x["reason"] for x in skipped}
-    entries = []
-    for ref, place in asked.items():
-        key, node = (ref.namespace, ref.name), nodes.get(ref, "")
-        state = "not_moved"
-        if node == place:
-            state = "in_place"
-        elif key in planned:
-            state = "planned"
-        elif key in later:
-            state = "deferred"
-        entries.append(
-            {
-                "namespace": ref.namespace,
-                "name": ref.name,
-                "from_node": node or None,
-                "to_node": place,
-                "node": node or None,
-                "state": state,
-                "reason": "" if state in ("in_place", "planned") else reasons.get(key, ""),
-            }
-        )
-    return entries
-
-
 def _waiting_line(skipped: SkippedInstance) -> str:
     name = short(skipped.workload or skipped.instance, skipped.instance)
     where = f" (on {skipped.node})" if skipped.node else ""
@@ -172,7 +103,7 @@ def planned_lines(moves: t.Sequence[Move], places: NodeDescriptions) -> list[str
 def _course(move: Move, places: NodeDescriptions) -> str:
     names = [places.named(node) for node in move.targets]
     available = "available after the moves before it" if move.after else "available"
-    targets = f"; {available}: {listed(names, _NAMED)}" if names else ""
+    targets = f"; {available}: {listed(names, NAMED)}" if names else ""
     where = f" from {places.named(move.source)}" if move.source else ""
     name = short(move.workload, move.instance)
     return f"{name}{where}{targets}; reason: {move.reason}"
@@ -225,11 +156,11 @@ def no_room(name: str, other: MoveRecord) -> str:
 
 
 def needless(names: t.Sequence[str]) -> str:
-    return f"{listed(names, _NAMED)} {'needs' if len(names) == 1 else 'need'} no move any more"
+    return f"{listed(names, NAMED)} {'needs' if len(names) == 1 else 'need'} no move any more"
 
 
 def gone(names: t.Sequence[str]) -> str:
-    return f"{listed(names, _NAMED)} {'does' if len(names) == 1 else 'do'} not exist any more"
+    return f"{listed(names, NAMED)} {'does' if len(names) == 1 else 'do'} not exist any more"
 
 
 def added(move: Move) -> str:
@@ -244,26 +175,9 @@ def plan_changed(before: int, now: int, causes: t.Sequence[str]) -> str:
     return f"plan changed{change}: {'; '.join(causes) or 'the cluster has changed'}"
 
 
-def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:
-    """The warning about workloads that lack constraints of their rules, since another client removed them."""
-    named = {
-        f"{movable.workload.ref} (rule {rule.rule})"
-        for movable in candidates
-        if movable.workload is not None and movable.declared is not None
-        for rule in movable.declared.rules
-        if rule.removed
-    }
-    if not named:
-        return []
-    return [
-        "constraints of rules were removed from workloads, and no move enforces these rules:"
-        f" {listed(sorted(named), _NAMED)}. Write the rules again: playbook apply or module rules"
-    ]
-
-
 def stopped(reason: str, moves: t.Sequence[Move]) -> str:
     """Why a run ends before all moves of its plan have begun."""
-    names = listed([short(move.workload, move.instance) for move in moves], _NAMED)
+    names = listed([short(move.workload, move.instance) for move in moves], NAMED)
     return f"stopped: {reason}" + (f"; not started: {names}" if moves else "")
 
 
@@ -297,71 +211,16 @@ def ended_move(record: MoveRecord, end: MoveResult, seconds: float) -> dict[str,
     return {**move, "state": str(end.outcome), "seconds": round(seconds, 1)}
 
 
-_NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation"}
-
-
-def well_placed(
-    movable: MovableInstance, plan: Plan, unmet: str = "", tied: str = ""
-) -> dict[str, JSON]:
-    """An instance that still runs with the previous constraints, on a node that the new ones allow:
-    now, or after the moves of the plan. `unmet`: the preferences that the node does not meet, in words. `tied`: why
-    other pods on its node leave it no live migration."""
-    takes_effect = movable.takes_effect
-    if tied and takes_effect == MIGRATION:
-        takes_effect = RESTART
-    drift, event = movable.drift, f"the next {_NEXT[takes_effect]}"
-    enforced = f"enforced from {event}"
-    if tied:
-        enforced += f" ({tied})"
-    if movable.pinned:
-        enforced += f" ({pinned_text(movable.node)})"
-    if drift is not None and drift.stale and not (drift.missing or drift.labels):
-        enforced = f"a removed constraint stays in effect until {event}"
-    after_moves = movable.uid in plan.violated
-    workload = movable.workload.ref if movable.workload is not None else movable.instance.ref
-    return {
-        "kind": workload.kind,
-        "namespace": workload.namespace,
-        "name": workload.name,
-        "instance": movable.instance.ref.name,
-        "uid": movable.uid,
-        "node": movable.node,
-        "when": "after_moves" if after_moves else "now",
-        "takes_effect": takes_effect,
-        "reason": f"violated now, satisfied after the planned moves; {enforced}"
-        if after_moves
-        else f"no required rule is violated; {unmet}; {enforced}"
-        if unmet
-        else f"placed correctly; {enforced}",
-    }
-
-
-def not_enforced(
-    candidates: t.Iterable[MovableInstance], plan: Plan
-) -> tuple[MovableInstance, ...]:
-    """Instances that still run with the previous constraints and need no move for that."""
-    concerned = {move.uid for move in plan.moves} | {left.uid for left in plan.skipped}
-    return tuple(x for x in candidates if x.drift and x.node and x.uid not in concerned)
-
-
-def well_placed_lines(placed: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
-    """Progress lines about those of `well_placed`: one for all that have the same reason."""
-    by_reason: dict[str, list[str]] = {}
-    for instance in placed:
-        by_reason.setdefault(instance["reason"], []).append(_instance_named(instance))
-    return [f"{listed(names, _NAMED)}: {reason}" for reason, names in sorted(by_reason.items())]
-
-
 def failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
     """The failed ones of these moves, each with the reason."""
     return [
-        f"{move['method']} of {_instance_named(move)}: {move['reason']}"
+        f"{move['method']} of {instance_named(move)}: {move['reason']}"
         for move in moves
         if move["state"] == "failed"
     ]
 
 
-def _instance_named(record: t.Mapping[str, JSON]) -> str:
+def instance_named(record: t.Mapping[str, JSON]) -> str:
     instance = f" ({record['instance']})" if record["instance"] != record["name"] else ""
     return f"{record['kind']} {record['namespace']}/{record['name']}{instance}"
 

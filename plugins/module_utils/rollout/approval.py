@@ -21,6 +21,7 @@ from ..moves.journal import RunJournal, digest
 from ..moves.move import Phase
 from ..moves.plan_basis import PlanBasis, quotas_of, transient_taints
 from ..planning.movable_instances import MovableInstance
+from .not_moved import skipped_texts
 
 if t.TYPE_CHECKING:
     from .judged_snapshot import JudgedSnapshot
@@ -210,6 +211,6 @@ def not_made(approved: ApprovedPlan | None, skipped: t.Iterable[SkippedInstance]
     left = [x for x in skipped if x.uid in by_uid and x.node == by_uid[x.uid].source]
     if not left:
         return ""
-    texts = "; ".join(report.skipped_texts(left))
+    texts = "; ".join(skipped_texts(left))
     were = "was" if len(left) == 1 else "were"
     return f"{plural(len(left), 'move')} of the plan {were} not made: {texts}"

@@ -7,32 +7,40 @@ from __future__ import annotations
 import typing as t
 
 from ..compliance.tied import tied_text, tied_to
+from ..kubevirt.moving import MIGRATION, RESTART, pinned_text
+from ..model.json_pointer import JSON
+from ..model.objects import Ref
 from ..model.plan import Plan, SkippedInstance
+from ..model.rendering import listed, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..moves import report
+from ..moves.report import NAMED, instance_named
 from ..moves.state import StepResult
 from ..planning.missed_preferences import MissedPreference, missed_preferences
 from ..planning.movable_instances import MovableInstance
 from ..planning.simulation import ClusterSimulation
+
+_NOT_IN_PLACE = 50
+"""VMs at most that one message names. The result has them all."""
 
 
 def judge_skipped(result: StepResult, plan: Plan, *, fail: bool) -> None:
     """With `fail` skipped instances are a failure, which names them all; if not, those that still violate
     a rule are a warning."""
     if plan.skipped and fail and not result.failure:
-        result.failure = report.not_all_moved(plan.skipped)
+        result.failure = not_all_moved(plan.skipped)
         return
     violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
     if violators:
-        result.warnings.append(report.still_violated(violators))
+        result.warnings.append(still_violated(violators))
 
 
 def judge_places(result: StepResult, skipped: t.Sequence[SkippedInstance], *, fail: bool) -> None:
     """VMs that are not in their places are a failure, or else a warning. Either one names them all."""
     if not skipped:
         return
-    text = report.not_in_place(skipped)
+    text = not_in_place(skipped)
     if fail and not result.failure:
         result.failure = text
     else:
@@ -47,7 +55,7 @@ def report_not_enforced(
     topology: Topology,
 ) -> None:
     """Report the instances that are placed correctly, though their rules are not enforced yet."""
-    placed = report.not_enforced(candidates, plan)
+    placed = not_enforced(candidates, plan)
     missed: tuple[MissedPreference, ...] = ()
     tied: dict[str, str] = {}
     if placed:
@@ -56,10 +64,10 @@ def report_not_enforced(
         tied = {x.uid: why for x in placed if (why := why_tied(simulation, x))}
     unmet = {each.uid: str(each) for each in missed}
     result.not_enforced = [
-        report.well_placed(x, plan, unmet.get(x.uid, ""), tied.get(x.uid, "")) for x in placed
+        well_placed(x, plan, unmet.get(x.uid, ""), tied.get(x.uid, "")) for x in placed
     ]
-    result.progress += report.well_placed_lines(result.not_enforced)
-    result.warnings += report.removed_constraints(candidates)
+    result.progress += well_placed_lines(result.not_enforced)
+    result.warnings += removed_constraints(candidates)
 
 
 def why_tied(simulation: ClusterSimulation, movable: MovableInstance) -> str:
@@ -68,3 +76,139 @@ def why_tied(simulation: ClusterSimulation, movable: MovableInstance) -> str:
         return ""
     others = tied_to(simulation.declared, movable.declared_pod)
     return tied_text(others) if others else ""
+
+
+def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
+    return [f"{report.short(x.workload or x.instance, x.instance)}: {x.reason}" for x in skipped]
+
+
+def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
+    """The warning about instances that still violate a rule, with the reasons."""
+    verb = "violates" if len(violators) == 1 else "violate"
+    return f"{plural(len(violators), 'instance')} still {verb} a rule: {'; '.join(skipped_texts(violators))}"
+
+
+def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
+    """Why a run with fail_on_skipped failed."""
+    were = "was" if len(skipped) == 1 else "were"
+    texts = "; ".join(skipped_texts(skipped))
+    return f"{plural(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {texts}"
+
+
+def not_in_place(skipped: t.Sequence[SkippedInstance]) -> str:
+    """Which VMs cannot go to their nodes in the option `places`, with the reasons."""
+    one = len(skipped) == 1
+    texts = "; ".join(skipped_texts(skipped[:_NOT_IN_PLACE]))
+    more = len(skipped) - _NOT_IN_PLACE
+    rest = f"; and {more} more, see places in the result" if more > 0 else ""
+    nodes = "its node" if one else "their nodes"
+    return f"{plural(len(skipped), 'VM')} cannot go to {nodes} in places: {texts}{rest}"
+
+
+def not_enforced(
+    candidates: t.Iterable[MovableInstance], plan: Plan
+) -> tuple[MovableInstance, ...]:
+    """Instances that still run with the previous constraints and need no move for that."""
+    concerned = {move.uid for move in plan.moves} | {left.uid for left in plan.skipped}
+    return tuple(x for x in candidates if x.drift and x.node and x.uid not in concerned)
+
+
+_NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation"}
+
+
+def well_placed(
+    movable: MovableInstance, plan: Plan, unmet: str = "", tied: str = ""
+) -> dict[str, JSON]:
+    """An instance that still runs with the previous constraints, on a node that the new ones allow:
+    now, or after the moves of the plan. `unmet`: the preferences that the node does not meet, in words. `tied`: why
+    other pods on its node leave it no live migration."""
+    takes_effect = movable.takes_effect
+    if tied and takes_effect == MIGRATION:
+        takes_effect = RESTART
+    drift, event = movable.drift, f"the next {_NEXT[takes_effect]}"
+    enforced = f"enforced from {event}"
+    if tied:
+        enforced += f" ({tied})"
+    if movable.pinned:
+        enforced += f" ({pinned_text(movable.node)})"
+    if drift is not None and drift.stale and not (drift.missing or drift.labels):
+        enforced = f"a removed constraint stays in effect until {event}"
+    after_moves = movable.uid in plan.violated
+    workload = movable.workload.ref if movable.workload is not None else movable.instance.ref
+    return {
+        "kind": workload.kind,
+        "namespace": workload.namespace,
+        "name": workload.name,
+        "instance": movable.instance.ref.name,
+        "uid": movable.uid,
+        "node": movable.node,
+        "when": "after_moves" if after_moves else "now",
+        "takes_effect": takes_effect,
+        "reason": f"violated now, satisfied after the planned moves; {enforced}"
+        if after_moves
+        else f"no required rule is violated; {unmet}; {enforced}"
+        if unmet
+        else f"placed correctly; {enforced}",
+    }
+
+
+def well_placed_lines(placed: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
+    """Progress lines about those of `well_placed`: one for all that have the same reason."""
+    by_reason: dict[str, list[str]] = {}
+    for instance in placed:
+        by_reason.setdefault(instance["reason"], []).append(instance_named(instance))
+    return [f"{listed(names, NAMED)}: {reason}" for reason, names in sorted(by_reason.items())]
+
+
+def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:
+    """The warning about workloads that lack constraints of their rules, since another client removed them."""
+    named = {
+        f"{movable.workload.ref} (rule {rule.rule})"
+        for movable in candidates
+        if movable.workload is not None and movable.declared is not None
+        for rule in movable.declared.rules
+        if rule.removed
+    }
+    if not named:
+        return []
+    return [
+        "constraints of rules were removed from workloads, and no move enforces these rules:"
+        f" {listed(sorted(named), NAMED)}. Write the rules again: playbook apply or module rules"
+    ]
+
+
+def places(
+    asked: t.Mapping[Ref, str],
+    snapshot: Snapshot,
+    moves: t.Iterable[t.Mapping[str, JSON]],
+    deferred: t.Iterable[t.Mapping[str, JSON]],
+    skipped: t.Iterable[t.Mapping[str, JSON]],
+) -> list[dict[str, JSON]]:
+    """One entry for each VM of the option `places`. The lists are those of a result."""
+    vmis = (x for x in snapshot.vmis if not (x.terminating or x.finished))
+    nodes = {vmi.ref: vmi.node_name for vmi in vmis}
+    planned = {(x["namespace"], x["instance"]) for x in moves if x["state"] == "planned"}
+    later = {(x["namespace"], x["instance"]) for x in deferred}
+    reasons = {(x["namespace"], x["instance"]): x["reason"] for x in skipped}
+    entries = []
+    for ref, place in asked.items():
+        key, node = (ref.namespace, ref.name), nodes.get(ref, "")
+        state = "not_moved"
+        if node == place:
+            state = "in_place"
+        elif key in planned:
+            state = "planned"
+        elif key in later:
+            state = "deferred"
+        entries.append(
+            {
+                "namespace": ref.namespace,
+                "name": ref.name,
+                "from_node": node or None,
+                "to_node": place,
+                "node": node or None,
+                "state": state,
+                "reason": "" if state in ("in_place", "planned") else reasons.get(key, ""),
+            }
+        )
+    return entries

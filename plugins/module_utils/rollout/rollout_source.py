@@ -30,7 +30,7 @@ from . import holds, own_rollouts, paused_holds
 from .approval import not_made, plan_of, require_approved
 from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .judged_snapshot import JudgedSnapshot
-from .not_moved import judge_places, judge_skipped, report_not_enforced
+from .not_moved import judge_places, judge_skipped, places, report_not_enforced
 from .options import RolloutOptions, namespaces_of, wanted
 from .own_rollouts import ROLLED
 from .pool_revisions import LABELS_SEEN
@@ -216,6 +216,4 @@ class RolloutSource:
         asked = self.options.places
         if asked is not None and self._view is not None and result.finished:
             snapshot = self._view.snapshot
-            result.places = report.places(
-                asked, snapshot, result.moves, result.deferred, result.skipped
-            )
+            result.places = places(asked, snapshot, result.moves, result.deferred, result.skipped)

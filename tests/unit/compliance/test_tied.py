@@ -10,7 +10,6 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
-from ansible_collections.virt.placement.plugins.module_utils.moves import report
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
     movable_instances,
@@ -18,7 +17,10 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     ClusterSimulation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import why_tied
+from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import (
+    well_placed,
+    why_tied,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity, selector
 
@@ -51,7 +53,7 @@ def answers(cluster: Cluster) -> list[tuple[str, str]]:
     candidates = movable_instances(snapshot, InstanceSelection(namespaces=frozenset({"shop"})))
     (movable,) = [x for x in candidates if x.instance.ref.name == "db"]
     tied = why_tied(ClusterSimulation(snapshot, candidates), movable)
-    placed = report.well_placed(movable, Plan((), ()), tied=tied)
+    placed = well_placed(movable, Plan((), ()), tied=tied)
     return [(rule.takes_effect, rule.reason), (placed["takes_effect"], placed["reason"])]
 
 

@@ -17,11 +17,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import Phase
-from ansible_collections.virt.placement.plugins.module_utils.moves.report import not_in_place
 from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepResult
 from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
     JudgedSnapshot,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import not_in_place
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
 from dev.trace_server import KUBEVIRT, TraceServer
 from tests.unit.moves.test_gates import parameters
