@@ -192,11 +192,11 @@ class Budgets:
         if budget.observed and allowed > 0:
             return ALLOWED
         seen = f"{budget.healthy} of {self._expected(budget)} pods are healthy, {budget.desired} must be"
-        if not budget.observed:
-            never, why = False, "allows no disruption now: its status is not up to date"
-        elif budget.sync_error:
+        if budget.sync_error:  # the status of such a budget is about no spec at all
             never = True
             why = f"allows no disruption: the server cannot count its pods ({budget.sync_error})"
+        elif not budget.observed:
+            never, why = False, "allows no disruption now: its status is not up to date"
         elif budget.allowed > 0:
             never, why = (
                 False,

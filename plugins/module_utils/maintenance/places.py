@@ -69,7 +69,11 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
     nodes = nodes_text(sorted(view.nodes))
     why = "; ".join(result.reasons)
     if result.answer is ForecastResult.IMPOSSIBLE:
+        not_ready = {node.name for node in view.snapshot.nodes if not node.ready}
+        stay = (x for x in result.not_migratable if x.node in not_ready)
         lacking = _without_node(result)
+        if lacking and lacking == [*stay]:  # node_not_ready says it
+            return
         count = max(1, result.min_unschedulable, len(result.not_migratable))
         why = "; ".join((*result.reasons, *_not_in(why, lacking)))
         rules = _rules_text(view, lacking)

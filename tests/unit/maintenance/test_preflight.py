@@ -943,3 +943,23 @@ def test_vm_that_is_handed_to_its_controller_is_not_sent_to_a_forecast() -> None
     made.machines["db"]["spec"]["evictionStrategy"] = "External"
     advice = check(made, vm_policy="evict migrate")["place_unknown"].advice
     assert advice.startswith("See that the controller of that strategy runs")
+
+
+def test_node_that_is_not_ready_is_one_finding_and_not_a_lack_of_nodes() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.nodes["n1"]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    assert errors(made) == ["node_not_ready"]
+    machine(made, "other", "n1", {"nodeSelector": {HOST: "n1"}})
+    assert "node_not_ready" in errors(made)
+
+
+def test_budget_whose_pods_cannot_be_counted_never_allows_though_its_status_is_about_no_spec() -> (
+    None
+):
+    made = cluster("ab")
+    machine(made, "db", "n1", app="web")
+    uncounted = budget(observed=False, sync_error="no scale subresource", healthy=0, expected=0)
+    finding = check(made, vm_policy="restart", budgets=(uncounted,))["pdb_impossible"]
+    assert "the server cannot count its pods (no scale subresource)" in finding.why
+    assert "Or: set minAvailable of the budget to a number" in finding.advice
