@@ -20,7 +20,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
 FORECAST = "virt.placement.forecast_info"
 
 _OF_RULES_ALONE = {"workload_rollout", "fail_on_forecast", "fail_on_findings", "forecast"}
-"""Options that forecast_info does not have."""
+"""Options that forecast_info does not have, or does not take as they are."""
 
 
 class ActionModule(KubeconfigAction):
@@ -36,6 +36,8 @@ class ActionModule(KubeconfigAction):
                 return self._run_module(arguments, task_vars)  # which refuses the unknown option
             if not self._task.check_mode:  # rules assumes labels in check mode only
                 question.pop("assume_node_labels", None)
+            if arguments.get("workload_rollout") == "hold":
+                question["workload_rollout"] = "hold"
             forecast = self._run_module(question, task_vars, FORECAST)
             if forecast.get("failed"):
                 return forecast

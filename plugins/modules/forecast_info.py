@@ -45,6 +45,14 @@ options:
     type: str
     choices: [violated, preference_not_met, not_enforced, all]
     default: violated
+  workload_rollout:
+    description:
+      - The O(virt.placement.rules#module:workload_rollout) with which O(rules) are to be written, V(hold) or another
+        one. With V(hold) the forecast is about the rollout that ends the holds. One about a held Deployment is never
+        certain, since that rollout may limit its strategy.
+    type: str
+    choices: [allow, hold]
+    default: allow
 extends_documentation_fragment:
   - virt.placement.auth_options
   - virt.placement.attributes
@@ -560,6 +568,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
             **what_if_options(),
+            workload_rollout={"type": "str", "default": "allow", "choices": ["allow", "hold"]},
             unavailable={"type": "dict"},
             event={"type": "str", "default": "drain", "choices": list(NODE_EVENTS)},
             scope={"type": "str", "default": "violated", "choices": list(t.get_args(Scope))},

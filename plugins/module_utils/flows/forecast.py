@@ -186,7 +186,8 @@ def _rules_option(
             InputError("namespace", "is required with rules, with prune and with state reverted")
         )
         return None
-    return rules_request(params, topology, workload_rollout="allow")
+    held = params.get("workload_rollout", "allow")
+    return rules_request(params, topology, workload_rollout=held)
 
 
 def _all_faults(

@@ -34,7 +34,7 @@ from .draft import RequestedRules
 from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
 from .ownership import Ownership, UnreadableAnnotation, owners_of
-from .paused_hold import PAUSED, paused_hold_of, resumes
+from .paused_hold import PAUSED, is_paused_by_rules, paused_hold_of, resumes
 from .pools import deleted_by_autohealing, extent_of_rollout, started_vms, why_not_on_vm
 from .term_slots import TermLocation, pair
 from .undo import read_undo_record
@@ -210,7 +210,7 @@ def with_hold(change: WorkloadChange, workload_rollout: str, view: ClusterView) 
     workload, write = change.workload, change.merged.write
     if write is None or not (change.merged.locations and workload.kind.workload_rollout):
         return change
-    if workload_rollout == ALLOW and not _is_paused_by_rules(workload):
+    if workload_rollout == ALLOW and not is_paused_by_rules(workload):
         return change
     if not change.starts_rollout:
         kept = with_same_strategy(workload, write)
@@ -223,11 +223,6 @@ def with_hold(change: WorkloadChange, workload_rollout: str, view: ClusterView) 
     set_aside = replace(workload, manifest=_set_aside(workload))
     effect = takes_effect(set_aside, change.merged, view)
     return replace(_with_write(change, held(workload, write)), takes_effect=effect)
-
-
-def _is_paused_by_rules(workload: Workload) -> bool:
-    hold = paused_hold_of(workload)
-    return hold is not None and hold.is_held
 
 
 def _set_aside(workload: Workload) -> JSON:
@@ -301,7 +296,7 @@ class RecomputeHeld:
         if again is None or write.target.kind not in KINDS:
             return again
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
-        if write.target not in self._targets and not _is_paused_by_rules(workload):
+        if write.target not in self._targets and not is_paused_by_rules(workload):
             return again
         template = workload.kind.template.parts
         if all(op.pointer.parts[: len(template)] != template for op in again.operations):

@@ -115,6 +115,12 @@ def paused_hold_of(workload: Workload) -> PausedHold | None:
     return PausedHold(workload, record if known else None)
 
 
+def is_paused_by_rules(workload: Workload) -> bool:
+    """Whether the write of rules has paused the Deployment."""
+    hold = paused_hold_of(workload)
+    return hold is not None and hold.is_held
+
+
 def why_not_paused(workload: Workload) -> str:
     """Why a hold would be of no use; empty where it is not."""
     room = rollout_room(workload.kind, workload.manifest.get("spec") or {}, workload.replicas or 0)

@@ -1,0 +1,185 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run writes next to held Deployments, and why it waits or leaves them."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
+    JudgedSnapshot,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
+from tests.unit.moves.test_gates import parameters
+from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart
+
+JSON = t.Any
+HELD: JSON = {"phase": "held"}
+ONE: JSON = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+RELEASED: JSON = {"phase": "released", "strategy": {}, "limited": ONE}
+RECREATE: JSON = {"allow": frozenset({Method.RECREATE})}
+
+
+def made(*names: str, nodes: str = "n1 n2 n3", apart: bool = False) -> Cluster:
+    """Held Deployments whose pods run on the nodes, with a rule about the zone, or one about nodes that is also about
+    pods of the template before."""
+    found = cluster("abc")
+    for name in names or ("web",):
+        ref = deployment(found, name, nodes.split(), {})
+        manifest = found.workloads[ref]
+        spec = manifest["spec"]["template"]["spec"]
+        if apart:
+            spec["affinity"] = keep_apart(over=HOST, plain=True, app=name)
+        else:
+            spec["nodeSelector"] = {ZONE: "a"}
+        change(found, name, HELD, paused=True)
+        status(found, name, updated=0)
+    for pod in found.pods.values():
+        pod["metadata"]["labels"]["pod-template-hash"] = "1"
+        pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return found
+
+
+def change(found: Cluster, name: str, record: JSON, **spec: JSON) -> None:
+    (ref,) = (ref for ref in found.workloads if ref.name == name)
+    manifest = found.workloads[ref]
+    manifest["metadata"] |= {"annotations": {HOLD: json.dumps(record)}, "generation": 2}
+    manifest["spec"] |= spec
+
+
+def status(found: Cluster, name: str, *, updated: int, seen: int = 2, **more: JSON) -> None:
+    (ref,) = (ref for ref in found.workloads if ref.name == name)
+    replicas = found.workloads[ref]["spec"]["replicas"]
+    counts = {"replicas": replicas, "updatedReplicas": updated, "availableReplicas": replicas}
+    found.workloads[ref]["status"] = {"observedGeneration": seen, **counts, **more}
+
+
+def view(found: Cluster, **options: JSON) -> JudgedSnapshot:
+    snapshot = found.snapshot()
+    chosen = parameters(**{"max_unavailable": 1, **RECREATE, **options})
+    return JudgedSnapshot.of(snapshot, wanted(chosen, snapshot), chosen)
+
+
+def test_release_is_within_the_limits_and_its_pods_are_neither_moved_nor_skipped() -> None:
+    seen = view(made(), scope="not_enforced")
+    (step,) = seen.hold_steps
+    assert step.releases
+    rolling = step.strategy["rollingUpdate"]
+    assert rolling == {"maxSurge": 1, "maxUnavailable": 0}, "25% of three, in numbers"
+    plan = seen.plan()
+    assert (plan.moves, plan.skipped) == ((), ())
+    assert "3 of 3 replicas are not of its present template" in str(step)
+    assert seen.why_no_move == ""
+
+
+def test_surge_that_finds_no_node_is_left_out() -> None:
+    found = made(apart=True)
+    for pod in found.pods.values():
+        pod["spec"]["affinity"] = keep_apart(over=HOST, plain=True, app="web")
+    (step,) = view(found).hold_steps
+    assert step.strategy == ONE
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"allow": frozenset({Method.MIGRATE})}, "with recreate in allow"),
+        ({"max_moves": 3}, "does not stop after max_moves"),
+    ],
+)
+def test_run_that_may_not_release_says_so(options: JSON, text: str) -> None:
+    seen = view(made(), scope="not_enforced", **options)
+    (step,) = seen.hold_steps
+    assert text in step.kept
+    assert {text in skipped.reason for skipped in seen.plan().skipped} == {True}
+
+
+def test_label_keeps_the_hold() -> None:
+    found = made()
+    (ref,) = found.workloads
+    found.workloads[ref]["metadata"]["labels"] = {"placement.virt/do-not-move": "true"}
+    (step,) = view(found).hold_steps
+    assert "placement.virt/do-not-move: remove the label" in step.kept
+
+
+def test_hold_whose_next_pod_has_no_node_stays() -> None:
+    found = made()
+    (ref,) = found.workloads
+    found.workloads[ref]["spec"]["template"]["spec"]["nodeSelector"] = {"no": "node"}
+    (step,) = view(found).hold_steps
+    assert "stays held: its next pod has no node: 0/3 nodes are available" in step.kept
+
+
+def test_pods_of_others_that_are_not_ready_count() -> None:
+    found = made("web", "other")
+    change(found, "other", HELD, paused=False)
+    del found.workloads[next(x for x in found.workloads if x.name == "other")]["metadata"][
+        "annotations"
+    ]
+    pod = next(pod for (_namespace, name), pod in found.pods.items() if name.startswith("other"))
+    pod["status"]["conditions"] = []
+    change(found, "web", HELD, strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})
+    (step,) = view(found).hold_steps
+    assert "max_unavailable is reached, not ready: 1 of Deployment shop/other" in step.waiting
+    (step,) = view(found, max_unavailable=2).hold_steps
+    assert step.strategy == ONE
+
+
+def test_one_deployment_at_a_time_and_no_move_beside_it() -> None:
+    found = made("api", "web")
+    change(found, "api", RELEASED, paused=False, strategy=ONE)
+    status(found, "api", updated=1)
+    seen = view(found)
+    first, second = seen.hold_steps
+    assert first.waiting == second.waiting == "Deployment shop/api replaces its pods: 1 of 3"
+    assert seen.why_no_move == first.waiting
+    status(found, "api", updated=3)
+    first, second = view(found).hold_steps
+    assert "as before the hold" in first.done
+    assert second.releases
+
+
+@pytest.mark.parametrize(
+    ("record", "spec", "updated", "text"),
+    [
+        (RELEASED, {"paused": True, "strategy": ONE}, 1, "was paused by another client"),
+        ({"phase": 1}, {"paused": True}, 0, "is damaged"),
+    ],
+    ids=["paused by another client", "damaged"],
+)
+def test_hold_that_no_run_ends(record: JSON, spec: JSON, updated: int, text: str) -> None:
+    found = made()
+    change(found, "web", record, **spec)
+    status(found, "web", updated=updated)
+    (step,) = view(found).hold_steps
+    assert text in step.kept
+
+
+@pytest.mark.parametrize(
+    ("record", "spec"),
+    [(HELD, {"paused": False}), (RELEASED, {"paused": False, "strategy": {"type": "Recreate"}})],
+    ids=["resumed", "another strategy"],
+)
+def test_what_another_client_does_ends_the_hold(record: JSON, spec: JSON) -> None:
+    found = made()
+    change(found, "web", record, **spec)
+    (step,) = view(found).hold_steps
+    assert not step.releases
+    assert step.write is not None
+    assert [op.as_json()["op"] for op in step.write.operations] == ["remove"]
+    assert "its strategy stays as it is" in step.done
+
+
+def test_release_that_gets_stuck_fails() -> None:
+    found = made()
+    change(found, "web", RELEASED, paused=False, strategy=ONE)
+    stuck = {"type": "Progressing", "status": "False", "message": "has timed out progressing."}
+    status(found, "web", updated=1, conditions=[stuck])
+    (step,) = view(found).hold_steps
+    assert step.failed
+    assert "1 of 3, and it does not go on: has timed out progressing" in step.kept
