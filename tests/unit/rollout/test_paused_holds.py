@@ -9,12 +9,23 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiError,
+    ApiRequest,
+    Forbidden,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
+    Reconciliation,
+)
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepReport
 from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
     JudgedSnapshot,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
+from ansible_collections.virt.placement.plugins.module_utils.rollout.releases import Releases
 from tests.unit.moves.test_gates import parameters
 from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart
 
@@ -183,3 +194,75 @@ def test_release_that_gets_stuck_fails() -> None:
     (step,) = view(found).hold_steps
     assert step.failed
     assert "1 of 3, and it does not go on: has timed out progressing" in step.kept
+
+
+class Server:
+    """Takes patches, or refuses them; the run has no move in flight."""
+
+    in_flight: tuple[str, ...] = ()
+    failed = False
+    clock = 0.0
+
+    def __init__(self, refuses: type[ApiError] | None = None) -> None:
+        self.journal = RunJournal("r1", "x")
+        self.keeper = self
+        self.patches: list[JSON] = []
+        self.refuses = refuses
+
+    def keep_lease(self, *, force: bool) -> None:
+        assert force
+
+    def api_while_ours(self) -> Server:
+        return self
+
+    def patch(self, path: str, body: JSON) -> None:
+        if self.refuses:
+            raise self.refuses(ApiRequest("PATCH", path), "no")
+        self.patches.append(body)
+
+
+def advance(server: Server, seen: JudgedSnapshot) -> tuple[Reconciliation, Releases, StepReport]:
+    report = StepReport()
+    releases, now = Releases(seen.options, report), Reconciliation(seen, NOTHING, NOTHING)
+    releases.advance(seen, t.cast(JSON, server), now)
+    return now, releases, report
+
+
+NOTHING: JSON = None
+
+
+def test_run_releases_one_deployment_and_looks_again() -> None:
+    server, seen = Server(), view(made("api", "web"))
+    now, _releases, report = advance(server, seen)
+    (patch,) = server.patches
+    changes = [(x["op"], x["path"]) for x in patch if x["op"] != "test"]
+    assert changes == [
+        ("add", "/spec/strategy"),
+        ("remove", "/spec/paused"),
+        ("replace", "/metadata/annotations/placement.virt~1hold"),
+    ]
+    assert {"op": "test", "path": "/metadata/generation", "value": 2} in patch
+    assert now.settling
+    assert now.touched
+    assert report.changed
+    assert report.lines == [
+        "Deployment shop/api: its own rollout is resumed with maxSurge 1 and maxUnavailable 0"
+    ]
+
+
+def test_release_waits_for_moves_in_flight() -> None:
+    server = Server()
+    server.in_flight = ("a move",)
+    now, _releases, _report = advance(server, view(made()))
+    assert (server.patches, now.settling) == ([], False)
+    assert "its own rollout is held by rules" in now.releases
+
+
+def test_refused_release_is_named_and_not_tried_again() -> None:
+    seen = view(made())
+    now, releases, report = advance(Server(Forbidden), seen)
+    assert not report.changed
+    assert now.releases == ""
+    assert not releases.has_work(seen)
+    (text,) = releases.kept(seen)
+    assert "Resume it and set its strategy by hand" in text
