@@ -29,6 +29,7 @@ from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..model.topology import HOSTNAME
 from ..rules.change import rolls_itself
+from ..rules.hold import why_not_held
 from ..rules.paused_hold import is_paused_by_rules
 from ..scheduler.labels import matches
 from ..scheduler.node_state import untolerated
@@ -293,10 +294,9 @@ def of_pools(change: ChangedCluster) -> t.Iterator[Doubt]:
             text = f"KubeVirt starts {listed(started)}, with the run strategy of {workload.ref}"
             yield Doubt("restarted_by_pool", text, more_pods=True)
         if rolls_itself(workload):
-            text = (
-                f"KubeVirt restarts the VMs of {workload.ref}, {unavailable_of_pool(workload)} at a time, unless"
-                " workload_rollout is hold"
-            )
+            text = f"KubeVirt restarts the VMs of {workload.ref}, {unavailable_of_pool(workload)}"
+            if not why_not_held(workload, change.after.platform):
+                text += ", unless workload_rollout is hold"
             yield Doubt("restarted_by_pool", text, more_pods=True)
 
 

@@ -441,7 +441,9 @@ class _Forecaster:
         blocker = "old pods run" if rollout else "source pod runs"
         names = listed([pending.name for pending in bound])
         reason = f"there is capacity for {names}, but not while the {blocker}"
-        return Deadlock(refs, reason, remediation(refs, rollout=rollout))
+        return Deadlock(
+            refs, reason, remediation(refs, self.change.after.platform, rollout=rollout)
+        )
 
 
 def _without_source(pending: PendingPod, evictions: Evictions) -> PendingPod:

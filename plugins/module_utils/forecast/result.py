@@ -7,11 +7,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..kubevirt.moving import chooses_target
 from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.plan import Move, SkippedInstance
 from ..model.rendering import listed
-from ..model.snapshot import Unreadable
+from ..model.snapshot import Platform, Unreadable
 from ..planning.missed_preferences import MissedPreference
 from .conclusion import WORSE, Evidence, ForecastResult
 
@@ -94,7 +95,7 @@ def is_worse(after: Forecast, before: Forecast) -> bool:
 
 
 def remediation(
-    instances: t.Sequence[Ref], *, rollout: bool, mutual: bool = False
+    instances: t.Sequence[Ref], platform: Platform, *, rollout: bool, mutual: bool = False
 ) -> tuple[str, ...]:
     """Ways out of a deadlock of these instances; of pods of a rollout, or of VMs. `mutual`: some of these
     VMs have affinity to each other."""
@@ -108,9 +109,10 @@ def remediation(
     prefer = "make the rule preferred, move the VMs, and make the rule required again"
     if mutual:
         return ("let the VMs follow one of them: `with` of keep_together", prefer)
+    pin = "pin each migration target with a temporary node label and addedNodeSelector"
     return (
         f"free capacity, or add a node, in a topology domain that {names} may use",
         f"stop {names} and start them again (downtime)",
         prefer,
-        "pin each migration target with a temporary node label and addedNodeSelector",
+        *([pin] if chooses_target(platform) else ()),
     )

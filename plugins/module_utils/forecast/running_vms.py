@@ -145,7 +145,7 @@ class ChangedVms:
         dependencies = ClusterSimulation(self.after, self.candidates).dependencies
         pairs = itertools.combinations([left.uid for left in self.plan.skipped], 2)
         mutual = any(dependencies.require_each_other(one, other) for one, other in pairs)
-        advice = remediation(refs, rollout=False, mutual=mutual)
+        advice = remediation(refs, self.after.platform, rollout=False, mutual=mutual)
         deadlock = Deadlock(refs, NONE_HEALS, advice)
         return replace(result, why=(NONE_HEALS, *reasons), deadlock=deadlock)
 

@@ -106,6 +106,15 @@ def why_not_migratable(vmi: Vmi) -> str:
     return f"the instance is not live-migratable: {reason}"
 
 
+ADDED_NODE_SELECTOR_SINCE = (1, 6)
+"""First KubeVirt whose migrations have spec.addedNodeSelector (staging/src/kubevirt.io/api/core/v1/types.go)."""
+
+
+def chooses_target(platform: Platform) -> bool:
+    """Whether a migration can be held to a node (addedNodeSelector). An unknown version is taken for a new one."""
+    return not (0, 0) < release(platform.kubevirt) < ADDED_NODE_SELECTOR_SINCE
+
+
 ANY_HOST_MODEL_SINCE = (1, 6)
 """First KubeVirt that makes a target pod for a VM with the CPU model host-model where its node does not say which
 model that is."""

@@ -244,6 +244,7 @@ def replaces_unschedulable(pool: Workload) -> str:
 
 
 def unavailable_of_pool(pool: Workload) -> str:
-    """How many VMs of a pool its own rollout restarts at a time, as the pool has it (`calculateMaxUnavailableInt`)."""
+    """How many VMs of a pool its own rollout restarts at a time, in words (`calculateMaxUnavailableInt`). The field is
+    named only where it is set: pools of KubeVirt 1.4 have no maxUnavailable (api/pool/v1alpha1/types.go)."""
     most = (pool.manifest.get("spec") or {}).get("maxUnavailable")
-    return "100%" if most is None else str(most)
+    return "all at the same time" if most is None else f"{most} at a time (maxUnavailable)"

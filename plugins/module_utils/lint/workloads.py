@@ -8,8 +8,8 @@ import typing as t
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
-from ..kubevirt.live_update import SPREAD_FIELD
-from ..kubevirt.moving import lagging_fields
+from ..kubevirt.live_update import LIVE_UPDATE, SPREAD_FIELD, rollout_strategy
+from ..kubevirt.moving import chooses_target, lagging_fields
 from ..kubevirt.pools import BEFORE_STRATEGY
 from ..model.findings import Finding
 from ..model.kinds import DAEMON_SET, DEPLOYMENT, HOLD, POD_TEMPLATE_HASH, VIRTUAL_MACHINE
@@ -48,7 +48,7 @@ def migration_findings(lint_input: LintInput) -> t.Iterator[Finding]:
         for term in subject.terms:
             if term.kind is TermKind.ANTI_AFFINITY:
                 yield from _own_source(lint_input, subject, term)
-        yield from _pinned(subject)
+        yield from _pinned(lint_input, subject)
         if subject.ref.kind == VIRTUAL_MACHINE.name:
             yield from _restart(lint_input, subject, reader)
 
@@ -83,7 +83,7 @@ def _all_taken(
     members = sum(member.replicas or 0 for member in group)
     key = term.source.topology_key
     if 1 == len(inside) == sum(inside.values()) < len(lint_input.nodes or ()):
-        yield _one_node(subject, "Only one node takes its pods")
+        yield _one_node(lint_input, subject, "Only one node takes its pods")
         return
     domains = len(lint_input.shared_domains(subject, term, key))
     if members < domains or not (single := [name for name, nodes in inside.items() if nodes == 1]):
@@ -131,7 +131,7 @@ def _cordoned(
     ]
 
 
-def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:
+def _pinned(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
     placement = subject.declared.placement
     parts = [Requirement(key, "In", (value,)) for key, value in placement.node_selector]
     if placement.node_terms and len(placement.node_terms) == 1:
@@ -140,17 +140,22 @@ def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:
         part.key in (HOSTNAME, NAME_FIELD) and part.operator == "In" and len(part.values) == 1
         for part in parts
     ):
-        yield _one_node(subject, "Its node terms name a single node")
+        yield _one_node(lint_input, subject, "Its node terms name a single node")
 
 
-def _one_node(subject: LintedWorkload, why: str) -> Finding:
+def _one_node(lint_input: LintInput, subject: LintedWorkload, why: str) -> Finding:
+    advice = "Use a label that several nodes have."
+    if lint_input.platform is None or chooses_target(lint_input.platform):
+        advice += (
+            " To choose the target of one migration, set spec.addedNodeSelector of the"
+            " VirtualMachineInstanceMigration."
+        )
     return subject.finding(
         None,
         "blocks_live_migration",
         "warning",
         f"{why}, so a migration has no target and a drain of that node cannot end.",
-        "Use a label that several nodes have. To choose the target of one migration, set"
-        " spec.addedNodeSelector of the VirtualMachineInstanceMigration.",
+        advice,
     )
 
 
@@ -163,19 +168,22 @@ def _restart(
             if SPREAD_FIELD in lagging_fields(subject.workload, vmi, subject.spec):
                 running = reader.placement(vmi.spec)[1].terms
                 missing = next((term for term in declared if term not in running), None)
-                yield _restart_required(subject, missing)
+                yield _restart_required(lint_input, subject, missing)
     elif lint_input.pods is None and declared and _may_run(subject):
-        yield _restart_required(subject, declared[0])
+        yield _restart_required(lint_input, subject, declared[0])
 
 
-def _restart_required(subject: LintedWorkload, term: Term | None) -> Finding:
+def _restart_required(lint_input: LintInput, subject: LintedWorkload, term: Term | None) -> Finding:
+    advice, platform = "Restart the VM", lint_input.platform
+    if platform is None or rollout_strategy(platform) == LIVE_UPDATE:
+        advice += ", or use keep_apart, which takes effect by live migration"
     return subject.finding(
         term,
         "restart_required",
         "warning",
         "KubeVirt does not copy topologySpreadConstraints to a running VMI. Until the VM is"
         " restarted, no other change of its placement reaches the VMI either.",
-        "Restart the VM, or use keep_apart, which takes effect by live migration.",
+        f"{advice}.",
     )
 
 

@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..kubevirt.instances import instances
-from ..kubevirt.labels import release
+from ..kubevirt.moving import chooses_target
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, nearest
 from ..model.json_pointer import JSON
@@ -174,15 +174,11 @@ def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:
     return tuple(dict.fromkeys(selector.namespace for selector in options.workloads))
 
 
-PINNED_SINCE = (1, 6)
-"""First KubeVirt whose migrations have spec.addedNodeSelector (staging/src/kubevirt.io/api/core/v1/types.go)."""
-
-
 def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
     """Raises InvalidInput for namespaces and workloads that do not exist, and where something that
     is needed could not be read: with an incomplete view nothing may move."""
     faults = _unreadable([gap for gap in snapshot.unreadable if gap.resource != POOL.plural])
-    if options.pin_target_zone and (0, 0) < release(snapshot.platform.kubevirt) < PINNED_SINCE:
+    if options.pin_target_zone and not chooses_target(snapshot.platform):
         seen = f"this cluster has {snapshot.platform.kubevirt}: leave the option out"
         faults.append(InputError("pin_target_zone", f"needs KubeVirt 1.6, and {seen}"))
     if options.places is not None:
@@ -209,7 +205,7 @@ def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
 
 def _at_places(places: Places, snapshot: Snapshot, faults: list[InputError]) -> InstanceSelection:
     """The workloads of these VMIs. VMs that do not exist are named in the plan."""
-    if (0, 0) < release(snapshot.platform.kubevirt) < PINNED_SINCE:
+    if not chooses_target(snapshot.platform):
         faults.append(
             InputError(
                 "places",

@@ -347,7 +347,7 @@ def _workloads(
                 f"a rule is about workloads of its own namespace, {context.namespace}: write the"
                 f" ones in {selector.namespace} in a task of theirs, or as target of from or with"
             )
-    return tuple(selector for selector in selectors if selector is not None)
+    return tuple(x for x in selectors if x is not None and x.namespace == context.namespace)
 
 
 def _label(reader: InputReader, value: JSON, absent: bool) -> tuple[str, str] | None:

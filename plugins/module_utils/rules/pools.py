@@ -90,9 +90,8 @@ def extent_of_rollout(workload: Workload) -> str:
     if workload.ref.kind != POOL.name:
         return " at once"
     when = " once it is resumed (spec.paused)" if workload.paused else " at once"
-    most = unavailable_of_pool(workload)
     text = (
-        f"{when}, in which KubeVirt restarts all its running VMs, {most} at a time (maxUnavailable)"
+        f"{when}, in which KubeVirt restarts all its running VMs, {unavailable_of_pool(workload)}"
     )
     if after := replaces_unschedulable(workload):
         text += (

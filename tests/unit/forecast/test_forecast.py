@@ -95,6 +95,18 @@ def test_a_pair_that_needs_each_other_cannot_leave_its_node() -> None:
 # Three zones of two nodes, one machine a zone (S11).
 
 
+@pytest.mark.parametrize(("kubevirt", "has_field"), [("v1.4.0", False), ("v1.6.0", True)])
+def test_remediation_names_no_field_that_this_kubevirt_lacks(
+    kubevirt: str, has_field: bool
+) -> None:
+    made = cluster("aabbcc")
+    made.more["platform"] = dataclasses.replace(made.more["platform"], kubevirt=kubevirt)
+    zone_group(made, ["n1", "n3", "n5"], plain=True)
+    deadlock = lost(made, "n1").deadlock
+    assert deadlock is not None
+    assert any("addedNodeSelector" in way for way in deadlock.remediation) is has_field
+
+
 def test_the_plain_zone_rule_holds_a_migration_up_and_the_safe_form_does_not() -> None:
     plain, safe = cluster("aabbcc"), cluster("aabbcc")
     zone_group(plain, ["n1", "n3", "n5"], plain=True)

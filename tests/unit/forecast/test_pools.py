@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import pytest
@@ -47,6 +48,17 @@ def test_rule_on_a_pool(strategy: JSON, answer: ForecastResult, codes: set[str])
     assert found.answer is answer, found.reasons
     assert codes <= set(found.codes)
     assert found.min_unschedulable == 0
+
+
+@pytest.mark.parametrize(("kubevirt", "may_hold"), [("v1.4.0", False), ("v1.7.0", True)])
+def test_hold_is_named_only_where_a_pool_can_be_held(kubevirt: str, may_hold: bool) -> None:
+    made = cluster("abc")
+    made.more["platform"] = dataclasses.replace(made.more["platform"], kubevirt=kubevirt)
+    ref = pool(made, "web", ["n1", "n2", "n3"])
+    found = of_rule(made, ref, keep_apart(pool="web"))
+    (reason,) = [text for text in found.reasons if "KubeVirt restarts the VMs" in text]
+    assert "web, all at the same time" in reason
+    assert ("unless workload_rollout is hold" in reason) is may_hold
 
 
 def test_pool_that_restarts_vms_which_are_placed_well_is_not_guaranteed() -> None:

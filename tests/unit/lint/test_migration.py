@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, lint_of_writes
@@ -180,6 +182,18 @@ def test_vm_pinned_to_one_node_cannot_migrate(spec: dict[str, object]) -> None:
         assert "name a single node" in found["blocks_live_migration"].why
 
 
+@pytest.mark.parametrize(("kubevirt", "has_field"), [("v1.4.0", False), ("v1.6.0", True)])
+def test_advice_for_a_pinned_vm_names_no_field_that_its_kubevirt_lacks(
+    kubevirt: str, has_field: bool
+) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", {"nodeSelector": {HOST: "n1"}})
+    platform = dataclasses.replace(cluster.more["platform"], kubevirt=kubevirt)
+
+    for found in (online(cluster, platform=platform), offline(cluster, platform=platform)):
+        assert ("addedNodeSelector" in found["blocks_live_migration"].advice) is has_field
+
+
 @pytest.mark.parametrize("status", ["Running", "Paused"])
 def test_spread_added_to_a_running_vm_needs_a_restart(status: str) -> None:
     cluster = Cluster()
@@ -189,6 +203,33 @@ def test_spread_added_to_a_running_vm_needs_a_restart(status: str) -> None:
 
     for found in (online(cluster), offline(cluster)):
         assert found["restart_required"].severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("kubevirt", "strategy", "advice"),
+    [
+        ("v1.4.0", None, "Restart the VM."),
+        ("v1.6.0", "Stage", "Restart the VM."),
+        (
+            "v1.6.0",
+            None,
+            "Restart the VM, or use keep_apart, which takes effect by live migration.",
+        ),
+    ],
+)
+def test_keep_apart_is_advised_only_where_it_takes_effect_by_migration(
+    kubevirt: str, strategy: str | None, advice: str
+) -> None:
+    cluster = Cluster()
+    ref = cluster.run("web", "n1", tier="web")
+    cluster.template(ref)["spec"].update(spread(tier="web"))
+    cluster.workloads[ref]["status"] = {"printableStatus": "Running"}
+    platform = dataclasses.replace(
+        cluster.more["platform"], kubevirt=kubevirt, rollout_strategy=strategy
+    )
+
+    for found in (online(cluster, platform=platform), offline(cluster, platform=platform)):
+        assert found["restart_required"].advice == advice
 
 
 def test_spread_removed_from_a_running_vm_needs_a_restart() -> None:

@@ -224,6 +224,18 @@ def test_an_absent_rule_needs_only_its_name() -> None:
     assert not rule.everywhere
 
 
+def test_workload_of_another_namespace_is_not_looked_up() -> None:
+    """It is refused, and nothing else is said of it: only the namespace of the rules is read."""
+    raw = [
+        {"name": "r", "workloads": ["a", {"namespace": "o", "name": "b"}], "avoid": {"zone": "a"}}
+    ]
+    parsed = read_rules(raw, namespace="shop", rule_set="s", topology=Topology.of())
+    assert [broken.workloads for broken in parsed.broken] == [
+        (WorkloadSelector(VM, "shop", ("a",)),)
+    ]
+    assert len(parsed.faults) == 1
+
+
 def test_invalid_rule_keeps_its_workloads() -> None:
     raw = [{"name": "r", "workloads": [{"name": "a"}, {"nme": "b"}], "avoid": {"zn": "a"}}]
     parsed = read_rules(raw, namespace="shop", rule_set="s", topology=Topology.of())

@@ -118,12 +118,14 @@ def test_running_vms_of_a_pool_get_the_labels_of_a_rule() -> None:
     }
 
 
-@pytest.mark.parametrize(("most", "text"), [(None, "100% at a time"), (2, "2 at a time")])
+@pytest.mark.parametrize(
+    ("most", "text"), [(None, "all at the same time"), (2, "2 at a time (maxUnavailable)")]
+)
 def test_write_that_makes_kubevirt_restart_the_vms_is_refused(most: int | None, text: str) -> None:
     found = pool(maxUnavailable=most)
     (finding,) = planned(found).refused
     assert finding.name == "starts_workload_rollout"
-    assert f"restarts all its running VMs, {text}" in finding.why
+    assert finding.why.endswith(f"restarts all its running VMs, {text}.")
     assert finding.advice.endswith("or to hold, so that rollout moves its VMs.")
     (change,) = planned(found, workload_rollout="allow").workloads
     assert change.takes_effect == "workload_rollout"
