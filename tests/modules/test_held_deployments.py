@@ -75,7 +75,8 @@ def test_held_deployment_with_as_many_pods_as_nodes_is_replaced_one_by_one(
     assert not result.get("failed"), result.get("msg")
     assert not set(pods) & set(replaced)
     assert sorted(replaced.values()) == ["w1", "w2", "w3", "w4", "w5", "w6"]
-    assert fewest_available(history) == 5
+    fewest = fewest_available(history)
+    assert fewest in (5, 6) if surges else fewest == 5, "a surge may be available before one ends"
     assert spec_without_template(after) == spec_without_template(before)
     assert HOLD not in after["metadata"]["annotations"]
     assert shop.disruptions(mark) == []
