@@ -17,6 +17,7 @@ from ..kubevirt.moving import outbound_nodes, run_strategy
 from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.plan import Method, Move
+from ..model.rendering import plural
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
@@ -118,7 +119,7 @@ def limit_reached(move: Move, load: Load, options: RunOptions, snapshot: Snapsho
         if outbound >= platform.migrations_per_node:
             return f"{outbound} migrations away from {move.source} are in flight"
     elif move.source and _reached(load.unavailable, options.max_unavailable):
-        unavailable = ", ".join(load.named) or f"{load.unavailable} instances"
+        unavailable = ", ".join(load.named) or plural(load.unavailable, "instance")
         return f"max_unavailable is reached, not ready or being replaced: {unavailable}"
     return ""
 
