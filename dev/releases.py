@@ -48,17 +48,17 @@ CASES = {
 
 
 class Tour(t.NamedTuple):
-    """What came of a pair; `why` its programs cannot be built, or nothing."""
+    """The outcome of a pair. `not_built`: why its programs cannot be built; empty where they were."""
 
     result: Result
-    why: str = ""
+    not_built: str = ""
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    asked = options.release or os.environ.get(VARIABLE, "").split() or list(RELEASES)
+    names = options.release or os.environ.get(VARIABLE, "").split() or list(RELEASES)
     try:
-        releases = [find(name) for name in asked]
+        releases = [find(name) for name in names]
     except UnknownRelease as error:
         print(error, file=sys.stderr)
         return 2
@@ -69,31 +69,34 @@ def main(arguments: list[str] | None = None) -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     tours = tours_of(releases, SMOKE if options.smoke else SUITES)
     print("\n== summary")
-    for each in tours:
-        print_line(each.result, each.why)
-    return 1 if any(each.result.status for each in tours) else 0
+    for pair in tours:
+        print_line(pair.result, pair.not_built)
+    return 1 if any(pair.result.status for pair in tours) else 0
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("release", nargs="*", help="pairs of sandbox/releases.py; all without one")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--smoke", action="store_true", help="a rule, a rollout and a drain only")
-    what.add_argument("--build", action="store_true", help="build the programs, and run nothing")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--smoke", action="store_true", help="a rule, a rollout and a drain only")
+    modes.add_argument("--build", action="store_true", help="build the programs, and run nothing")
     return parser.parse_args(arguments)
 
 
 def tours_of(releases: t.Sequence[Release], suites: t.Sequence[str]) -> list[Tour]:
     """The tour of each pair, AT_ONCE of them at a time. Meanwhile the programs of the next pair are built."""
-    with ThreadPoolExecutor(1) as builders, ThreadPoolExecutor(AT_ONCE) as tourists:
-        built = [(release, builders.submit(is_built, release)) for release in releases]
-        running = [tourists.submit(tour, release, ready.result, suites) for release, ready in built]
-        done = [each.result() for each in running]
-    return [each._replace(result=retry(each.result)) for each in done]
+    with ThreadPoolExecutor(1) as build_pool, ThreadPoolExecutor(AT_ONCE) as tour_pool:
+        builds = [build_pool.submit(is_built, release) for release in releases]
+        running = [
+            tour_pool.submit(tour, release, build.result, suites)
+            for release, build in zip(releases, builds, strict=True)
+        ]
+        done = [future.result() for future in running]
+    return [pair._replace(result=retry(pair.result)) for pair in done]
 
 
 def is_built(release: Release) -> bool:
-    """Build the programs of a pair, if they are not in the cache."""
+    """Builds the programs of a pair that are not in the cache; whether it has all of them."""
     try:
         binaries.build(PYTHON, release.name)
     except SystemExit:
@@ -101,14 +104,14 @@ def is_built(release: Release) -> bool:
     return True
 
 
-def tour(release: Release, ready: t.Callable[[], bool], suites: t.Sequence[str] = SUITES) -> Tour:
-    """Run the tour of these suites on a pair when it is built; prints the output as it comes."""
-    saying = f"Kubernetes {release.kubernetes}, KubeVirt {release.kubevirt}"
+def tour(release: Release, built: t.Callable[[], bool], suites: t.Sequence[str] = SUITES) -> Tour:
+    """Runs the tour of these suites on a pair and prints its output. `built` waits for the programs of the pair."""
+    title = f"Kubernetes {release.kubernetes}, KubeVirt {release.kubevirt}"
     cases = {name: os.environ.get(name, value) for name, value in CASES.items()}
     step = pytest_step(
-        release.name, saying, "-m", "tour", *suites, variables={**cases, VARIABLE: release.name}
+        release.name, title, "-m", "tour", *suites, variables={**cases, VARIABLE: release.name}
     )
-    if not ready():
+    if not built():
         return Tour(Result(step, 1, 0.0), why_not_built(release))
     return Tour(run_step(step, labelled=True))
 

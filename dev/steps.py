@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A step of a verb: one command, its reports, and its failed tests once more where they ran beside another step."""
+"""A step of a verb: its command, its reports, and the second run of failed tests that ran beside another step."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dev.unit_matrix import REPORTS
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 
 RETRIED = 3
-"""A step beside others with at most so many failed tests runs their files once more, alone: where two control
-planes share the processor, a deadline of a test can pass. The summary names the tests."""
+"""A step that ran beside others runs the files of its failed tests once more, alone, if at most this many failed: a
+deadline of a test can pass where control planes share the processor. The summary names the tests."""
 
 
 class Step(t.NamedTuple):
-    """`variables` are added to the environment."""
+    """`title` is printed when the step begins. `variables` are added to the environment."""
 
     name: str
-    saying: str
+    title: str
     arguments: t.Sequence[str | Path]
     variables: t.Mapping[str, str] = MappingProxyType({})
 
@@ -46,19 +46,19 @@ class Counts(t.NamedTuple):
 
 
 def pytest_step(
-    name: str, saying: str, *arguments: str, variables: t.Mapping[str, str] = MappingProxyType({})
+    name: str, title: str, *arguments: str, variables: t.Mapping[str, str] = MappingProxyType({})
 ) -> Step:
     """A step of tests, with a report and a cache of its own."""
     report = f"--junitxml={REPORTS / f'{name}.xml'}"
     cache = f"cache_dir={REPORTS / 'cache' / name}"
     command: list[str | Path] = [PYTHON, "-m", "pytest", "-q", report, "-o", cache, *arguments]
-    return Step(name, saying, command, variables)
+    return Step(name, title, command, variables)
 
 
 def run_step(step: Step, labelled: bool) -> Result:
-    """Prints the output of the step as it comes, with its name in front if others print too."""
+    """Runs a step and prints each line of its output; labelled, with the name of the step in front."""
     label = f"{step.name}: " if labelled else ""
-    print(f"\n== {step.name}: {step.saying}", flush=True)
+    print(f"\n== {step.name}: {step.title}", flush=True)
     command = Command(step.name, step.arguments, environment(**step.variables))
     outcome = run(command, lambda line: print_now(label + line))
     print(f"== {outcome.line}", flush=True)
@@ -66,8 +66,8 @@ def run_step(step: Step, labelled: bool) -> Result:
 
 
 def retry(result: Result) -> Result:
-    """The result after the files of its few failed tests ran once more; as it is if one fails again.
-    Whole files, since the tests of some build on each other."""
+    """The result after the files of its failed tests ran once more, if these are few. It stays failed if one fails
+    again. Whole files run, since the tests of some build on each other."""
     failed = failed_tests(result.step.name)
     if not result.status or not 1 <= len(failed) <= RETRIED:
         return result
@@ -78,10 +78,10 @@ def retry(result: Result) -> Result:
         for argument in result.step.arguments
         if not str(argument).startswith("tests/")
     ]
-    alone = result.step._replace(
-        name=f"{name} again", saying=f"alone: {', '.join(files)}", arguments=[*arguments, *files]
+    second_run = result.step._replace(
+        name=f"{name} again", title=f"alone: {', '.join(files)}", arguments=[*arguments, *files]
     )
-    again = run_step(alone, True)
+    again = run_step(second_run, labelled=True)
     seconds = result.seconds + again.seconds
     if again.status:
         return result._replace(seconds=seconds)
@@ -123,7 +123,7 @@ def counts_of(result: Result) -> Counts:
             failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
             skipped += int(suite.get("skipped", 0))
     failed -= len(result.retried)
-    if result.status and not failed:  # pytest itself failed, or one of several did not report
+    if result.status and not failed:  # pytest itself failed, or one of several wrote no report
         failed, total = 1, total + 1
     return Counts(max(total - failed - skipped, 0), failed, skipped)
 

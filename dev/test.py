@@ -43,26 +43,35 @@ what was changed. `make forecasts` looks for new ones, and `make faults` tries e
 RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
-STILL = ("sanity", "unit", "lint", "programs")
-"""Steps without a control plane, the longest first. Alone, each ends with one process on two cores."""
+WITHOUT_SANDBOX = ("sanity", "unit", "lint", "programs")
+"""Steps without a control plane, the longest first. At its end each has one process only, which leaves a core idle."""
 
-BESIDE = ("modules", "integration", "jobs", "forecasts", "molecule", "sandbox", "faults", "pairs")
-"""Steps that mostly wait for what their control planes do, the longest first."""
+WITH_SANDBOX = (
+    "modules",
+    "integration",
+    "jobs",
+    "forecasts",
+    "molecule",
+    "sandbox",
+    "faults",
+    "pairs",
+)
+"""Steps that mostly wait for their control planes, the longest first."""
 
-LANES = {STILL: 2, BESIDE: 3}
-"""How many steps run at a time: two of BESIDE leave a third of two cores idle."""
+AT_ONCE = {WITHOUT_SANDBOX: 2, WITH_SANDBOX: 3}
+"""Steps of each group that run at a time: two of WITH_SANDBOX leave a third of two cores idle."""
 
 
 def steps() -> list[Step]:
     """All steps. Those of other pairs of releases are among them unless PAIRS is empty."""
     pairs = [find(name).name for name in os.environ.get(PAIRS, OLDEST).split()]
-    other: list[str | Path] = [PYTHON, "-m", "dev.releases"]
+    releases: list[str | Path] = [PYTHON, "-m", "dev.releases"]
     of_pairs = [
-        Step("programs", f"the programs of {', '.join(pairs)}", [*other, "--build", *pairs]),
+        Step("programs", f"the programs of {', '.join(pairs)}", [*releases, "--build", *pairs]),
         Step(
             "pairs",
             f"a rule, a rollout and a drain on {', '.join(pairs)}",
-            [*other, "--smoke", *pairs],
+            [*releases, "--smoke", *pairs],
         ),
     ]
     sanity = [f"--core={release.core}" for release in (RELEASES[0], RELEASES[-1])]
@@ -88,7 +97,7 @@ def steps() -> list[Step]:
             "molecule", "scenarios: converge, again, drift, again", [PYTHON, "-m", "dev.molecule"]
         ),
         pytest_step(
-            "faults", f"{FAULTS} faults by chance", "tests/faults", f"--fault-sample={FAULTS}"
+            "faults", f"{FAULTS} random faults", "tests/faults", f"--fault-sample={FAULTS}"
         ),
         *(of_pairs if pairs else ()),
         Step("bench", "each row once, small", [PYTHON, "-m", "tests.bench", "--small"]),
@@ -115,15 +124,15 @@ def main() -> int:
     end_with_us()
     os.environ.setdefault("PLACEMENT_SEED", SEED)
     os.environ[DIRECTORY] = str(RIGHTS)
-    print(f"test: cases by chance are those of PLACEMENT_SEED={os.environ['PLACEMENT_SEED']}")
+    print(f"test: random cases are those of PLACEMENT_SEED={os.environ['PLACEMENT_SEED']}")
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir(parents=True)
     started = time.monotonic()
     results: list[Result] = []
     for stage in stages(names):
         labelled = len(stage) > 1
-        lanes = next((LANES[group] for group in LANES if stage[0] in group), 1)
-        with ThreadPoolExecutor(lanes) as pool:
+        at_once = next((AT_ONCE[group] for group in AT_ONCE if stage[0] in group), 1)
+        with ThreadPoolExecutor(at_once) as pool:
             running = [pool.submit(run_step, known[name], labelled) for name in stage]
         done = [step.result() for step in running]
         results += [retry(result) for result in done] if labelled else done
@@ -131,12 +140,12 @@ def main() -> int:
 
 
 def stages(names: list[str]) -> list[list[str]]:
-    """What runs when: stages one after the other. The steps of a group of LANES are one stage, where the first of them
-    is named."""
+    """The steps in stages, which run one after the other. A group of AT_ONCE is one stage, in the place of the first of
+    its steps that is named."""
     found: list[list[str]] = []
     for name in names:
-        group = next((group for group in LANES if name in group), (name,))
-        stage = [each for each in group if each in names]
+        group = next((group for group in AT_ONCE if name in group), (name,))
+        stage = [step for step in group if step in names]
         if stage not in found:
             found.append(stage)
     return found

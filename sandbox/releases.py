@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The releases that a sandbox can run: pairs of Kubernetes and KubeVirt, named ``1.31+1.6``.
 
-Standard library only, as :mod:`sandbox.binaries` is. docs/compatibility.md says what was seen on each pair.
-A pair is in this list if its Go modules can be had: of many patch releases a staging module cannot, among them
-Kubernetes 1.31.14 and 1.33.6, and KubeVirt 1.4.1, 1.5.x, 1.6.3 and 1.7.1.
+Standard library only, as :mod:`sandbox.binaries` is. docs/compatibility.md has the results of each pair, the products
+with these releases, and how the releases differ. A pair can be in this list if all its Go modules can be downloaded:
+of many patch releases a staging module is missing, among them Kubernetes 1.31.14 and 1.33.6, and KubeVirt 1.4.1, 1.5.x,
+1.6.3 and 1.7.1.
 """
 
 from __future__ import annotations
@@ -26,36 +27,32 @@ HOST_MODEL: t.Final = {
 
 
 class UnknownRelease(ValueError):
-    """There is no such pair; the message lists those that there are."""
+    """There is no such pair; the message lists the known ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Release:
     """A pair of releases.
 
-    ``products`` have this minor release of KubeVirt. ``differs`` is what this pair does otherwise than the default
-    one. ``configuration`` is set in the KubeVirt object below that of the cluster file, as the products do.
+    ``configuration`` is set in the KubeVirt object, as the products do; a cluster file may set other values.
+    ``node_labels`` are set on each node.
     """
 
     name: str
     kubernetes: str
     kubevirt: str
-    products: tuple[str, ...] = ()
-    differs: str = ""
     configuration: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     node_labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def has_kubevirt(self, minor: str) -> bool:
         """Whether its KubeVirt is of this minor release, such as `1.7`, or a newer one."""
-        seen, asked = (
+        own, wanted = (
             tuple(int(part) for part in text.split(".")[:2]) for text in (self.kubevirt, minor)
         )
-        return seen >= asked
+        return own >= wanted
 
 
-DEFAULT: t.Final = Release(
-    "1.36+1.8", kubernetes="1.36.2", kubevirt="1.8.4", products=("HyperConverged operator 1.18",)
-)
+DEFAULT: t.Final = Release("1.36+1.8", kubernetes="1.36.2", kubevirt="1.8.4")
 
 #: KubeVirt 1.4 has Stage as its default, and LiveUpdate needs the feature gate (pkg/virt-config/virt-config.go). The
 #: HyperConverged operator sets both (controllers/operands/kubevirt.go, v1.14.0); Harvester 1.5 sets neither.
@@ -63,14 +60,6 @@ LIVE_UPDATE: t.Final[t.Mapping[str, t.Any]] = {
     "vmRolloutStrategy": "LiveUpdate",
     "developerConfiguration": {"featureGates": ["VMLiveUpdateFeatures"]},
 }
-_NO_VENDOR = "migrations do not ask for the vendor of the source node's CPU"
-_KUBEVIRT_1_4 = (
-    f"{_NO_VENDOR}; the default of vmRolloutStrategy is Stage, and LiveUpdate needs the feature gate "
-    "VMLiveUpdateFeatures; VirtualMachinePools are pool.kubevirt.io/v1alpha1, migrations have no "
-    "addedNodeSelector, and there is no evacuate/cancel"
-)
-_KUBEVIRT_1_6 = f"{_NO_VENDOR}; VirtualMachinePools are pool.kubevirt.io/v1alpha1, and there is no evacuate/cancel"
-
 RELEASES: t.Final[t.Mapping[str, Release]] = {
     release.name: release
     for release in (
@@ -79,31 +68,24 @@ RELEASES: t.Final[t.Mapping[str, Release]] = {
             "1.36+1.7",
             kubernetes="1.36.2",
             kubevirt="1.7.0",
-            products=("Harvester 1.8", "HyperConverged operator 1.17"),
-            differs=f"an older KubeVirt alone: {_NO_VENDOR}",
             node_labels=HOST_MODEL,
         ),
         Release(
             "1.34+1.7",
             kubernetes="1.34.2",
             kubevirt="1.7.0",
-            products=("Harvester 1.8", "HyperConverged operator 1.17"),
-            differs=_NO_VENDOR,
             node_labels=HOST_MODEL,
         ),
         Release(
             "1.32+1.6",
             kubernetes="1.32.2",
             kubevirt="1.6.0",
-            products=("Harvester 1.7", "HyperConverged operator 1.16"),
-            differs=_KUBEVIRT_1_6,
             node_labels=HOST_MODEL,
         ),
         Release(
             "1.36+1.4",
             kubernetes="1.36.2",
             kubevirt="1.4.0",
-            differs=f"an old KubeVirt alone, which is built in a third of the time: {_KUBEVIRT_1_4}",
             configuration=LIVE_UPDATE,
             node_labels=HOST_MODEL,
         ),
@@ -111,16 +93,12 @@ RELEASES: t.Final[t.Mapping[str, Release]] = {
             "1.31+1.6",
             kubernetes="1.31.0",
             kubevirt="1.6.0",
-            products=("Harvester 1.7", "HyperConverged operator 1.16"),
-            differs=_KUBEVIRT_1_6,
             node_labels=HOST_MODEL,
         ),
         Release(
             "1.31+1.4",
             kubernetes="1.31.0",
             kubevirt="1.4.0",
-            products=("Harvester 1.5", "HyperConverged operator 1.14"),
-            differs=_KUBEVIRT_1_4,
             configuration=LIVE_UPDATE,
             node_labels=HOST_MODEL,
         ),

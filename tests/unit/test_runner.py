@@ -56,8 +56,8 @@ def test_each_step_runs_once_and_those_with_control_planes_before_what_measures(
 
     assert sorted(name for stage in stages for name in stage) == sorted(names)
     assert [stage for stage in stages if len(stage) > 1] == [
-        list(test.STILL),
-        list(test.BESIDE),
+        list(test.WITHOUT_SANDBOX),
+        list(test.WITH_SANDBOX),
     ]
     assert stages[-2:] == [["bench"], ["rights"]]
 
