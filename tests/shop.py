@@ -75,6 +75,10 @@ class Shop:
     def zone(self, node: str) -> str:
         return t.cast(str, self.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"][ZONE])
 
+    def nodes_of(self, zone: str) -> list[str]:
+        nodes = self.api.list("/api/v1/nodes")
+        return [x["metadata"]["name"] for x in nodes if x["metadata"]["labels"].get(ZONE) == zone]
+
     def start(self, *wanted: Object, nodes: t.Collection[str] | None = None) -> None:
         """Create workloads and wait until they run; on `nodes` only, where those are given."""
         shut = self._cordon_all_but(nodes)

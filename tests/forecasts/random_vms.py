@@ -15,6 +15,7 @@ import random
 import typing as t
 
 from sandbox import objects
+from tests.volumes import bound_claim
 
 from .test_scenarios import HOST, REQUIRED, ZONE, Stage
 
@@ -307,40 +308,3 @@ def volume_on(claim: str, kind: str) -> JSON:
     if kind == "hotpluggable":
         source["persistentVolumeClaim"]["hotpluggable"] = True
     return source
-
-
-def bound_claim(
-    stage: Stage, name: str, zone: str, mode: str = "ReadWriteMany", source: JSON = None
-) -> None:
-    """A claim with a volume that only nodes of the zone reach."""
-    expression = {"key": ZONE, "operator": "In", "values": [zone]}
-    size, modes = {"storage": "1Gi"}, [mode]
-    version = {"apiVersion": "v1", "kind": "PersistentVolume"}
-    volume = f"{stage.namespace}-{name}"
-    spec = {
-        "accessModes": modes,
-        "capacity": size,
-        "storageClassName": "",
-        **(source or {"hostPath": {"path": "/data"}}),
-        "claimRef": {"namespace": stage.namespace, "name": name},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
-    }
-    stage.api.create(
-        stage.api.path("PersistentVolume"), {**version, "metadata": {"name": volume}, "spec": spec}
-    )
-    claim = {"accessModes": modes, "storageClassName": "", "volumeName": volume}
-    stage.api.create(
-        stage.path("PersistentVolumeClaim"),
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}}
-        | {"spec": {**claim, "resources": {"requests": size}}},
-    )
-    stage.api.wait(
-        lambda bound: bound["status"].get("phase") == "Bound",
-        stage.path("PersistentVolumeClaim", name),
-    )
-
-
-def delete_volumes(stage: Stage) -> None:
-    for volume in stage.api.list(stage.api.path("PersistentVolume")):
-        if volume["metadata"]["name"].startswith(stage.namespace):
-            stage.api.delete(stage.api.path("PersistentVolume", name=volume["metadata"]["name"]))

@@ -11,8 +11,8 @@ import pytest
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.volumes import bound_claim, delete_volumes
 
-from .random_vms import bound_claim, delete_volumes
 from .test_scenarios import HOST, ZONE, Stage
 
 JSON = t.Any

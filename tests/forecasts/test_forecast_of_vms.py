@@ -20,9 +20,10 @@ import pytest
 from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.volumes import delete_volumes
 
 from .random_cases import FIRST_SEED, VMS, assert_enough_definite, count
-from .random_vms import GPU, NODES, ZONES, RandomVm, create_network, delete_volumes
+from .random_vms import GPU, NODES, ZONES, RandomVm, create_network
 from .test_changed_configuration import configured
 from .test_scenarios import CREATED_BY, HOST, MIGRATION, REQUIRED, ZONE, Stage
 

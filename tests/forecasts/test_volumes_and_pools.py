@@ -18,8 +18,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
 from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.volumes import bound_claim, delete_volumes
 
-from .random_vms import START, bound_claim, delete_volumes, volume_on
+from .random_vms import START, volume_on
 from .test_next_pods import forecast_of_drain, open_nodes
 from .test_scenarios import Stage
 

@@ -14,8 +14,11 @@ from ansible_collections.virt.placement.plugins.modules import placement_info, r
 from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, delay, sigkill
 from tests.conftest import error_messages
+from tests.held_deployment import fewest_available
 from tests.shop import ZONE, Object, Shop
 from tests.terms import keep_machines_apart, pair_on_one_node
+from tests.volumes import bound_claim, delete_volumes
+from tests.witness import watching
 
 OTHERS = ("w2", "w3", "w4", "w5", "w6")
 SLOW = {"sandbox.virt/migration-seconds": "5"}
@@ -893,6 +896,52 @@ def test_held_stateful_set_is_replaced_replica_by_replica(shop: Shop, run_module
     assert {pod["metadata"]["uid"] for pod in pods_by_name(shop).values()} == {
         pod["metadata"]["uid"] for pod in replaced.values()
     }, "the controller replaces nothing once it has its strategy back"
+
+
+def test_held_stateful_set_is_replaced_where_the_disk_of_each_replica_is(
+    shop: Shop, run_module: t.Any
+) -> None:
+    """Each replica goes to the node that the rule asks for in the zone of its disk, and one is down at a time. Where
+    the rule leaves no node in a zone, its replica keeps running."""
+    zones = {zone: sorted(shop.nodes_of(zone)) for zone in ("zone1", "zone2", "zone3")}
+    db = objects.stateful_set("db", shop.namespace, replicas=3)
+    claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    template = {"metadata": {"name": "data"}, "spec": {**claim, "storageClassName": ""}}
+    db["spec"]["volumeClaimTemplates"] = [template]
+    for number, zone in enumerate(zones):
+        bound_claim(shop, f"data-db-{number}", zone)
+    shop.start(db, nodes=[nodes[0] for nodes in zones.values()])
+    wanted = {f"db-{n}": nodes[1] for n, nodes in enumerate(zones.values())}
+    assert {n: p["spec"]["nodeName"] for n, p in pods_by_name(shop).items()} != wanted
+
+    two, three = list(wanted.values())[:2], list(wanted.values())
+    write_held(shop, run_module, disks_rule(two))
+    planned = shop.roll(check=True, allow=["recreate"], fail_on_skipped=False)
+    write_held(shop, run_module, disks_rule(three))
+    mark = shop.sandbox.audit.mark()
+    with watching(shop.sandbox, shop.namespace) as history:
+        shop.roll(allow=["recreate"])
+    end = shop.sandbox.audit.mark()
+    again = shop.roll(allow=["recreate"])
+
+    assert [x["instance"] for x in planned["skipped_instances"]] == ["db-2"]
+    reason = planned["skipped_instances"][0]["reason"]
+    assert "didn't match PersistentVolume's node affinity" in reason, reason
+    assert {n: p["spec"]["nodeName"] for n, p in pods_by_name(shop).items()} == wanted
+    assert fewest_available(history) == 2
+    assert shop.disruptions(mark) == [("create", "pods/eviction")] * 3
+    assert (
+        "placement.virt/hold"
+        not in shop.api.get(shop.path("StatefulSet", "db"))["metadata"]["annotations"]
+    )
+    assert (again["moves"], again["changed"]) == ([], False)
+    assert shop.sandbox.audit.writes("mover", end) == []
+    delete_volumes(shop)
+
+
+def disks_rule(nodes: list[str]) -> Object:
+    workloads = [{"kind": "StatefulSet", "name": "db"}]
+    return {"name": "here", "workloads": workloads, "run_on": {"node": nodes}}
 
 
 def keep_replicas_apart(shop: Shop, kind: str) -> Object:
