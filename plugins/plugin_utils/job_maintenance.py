@@ -226,7 +226,7 @@ def _is_outside_of_window(job: Job) -> bool:
         return False
     keys = options["topology_keys"]
     asked = {"nodes": [], "state": "cordoned", "window": options["window"], "topology_keys": keys}
-    read = job.run("node_maintenance", asked, check=True, quiet=True)
+    read = job.run("node_maintenance", asked, check=True)
     return bool(read.get("stop_reason"))
 
 

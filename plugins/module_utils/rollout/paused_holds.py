@@ -46,15 +46,24 @@ class HoldView(t.Protocol):
     """What is needed of a reading of the cluster."""
 
     @property
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> Snapshot:
+        """What was read."""
+
     @property
-    def selection(self) -> InstanceSelection: ...
+    def selection(self) -> InstanceSelection:
+        """The instances that the rollout is about."""
+
     @property
-    def candidates(self) -> tuple[MovableInstance, ...]: ...
+    def candidates(self) -> tuple[MovableInstance, ...]:
+        """The instances that may be moved."""
+
     @property
-    def budgets(self) -> Budgets: ...
+    def budgets(self) -> Budgets:
+        """The budgets of their pods."""
+
     @property
-    def index(self) -> Index | None: ...
+    def index(self) -> Index | None:
+        """The index of the scheduler; None where it was not needed."""
 
 
 @dataclass(frozen=True, slots=True)
