@@ -38,7 +38,7 @@ class CommunityVmware:
     has_overrides = False
 
     def recognizes(self, value: JSON) -> bool:
-        return any(x in result for _, result in _results(value, "") for x in (*RULES, *GROUPS))
+        return any(x in result for _where, result in _results(value, "") for x in (*RULES, *GROUPS))
 
     def read(
         self, documents: t.Sequence[ExportDocument], faults: list[InputError]
