@@ -18,6 +18,9 @@ from ..scheduler.nodes import takes_pods
 CLASSES = frozenset({"performance"})
 """Names whose label is meant to be missing on some nodes."""
 
+_OF_GROUPS = frozenset({"true", "yes", ""})
+"""Values of labels that mark a group of nodes, such as a host group, and make no domains."""
+
 _PUNCTUATION = re.compile(r"(?<!\d)[-_.]|[-_.](?!\d)")
 """Not that between digits: rack 1-11 and rack 11-1 are two racks."""
 
@@ -80,11 +83,12 @@ def _of_keys(nodes: t.Sequence[Node], topology: Topology) -> t.Iterator[Finding]
         without = [node for node in usual if key not in node.labels]
         values = {node.labels[key] for node in having}
         declared = topology.keys[name] != DEFAULT_KEYS.get(name)
+        domains = name not in CLASSES and not (declared and values <= _OF_GROUPS)
         if not having:
             yield _on_no_node(name, key, "warning" if declared else "info")
-        elif without and name not in CLASSES:
+        elif without and domains:
             yield _incomplete(name, key, without)
-        if len(values) == 1 and name not in CLASSES:
+        if len(values) == 1 and domains:
             yield _single(name, key, having, values.pop())
 
 

@@ -132,6 +132,19 @@ def test_a_key_that_no_node_has(keys: dict[str, str], severity: str) -> None:
     assert severity in {finding.severity for finding in found}
 
 
+@pytest.mark.parametrize("value", ["true", "yes", ""])
+def test_label_of_a_group_of_nodes_has_no_domains(value: str) -> None:
+    """Such as that of a host group: it would be wrong to label the other nodes, too."""
+    licensed = replace(GOOD[0], labels={**GOOD[0].labels, "example.com/licensed": value})
+
+    report = _report(licensed, *GOOD[1:], licensed="example.com/licensed")
+
+    assert _found(report, "topology_incomplete") == []
+    assert _found(report, "single_domain") == [
+        finding for finding in _report(*GOOD).findings if finding.name == "single_domain"
+    ]
+
+
 def test_one_domain_only() -> None:
     report = _report(_node("w1", zone="a"), _node("w2", zone="a"))
     assert [
