@@ -11,6 +11,7 @@ from ..model.findings import InputError
 from ..model.input import InputReader
 from ..model.json_pointer import JSON
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
+from .export import inventory_name
 from .vm_names import DISPLAY_NAME, ORIGINAL_ID, TargetVm
 
 _LONGEST_PREFIX = 253
@@ -96,7 +97,7 @@ def _vms(items: t.Sequence[JSON], namespace: str, faults: list[InputError]) -> t
                 TargetVm(
                     str(given.get("namespace") or namespace),
                     name,
-                    str(given.get("display_name") or ""),
+                    inventory_name(str(given.get("display_name") or "")),
                     str(given.get("original_id") or ""),
                 )
             )

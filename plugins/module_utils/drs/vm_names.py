@@ -41,6 +41,12 @@ class TargetVm:
     display_name: str = ""
     original_id: str = ""
 
+    @property
+    def origin(self) -> str:
+        """The VM of vCenter, by what Forklift left."""
+        name = repr(self.display_name) if self.display_name else ""
+        return " ".join(filter(None, (name, self.original_id)))
+
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
@@ -170,9 +176,13 @@ class VmNames:
             return _twice(vm, targets, "by their name")
         if targets:
             return FoundVm(targets[0])
+        others = "".join(
+            f". {target} has this name, but came from VM {target.origin} by its annotations"
+            for target in sorted(self._by_name[name])
+        )
         return FoundVm(
             missing=f"VM {vm.name!r} is not on the cluster, neither by annotations of Forklift nor with the name"
-            f" {name!r}"
+            f" {name!r}{others}"
         )
 
 

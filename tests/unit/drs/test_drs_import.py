@@ -336,6 +336,34 @@ def test_vms_are_found_by_what_forklift_left_on_them(run_module: RunModule) -> N
     }
 
 
+@pytest.mark.parametrize("annotation", ["backup/1", "backup%2f1"])
+def test_annotation_of_forklift_may_be_escaped_as_in_the_api(
+    run_module: RunModule, annotation: str
+) -> None:
+    """Releases of Forklift differ in this."""
+    annotations = {"openshift.io/display-name": annotation, "original-ID": "vm-1"}
+    vms = [{"metadata": {"name": "b-x7qz", "annotations": annotations}}, {"name": "web"}]
+
+    result = of_content(run_module, rule("r", "apart", "backup%2f1", "web"), vms=vms)
+
+    assert rules_of(result) == {
+        "shop": [{"name": "r", "workloads": ["b-x7qz", "web"], "keep_apart": "node"}]
+    }
+
+
+def test_vm_of_the_name_that_came_from_another_vm_is_named(run_module: RunModule) -> None:
+    """Forklift before 2.9 wrote a space for `+` into the annotation (pull request 2101)."""
+    vms = [
+        {"name": "a-b", "namespace": "shop", "display_name": "a b", "original_id": "vm-1"},
+        {"name": "web", "namespace": "shop"},
+    ]
+
+    (message,) = messages(of_content(run_module, rule("r", "apart", "a+b", "web"), vms=vms))
+
+    assert "VM 'a+b' is not on the cluster" in message
+    assert "shop/a-b has this name, but came from VM 'a b' vm-1 by its annotations" in message
+
+
 def test_vms_that_are_not_there_yet_fail_or_are_left_out(run_module: RunModule) -> None:
     rules = (rule("web", "apart", "a", "b", "c"), rule("pair", "together", "a", "c"))
     vms = [{"name": "a"}, {"name": "b"}]
