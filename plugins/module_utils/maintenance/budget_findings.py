@@ -38,6 +38,9 @@ class EvictionAnswer:
     blocked: bool
 
 
+WOULD_EVICT: t.Final = EvictionAnswer("", False)
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetFacts:
     """What the advice depends on: the workload of a pod; why a VM cannot be migrated, empty where it can; and what has
@@ -51,17 +54,19 @@ class BudgetFacts:
 def budget_findings(
     ended: t.Iterable[PodDecision],
     budgets: Budgets,
-    refusals: t.Mapping[str, EvictionAnswer] | None,
+    answers: t.Mapping[str, EvictionAnswer],
     facts: BudgetFacts,
 ) -> t.Iterator[Finding]:
     """About the pods that a drain would end: those that it evicts, and those of VMs that it restarts or stops.
-    `refusals` has the evictions (by uid) for which the server refused a dry run, None if it was not asked."""
+    `answers` has what the server answered to the evictions, by uid. About a pod without one only the budgets are asked:
+    a webhook that takes no dry run, or does not answer, refuses it before the server counts them
+    (kubernetes, pkg/registry/core/pod/storage/eviction.go)."""
     concerned: dict[tuple[tuple[Ref, ...], str, str], list[tuple[PodDecision, Disruption]]]
     concerned = defaultdict(list)
     for decision in ended:
         pod, evicted = decision.pod, decision.action is PodAction.EVICT
-        refusal = refusals.get(pod.uid) if refusals is not None and evicted else None
-        if refusals is not None and evicted and refusal is None:
+        refusal = answers.get(pod.uid) if evicted else None
+        if refusal == WOULD_EVICT:
             continue
         answer = budgets.disruption(pod)
         of_budget = refusal is None or refusal.blocked or len(answer.budgets) > 1

@@ -21,7 +21,7 @@ from ..model.plan import Method
 from ..model.snapshot import Unreadable
 from ..moves.migrate import migration_body, migration_path
 from ..moves.move import MoveRecord, MoveSettings
-from .budget_findings import EvictionAnswer
+from .budget_findings import WOULD_EVICT, EvictionAnswer
 from .drain_plan import DrainView
 from .pods import PodAction, PodDecision
 
@@ -48,11 +48,11 @@ _Answer = t.TypeVar("_Answer")
 
 @dataclass
 class DryRuns:
-    """`evictions` and `migrations` have what the server refuses, by the uid of the pod or of the VMI; None where it was
-    not asked. `gaps` say what was not asked, and why."""
+    """`evictions` has the answers, by the uid of the pod, without those that are not known. `migrations` has what the
+    server refuses, by the uid of the VMI. `gaps` say what was not asked, and why."""
 
-    evictions: dict[str, EvictionAnswer] | None = None
-    migrations: dict[str, str] | None = None
+    evictions: dict[str, EvictionAnswer] = field(default_factory=dict)
+    migrations: dict[str, str] = field(default_factory=dict)
     gaps: list[Unreadable] = field(default_factory=list)
 
 
@@ -63,16 +63,13 @@ def dry_runs(api: ApiClient, view: DrainView) -> DryRuns:
     asked = _Asked(asking)
     evicted = [x.pod for x in view.decisions if x.action is PodAction.EVICT]
     result = DryRuns(gaps=asked.gaps)
-    answers = asked.all(evicted, asked.eviction)
-    if answers is not None:
-        result.evictions = {pod.uid: answer for pod, answer in answers}
+    result.evictions = {pod.uid: answer for pod, answer in asked.all(evicted, asked.eviction)}
     migrated = _migrated(view)
     if len(migrated) > MOST:
         reason = f"of {len(migrated)} VMs, {MOST} were asked for"
         asked.gaps.append(Unreadable(MIGRATIONS, "", "create", reason))
     refused = asked.all(migrated[:MOST], asked.migration)
-    if refused is not None:
-        result.migrations = {x.vmi.uid: text for x, text in refused if x.vmi is not None}
+    result.migrations = {x.vmi.uid: text for x, text in refused if x.vmi is not None}
     return result
 
 
@@ -96,20 +93,20 @@ class _Asked:
 
     def all(
         self, asked: t.Sequence[t.Any], ask: t.Callable[[t.Any], _Answer | None]
-    ) -> list[tuple[t.Any, _Answer]] | None:
-        """What was refused, with the refusals. None where this identity may not ask."""
+    ) -> list[tuple[t.Any, _Answer]]:
+        """What `ask` has an answer to, with that. Nothing where this identity may not ask."""
         self.fails = False
         try:
             with ThreadPoolExecutor(THREADS, "dry-runs") as pool:
                 answers = list(pool.map(lambda x: None if self.fails else ask(x), asked))
         except Forbidden as error:
             self.gaps.append(unreadable(error))
-            return None
+            return []
         paired = zip(asked, answers, strict=True)
         return [(x, answer) for x, answer in paired if answer is not None]
 
     def eviction(self, pod: Pod) -> EvictionAnswer | None:
-        """None where the server would evict the pod, or it is gone."""
+        """None where the answer is not known. A pod that is gone is as one that the server would evict."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -122,9 +119,10 @@ class _Asked:
         except Throttled as error:
             return EvictionAnswer(error.budgets or error.message, True)
         except ApiError as error:
-            text = self._refusal(error)
-            return EvictionAnswer(text, False) if text and not _of_quota(error) else None
-        return None
+            if not _is_gone(error):
+                text = self._refusal(error)
+                return EvictionAnswer(text, False) if text and not _of_quota(error) else None
+        return WOULD_EVICT
 
     def migration(self, decision: PodDecision) -> str | None:
         """Why the server refuses the object that the drain would create; None where it does not, or the VMI is gone."""
@@ -148,16 +146,12 @@ class _Asked:
 
     def _refusal(self, error: ApiError) -> str:
         """The text of a request that is refused; empty for one of which that is not known. Raises other errors."""
-        if isinstance(error, (NotFound, Conflict)) or IN_FLIGHT in error.message:
+        if _is_gone(error) or IN_FLIGHT in error.message:
             return ""
         if _NO_DRY_RUN in error.message:
             self._not_asked(error, f"it cannot be asked without effect: {error.message}")
             return ""
-        if isinstance(error, Forbidden):
-            if error.namespace_terminates:
-                return ""
-            if not (error.of_admission or error.refuses_request):
-                raise error
+        if isinstance(error, Forbidden) and error.of_admission:
             return error.message
         if isinstance(error, ServerFault) and error.is_status:
             self.fails = self.fails or _NO_WEBHOOK in error.message
@@ -165,6 +159,12 @@ class _Asked:
         if not error.refuses_request:
             raise error
         return error.message
+
+
+def _is_gone(error: ApiError) -> bool:
+    """Whether the object is gone, or is another one, or its namespace is being deleted with all that it has."""
+    gone = isinstance(error, (NotFound, Conflict))
+    return gone or (isinstance(error, Forbidden) and error.namespace_terminates)
 
 
 def _of_quota(error: ApiError) -> bool:

@@ -79,17 +79,16 @@ class Automation:
 
 @dataclass(frozen=True, slots=True)
 class PreflightInput:
-    """`view` is the drain. `evictions` has the pods (by uid) for which the server refused a dry run, `migrations` the
-    VMIs (by uid) and why; None if it was not asked. `job_pod` is the namespace (empty if unknown) and the name
-    of the pod that this job runs in."""
+    """`view` is the drain. `evictions` and `migrations` are those of `DryRuns`. `job_pod` is the namespace (empty if
+    unknown) and the name of the pod that this job runs in."""
 
     view: DrainView
     reboot_expected: bool = False
     topology: Topology = field(default_factory=Topology.of)
     automation: tuple[Automation, ...] = ()
     kubevirt_update: str = ""
-    evictions: t.Mapping[str, EvictionAnswer] | None = None
-    migrations: t.Mapping[str, str] | None = None
+    evictions: t.Mapping[str, EvictionAnswer] = field(default_factory=dict)
+    migrations: t.Mapping[str, str] = field(default_factory=dict)
     job_pod: tuple[str, str] | None = None
     gaps: tuple[Unreadable, ...] = ()
 
@@ -228,7 +227,7 @@ class _Checks:
         refused: dict[tuple[str, str, str], list[Ref]] = defaultdict(list)
         for decision in self.decisions:
             vmi = decision.vmi
-            text = (self.inputs.migrations or {}).get(vmi.uid, "") if vmi is not None else ""
+            text = self.inputs.migrations.get(vmi.uid, "") if vmi is not None else ""
             if vmi is not None and text:
                 key = (text, decision.pod.node_name, self._advice(MIGRATION_REFUSED, vmi))
                 refused[key].append(vmi.ref)

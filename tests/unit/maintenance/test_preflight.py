@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.disruption import Delegation
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.budget_findings import (
+    WOULD_EVICT,
     EvictionAnswer,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
@@ -749,7 +750,15 @@ def test_budget_of_pods_on_other_nodes_does_not_matter() -> None:
 
 def test_budget_does_not_count_for_a_pod_that_the_server_would_evict() -> None:
     """Such as one that is not Ready, under unhealthyPodEvictionPolicy AlwaysAllow."""
-    assert errors(web(), budgets=(budget(desired=2),), evictions={}) == []
+    made = web()
+    evicted = {pod.uid: WOULD_EVICT for pod in made.snapshot().pods}
+
+    assert errors(made, budgets=(budget(desired=2),), evictions=evicted) == []
+
+
+def test_budget_counts_for_a_pod_of_which_the_server_gave_no_answer() -> None:
+    """Such as one with a webhook that takes no dry run: it is asked before the budget."""
+    assert errors(web(), budgets=(budget(desired=2),), evictions={}) == ["pdb_impossible"]
 
 
 def test_refusals_of_the_server_are_reported() -> None:

@@ -30,6 +30,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance import 
     read_preflight,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.budget_findings import (
+    WOULD_EVICT,
     EvictionAnswer,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
@@ -321,7 +322,7 @@ def test_only_pods_that_would_be_evicted_are_asked_for_with_their_uid() -> None:
 
     assert path == "/api/v1/namespaces/shop/pods/web-0/eviction"
     assert options == {"dryRun": ["All"], "preconditions": {"uid": "pod-web-0"}}
-    assert inputs.evictions == {}
+    assert inputs.evictions == {"pod-web-0": WOULD_EVICT}
 
 
 def test_pods_that_an_allowed_finding_lets_leave_are_asked_for() -> None:
@@ -355,9 +356,10 @@ def refusal(
         (refusal(ApiError, 400, "webhook"), EvictionAnswer("webhook", False)),
         (refusal(Forbidden, 403, WEBHOOK), EvictionAnswer(WEBHOOK, False)),
         (refusal(Forbidden, 403, POLICY), EvictionAnswer(POLICY, False)),
-        (refusal(NotFound, 404), None),
-        (refusal(Conflict, 409), None),
-        (refusal(Forbidden, 403, "", Cause("NamespaceTerminating")), None),
+        (refusal(NotFound, 404), WOULD_EVICT),
+        (refusal(Conflict, 409), WOULD_EVICT),
+        (refusal(Forbidden, 403, "", Cause("NamespaceTerminating")), WOULD_EVICT),
+        (refusal(ApiError, 400, 'admission webhook "x" does not support dry run'), None),
     ],
 )
 def test_answer_of_the_server(error: ApiError, answer: EvictionAnswer | None) -> None:
@@ -372,7 +374,7 @@ def test_without_the_right_to_evict_the_server_was_not_asked() -> None:
     server.error = refusal(Forbidden, 403)
     inputs = server.read(occupied())
 
-    assert inputs.evictions is None
+    assert inputs.evictions == {}
     assert [gap.resource for gap in inputs.gaps] == ["pods/eviction"]
 
 
@@ -436,7 +438,6 @@ def test_answer_of_the_server_to_a_migration(error: ApiError, text: str) -> None
     server.refusals["db"] = error
     refused = server.read(occupied()).migrations
 
-    assert refused is not None
     assert list(refused.values()) == ([text] if text else [])
 
 
@@ -445,7 +446,7 @@ def test_without_the_right_to_migrate_the_server_was_not_asked() -> None:
     server.refusals["db"] = refusal(Forbidden, 403)
     inputs = server.read(occupied())
 
-    assert (inputs.evictions, inputs.migrations) == ({}, None)
+    assert (inputs.evictions, inputs.migrations) == ({"pod-web-0": WOULD_EVICT}, {})
     assert len(inputs.gaps) == 1
 
 
