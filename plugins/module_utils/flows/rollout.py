@@ -11,7 +11,7 @@ from ..interface.arguments import topology_of
 from ..interface.runner import PartialFailure
 from ..model.rendering import one_line
 from ..moves.approved_plan import options_of_plan, read_plan
-from ..moves.state import RolloutState
+from ..moves.state import RunState
 from ..moves.step import run_step
 from ..moves.watch import until_interrupted
 from ..rollout.options import parse_options
@@ -32,7 +32,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     topology = topology_of(given)
     with until_interrupted() as listening:
         options = parse_options(given, topology, approved)
-        state = RolloutState.read(module.params["step_state"])
+        state = RunState.read(module.params["step_state"])
         source = RolloutSource(api, options, state, listening)
         result = run_step(source, check=module.check_mode)
     for warning in result.warnings:

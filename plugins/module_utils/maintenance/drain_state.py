@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..moves.state import RolloutState
+from ..moves.state import RunState
 
 
 @dataclass(slots=True)
-class DrainState(RolloutState):
+class DrainState(RunState):
     """`nodes` are those of the run, with their uids, `marked` those with a cordon and a mark. `checked`: the findings
     about them were reported. `cordoned`: this run has cordoned them. `totals` and `left` are the numbers of pods on
     each node at the beginning, and as they were reported last. `not_ready` are the nodes reported so. `restarts` says,

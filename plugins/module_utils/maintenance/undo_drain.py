@@ -20,7 +20,7 @@ from ..moves import takeover
 from ..moves.context import StepContext
 from ..moves.migrate import NOT_CANCELED, phase_of
 from ..moves.recreate import SUBRESOURCES
-from ..moves.state import RolloutState
+from ..moves.state import RunState
 from . import steering
 from .mark import Mark
 
@@ -35,7 +35,7 @@ _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 
 
 @dataclass(slots=True)
-class ReturnState(RolloutState):
+class ReturnState(RunState):
     """`undone` are lines about what earlier steps did. `checked`: the rights were."""
 
     checked: bool = False

@@ -14,7 +14,7 @@ from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from . import report
-from .state import RolloutState, StepReport, StepResult
+from .state import RunState, StepReport, StepResult
 from .watch import OVERTIME, STEP_LIMIT, Listening, OutageReport, ReportPipe, StepTime
 
 
@@ -23,7 +23,7 @@ def step_limit(run_timeout: int, elapsed: float) -> float:
     return min(STEP_LIMIT, max(0.0, run_timeout - elapsed) + OVERTIME)
 
 
-def deadline_of_step(api: ApiClient, state: RolloutState, run_timeout: int) -> Deadline:
+def deadline_of_step(api: ApiClient, state: RunState, run_timeout: int) -> Deadline:
     """Until when a step may make requests. One that holds no Lease yet has the module's own deadline, which each page
     of a list extends, unless the run has less time."""
     limit = step_limit(run_timeout, state.elapsed)
@@ -39,7 +39,7 @@ class StepContext:
     def __init__(
         self,
         api: ApiClient,
-        state: RolloutState,
+        state: RunState,
         listening: Listening,
         deadline: Deadline,
         *,
@@ -64,7 +64,7 @@ class StepContext:
 
     @classmethod
     def of_run(
-        cls, api: ApiClient, state: RolloutState, listening: Listening, run_timeout: int
+        cls, api: ApiClient, state: RunState, listening: Listening, run_timeout: int
     ) -> StepContext:
         """For a run that takes the Lease: it has begun once it has."""
         deadline = deadline_of_step(api, state, run_timeout)

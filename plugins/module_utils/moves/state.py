@@ -152,11 +152,11 @@ class StepReport:
 
 _SECONDS = re.compile(r"\d+ s\b")
 
-AnyState = t.TypeVar("AnyState", bound="RolloutState")
+AnyState = t.TypeVar("AnyState", bound="RunState")
 
 
 @dataclass(slots=True)
-class RolloutState:
+class RunState:
     """`elapsed` are the seconds since the task began, `base` what the run's clock showed then.
 
     `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
@@ -234,7 +234,7 @@ class StepResult:
     """
 
     finished: bool
-    state: RolloutState
+    state: RunState
     moves: list[dict[str, JSON]] = field(default_factory=list)
     deferred: list[dict[str, JSON]] = field(default_factory=list)
     skipped: list[dict[str, JSON]] = field(default_factory=list)

@@ -28,7 +28,7 @@ from . import report
 from .journal import RunJournal, UnreadableJournal
 from .move import MoveRecord, Phase
 from .run_options import RunOptions
-from .state import RolloutState
+from .state import RunState
 
 READ_AGAIN = 2.0
 """Seconds between two readings of a Lease while it is unknown whether its holder is running."""
@@ -81,7 +81,7 @@ def take(
     reading: LeaseReading,
     unfinished: RunJournal | None,
     options: RunOptions,
-    state: RolloutState,
+    state: RunState,
     elapsed: float,
 ) -> tuple[LeaseKeeper, RunJournal] | str:
     """Take the Lease to continue the run `unfinished` or to start one; or why the next step has to try again: it is

@@ -23,7 +23,7 @@ from ..moves.move import MoveRecord
 from ..moves.reconcile import Reconciler, goes_on
 from ..moves.reconciliation import Reconciliation
 from ..moves.send import StartRevisions, rights_of_any_move, rights_of_run
-from ..moves.state import RolloutState, StepResult
+from ..moves.state import RunState, StepResult
 from ..moves.watch import Listening
 from ..rules.hold import Hold
 from . import holds, own_rollouts, paused_holds
@@ -44,7 +44,7 @@ class RolloutSource:
     task = "rollout"
 
     def __init__(
-        self, api: ApiClient, options: RolloutOptions, state: RolloutState, listening: Listening
+        self, api: ApiClient, options: RolloutOptions, state: RunState, listening: Listening
     ) -> None:
         self.context = StepContext.of_run(api, state, listening, options.run_timeout)
         self.context.waits_for = ROLLED

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.virt.placement.plugins.module_utils.moves.state import (
     MoveCount,
-    RolloutState,
+    RunState,
     StepReport,
 )
 
@@ -30,7 +30,7 @@ def test_lines_about_moves_that_the_journal_lacks_are_reverted() -> None:
 
 
 def test_reason_for_waiting_is_reported_once_and_not_as_its_seconds_pass() -> None:
-    state, report = RolloutState(), StepReport()
+    state, report = RunState(), StepReport()
     for reason in (
         "soaking after a, 9 s left",
         "soaking after a, 8 s left",

@@ -34,7 +34,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves import contex
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.moves.state import (
-    RolloutState,
+    RunState,
     StepResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.step import run_step
@@ -67,7 +67,7 @@ def step_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "YOUNG", 0.0)
 
 
-def step(cluster: TraceServer, state: RolloutState | None = None, **options: t.Any) -> StepResult:
+def step(cluster: TraceServer, state: RunState | None = None, **options: t.Any) -> StepResult:
     check, listening = options.pop("check", False), options.pop("listening", lambda: True)
     return run_with(cluster, parameters(**options), state, check=check, listening=listening)
 
@@ -75,7 +75,7 @@ def step(cluster: TraceServer, state: RolloutState | None = None, **options: t.A
 def run_with(
     cluster: TraceServer,
     asked: RolloutOptions,
-    state: RolloutState | None = None,
+    state: RunState | None = None,
     *,
     check: bool = False,
     listening: t.Callable[[], bool] = lambda: True,
@@ -83,7 +83,7 @@ def run_with(
     with urllib3.PoolManager(maxsize=16) as pool:
         session = Session(pool, cluster.url, lambda: [("Authorization", f"Bearer {TOKEN}")])
         api = ApiClient(Transport(lambda: session), Deadline(60))
-        return run_step(RolloutSource(api, asked, state or RolloutState(), listening), check=check)
+        return run_step(RolloutSource(api, asked, state or RunState(), listening), check=check)
 
 
 def lease_patches(cluster: TraceServer) -> list[dict[str, t.Any]]:
@@ -311,7 +311,7 @@ def test_step_without_credentials_reports_the_move_that_it_began(
 
     with urllib3.PoolManager(maxsize=16) as pool:
         api = ApiClient(Transport(open_session), Deadline(60))
-        new = RolloutSource(api, parameters(), RolloutState(), lambda: True)
+        new = RolloutSource(api, parameters(), RunState(), lambda: True)
         result = run_step(new, check=False)
 
     assert result.finished
@@ -439,7 +439,7 @@ def test_map_of_places_does_not_wait_for_a_deployment(cluster: TraceServer) -> N
 
 
 def test_time_that_is_over_before_the_step(cluster: TraceServer) -> None:
-    result = step(cluster, RolloutState(elapsed=99.0, waiting="waiting: soak"), run_timeout=60)
+    result = step(cluster, RunState(elapsed=99.0, waiting="waiting: soak"), run_timeout=60)
     assert result.failure == "not done within 60 s (run_timeout): waiting: soak"
     assert cluster.writes == []
 
