@@ -55,7 +55,7 @@ def maintenance_parts(record: JobRecord) -> Parts:
     nodes = list(states) or options["nodes"]
     where = listed(nodes, 12) if nodes else _text_of(options["topology"])
     by_plan = f" by {plan_words(record)}" if carries_out_plan(record) else ""
-    asked = [f"{verb} {where}{by_plan}"]
+    asked = [f"{verb} {where or 'no node'}{by_plan}"]
     for name, words in (("reason", "reason"), ("change_id", "change")):
         if options[name]:
             asked[0] += f", {words} {options[name]}"

@@ -229,7 +229,10 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
     elif none_written(_last(record, "rules")):
         yield f"nothing was written: {AGAIN}"
     elif record.failures and not record.of("rules"):
-        yield from _after_room(record, f"{record.role}_keep_room_for") or [after_failure(record)]
+        step = "" if record.begun else "nothing was written: "
+        yield from _after_room(record, f"{record.role}_keep_room_for") or [
+            f"{step}{after_failure(record)}"
+        ]
     elif record.failures:
         yield from _after_red_apply(record) or [after_failure(record)]
     elif record.check_mode:

@@ -23,6 +23,7 @@ MERGE_PATCH = "application/merge-patch+json"
 TEXT_LIMIT = 256
 ADMISSION_LIMIT = 8192
 """Of an answer of an admission webhook or policy: `printable` text, that ends at a limit all the same."""
+ASK_POLICY = "an admission policy refused it: request what it allows, or extend the policy"
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ class Forbidden(ApiError):
         if self.refuses_request:
             return "raise the ResourceQuota, or leave out the namespace that is being deleted"
         if self.of_admission:
-            return "an admission policy refused it: request what it allows, or extend the policy"
+            return ASK_POLICY
         group = f" of API group {self.request.group}" if self.request.group else ""
         return f"{GRANT} '{self.request.verb}' on '{self.request.resource}'{group}" + (
             f" in namespace {self.request.namespace}" if self.request.namespace else ""
@@ -225,7 +226,12 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    advice = "correct the fields that the message names"
+    """422: validation refused it, or an admission policy, whose refusals have this status by default."""
+
+    def advise(self) -> str:
+        if is_of_admission(self.message):
+            return ASK_POLICY
+        return "correct the fields that the message names"
 
 
 class Throttled(ApiError):

@@ -180,8 +180,10 @@ class InServiceStep:
         there = tuple(name for name in self.asked.nodes or () if name in names)
         self.missing = "; ".join(map(str, missing_nodes(self.asked, nodes)))
         if self.missing:
+            stop = "" if self.missing.endswith("?") else "."
             self.missing += (
-                ". If another client deleted it, run again with state in_service when it is back"
+                f"{stop} If it was in maintenance and another client deleted it, run again with state"
+                " in_service when it is back"
             )
         self.nodes = select(replace(self.asked, nodes=there) if there else self.asked, nodes)
 

@@ -202,6 +202,19 @@ def test_answer_of_admission_is_kept_whole(
     assert caught.value.message == text
 
 
+@pytest.mark.parametrize(("code", "reason"), [(403, "Forbidden"), (422, "Invalid")])
+def test_refusal_of_an_admission_policy_is_none_of_fields(
+    server: ScriptedServer, api: ApiClient, code: int, reason: str
+) -> None:
+    text = (
+        "vms \"db\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no"
+    )
+    server.plays(status(code, reason, text))
+    with pytest.raises(errors.ApiError) as caught:
+        api.get(NODE)
+    assert str(caught.value).endswith(f"denied request: no; {errors.ASK_POLICY}")
+
+
 def test_retries_end_with_patience(server: ScriptedServer, api: ApiClient, clock: Clock) -> None:
     server.plays(THERE, status(503, "ServiceUnavailable"))
     api.get(NODE)

@@ -470,15 +470,20 @@ def test_boot_id_that_could_not_be_written_beside_one_that_was() -> None:
     assert drained["changed"]
 
 
+@pytest.mark.parametrize(
+    ("gone", "named"), [("w2", "'w2'."), ("w1-", "'w1-'; did you mean 'w1'?")], ids=["gone", "typo"]
+)
 @pytest.mark.parametrize("check", [True, False], ids=["check", "run"])
-def test_nodes_are_put_in_service_beside_one_that_does_not_exist_any_more(check: bool) -> None:
+def test_nodes_are_put_in_service_beside_one_that_does_not_exist(
+    check: bool, gone: str, named: str
+) -> None:
     server = refusing({}, "w1", "w2")
     del server.objects[at("w2")]
-    asked = {"nodes": ["w1", "w2"], "state": "in_service"}
+    asked = {"nodes": ["w1", gone], "state": "in_service"}
     back = run("node_maintenance", server, asked, check=check)
     assert back["msg"] == (
-        "nodes: there is no node 'w2'. If another client deleted it,"
-        " run again with state in_service when it is back"
+        f"nodes: there is no node {named} If it was in maintenance and another client"
+        " deleted it, run again with state in_service when it is back"
     )
     assert [write["name"] for write in back["writes"]] == ["w1"]
     assert [node["name"] for node in back["nodes"]] == ["w1"]

@@ -438,6 +438,22 @@ def test_job_continues_only_what_it_has_begun(task: str, step: str, changed: boo
     assert ("it continues" in following) == (task == "Write rules" and changed)
 
 
+def test_apply_that_fails_in_its_forecast_says_that_nothing_was_written() -> None:
+    asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
+    refused = record("placement_apply", asked=asked, failures=["x"], failed_task="Forecast")
+    refused.note("forecast_info", {"failed": True})
+    assert closing_of(refused, 1).next_steps == (
+        "nothing was written: correct the cause, then launch the same job again",
+    )
+
+
+def test_maintenance_without_nodes_says_so() -> None:
+    block = closing_of(
+        record(asked={**MAINTENANCE, "nodes": [], "topology": {}}, failures=["Give nodes"]), 1
+    )
+    assert block.asked == ("service no node, reason firmware, change CHG1",)
+
+
 @pytest.mark.parametrize("role", ["placement_rollout", "placement_topology", "placement_cpu"])
 @pytest.mark.parametrize(
     ("changed", "check_mode", "continues"),
