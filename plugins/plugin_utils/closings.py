@@ -255,7 +255,8 @@ def _rollout(record: JobRecord) -> Parts:
     asked = _rollout_asked(record)
     elsewhere = any(x["state"] != "in_place" for x in result.get("places") or ())
     skipped = result.get("skipped_instances") or ()
-    still = not (result.get("moves") or skipped or elsewhere or not result or result["failed"])
+    left = result.get("moves") or skipped or elsewhere or result.get("deferred")
+    still = bool(result) and not (left or result["failed"])
     done = ["nothing to move"] if still else []
     later = len(result.get("not_enforced") or ())
     if later:

@@ -21,6 +21,7 @@ from ..cluster.reading import NODES_ONLY, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.objects import Node
+from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..moves.context import StepContext, step_limit
 from ..moves.send import record_node_event, timestamp
@@ -119,7 +120,7 @@ class InServiceStep:
 
     def _advance(self, *, check: bool) -> str:
         """Put each node in service that is back. Returns what the others lack."""
-        all_nodes = self.context.cluster.snapshot(NODES_ONLY).nodes
+        all_nodes = _nodes_of(self.context.cluster.snapshot(NODES_ONLY))
         self.context.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
         self._select(all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
@@ -169,7 +170,7 @@ class InServiceStep:
             self.state.undone += starter.lines
             self.state.changed = self.state.changed or bool(starter.started)
         if starter.done:
-            self._select(read_snapshot(self.api, NODES_ONLY).nodes)  # read back
+            self._select(_nodes_of(read_snapshot(self.api, NODES_ONLY)))  # read back
         if starter.errors:
             raise InvalidInput(starter.errors)
 
@@ -227,7 +228,7 @@ class InServiceStep:
         errors = applied.errors
         failed = {x.write.target.name for x in applied.failed}
         if applied.done or applied.unchanged:
-            self._select(read_snapshot(self.api, NODES_ONLY).nodes)  # read back
+            self._select(_nodes_of(read_snapshot(self.api, NODES_ONLY)))  # read back
         errors += [
             InputError(f"Node {node.name}", "was put into maintenance again")
             for node in self.nodes
@@ -242,3 +243,11 @@ class InServiceStep:
         result.failure = failure
         result.progress += self.context.outage.lines
         return result
+
+
+def _nodes_of(snapshot: Snapshot) -> tuple[Node, ...]:
+    """Raises InvalidInput where nodes may not be read: of none of them it is known whether it exists."""
+    gaps = [str(gap) for gap in snapshot.unreadable if gap.resource == "nodes"]
+    if gaps:
+        raise InvalidInput([InputError("not permitted", gap, "permission") for gap in gaps])
+    return snapshot.nodes

@@ -491,6 +491,15 @@ def test_nodes_are_put_in_service_beside_one_that_does_not_exist(
     assert ("unschedulable" in server.objects[at("w1")]["spec"]) is check
 
 
+@pytest.mark.parametrize("check", [True, False], ids=["check", "run"])
+def test_nodes_that_may_not_be_read_are_not_taken_for_gone(check: bool) -> None:
+    server = refusing({("GET", "/nodes"): 403})
+    back = run("node_maintenance", server, {"nodes": ["w1"], "state": "in_service"}, check=check)
+    assert back["failed"]
+    assert back["msg"].startswith("not permitted: cannot list nodes: grant this identity the verb")
+    assert "there is no node" not in back["msg"]
+
+
 def test_node_that_does_not_exist_is_named_beside_one_that_is_not_back() -> None:
     server = refusing({}, "w1", "w2")
     del server.objects[at("w2")]

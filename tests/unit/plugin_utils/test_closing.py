@@ -576,6 +576,7 @@ def test_rollout_outside_of_its_window_says_so_and_when_it_opens() -> None:
     }
     block = closing_of(rolled_out(**outside), 1)
     assert block.headline() == "Rollout: nothing moved, outside of the window, after 1 s"
+    assert block.done == (), "there is something to move"
     assert block.next_steps == (
         "launch the same job again for what was deferred in the window, which opens next on Thu"
         " 1970-01-01 at 22:00 UTC",
