@@ -29,9 +29,10 @@ description:
     what happens.
   - Waits for the workload rollout of a Deployment, StatefulSet or VirtualMachinePool that is in progress, if
     O(workloads) names the workload, or if it has rules and is in O(namespaces). Prints how many pods a Deployment or
-    StatefulSet has replaced. If a workload rollout is paused or stuck, its pods or VMs are skipped. A Deployment that
+    StatefulSet has replaced, and how many VMs of a pool KubeVirt has restarted. VMs of a pool that stay stopped are
+    not waited for. If a workload rollout is paused or stuck, its pods or VMs are skipped. A Deployment that
     is past its C(progressDeadlineSeconds) is a warning. With O(plan) or O(places) the module does not wait for
-    Deployments and StatefulSets whose pods it does not move.
+    workloads whose pods or VMs it does not move.
   - Replaces the pods of a StatefulSet on which rules were written with
     O(virt.placement.rules#module:workload_rollout=hold), whatever O(scope) is, if O(allow) has V(recreate). When all
     are of the present template, its update strategy is given back.

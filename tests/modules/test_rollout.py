@@ -1013,6 +1013,55 @@ def test_deployment_whose_new_pod_finds_no_node_is_named_when_the_time_is_over(s
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
+def test_rollout_ends_when_kubevirt_has_restarted_the_vms_of_a_pool(shop: Shop) -> None:
+    """What is judged right after it is how the rule is kept. No VM is moved, and a second run writes nothing."""
+    shop.start(objects.pool("web", shop.namespace, replicas=3), nodes=["w1", "w2"])
+    before = shop.uids()
+    mark = shop.sandbox.audit.mark()
+
+    keep_replicas_apart(shop, "VirtualMachinePool")
+    result = shop.roll()
+    judged = shop.done(placement_info.main, "reader", namespaces=[shop.namespace], details="all")
+    instances = shop.instances()
+    end = shop.sandbox.audit.mark()
+    again = shop.roll()
+
+    assert not result.get("failed"), result.get("msg")
+    waits = [line for line in result["progress"] if line.startswith("waiting: ")]
+    text = f"VirtualMachinePool {shop.namespace}/web "
+    assert any(text in line for line in waits), result["progress"]
+    assert (result["moves"], result["skipped_instances"]) == ([], [])
+    summary = judged["summary"]
+    assert (summary["violated"], summary["pending"], summary["unknown"]) == (0, 0, 0), summary
+    assert [vmi["status"]["phase"] for vmi in instances.values()] == ["Running"] * 3
+    assert not before.intersection(shop.uids()), "a VMI of the template before"
+    assert shop.zones() == ["zone1", "zone2", "zone3"]
+    assert shop.disruptions(mark) == []
+    assert (again["moves"], again["changed"]) == ([], False)
+    assert not any(line.startswith("waiting: ") for line in again["progress"])
+    assert shop.sandbox.audit.writes("mover", end) == []
+
+
+def test_vm_of_a_pool_that_finds_no_node_is_named_when_the_time_is_over(shop: Shop) -> None:
+    shop.start(objects.pool("web", shop.namespace, replicas=2))
+    path = shop.path("VirtualMachinePool", "web")
+    placement = {"nodeSelector": {"no-node-has": "this"}}
+    template = {"spec": {"template": {"spec": placement}}}
+    shop.api.patch(path, {"spec": {"virtualMachineTemplate": template}})
+
+    named = [{"kind": "VirtualMachinePool", "name": "web"}]
+    result = shop.roll(workloads=named, run_timeout=8)
+
+    text = (
+        f"VirtualMachinePool {shop.namespace}/web restarts its VMs: 2 of 2, and 2 are not available"
+    )
+    assert result["failed"]
+    assert result["msg"].startswith("not done within 8 s (run_timeout). ")
+    assert f"still going on: {text} yet (Pod {shop.namespace}/virt-launcher-web-" in result["msg"]
+    assert "is Pending: 0/6 nodes are available" in result["msg"]
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
 REVISION = "kubevirt.io/vm-pool-revision-name"
 POOL_RULE = {
     "name": "apart",

@@ -115,6 +115,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         labels=labels_of(metadata),
         spec=_shared(spec, 2),
         ready=_holds(conditions.get("Ready")) or False,
+        lost_ready=_lost_ready(conditions.get("Ready") or _NONE, status),
         owner=controller_of(metadata),
         live_migratable=_holds(migratable),
         live_migratable_reason=_condition_text(migratable),
@@ -129,6 +130,18 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         annotations=_shared(metadata.get("annotations") or _NONE, 1),
         resized=not _RESIZED.isdisjoint(conditions),
     )
+
+
+def _lost_ready(ready: t.Mapping[str, JSON], status: t.Mapping[str, JSON]) -> bool:
+    """Whether a VMI was Ready since it is Running, and is not any more: its condition is that of its launcher pod, with
+    the time of the change (KubeVirt, watch/vmi/lifecycle.go, syncReadyConditionFromPod)."""
+    since = (
+        x.get("phaseTransitionTimestamp") or ""
+        for x in status.get("phaseTransitionTimestamps") or ()
+        if x.get("phase") == "Running"
+    )
+    changed = ready.get("lastTransitionTime") or ""
+    return ready.get("status") == "False" and any(running < changed for running in since)
 
 
 def _condition_text(condition: t.Mapping[str, JSON], status: str = "") -> str:

@@ -158,6 +158,8 @@ class Vmi:
     labels: Labels
     spec: t.Mapping[str, JSON]
     ready: bool = False
+    lost_ready: bool = False
+    """It is not Ready any more, and was since it is Running: it is paused, or its guest does not answer a probe."""
     owner: Owner | None = None
     live_migratable: bool | None = None
     """None: the condition is missing, so it is unknown."""

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which selected Deployments and StatefulSets replace their pods by themselves, and how far is each?
+"""Which selected Deployments, StatefulSets and pools replace their pods or VMIs by themselves, and how far is each?
 
 A run waits for them: until they have ended, it is not known where the pods of a changed template run. A Deployment
-whose progress deadline has passed is named instead. Pure.
+whose progress deadline has passed is named instead. The status of a pool does not tell how far it is: its VMs do. Pure.
 
 Sources: kubernetes pkg/controller/deployment/progress.go (syncRolloutStatus), pkg/controller/statefulset/
-stateful_set_control.go (completeRollingUpdate).
+stateful_set_control.go (completeRollingUpdate); KubeVirt pkg/virt-controller/watch/pool/pool.go (proactiveUpdate).
 """
 
 from __future__ import annotations
@@ -15,15 +15,24 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..kubevirt.instances import pod_workload
-from ..kubevirt.moving import why_stuck
-from ..model.kinds import DEPLOYMENT, RULES, STATEFUL_SET, partition_of
+from ..kubevirt.labels import POOL_REVISION, release
+from ..kubevirt.moving import lagging_fields, run_strategy, why_stuck
+from ..kubevirt.pools import (
+    PoolMember,
+    changed_by_others,
+    lacks_template,
+    members_of,
+    why_not_brought,
+)
+from ..model.kinds import DEPLOYMENT, POOL, RULES, STATEFUL_SET, partition_of
 from ..model.objects import Ref
+from ..model.rendering import one_line
 from ..model.snapshot import Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection
 from ..rules.change import rolls_itself
 
-ROLLED = (DEPLOYMENT.name, STATEFUL_SET.name)
-"""The kinds whose status says how far they are."""
+ROLLED = (DEPLOYMENT.name, STATEFUL_SET.name, POOL.name)
+"""The kinds that a run waits for."""
 
 _COMPLETE = "NewReplicaSetAvailable"
 """Reason of the condition Progressing of a Deployment from the end of a rollout to the beginning of the next one."""
@@ -31,10 +40,11 @@ _COMPLETE = "NewReplicaSetAvailable"
 
 @dataclass(frozen=True, slots=True)
 class OwnRollout:
-    """A workload rollout that has not ended: `replaced` of the `wanted` pods are of the present template, so many `old`
-    ones are still there, and so many of the wanted ones are not available. Not `seen`: its controller has not seen the
-    latest change, so that these are the numbers from before. `stuck`: why it does not go on; empty where it does.
-    `pending`: a pod of it that has no node, in kube-scheduler's words; empty where each has one."""
+    """A workload rollout that has not ended: `replaced` of the `wanted` pods, or VMs of a pool, are of the present
+    template, so many `old` ones are still there, and so many of the wanted ones are not available. Not `seen`: its
+    controller has not seen the latest change, so that these are the numbers from before. `stuck`: why it does not go
+    on; empty where it does. `pending`: a pod of it that has no node, in kube-scheduler's words, or why KubeVirt does
+    not start a VM; empty where that is not known."""
 
     ref: Ref
     wanted: int
@@ -63,7 +73,8 @@ class OwnRollout:
     def __str__(self) -> str:
         if not self.seen:
             return f"the controller of {self.ref} has not seen the latest change yet"
-        return f"{self.ref} replaces its pods: {self.progress}"
+        does = "restarts its VMs" if self.ref.kind == POOL.name else "replaces its pods"
+        return f"{self.ref} {does}: {self.progress}"
 
 
 def own_rollouts_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[OwnRollout, ...]:
@@ -114,6 +125,8 @@ def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
         return None
     if workload.manifest["metadata"].get("deletionTimestamp"):
         return None
+    if workload.ref.kind == POOL.name:
+        return _of_pool(workload, snapshot)
     status = workload.manifest.get("status") or {}
     wanted = (workload.replicas or 0) - partition_of(workload.manifest.get("spec") or {})
     updated, replicas = int(status.get("updatedReplicas", 0)), int(status.get("replicas", 0))
@@ -158,3 +171,88 @@ def _has_ended(workload: Workload, rollout: OwnRollout) -> bool:
         return one_template or (refused and not rollout.old)
     measured = progress is not None or rollout.stuck
     return one_template and all_replaced and not (measured and rollout.unavailable)
+
+
+def _of_pool(pool: Workload, snapshot: Snapshot) -> OwnRollout | None:
+    """Of the VMs that its update strategy is about and that run or are to run: the controller writes the template into
+    each VM, ends each VMI of another revision, and the VM starts again."""
+    all_members = members_of(pool, snapshot)
+    vms = [member.vm for member in all_members]
+    members = [
+        member
+        for member in all_members
+        if not why_not_brought(pool, member.vm) and _is_to_run(pool, member)
+    ]
+    seen = not any(
+        lacks_template(pool, x.vm) and not changed_by_others(pool, x.vm, vms) for x in members
+    )
+    keeps_revisions = release(snapshot.platform.kubevirt) < _REVISIONS_WRITTEN_SINCE
+    replaced = [x for x in members if _is_replaced(x, keeps_revisions=keeps_revisions)]
+    left = [x for x in members if x not in replaced or not _is_available(x)]
+    if seen and not left:
+        return None
+    return OwnRollout(
+        pool.ref,
+        wanted=len(members),
+        replaced=len(replaced),
+        old=0,
+        unavailable=sum(not _is_available(x) for x in replaced),
+        seen=seen,
+        pending=_why_not_running(pool, left, snapshot),
+    )
+
+
+_REVISIONS_WRITTEN_SINCE = (1, 6)
+"""First known KubeVirt whose pool controller brings a new revision to a VMI of an equal template. That of 1.4 tests for
+the labels that it writes, so its patch is always refused."""
+
+
+def _is_to_run(pool: Workload, member: PoolMember) -> bool:
+    """Whether a VM runs, or is started without a user. With run strategies but Always a VM whose VMI was deleted is not
+    started again (KubeVirt 1.8, watch/vm/vm.go, syncRunStrategy); the template of a pool may have another one."""
+    vm, vmi = member.vm, member.vmi
+    if vm.manifest["metadata"].get("deletionTimestamp"):
+        return False
+    if vmi is not None and not vmi.terminating:
+        return True
+    requests = (vm.manifest.get("status") or {}).get("stateChangeRequests") or ()
+    if run_strategy(vm) == "Always" or any(x.get("action") == "Start" for x in requests):
+        return True
+    template = (pool.manifest.get("spec") or {}).get("virtualMachineTemplate") or {}
+    wanted = template.get("spec") or {}
+    always = wanted.get("runStrategy") == "Always" or wanted.get("running") is True
+    return always and lacks_template(pool, vm)
+
+
+def _is_replaced(member: PoolMember, *, keeps_revisions: bool) -> bool:
+    """Whether a VM has a VMI that the controller of its pool does not end."""
+    vm, vmi = member.vm, member.vmi
+    if vmi is None or vmi.terminating:
+        return False
+    if not member.outdated:
+        return True
+    labels = {k: v for k, v in vm.template_labels.items() if k != POOL_REVISION}
+    return keeps_revisions and not lagging_fields(vm, vmi) and labels.items() <= vmi.labels.items()
+
+
+def _is_available(member: PoolMember) -> bool:
+    vmi = member.vmi
+    return vmi is not None and vmi.phase == "Running" and (vmi.ready or vmi.lost_ready)
+
+
+def _why_not_running(pool: Workload, members: t.Iterable[PoolMember], snapshot: Snapshot) -> str:
+    """What keeps the first of these VMs, in the words of kube-scheduler or KubeVirt; empty where nothing is known."""
+    listed = tuple(members)
+    vmis = [x.vmi for x in listed if x.vmi is not None and not x.vmi.terminating]
+    uids = {vmi.uid for vmi in vmis}
+    for pod in snapshot.pods:
+        if pod.unscheduled and pod.owner is not None and pod.owner.uid in uids:
+            return f"{pod.ref} is Pending: {pod.unscheduled}"
+    for vmi in vmis:
+        if vmi.unsynchronized:
+            return f"{vmi.ref}: {vmi.unsynchronized}"
+    failures = ((x.vm.ref, x.vm.condition("Failure")) for x in listed if x.vmi is None)
+    for ref, condition in (*failures, (pool.ref, pool.condition("ReplicaFailure"))):
+        if condition is not None:
+            return f"{ref}: {one_line(str(condition.get('message') or condition.get('reason')))}"
+    return ""

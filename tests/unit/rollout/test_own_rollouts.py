@@ -1,8 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Deployments and StatefulSets that replace their pods by themselves, as a run finds them.
+"""Deployments, StatefulSets and pools that replace their pods or VMIs by themselves, as a run finds them.
 
-Statuses as kube-controller-manager 1.36 writes them during a change of the template.
+Statuses as kube-controller-manager 1.36 and KubeVirt 1.8 write them during a change of the template.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import POOL_REVISION
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
@@ -26,7 +27,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.own_rollout
     why_waiting,
 )
 from tests.unit.forecast.test_claims import stateful_set
-from tests.unit.planning.scenes import cluster, deployment
+from tests.unit.planning.pools import change, pool
+from tests.unit.planning.scenes import Cluster, cluster, deployment, keep_apart
 
 JSON = t.Any
 WEB = Ref("Deployment", "shop", "web")
@@ -205,3 +207,208 @@ def test_deployment_that_is_being_deleted_is_not_waited_for() -> None:
     snapshot = web(counts(4, 1, 3) | GOES_ON)
     snapshot.workloads[0].manifest["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
     assert found(snapshot) == ()
+
+
+APART = keep_apart(pool="web")
+VMS = ("web-0", "web-1", "web-2")
+READY = {"type": "Ready", "status": "True"}
+RUNNING_SINCE = [
+    {"phase": "Running", "phaseTransitionTimestamp": "2026-11-26T10:00:00Z"},
+]
+POOL = "VirtualMachinePool shop/web"
+RESTARTS = f"{POOL} restarts its VMs:"
+
+
+def web_pool(*, brought: bool = True, restarted: t.Collection[str] = VMS) -> tuple[Cluster, JSON]:
+    """A pool with rules and the default strategy, whose changed template KubeVirt has `brought` to its VMs. Returns its
+    manifest, too."""
+    made = cluster("aaa")
+    ref = pool(made, "web", ["n1", "n2", "n3"])
+    change(made, ref, APART, brought=brought, live=False)
+    manifest = made.workloads[ref]
+    del manifest["spec"]["updateStrategy"]
+    manifest["metadata"]["annotations"] = {RULES: "{}"}
+    for name, vmi in made.machines.items():
+        vmi["status"]["conditions"].append(READY)
+        if brought and name in restarted:
+            vmi["metadata"]["labels"][POOL_REVISION] = "web-2"
+            vmi["spec"]["affinity"] = APART
+    return made, manifest
+
+
+def vm_of(made: Cluster, name: str) -> JSON:
+    return made.workloads[Ref("VirtualMachine", "shop", name)]
+
+
+def end(made: Cluster, name: str) -> None:
+    """The VMI of a VM and its pod are deleted."""
+    uid = made.machines.pop(name)["metadata"]["uid"]
+    for pod, found in list(made.pods.items()):
+        if any(x["uid"] == uid for x in found["metadata"]["ownerReferences"]):
+            del made.pods[pod]
+
+
+def not_ready(made: Cluster, name: str, since: str) -> None:
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": since}
+    status = made.machines[name]["status"]
+    status |= {"conditions": [condition], "phaseTransitionTimestamps": RUNNING_SINCE}
+
+
+def test_run_waits_until_the_vms_of_a_pool_have_its_template() -> None:
+    rollouts = found(web_pool(brought=False)[0].snapshot())
+    assert why_waiting(rollouts) == f"the controller of {POOL} has not seen the latest change yet"
+
+
+def test_run_waits_for_vmis_that_the_controller_of_a_pool_is_about_to_delete() -> None:
+    made, _manifest = web_pool(restarted=["web-0"])
+    assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 1 of 3"
+
+
+def test_run_waits_for_vmi_that_is_live_of_the_template_and_will_be_deleted_all_the_same() -> None:
+    made, _manifest = web_pool(restarted=VMS[1:])
+    made.machines["web-0"]["spec"]["affinity"] = APART
+    assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 2 of 3"
+
+
+def test_revision_that_kubevirt_1_4_leaves_on_a_vmi_is_not_waited_for() -> None:
+    made, _manifest = web_pool(restarted=VMS[1:])
+    platform = replace(made.more["platform"], kubevirt="v1.4.0")
+    assert why_waiting(found(made.snapshot(platform=platform))) == f"{RESTARTS} 2 of 3"
+    made.machines["web-0"]["spec"]["affinity"] = APART
+    assert found(made.snapshot(platform=platform)) == ()
+
+
+def test_run_waits_for_vmi_that_ends_and_for_vm_without_one() -> None:
+    made, _manifest = web_pool()
+    end(made, "web-0")
+    made.machines["web-1"]["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
+    assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 1 of 3"
+
+
+def test_run_waits_for_vmi_that_does_not_run_yet() -> None:
+    made, _manifest = web_pool()
+    made.machines["web-0"]["status"]["phase"] = "Scheduled"
+    text = f"{RESTARTS} 3 of 3, and 1 is not available yet"
+    assert why_waiting(found(made.snapshot())) == text
+
+
+def test_run_waits_for_vmi_that_is_not_ready_since_its_start() -> None:
+    made, _manifest = web_pool()
+    not_ready(made, "web-0", "2026-11-26T09:59:50Z")
+    text = f"{RESTARTS} 3 of 3, and 1 is not available yet"
+    assert why_waiting(found(made.snapshot())) == text
+
+
+def test_vmi_that_became_unready_later_is_not_waited_for() -> None:
+    made, _manifest = web_pool()
+    not_ready(made, "web-0", "2026-11-26T10:10:00Z")
+    assert found(made.snapshot()) == ()
+
+
+def test_pool_whose_vms_have_restarted_is_not_waited_for() -> None:
+    assert found(web_pool()[0].snapshot()) == ()
+
+
+@pytest.mark.parametrize("brought", [False, True])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"updateStrategy": {"opportunistic": {}}},
+        {"updateStrategy": {"unmanaged": {}}},
+        {"paused": True},
+    ],
+)
+def test_pool_that_restarts_no_vm_is_not_waited_for(spec: JSON, *, brought: bool) -> None:
+    made, manifest = web_pool(brought=brought, restarted=())
+    manifest["spec"] |= spec
+    assert found(made.snapshot()) == ()
+
+
+def test_pool_that_is_being_deleted_is_not_waited_for() -> None:
+    made, manifest = web_pool(restarted=())
+    manifest["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
+    assert found(made.snapshot()) == ()
+
+
+@pytest.mark.parametrize("strategy", ["Halted", "Manual", "Once", "RerunOnFailure"])
+def test_vm_of_a_pool_that_stays_stopped_is_not_waited_for(strategy: str) -> None:
+    made, _manifest = web_pool()
+    end(made, "web-0")
+    vm_of(made, "web-0")["spec"]["runStrategy"] = strategy
+    assert found(made.snapshot()) == ()
+
+
+def test_vm_of_a_pool_with_a_request_to_start_is_waited_for() -> None:
+    made, _manifest = web_pool()
+    end(made, "web-0")
+    vm_of(made, "web-0")["spec"]["runStrategy"] = "Manual"
+    vm_of(made, "web-0")["status"] = {"stateChangeRequests": [{"action": "Start"}]}
+    assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 2 of 3"
+
+
+def test_stopped_vm_that_the_template_of_its_pool_starts_is_waited_for() -> None:
+    made, _manifest = web_pool(brought=False)
+    for name in VMS:
+        end(made, name)
+        vm_of(made, name)["spec"]["runStrategy"] = "Halted"
+    assert "has not seen the latest change yet" in why_waiting(found(made.snapshot()))
+
+
+def test_vm_of_a_pool_that_is_being_deleted_or_is_changed_by_others_is_not_waited_for() -> None:
+    made, _manifest = web_pool()
+    end(made, "web-0")
+    vm_of(made, "web-0")["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
+    vm_of(made, "web-1")["spec"]["template"]["spec"]["affinity"] = {}
+    assert found(made.snapshot()) == ()
+
+
+def test_vms_that_the_update_strategy_of_a_pool_leaves_out_are_not_waited_for() -> None:
+    made, manifest = web_pool(brought=False)
+    selectors = {"labelSelector": {"matchLabels": {"tier": "none"}}}
+    manifest["spec"]["updateStrategy"] = {
+        "proactive": {"selectionPolicy": {"selectors": selectors}}
+    }
+    assert found(made.snapshot()) == ()
+
+
+def test_vm_of_a_pool_without_node_is_named_with_the_words_of_the_scheduler() -> None:
+    made, _manifest = web_pool()
+    made.machines["web-0"]["status"]["phase"] = "Scheduling"
+    snapshot = made.snapshot()
+    uid = made.machines["web-0"]["metadata"]["uid"]
+    pods = tuple(
+        replace(pod, node_name="", unscheduled="0/3 nodes are available")
+        if pod.owner is not None and pod.owner.uid == uid
+        else pod
+        for pod in snapshot.pods
+    )
+    rollouts = found(replace(snapshot, pods=pods))
+    (text,) = unfinished(rollouts)
+    assert "virt-launcher-web-0" in text
+    assert text.endswith(" is Pending: 0/3 nodes are available)")
+    assert "Pending" not in why_waiting(rollouts), "its words change while a run waits"
+
+
+def test_what_kubevirt_reports_of_a_vm_that_does_not_start_is_named() -> None:
+    made, manifest = web_pool()
+    end(made, "web-0")
+    failure = {
+        "type": "Failure",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": "exceeded quota",
+    }
+    vm_of(made, "web-0")["status"] = {"conditions": [failure]}
+    (text,) = unfinished(found(made.snapshot()))
+    assert text == f"{RESTARTS} 2 of 3 (VirtualMachine shop/web-0: exceeded quota)"
+
+    made, manifest = web_pool(brought=False)
+    failure = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedScaleOut",
+        "message": "",
+    }
+    manifest["status"] = {"conditions": [failure]}
+    (text,) = unfinished(found(made.snapshot()))
+    assert text.endswith(f"has not seen the latest change yet ({POOL}: FailedScaleOut)")
