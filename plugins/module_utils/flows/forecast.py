@@ -24,7 +24,7 @@ from ..forecast.forecast_request import (
 from ..forecast.new_pods import needs_of_change
 from ..forecast.result import Forecast, is_worse
 from ..forecast.scaling import Scale
-from ..forecast.stuck import newly_stuck
+from ..forecast.stuck import newly_stuck, once_moved
 from ..forecast.unplaced import pending_now
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -60,7 +60,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     stuck: tuple[Finding, ...] = ()
     if question.plan is not None and question.plan.writes and result.not_migratable:
         rule_set = (module.params["namespace"], module.params["rule_set"])
-        drain = functools.partial(_drain, question, topology)
+        moved = replace(question, before=once_moved(question.before, result))
+        drain = functools.partial(_drain, moved, topology)
         stuck = tuple(newly_stuck(change, result, without_rules(), rule_set, drain))
     return {
         **_forecast_as_json(result),

@@ -9,10 +9,12 @@ import typing as t
 from collections import defaultdict
 
 from ..compliance.declared import DeclaredReader
+from ..kubevirt.instances import arrived
 from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.rule import RuleId
+from ..model.snapshot import Snapshot
 from .change import ChangedCluster
 from .conclusion import ForecastResult
 from .result import Forecast, NotMigratableInstance
@@ -30,8 +32,8 @@ def newly_stuck(
 ) -> t.Iterator[Finding]:
     """A finding for the rules of each VM that could be live-migrated before the change and cannot afterwards.
     `before` is the forecast for the same workloads without the rules, `rule_set` the namespace and the name
-    of the set that is written. `drain`: the forecast of the drain of a node with the rules. A VM with affinity to
-    another one of its node cannot leave alone, and may follow that one."""
+    of the set that is written. `drain`: the forecast of the drain of a node with the rules, `once_moved`. A VM with
+    affinity to another one of its node cannot leave alone, and may follow that one."""
     known = {stuck.instance for stuck in before.not_migratable}
     drain = functools.cache(drain)
     reader = DeclaredReader(change.after)
@@ -48,6 +50,12 @@ def newly_stuck(
         by_rules[tuple(x.name for x in ids if (x.namespace, x.rule_set) == rule_set)].append(stuck)
     for rules, together in by_rules.items():
         yield _finding(rules, together)
+
+
+def once_moved(snapshot: Snapshot, after: Forecast) -> Snapshot:
+    """With the VMs that `after` migrates on their new nodes: there they would have to leave."""
+    targets = {move.uid: move.targets[0] for move in after.moves if move.targets}
+    return arrived(snapshot, targets)
 
 
 def _leaves(stuck: NotMigratableInstance, drained: Forecast) -> bool:

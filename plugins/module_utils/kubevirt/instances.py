@@ -303,6 +303,29 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     )
 
 
+def arrived(snapshot: Snapshot, nodes: t.Mapping[str, str]) -> Snapshot:
+    """The snapshot once VMs have migrated, by the uid of their VMI, to these nodes."""
+    if not nodes:
+        return snapshot
+    return replace(
+        snapshot,
+        pods=tuple(
+            replace(pod, node_name=nodes[_vmi_uid(pod)]) if _vmi_uid(pod) in nodes else pod
+            for pod in snapshot.pods
+        ),
+        vmis=tuple(
+            replace(
+                vmi,
+                node_name=nodes[vmi.uid],
+                active_pods=dict.fromkeys(vmi.active_pods, nodes[vmi.uid]),
+            )
+            if vmi.uid in nodes
+            else vmi
+            for vmi in snapshot.vmis
+        ),
+    )
+
+
 def _vmi_uid(pod: Pod) -> str:
     """The uid of the VMI of a launcher pod, empty for another pod."""
     owner = pod.owner

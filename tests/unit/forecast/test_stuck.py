@@ -9,7 +9,10 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
-from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import newly_stuck
+from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import (
+    newly_stuck,
+    once_moved,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import VM_HOSTNAME
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.rules.checks import is_refused
@@ -35,23 +38,26 @@ def no_drain(node: str) -> Forecast:
     raise AssertionError(f"the drain of {node} does not matter without affinity")
 
 
-@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize(("mutual", "node"), [(False, "n1"), (True, "n1"), (False, "n2")])
 def test_vm_that_follows_another_one_of_its_node_does_not_keep_it_from_being_emptied(
-    mutual: bool,
+    mutual: bool, node: str
 ) -> None:
-    """The leader leaves first. Where both require each other, neither can."""
+    """The leader leaves first, also where the rule brings the VM to its node. Where both require each other, neither
+    can."""
     made = cluster("abc")
-    db, app = machine(made, "db", "n1"), machine(made, "app", "n1")
+    db, app = machine(made, "db", "n1"), machine(made, "app", node)
     seen = made.snapshot()
     writes = [template_write(app, "affinity", near(HOST, **{VM_HOSTNAME: "db"}))]
     writes += [template_write(db, "affinity", near(HOST, **{VM_HOSTNAME: "app"}))] if mutual else []
     change = what_if(seen, writes=writes)
     unchanged = what_if(seen, members=[db, app])
+    after = forecast(change)
 
     def drain(node: str) -> Forecast:
-        return forecast(what_if(seen, writes=writes, lost_nodes=[node]))
+        moved = once_moved(seen, after)
+        return forecast(what_if(moved, writes=writes, lost_nodes=[node]))
 
-    found = newly_stuck(change, forecast(change), forecast(unchanged), ("shop", "default"), drain)
+    found = newly_stuck(change, after, forecast(unchanged), ("shop", "default"), drain)
 
     assert [ref.name for finding in found for ref in finding.objects] == (["n1"] if mutual else [])
 
