@@ -279,11 +279,19 @@ def test_a_tenant_keeps_its_own_pods_alone_on_a_drained_node(
             tenant.limit_migrations()
             before, inside = shop.uids(), on_node(shop, "w1")
             mark, began = six.audit.mark(), time.monotonic()
-            options: Object = {"allow_findings": ["bare_pod", "pending_changes"], "run_timeout": 40}
+            allowed = ["bare_pod", "pending_changes"]
+            options: Object = {"allow_findings": allowed, "run_timeout": 40}
 
+            refused = shop.maintain("drained", "w1", **options)
+            unwritten = six.audit.writes(since=mark)
+            options["allow_findings"] = [*allowed, "migration_refused"]
             first = shop.maintain_one_step("drained", "w1", **options)
             result = shop.maintain("drained", "w1", seconds=120, **options)
 
+            assert refused["msg"].startswith("migration_refused: "), refused["msg"]
+            assert f"VirtualMachineInstance {tenant.namespace}/limited on node w1" in refused["msg"]
+            assert "exceeded quota: few" in refused["msg"]
+            assert unwritten == []
             assert time.monotonic() - began < 150
             assert result["msg"].startswith("not done within 40 s"), result["msg"]
             for name in ("odd0", "odd1", "limited"):
