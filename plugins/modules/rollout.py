@@ -738,6 +738,7 @@ releases:
   description:
     - The Deployments whose own rollouts are held and would be resumed, each with the limits of its strategy until
       its pods are replaced.
+    - They are no part of RV(plan). A task with O(plan) leaves them held, with a warning.
   returned: in check mode, if there is one
   type: list
   elements: dict
@@ -767,6 +768,33 @@ releases:
       replicas: 6
       max_surge: 0
       max_unavailable: 1
+held:
+  description:
+    - The StatefulSets, Deployments and pools whose own rollouts stay held by rules when the task has ended, or would
+      after these moves in check mode, with the reason.
+  returned: if there is one
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Its namespace.
+      type: str
+    name:
+      description: Its name.
+      type: str
+    reason:
+      description: Why it stays held, and what to do.
+      type: str
+  sample:
+    - kind: StatefulSet
+      namespace: shop
+      name: db
+      reason: >-
+        StatefulSet shop/db stays held: 3 of 3 replicas are not of its present template. Its update strategy is OnDelete
+        until a rollout with recreate in allow has replaced them
 places:
   description: The VMs of O(places), where they run when the task has ended.
   returned: with O(places), unless it is empty or the rollout could not start

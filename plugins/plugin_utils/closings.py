@@ -15,6 +15,11 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     Closing,
     reason_of,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import (
+    after_held,
+    held_done,
+    held_reasons,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import (
     maintenance_parts,
     next_window,
@@ -96,6 +101,9 @@ def _skipped(record: JobRecord) -> t.Iterator[str]:
             seen[f"{plural(len(names), 'move')} deferred ({why}): {listed(names)}"] = None
         elif note.get("stop_reason"):
             seen[str(note["stop_reason"])] = None
+    for reason in held_reasons(record):
+        if not any(reason in text for text in seen):
+            seen[reason] = None
     yield from seen
 
 
@@ -184,6 +192,7 @@ def _apply(record: JobRecord) -> Parts:
     made = before_undo(record)
     done = [*_forecast(made), *_room(record)]
     done += rules_written(_last(made, "rules"), check_mode=record.check_mode)
+    done += held_done(record)
     undo = undo_parts(record)
     parts = {
         "asked": (asked, on_failure) if options.get("on_failure") == UNDO else (asked,),
@@ -215,6 +224,7 @@ def _undo(record: JobRecord) -> Parts:
         done += rules_written(result, check_mode=record.check_mode)
     elif "reverted" in result and not result["failed"]:
         done.append(f"{plural(len(result['reverted']), 'workload')} restored by an earlier run")
+    done += held_done(record)
     return {
         "asked": (asked,),
         "done": (*done, *_verdicts(record)),
@@ -237,8 +247,10 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
         yield from _after_red_apply(record) or [after_failure(record)]
     elif record.check_mode:
         yield LAUNCH
-    elif not record.asked["rollout"]:
-        yield TO_MOVE
+    else:
+        if not record.asked["rollout"]:
+            yield TO_MOVE
+        yield from after_held(record)
 
 
 def _after_red_apply(record: JobRecord) -> list[str]:
@@ -256,8 +268,9 @@ def _rollout(record: JobRecord) -> Parts:
     elsewhere = any(x["state"] != "in_place" for x in result.get("places") or ())
     skipped = result.get("skipped_instances") or ()
     left = result.get("moves") or skipped or elsewhere or result.get("deferred")
+    left = left or result.get("changed") or result.get("held")
     still = bool(result) and not (left or result["failed"])
-    done = ["nothing to move"] if still else []
+    done = ["nothing to move"] if still else [*held_done(record)]
     later = len(result.get("not_enforced") or ())
     if later:
         done.append(
@@ -274,13 +287,15 @@ def _rollout(record: JobRecord) -> Parts:
             if file
             else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
         ]
+    elif record.check_mode and result.get("releases"):
+        following = [LAUNCH]
     elif result.get("deferred"):
         opens = next_window(record) if _is_outside(result) else ""
         following = [f"launch the same job again for what was deferred{opens}"]
     elif any(NOT_IN_PLAN in x["reason"] for x in result.get("skipped_instances") or ()):
         following = ["for what is not in the plan, make a new one: launch the job in check mode"]
     if not record.failures:
-        following += _after_skipped(record, skipped)
+        following += [*_after_skipped(record, skipped), *after_held(record)]
     return {
         "asked": (asked,),
         "done": tuple(done),
@@ -291,7 +306,8 @@ def _rollout(record: JobRecord) -> Parts:
 
 def _after_skipped(record: JobRecord, skipped: t.Sequence[Parts]) -> t.Iterator[str]:
     """Instances that a rollout has left where they are. Each has its reason in the section `skipped`."""
-    left = [entry for entry in skipped if NOT_IN_PLAN not in entry["reason"]]
+    elsewhere = (NOT_IN_PLAN, *held_reasons(record))
+    left = [entry for entry in skipped if not any(why in entry["reason"] for why in elsewhere)]
     if not left:
         return
     one = len(left) == 1

@@ -248,6 +248,7 @@ class StepResult:
     plan: t.Mapping[str, JSON] | None = None
     places: list[dict[str, JSON]] = field(default_factory=list)
     releases: list[dict[str, JSON]] = field(default_factory=list)
+    held: list[dict[str, JSON]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, JSON]:
         return {
@@ -262,6 +263,7 @@ class StepResult:
             **({"plan": self.plan} if self.plan is not None else {}),
             **({"places": self.places} if self.places else {}),
             **({"releases": self.releases} if self.releases else {}),
+            **({"held": self.held} if self.held else {}),
             **({"_shown": self.shown} if self.shown else {}),
             **({} if self.finished else {"step_state": self.state.as_json()}),
         }

@@ -70,6 +70,12 @@ def report_not_enforced(
     result.warnings += removed_constraints(candidates)
 
 
+def report_held(result: StepResult, kept: t.Mapping[Ref, str]) -> None:
+    """Report the workloads whose own rollouts stay held, each with the reason."""
+    result.held = [{**ref._asdict(), "reason": why} for ref, why in kept.items() if why]
+    result.warnings += [why for why in kept.values() if why]
+
+
 def why_tied(simulation: ClusterSimulation, movable: MovableInstance) -> str:
     """Why other pods on its node leave a VM no live migration, or nothing."""
     if movable.instance.vmi is None or movable.pinned:

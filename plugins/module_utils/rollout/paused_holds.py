@@ -100,7 +100,12 @@ class HoldStep:
         if self.kept:
             return self.kept
         if not self.hold.is_held:
-            return f"{ref}: its own rollout was held by rules; {self.waiting or 'its strategy is given back'}"
+            end = (
+                "strategy is given back"
+                if self.hold.strategy_is_limited
+                else "annotation is removed"
+            )
+            return f"{ref}: its own rollout was held by rules; {self.waiting or f'its {end}'}"
         if self.waiting:
             return f"{ref}: its own rollout is held by rules; {self.waiting}"
         if not self.releases:

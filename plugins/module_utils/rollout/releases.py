@@ -59,10 +59,10 @@ class Releases:
             steps = [step for step in steps if not step.hold.is_held]
         return next((step.waiting or str(step) for step in steps), "")
 
-    def kept(self, view: JudgedSnapshot) -> list[str]:
+    def kept(self, view: JudgedSnapshot) -> dict[Ref, str]:
         """Why holds stay."""
-        left = [step.kept or step.waiting or str(step) for step in self.steps(view)]
-        return [*self._refused.values(), *left]
+        left = {x.hold.ref: x.kept or x.waiting or str(x) for x in self.steps(view)}
+        return {**self._refused, **left}
 
     def failure(self, view: JudgedSnapshot) -> str:
         """Why the run has failed: a Deployment that it has released does not replace its pods."""

@@ -15,6 +15,7 @@ from ..cluster.lease import LeaseKeeper, LeaseReading
 from ..cluster.reading import ReadScope
 from ..kubevirt.moving import PERMISSION
 from ..model.kinds import WRITABLE_KINDS
+from ..model.objects import Ref
 from ..model.plan import Plan
 from ..moves import report, takeover
 from ..moves.check_mode import planned_result
@@ -30,7 +31,7 @@ from . import holds, own_rollouts, paused_holds
 from .approval import not_made, plan_of, require_approved
 from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .judged_snapshot import JudgedSnapshot
-from .not_moved import judge_places, judge_skipped, places, report_not_enforced
+from .not_moved import judge_places, judge_skipped, places, report_held, report_not_enforced
 from .options import RolloutOptions, namespaces_of, wanted
 from .own_rollouts import ROLLED
 from .pool_revisions import LABELS_SEEN
@@ -121,10 +122,10 @@ class RolloutSource:
     def finish(self, view: JudgedSnapshot, plan: Plan, keeper: LeaseKeeper | None) -> StepResult:
         """Report skipped instances, and those whose rules are not enforced yet."""
         if keeper is None:
-            kept = [why_kept(hold, view.candidates) for hold in view.holds]
+            kept = {hold.ref: why_kept(hold, view.candidates) for hold in view.holds}
         else:
             kept = self._end_holds(keeper, view)
-        kept += self._releases.kept(view)
+        kept |= self._releases.kept(view)
         result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
         approved = self.options.approved
         if self.options.places is None:
@@ -136,7 +137,7 @@ class RolloutSource:
             judge_places(result, others, fail=self.options.fail_on_skipped)
         result.failure = result.failure or not_made(approved, plan.skipped)
         result.failure = result.failure or self._releases.failure(view)
-        result.warnings += kept
+        report_held(result, kept)
         return result
 
     def _judged(self, view: JudgedSnapshot, result: StepResult, plan: Plan) -> StepResult:
@@ -146,10 +147,10 @@ class RolloutSource:
         report_not_enforced(result, view.snapshot, view.candidates, plan, topology)
         return result
 
-    def _end_holds(self, keeper: LeaseKeeper, view: JudgedSnapshot) -> list[str]:
+    def _end_holds(self, keeper: LeaseKeeper, view: JudgedSnapshot) -> dict[Ref, str]:
         """Give the workloads that this run held their own rollouts back. Returns why others stay held."""
         written = 0
-        kept: list[str] = []
+        kept: dict[Ref, str] = {}
         ending: list[Hold] = []
         for hold in view.holds:
             count, why = 0, why_kept(hold, view.candidates)
@@ -157,7 +158,7 @@ class RolloutSource:
                 count, why = holds.prepare(keeper.api_while_ours(), hold)
             written += count
             if why:
-                kept.append(why)
+                kept[hold.ref] = why
             else:
                 ending.append(hold)
         if written:
@@ -165,7 +166,7 @@ class RolloutSource:
             self._api.deadline.pause(LABELS_SEEN)
         for hold in ending:
             if why := holds.end(keeper.api_while_ours(), hold):
-                kept.append(why)
+                kept[hold.ref] = why
             else:
                 self._report.lines.append(holds.ended(hold))
                 self._report.changed = True
@@ -186,21 +187,22 @@ class RolloutSource:
             judge_skipped(result, plan, fail=self.options.fail_on_skipped)
         else:
             judge_places(result, plan.skipped, fail=self.options.fail_on_skipped)
-        result.warnings += kept
+        report_held(result, kept)
         return result
 
     def _check_holds(
         self, view: JudgedSnapshot, moved: t.Collection[str]
-    ) -> tuple[bool, list[str]]:
+    ) -> tuple[bool, dict[Ref, str]]:
         """Whether a run that moves these instances gives a workload its own rollout back, and why others stay held."""
         ends = False
-        kept = [step.kept for step in view.hold_steps if step.kept]
+        kept = {step.hold.ref: step.kept for step in view.hold_steps if step.kept}
         for hold in view.holds:
             why = why_kept_after(hold, view.candidates, moved)
             if can_end(hold, view.candidates):
                 written, why = holds.prepare(self._api, hold, check=True)
                 ends = ends or written > 0 or not why
-            kept += [why] if why else []
+            if why:
+                kept[hold.ref] = why
         return ends, kept
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:

@@ -624,3 +624,97 @@ def test_red_verification_of_an_apply_says_what_moves_the_rest(
     red.note("rollout", rollout)
     red.note("placement_info", {"summary": {"instances": 1, "violated": 1}})
     assert closing_of(red, 1).next_steps[0].startswith(step)
+
+
+HELD_WEB = {
+    "kind": "Deployment",
+    "namespace": "shop",
+    "name": "web",
+    "reason": "Deployment shop/web stays held: 3 of 3 replicas are not of its present template",
+}
+
+
+def test_apply_that_leaves_a_deployment_held_says_how_that_ends() -> None:
+    asked = {
+        "rules": [],
+        "rule_set": "default",
+        "namespace": "shop",
+        "state": "present",
+        "rollout": True,
+        "allow": ["migrate"],
+        "keep_room_for": [],
+    }
+    made = record("placement_apply", asked=asked)
+    made.note("rules", {"changed": True, "workloads": [], "held": [HELD_WEB]})
+    made.note("rollout", {"moves": [], "held": [HELD_WEB]})
+    block = closing_of(made, 1)
+    assert block.skipped == (HELD_WEB["reason"],)
+    assert block.next_steps == (
+        "to end the hold of Deployment shop/web: playbook rollout with placement_rollout_namespaces: [shop]"
+        " and placement_rollout_allow: [migrate, recreate]",
+    )
+
+
+def test_apply_without_a_rollout_names_what_it_holds() -> None:
+    asked = {
+        "rules": [],
+        "rule_set": "default",
+        "namespace": "shop",
+        "state": "present",
+        "rollout": False,
+        "allow": ["migrate"],
+        "keep_room_for": [],
+    }
+    made = record("placement_apply", asked=asked)
+    made.note("rules", {"changed": True, "workloads": [], "held": [HELD_WEB]})
+    block = closing_of(made, 1)
+    assert "workload rollouts held: Deployment shop/web" in block.done
+    assert block.next_steps[-1].startswith("to end the hold of Deployment shop/web: playbook")
+    checked = record("placement_apply", asked=asked, check_mode=True)
+    checked.note("rules", {"changed": True, "workloads": [], "held": [HELD_WEB]})
+    block = closing_of(checked, 1)
+    assert "workload rollouts that would be held: Deployment shop/web" in block.done
+    assert block.next_steps == ("launch the same job without check mode",)
+
+
+def test_rollout_that_may_not_recreate_names_the_option_and_a_hold_once() -> None:
+    entry = {"namespace": "shop", "name": "web", "reason": f"its pod is old; {HELD_WEB['reason']}"}
+    made = rolled_out(skipped_instances=[entry], held=[HELD_WEB])
+    made.asked["allow"] = ["migrate"]
+    block = closing_of(made, 1)
+    assert len(block.skipped) == 1
+    assert block.next_steps == (
+        "to end the hold of Deployment shop/web: launch the job with placement_rollout_allow:"
+        " [migrate, recreate]",
+    )
+
+
+def test_plan_leaves_a_held_deployment_and_its_check_mode_says_so() -> None:
+    release = {**HELD_WEB, "replicas": 3, "max_surge": 1, "max_unavailable": 0}
+    checked = rolled_out(
+        plan={"moves": [move("db")], "checksum": "c"}, releases=[release], changed=True
+    )
+    checked.check_mode = True
+    checked.asked["plan_file"] = "plan.json"
+    assert closing_of(checked, 1).next_steps == (
+        "to make exactly these moves: launch the same job without check mode",
+        "the plan leaves Deployment shop/web held: launch the job without placement_rollout_plan_file",
+    )
+    entry = {"namespace": "shop", "name": "web", "reason": f"its pod is old; {HELD_WEB['reason']}"}
+    made = rolled_out(skipped_instances=[entry], held=[HELD_WEB])
+    made.asked["plan_file"] = "plan.json"
+    assert closing_of(made, 1).next_steps == (
+        "for Deployment shop/web, which the plan leaves held: launch the job without"
+        " placement_rollout_plan_file",
+    )
+
+
+def test_check_mode_names_deployments_that_would_be_resumed() -> None:
+    release = {**HELD_WEB, "replicas": 3, "max_surge": 1, "max_unavailable": 0}
+    checked = rolled_out(plan={"moves": []}, releases=[release], changed=True)
+    checked.check_mode = True
+    block = closing_of(checked, 1)
+    assert block.done == (
+        "would resume Deployment shop/web, so that its controller replaces 3 pods",
+    )
+    assert block.next_steps == ("launch the same job without check mode",)

@@ -264,5 +264,5 @@ def test_refused_release_is_named_and_not_tried_again() -> None:
     assert not report.changed
     assert now.releases == ""
     assert not releases.has_work(seen)
-    (text,) = releases.kept(seen)
+    (text,) = releases.kept(seen).values()
     assert "Resume it and set its strategy by hand" in text
