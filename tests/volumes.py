@@ -17,7 +17,8 @@ class Place(t.Protocol):
     api: AdminApi
     namespace: str
 
-    def path(self, kind: str, name: str = ...) -> str: ...
+    def path(self, kind: str, name: str = ...) -> str:
+        """Of a kind in the namespace, or of one object."""
 
 
 def bound_claim(

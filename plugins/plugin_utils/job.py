@@ -164,8 +164,11 @@ def published(data: Result) -> Result:
 
 
 def lines_of(result: Result) -> list[str]:
-    """The message of a module that failed, as lines."""
-    return [line for line in str(result.get("msg", "")).splitlines() if line.strip()]
+    """The message of a module that failed, as lines. Of one that crashed Ansible says only that it did: what it
+    printed last is its error."""
+    lines = [line for line in str(result.get("msg", "")).splitlines() if line.strip()]
+    printed = [line for line in str(result.get("module_stderr", "")).splitlines() if line.strip()]
+    return [*lines, *(line for line in printed[-1:] if line not in lines)]
 
 
 def same_clusters(hosts: t.Sequence[str], play: str) -> list[str]:
