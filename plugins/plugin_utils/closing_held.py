@@ -17,12 +17,12 @@ Parts = dict[str, t.Any]
 
 def held_reasons(record: JobRecord) -> list[str]:
     """Why workloads stay held after the last rollout of the job."""
-    return [x["reason"] for x in _last(record, "rollout").get("held") or ()]
+    return [x["reason"] for x in record.last("rollout").get("held") or ()]
 
 
 def held_done(record: JobRecord) -> t.Iterator[str]:
     """What a rollout would resume, and what rules hold that no rollout of the job was about."""
-    for release in _last(record, "rollout").get("releases") or ():
+    for release in record.last("rollout").get("releases") or ():
         pods = plural(release["replicas"], "pod")
         yield f"would resume {_name(release)}, so that its controller replaces {pods}"
     if held := _held_by_rules(record):
@@ -32,7 +32,7 @@ def held_done(record: JobRecord) -> t.Iterator[str]:
 
 def after_held(record: JobRecord) -> t.Iterator[str]:
     """How the holds that are left end."""
-    rollout = _last(record, "rollout")
+    rollout = record.last("rollout")
     held, releases = rollout.get("held") or [], rollout.get("releases") or []
     if releases and record.asked.get("plan_file"):
         yield f"the plan leaves {_names(releases)} held: {_without_plan(record)}"
@@ -67,7 +67,7 @@ def _without_plan(record: JobRecord) -> str:
 
 def _held_by_rules(record: JobRecord) -> list[Parts]:
     """The workloads that rules hold, where no rollout followed."""
-    return [] if record.of("rollout") else _last(record, "rules").get("held") or []
+    return [] if record.of("rollout") else record.last("rules").get("held") or []
 
 
 def _names(held: t.Iterable[Parts]) -> str:
@@ -76,8 +76,3 @@ def _names(held: t.Iterable[Parts]) -> str:
 
 def _name(workload: Parts) -> str:
     return f"{workload['kind']} {workload['namespace']}/{workload['name']}"
-
-
-def _last(record: JobRecord, module: str) -> Parts:
-    notes = record.of(module)
-    return notes[-1] if notes else {}

@@ -37,10 +37,7 @@ class OwnChange:
 
 def own_change(record: JobRecord) -> OwnChange:
     """Given a record without the notes of an undo."""
-    notes = record.of("rules")
-    if not notes:
-        return OwnChange()
-    note = notes[-1]
+    note = record.last("rules")
     change = note.get("change")
     if change and change["continues"]:
         return OwnChange(
@@ -83,8 +80,7 @@ def undo_parts(record: JobRecord) -> Parts:
     if not (own.id or own.kept):
         return {}
     undone = of_undo(record)
-    notes = undone.of("rules")
-    result = notes[-1] if notes else {}
+    result = undone.last("rules")
     restored = result.get("reverted") or []
     left = not_reverted(result)
     # Other rules of the namespace may have been violated before, so a red verification is named, and no more.

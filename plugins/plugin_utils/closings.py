@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
-from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     LAUNCH,
@@ -22,7 +20,10 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import (
     maintenance_parts,
-    next_window,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_rollout import (
+    after_skipped,
+    rollout_parts,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import (
     UNDO,
@@ -32,12 +33,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import
     rules_written,
     undo_parts,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
-    after_failure,
-    carries_out_plan,
-    plan_words,
-    saved_words,
-)
+from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import after_failure
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import no_move_repairs
 
 if t.TYPE_CHECKING:
@@ -107,11 +103,6 @@ def _skipped(record: JobRecord) -> t.Iterator[str]:
     yield from seen
 
 
-def _last(record: JobRecord, module: str) -> Parts:
-    notes = record.of(module)
-    return notes[-1] if notes else {}
-
-
 def _verify(record: JobRecord) -> Parts:
     options = record.asked
     selected = listed(options["namespaces"] or ["all namespaces"])
@@ -132,12 +123,12 @@ def _report(record: JobRecord) -> Parts:
 
 def _reports(record: JobRecord) -> t.Iterator[str]:
     words = "would write" if record.check_mode else "report"
-    for file in _last(record, "report").get("files") or ():
+    for file in record.last("report").get("files") or ():
         yield f"{words}: {file['path']}"
 
 
 def _verdicts(record: JobRecord) -> t.Iterator[str]:
-    summary = _last(record, "placement_info").get("summary")
+    summary = record.last("placement_info").get("summary")
     if summary:
         counts = [
             f"{summary[name]} {name}"
@@ -159,13 +150,13 @@ def _verdicts(record: JobRecord) -> t.Iterator[str]:
 
 
 def _resting(record: JobRecord) -> t.Iterator[str]:
-    rules = [x["rule"] for x in _last(record, "placement_info").get("resting_rules") or ()]
+    rules = [x["rule"] for x in record.last("placement_info").get("resting_rules") or ()]
     if rules:
         yield f"not enabled, so not verified: {plural(len(rules), 'rule')}: {listed(rules, 8)}"
 
 
 def _after_verification(record: JobRecord) -> t.Iterator[str]:
-    result = _last(record, "placement_info")
+    result = record.last("placement_info")
     summary = result.get("summary") or {}
     if members := result.get("new_members"):
         yield f"write the rules again with the playbook apply: they are not on {listed(members, 4)}"
@@ -191,7 +182,7 @@ def _apply(record: JobRecord) -> Parts:
     on_failure = "if its rollout or verification fails: undo what it has written"
     made = before_undo(record)
     done = [*_forecast(made), *_room(record)]
-    done += rules_written(_last(made, "rules"), check_mode=record.check_mode)
+    done += rules_written(made.last("rules"), check_mode=record.check_mode)
     done += held_done(record)
     undo = undo_parts(record)
     parts = {
@@ -203,14 +194,14 @@ def _apply(record: JobRecord) -> Parts:
 
 
 def _forecast(record: JobRecord) -> t.Iterator[str]:
-    forecast = _last(record, "forecast_info").get("forecast")
+    forecast = record.last("forecast_info").get("forecast")
     if forecast:
         yield f"forecast: {forecast}"
 
 
 def _room(record: JobRecord) -> t.Iterator[str]:
     """Of a role that asks for room beside its own work."""
-    room = _last(record, "capacity_info").get("capacity")
+    room = record.last("capacity_info").get("capacity")
     if room:
         yield f"capacity if any one of these fails ({listed(record.asked['keep_room_for'])}): {room}"
 
@@ -219,7 +210,7 @@ def _undo(record: JobRecord) -> Parts:
     options = record.asked
     asked = f"undo the last change of rule set {options['rule_set']} in namespace {options['namespace']}"
     done = [*_forecast(record)]
-    result = _last(record, "rules")
+    result = record.last("rules")
     if result.get("workloads"):
         done += rules_written(result, check_mode=record.check_mode)
     elif "reverted" in result and not result["failed"]:
@@ -236,7 +227,7 @@ def _undo(record: JobRecord) -> Parts:
 def _after_apply(record: JobRecord) -> t.Iterator[str]:
     if record.failures and record.failed_task == "Show forecast":
         yield "nothing was written: correct the cause, then launch this job, or its workflow for an approval, again"
-    elif none_written(_last(record, "rules")):
+    elif none_written(record.last("rules")):
         yield f"nothing was written: {AGAIN}"
     elif record.failures and not record.of("rules"):
         step = "" if record.begun else "nothing was written: "
@@ -255,103 +246,14 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
 
 def _after_red_apply(record: JobRecord) -> list[str]:
     """The next steps where all was written and the verification has failed."""
-    if not _last(record, "placement_info").get("summary"):
+    if not record.last("placement_info").get("summary"):
         return []
-    skipped = _last(record, "rollout").get("skipped_instances") or ()
-    return [*_after_skipped(record, skipped)] or [*_after_verification(record)]
-
-
-def _rollout(record: JobRecord) -> Parts:
-    options = record.asked
-    result = _last(record, "rollout")
-    asked = _rollout_asked(record)
-    elsewhere = any(x["state"] != "in_place" for x in result.get("places") or ())
-    skipped = result.get("skipped_instances") or ()
-    left = result.get("moves") or skipped or elsewhere or result.get("deferred")
-    left = left or result.get("changed") or result.get("held")
-    still = bool(result) and not (left or result["failed"])
-    done = ["nothing to move"] if still else [*held_done(record)]
-    later = len(result.get("not_enforced") or ())
-    if later:
-        done.append(
-            f"{plural(later, 'instance')} placed correctly, enforced from the next migration or restart"
-        )
-    following = []
-    if record.failures:
-        following = [after_failure(record)]
-    elif record.check_mode and (result.get("plan") or {}).get("moves"):
-        file = options.get("plan_file")
-        done += saved_words(record)
-        following = [
-            "to make exactly these moves: launch the same job without check mode"
-            if file
-            else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
-        ]
-    elif record.check_mode and result.get("releases"):
-        following = [LAUNCH]
-    elif result.get("deferred"):
-        opens = next_window(record) if _is_outside(result) else ""
-        following = [f"launch the same job again for what was deferred{opens}"]
-    elif any(NOT_IN_PLAN in x["reason"] for x in result.get("skipped_instances") or ()):
-        following = ["for what is not in the plan, make a new one: launch the job in check mode"]
-    if not record.failures:
-        following += [*_after_skipped(record, skipped), *after_held(record)]
-    return {
-        "asked": (asked,),
-        "done": tuple(done),
-        "next_steps": tuple(following),
-        "heading": _rollout_heading(result),
-    }
-
-
-def _after_skipped(record: JobRecord, skipped: t.Sequence[Parts]) -> t.Iterator[str]:
-    """Instances that a rollout has left where they are. Each has its reason in the section `skipped`."""
-    elsewhere = (NOT_IN_PLAN, *held_reasons(record))
-    left = [entry for entry in skipped if not any(why in entry["reason"] for why in elsewhere)]
-    if not left:
-        return
-    one = len(left) == 1
-    if record.asked.get("places"):
-        state = "is not on its given node" if one else "are not on their given nodes"
-    elif record.asked["scope"] == "violated":
-        state = "still violates a rule" if one else "still violate a rule"
-    else:
-        state = "was not moved" if one else "were not moved"
-    yield (
-        f"{plural(len(left), 'instance')} {state}: mend what the lines under skipped name (free or add a node, change"
-        f" the rule, or extend {record.role}_allow), then launch the same job again"
-    )
-
-
-def _is_outside(result: Parts) -> bool:
-    return str(result.get("stop_reason")).startswith(OUTSIDE)
-
-
-def _rollout_heading(result: Parts) -> str:
-    """In place of "done", for a rollout that has left something."""
-    if _is_outside(result) and not result.get("moves"):
-        return "nothing moved, outside of the window"
-    left = {"deferred": result.get("deferred"), "skipped": result.get("skipped_instances")}
-    counts = [f"{len(entries)} {words}" for words, entries in left.items() if entries]
-    return f"done, {', '.join(counts)}" if counts else ""
-
-
-def _rollout_asked(record: JobRecord) -> str:
-    options = record.asked
-    if carries_out_plan(record):
-        return f"carry out {plan_words(record)}"
-    if options.get("places"):
-        file = options.get("places_file")
-        origin = f", which {file} has" if file else ""
-        return f"move {plural(len(options['places']), 'VM')} to given nodes{origin}"
-    what = listed(options["namespaces"]) if options["namespaces"] else ""
-    if options["workloads"]:
-        what += f" {plural(len(options['workloads']), 'workload')}"
-    return f"roll out {what.strip()}, scope {options['scope']}"
+    skipped = record.last("rollout").get("skipped_instances") or ()
+    return [*after_skipped(record, skipped)] or [*_after_verification(record)]
 
 
 def _topology(record: JobRecord) -> Parts:
-    result = _last(record, "node_labels")
+    result = record.last("node_labels")
     names = [node["name"] for node in result.get("nodes") or ()]
     words = "nodes that would be labeled" if record.check_mode else "labeled nodes"
     done = [f"{words}: {listed(names, 12)}"] if names else []
@@ -366,7 +268,7 @@ def _topology(record: JobRecord) -> Parts:
 
 def _after_room(record: JobRecord, asks: str) -> tuple[str, ...]:
     """The next step of a job that has failed since failures have no room. `asks`: the option that asks for it."""
-    if not record.failures or not _last(record, "capacity_info").get("domains"):
+    if not record.failures or not record.last("capacity_info").get("domains"):
         return ()
     return (
         "for the VMs that the lines above name: let them run on more nodes, add nodes, or shrink or stop VMs; or ask"
@@ -376,7 +278,7 @@ def _after_room(record: JobRecord, asks: str) -> tuple[str, ...]:
 
 def _drill(record: JobRecord) -> Parts:
     options = record.asked
-    result = _last(record, "drill_info")
+    result = record.last("drill_info")
     done = []
     if "forecast" in result:
         worst = [f"{x['domain']} ({x['forecast']})" for x in result["domains"]]
@@ -405,7 +307,7 @@ def _after_drill(record: JobRecord, result: Parts) -> tuple[str, ...]:
 
 def _capacity(record: JobRecord) -> Parts:
     options = record.asked
-    result = _last(record, "capacity_info")
+    result = record.last("capacity_info")
     done = []
     if "capacity" in result:
         done = [f"capacity: {result['capacity']}"]
@@ -432,7 +334,7 @@ def _capacity(record: JobRecord) -> Parts:
 
 def _cpu(record: JobRecord) -> Parts:
     namespaces = record.asked["namespaces"]
-    counts = _last(record, "cpu_info").get("counts") or {}
+    counts = record.last("cpu_info").get("counts") or {}
     bound = {
         "node": "bound to one node",
         "zone": "bound to one zone",
@@ -459,7 +361,7 @@ def _models_asked(options: Parts) -> str:
 
 
 def _models_set(record: JobRecord) -> t.Iterator[str]:
-    counts = _last(record, "cpu_model").get("counts")
+    counts = record.last("cpu_model").get("counts")
     if counts:
         words = "would get" if record.check_mode else "got"
         yield f"{plural(counts['changed'], 'VM')} {words} another model, {counts['unchanged']} had it"
@@ -472,7 +374,7 @@ def _after_models(record: JobRecord) -> t.Iterator[str]:
         yield LAUNCH
     else:
         restarted = sum(move["state"] == "moved" for move in record.moves)
-        left = ((_last(record, "cpu_model").get("counts") or {}).get("restarts") or 0) - restarted
+        left = ((record.last("cpu_model").get("counts") or {}).get("restarts") or 0) - restarted
         if left > 0:
             how = "to restart them now: placement_cpu_restart, or the playbook rollout"
             yield f"{plural(left, 'VM')} with another model until the next restart; {how}"
@@ -480,7 +382,7 @@ def _after_models(record: JobRecord) -> t.Iterator[str]:
 
 def _rules(record: JobRecord) -> Parts:
     namespaces = record.asked["namespaces"]
-    result = _last(record, "rules_info")
+    result = record.last("rules_info")
     rules = result.get("rules")
     bad = [x["name"] for x in rules or () if x["violated"]]
     done = [] if rules is None else [plural(len(rules), "rule")]
@@ -519,7 +421,7 @@ CLOSINGS: dict[str, t.Callable[[JobRecord], Parts]] = {
     "drs_import": _drs_import,
     "maintenance": maintenance_parts,
     "report": _report,
-    "rollout": _rollout,
+    "rollout": rollout_parts,
     "rules": _rules,
     "topology": _topology,
     "undo": _undo,

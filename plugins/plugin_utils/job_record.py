@@ -96,6 +96,11 @@ class JobRecord:
     def of(self, module: str) -> list[Result]:
         return [note for note in self.notes if note["module"] == module]
 
+    def last(self, module: str) -> Result:
+        """Of the last task with the module; empty where there was none."""
+        notes = self.of(module)
+        return notes[-1] if notes else {}
+
     @property
     def has_begun(self) -> bool:
         """Whether it has changed something, or continues a maintenance: what follows waits for an API server that is

@@ -22,7 +22,10 @@ import typing as t
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe import PROGRESS
+from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe import (
+    PATIENCE,
+    PROGRESS,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     WITHIN,
     failed_result,
@@ -34,7 +37,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     play_of,
     read_record,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.outage import PATIENCE, Waiting
+from ansible_collections.virt.placement.plugins.plugin_utils.outage import Waiting
 from ansible_collections.virt.placement.plugins.plugin_utils.progress_pipe import PipeReader
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 

@@ -21,9 +21,6 @@ from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe i
 
 Result = dict[str, t.Any]
 
-PATIENCE = 300.0
-"""Seconds, as in a run that has begun (`moves/watch`)."""
-
 PAUSE = 1.0
 
 

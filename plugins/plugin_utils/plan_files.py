@@ -91,8 +91,7 @@ def plan_of(record: JobRecord) -> Result | None:
     """The plan that check mode has returned."""
     if record.role == "placement_maintenance":
         return record.maintenance.get("plan") if not record.failures else None
-    notes = record.of("rollout")
-    return notes[-1].get("plan") if notes and record.role == "placement_rollout" else None
+    return record.last("rollout").get("plan") if record.role == "placement_rollout" else None
 
 
 def carries_out_plan(record: JobRecord) -> bool:

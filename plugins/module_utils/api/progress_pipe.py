@@ -17,6 +17,9 @@ PROGRESS = "VIRT_PLACEMENT_PROGRESS"
 AWAY_SINCE = "VIRT_PLACEMENT_AWAY_SINCE"
 """Environment variable with the time of day since which the API server is away, where that was reported."""
 
+PATIENCE = 300.0
+"""Seconds for which what has begun waits for an API server that is away: a run, or a job between two tasks."""
+
 AWAY = "_away"
 """In the result of a module that found no API server, and has done nothing: `since` when, empty where it is not noted
 or the server answers again, and whether the outage was `noted`."""

@@ -14,6 +14,7 @@ import typing as t
 from dataclasses import replace
 
 from ..api.errors import TRANSIENT_ERRORS, ApiError
+from ..api.progress_pipe import PATIENCE
 from ..api.transport import ComputingTimeout, uptime
 from ..cluster import lease
 from ..cluster.access import require_rights
@@ -28,7 +29,7 @@ from .move_source import AnyView, MoveSource
 from .reconcile import Reconciler
 from .reconciliation import Reconciliation
 from .state import NAMED, StepResult
-from .watch import PATIENCE, SETTLE, YOUNG, step_bounded, wait_for, wakes_on
+from .watch import SETTLE, YOUNG, step_bounded, wait_for, wakes_on
 
 
 def run_step(source: MoveSource[AnyView], *, check: bool) -> StepResult:

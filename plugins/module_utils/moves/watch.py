@@ -38,10 +38,6 @@ younger: the next step has begun when they end."""
 READINGS = 3.0
 """A step lasts that many times as long as its reading of the cluster."""
 
-
-PATIENCE = 300.0
-"""Seconds for which a run that has begun tries again after transient errors, if no reconcile succeeds."""
-
 STEP_LIMIT = 300.0
 """Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
 

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The closing block of a rollout, and the next step for the instances that one has left where they are."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import LAUNCH
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import (
+    after_held,
+    held_done,
+    held_reasons,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import next_window
+from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
+    after_failure,
+    carries_out_plan,
+    plan_words,
+    saved_words,
+)
+
+if t.TYPE_CHECKING:
+    from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+
+Parts = dict[str, t.Any]
+
+
+def rollout_parts(record: JobRecord) -> Parts:
+    options = record.asked
+    result = record.last("rollout")
+    asked = _asked(record)
+    elsewhere = any(x["state"] != "in_place" for x in result.get("places") or ())
+    skipped = result.get("skipped_instances") or ()
+    left = result.get("moves") or skipped or elsewhere or result.get("deferred")
+    left = left or result.get("changed") or result.get("held")
+    still = bool(result) and not (left or result["failed"])
+    done = ["nothing to move"] if still else [*held_done(record)]
+    later = len(result.get("not_enforced") or ())
+    if later:
+        done.append(
+            f"{plural(later, 'instance')} placed correctly, enforced from the next migration or restart"
+        )
+    following = []
+    if record.failures:
+        following = [after_failure(record)]
+    elif record.check_mode and (result.get("plan") or {}).get("moves"):
+        file = options.get("plan_file")
+        done += saved_words(record)
+        following = [
+            "to make exactly these moves: launch the same job without check mode"
+            if file
+            else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
+        ]
+    elif record.check_mode and result.get("releases"):
+        following = [LAUNCH]
+    elif result.get("deferred"):
+        opens = next_window(record) if _is_outside(result) else ""
+        following = [f"launch the same job again for what was deferred{opens}"]
+    elif any(NOT_IN_PLAN in x["reason"] for x in result.get("skipped_instances") or ()):
+        following = ["for what is not in the plan, make a new one: launch the job in check mode"]
+    if not record.failures:
+        following += [*after_skipped(record, skipped), *after_held(record)]
+    return {
+        "asked": (asked,),
+        "done": tuple(done),
+        "next_steps": tuple(following),
+        "heading": _heading(result),
+    }
+
+
+def after_skipped(record: JobRecord, skipped: t.Sequence[Parts]) -> t.Iterator[str]:
+    """Instances that a rollout has left where they are. Each has its reason in the section `skipped`."""
+    elsewhere = (NOT_IN_PLAN, *held_reasons(record))
+    left = [entry for entry in skipped if not any(why in entry["reason"] for why in elsewhere)]
+    if not left:
+        return
+    one = len(left) == 1
+    if record.asked.get("places"):
+        state = "is not on its given node" if one else "are not on their given nodes"
+    elif record.asked["scope"] == "violated":
+        state = "still violates a rule" if one else "still violate a rule"
+    else:
+        state = "was not moved" if one else "were not moved"
+    yield (
+        f"{plural(len(left), 'instance')} {state}: mend what the lines under skipped name (free or add a node, change"
+        f" the rule, or extend {record.role}_allow), then launch the same job again"
+    )
+
+
+def _is_outside(result: Parts) -> bool:
+    return str(result.get("stop_reason")).startswith(OUTSIDE)
+
+
+def _heading(result: Parts) -> str:
+    """In place of "done", for a rollout that has left something."""
+    if _is_outside(result) and not result.get("moves"):
+        return "nothing moved, outside of the window"
+    left = {"deferred": result.get("deferred"), "skipped": result.get("skipped_instances")}
+    counts = [f"{len(entries)} {words}" for words, entries in left.items() if entries]
+    return f"done, {', '.join(counts)}" if counts else ""
+
+
+def _asked(record: JobRecord) -> str:
+    options = record.asked
+    if carries_out_plan(record):
+        return f"carry out {plan_words(record)}"
+    if options.get("places"):
+        file = options.get("places_file")
+        origin = f", which {file} has" if file else ""
+        return f"move {plural(len(options['places']), 'VM')} to given nodes{origin}"
+    what = listed(options["namespaces"]) if options["namespaces"] else ""
+    if options["workloads"]:
+        what += f" {plural(len(options['workloads']), 'workload')}"
+    return f"roll out {what.strip()}, scope {options['scope']}"
