@@ -187,16 +187,17 @@ def _of_pool(pool: Workload, snapshot: Snapshot) -> OwnRollout | None:
         lacks_template(pool, x.vm) and not changed_by_others(pool, x.vm, vms) for x in members
     )
     keeps_revisions = release(snapshot.platform.kubevirt) < _REVISIONS_WRITTEN_SINCE
-    replaced = [x for x in members if _is_replaced(x, keeps_revisions=keeps_revisions)]
-    left = [x for x in members if x not in replaced or not _is_available(x)]
+    replaced = [_is_replaced(x, keeps_revisions=keeps_revisions) for x in members]
+    available = list(map(_is_available, members))
+    left = [x for x, *done in zip(members, replaced, available, strict=True) if not all(done)]
     if seen and not left:
         return None
     return OwnRollout(
         pool.ref,
         wanted=len(members),
-        replaced=len(replaced),
+        replaced=sum(replaced),
         old=0,
-        unavailable=sum(not _is_available(x) for x in replaced),
+        unavailable=sum(new and not there for new, there in zip(replaced, available, strict=True)),
         seen=seen,
         pending=_why_not_running(pool, left, snapshot),
     )

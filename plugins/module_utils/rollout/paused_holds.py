@@ -35,6 +35,7 @@ from ..rules.paused_hold import (
     paused_hold_of,
     release_of,
 )
+from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .options import RolloutOptions
@@ -328,7 +329,7 @@ def _has_room(hold: PausedHold, view: HoldView, *, beside: bool) -> bool:
     if view.index is None:
         return False
     return any(
-        view.index.feasible_set(pod, without=None if beside else old.uid)
+        view.index.feasible_set(pod, without=None if beside else pod_key(old))
         for old, pod in _next_pods(hold, view)
     )
 
@@ -339,6 +340,6 @@ def _why_no_node(hold: PausedHold, view: HoldView, options: RolloutOptions) -> s
         return ""
     for old, pod in _next_pods(hold, view):
         owners = TermOwners(ClusterView(view.snapshot))
-        with view.index.without(old.uid):
+        with view.index.without(pod_key(old)):
             return no_good_node_text(view.index, view.index.pod_info(pod), options.topology, owners)
     return ""
