@@ -389,3 +389,25 @@ def _comparable(node: Object) -> Object:
     """What of a node no maintenance changes. Taints follow the cordon and the node's readiness."""
     spec = {key: value for key, value in node["spec"].items() if key != "taints"}
     return {"uid": node["metadata"]["uid"], **_described(node), "spec": spec}
+
+
+def fewest_available(history: History) -> int:
+    """The fewest pods that were Ready and not terminating at one time."""
+    there = dict(history.pods)
+    fewest = [sum(map(_available, there.values()))]
+    for change in sorted(history.changes, key=lambda x: x.version):
+        if change.kind != "Pod":
+            continue
+        name = change.object["metadata"]["name"]
+        there[name] = change.object
+        if change.type == "DELETED":
+            del there[name]
+        fewest.append(sum(map(_available, there.values())))
+    return min(fewest)
+
+
+def _available(pod: Object) -> bool:
+    if "deletionTimestamp" in pod["metadata"]:
+        return False
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any((x["type"], x["status"]) == ("Ready", "True") for x in conditions)

@@ -21,7 +21,7 @@ from tests import held_deployment
 from tests.job import Job
 from tests.shop import ZONE, Object, Shop, forget_runs
 from tests.terms import keep_machines_apart, pair_on_one_node
-from tests.witness import watching
+from tests.witness import fewest_available, watching
 
 WRITES = 5
 """Of a run with one move: take the Lease, journal, move, tell (an Event), give the Lease back."""
@@ -170,7 +170,7 @@ def test_held_deployment_whose_run_is_killed_at_a_write_gets_its_strategy_back(
     replaced = held_deployment.pods_by_uid(shop)
     assert len(replaced) == 3
     assert not set(replaced) & set(pods)
-    assert held_deployment.fewest_available(history) == 2
+    assert fewest_available(history) == 2
     created = {x.object["metadata"]["uid"] for x in history.changes if x.kind == "Pod"} - set(pods)
     assert created == set(replaced)
     assert shop.lease_is_free()

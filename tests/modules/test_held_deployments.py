@@ -15,13 +15,12 @@ from tests.held_deployment import (
     APART,
     HOLD,
     WEB,
-    fewest_available,
     hold,
     pods_by_uid,
     spec_without_template,
 )
 from tests.shop import Object, Shop
-from tests.witness import watching
+from tests.witness import fewest_available, watching
 
 
 @pytest.fixture

@@ -14,11 +14,10 @@ from ansible_collections.virt.placement.plugins.modules import placement_info, r
 from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, delay, sigkill
 from tests.conftest import error_messages
-from tests.held_deployment import fewest_available
 from tests.shop import ZONE, Object, Shop
 from tests.terms import keep_machines_apart, pair_on_one_node
 from tests.volumes import bound_claim, delete_volumes
-from tests.witness import watching
+from tests.witness import fewest_available, watching
 
 OTHERS = ("w2", "w3", "w4", "w5", "w6")
 SLOW = {"sandbox.virt/migration-seconds": "5"}
@@ -40,12 +39,7 @@ def cordon_others(shop: Shop) -> None:
 def three_in_one_zone(shop: Shop, faults: Object | None = None) -> list[str]:
     names = ["a0", "a1", "a2"]
     machines = [objects.virtual_machine(name, shop.namespace, annotations=faults) for name in names]
-    in_one_zone = [
-        node["metadata"]["name"]
-        for node in shop.api.list("/api/v1/nodes")
-        if node["metadata"]["labels"][ZONE] == "zone1"
-    ]
-    shop.start(*machines, nodes=in_one_zone)
+    shop.start(*machines, nodes=shop.nodes_of("zone1"))
     return names
 
 

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.modules import placement_info
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
-from tests.shop import ZONE, Shop
+from tests.shop import Shop
 
 from .rules_task import RulesTask
 
@@ -48,16 +48,11 @@ class Trio:
 
     def start_in_one_zone(self, machines: Machines) -> None:
         self.names = [name for name, _placement in machines]
-        nodes = [
-            node["metadata"]["name"]
-            for node in self.sandbox.api.list("/api/v1/nodes")
-            if node["metadata"]["labels"][ZONE] == "zone1"
-        ]
         manifests = [
             objects.virtual_machine(name, self.shop.namespace, placement=placement)
             for name, placement in machines
         ]
-        self.shop.start(*manifests, nodes=nodes)
+        self.shop.start(*manifests, nodes=self.shop.nodes_of("zone1"))
         assert self.shop.zones() == ["zone1"] * 3
 
     def declare(self, **options: t.Any) -> dict[str, t.Any]:
