@@ -9,14 +9,16 @@ pytest, and each other step as one.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
 import time
+import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dev.commands import end_with_us
+from dev.commands import CHECKOUT, end_with_us
 from dev.matrix import RELEASES
 from dev.releases import OLDEST, PAIRS
 from dev.steps import (
@@ -43,23 +45,41 @@ what was changed. `make forecasts` looks for new ones, and `make faults` tries e
 RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
-WITHOUT_SANDBOX = ("sanity", "unit", "lint", "programs")
-"""Steps without a control plane, the longest first. At its end each has one process only, which leaves a core idle."""
 
-WITH_SANDBOX = (
-    "modules",
-    "integration",
-    "jobs",
-    "forecasts",
-    "molecule",
-    "sandbox",
-    "faults",
-    "pairs",
+class Lane(t.NamedTuple):
+    """Steps of which `at_once` run at a time, in this order. Lanes run beside each other, with `niceness`."""
+
+    steps: tuple[str, ...]
+    at_once: int
+    niceness: int = 0
+
+
+WITH_SANDBOX = Lane(
+    (
+        "jobs",
+        "moves",
+        "modules",
+        "integration",
+        "forecasts",
+        "faults",
+        "sandbox",
+        "molecule",
+        "conformance",
+        "pairs",
+    ),
+    at_once=3,
 )
 """Steps that mostly wait for their control planes, the longest first."""
 
-AT_ONCE = {WITHOUT_SANDBOX: 2, WITH_SANDBOX: 3}
-"""Steps of each group that run at a time: two of WITH_SANDBOX leave a third of two cores idle."""
+WITHOUT_SANDBOX = Lane(("programs", "unit", "sanity", "lint"), at_once=2, niceness=5)
+"""Steps that take what the processor has left: they have no deadlines, and at its end each has one process only.
+The programs come first, since the last step of the other lane is about them."""
+
+LANES = (WITH_SANDBOX, WITHOUT_SANDBOX)
+
+MODULES = CHECKOUT / "tests" / "modules"
+MOVES = ("test_rollout*.py", "test_node_*.py", "test_steering.py")
+"""The files of MODULES that are a step of their own, which balances the lane."""
 
 
 def steps() -> list[Step]:
@@ -74,6 +94,8 @@ def steps() -> list[Step]:
             [*releases, "--smoke", *pairs],
         ),
     ]
+    files = {path.relative_to(CHECKOUT) for path in MODULES.glob("test_*.py")}
+    moves = {file for file in files if any(file.match(pattern) for pattern in MOVES)}
     sanity = [f"--core={release.core}" for release in (RELEASES[0], RELEASES[-1])]
     return [
         Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
@@ -89,7 +111,12 @@ def steps() -> list[Step]:
         ),
         pytest_step("conformance", "the engine against recorded verdicts", "tests/conformance"),
         pytest_step("sandbox", "the control plane of the other steps", "tests/sandbox"),
-        pytest_step("modules", "each module in process, on a real API", "tests/modules"),
+        pytest_step(
+            "modules", "modules in process, on a real API", *sorted(map(str, files - moves))
+        ),
+        pytest_step(
+            "moves", "modules that move VMs, in process, on a real API", *sorted(map(str, moves))
+        ),
         pytest_step("forecasts", "forecast, then seen on a real control plane", "tests/forecasts"),
         pytest_step("integration", "roles, on a real API", "tests/integration"),
         pytest_step("jobs", "examples, demos and job templates, on a real API", "tests/jobs"),
@@ -130,25 +157,31 @@ def main() -> int:
     started = time.monotonic()
     results: list[Result] = []
     for stage in stages(names):
-        labelled = len(stage) > 1
-        at_once = next((AT_ONCE[group] for group in AT_ONCE if stage[0] in group), 1)
-        with ThreadPoolExecutor(at_once) as pool:
-            running = [pool.submit(run_step, known[name], labelled) for name in stage]
-        done = [step.result() for step in running]
-        results += [retry(result) for result in done] if labelled else done
+        results += run_stage([known[name] for name in stage])
     return _summary(results, time.monotonic() - started)
 
 
 def stages(names: list[str]) -> list[list[str]]:
-    """The steps in stages, which run one after the other. A group of AT_ONCE is one stage, in the place of the first of
-    its steps that is named."""
-    found: list[list[str]] = []
-    for name in names:
-        group = next((group for group in AT_ONCE if name in group), (name,))
-        stage = [step for step in group if step in names]
-        if stage not in found:
-            found.append(stage)
-    return found
+    """The steps in stages, which run one after the other: those of LANES, then each other one alone."""
+    beside = [name for lane in LANES for name in lane.steps if name in names]
+    alone = [[name] for name in names if name not in beside]
+    return [beside, *alone] if beside else alone
+
+
+def run_stage(stage: list[Step]) -> list[Result]:
+    """Runs the steps of a stage in their lanes. Those that failed beside another step may run once more, alone."""
+    if len(stage) == 1:
+        return [run_step(stage[0], labelled=False)]
+    with contextlib.ExitStack() as pools:
+        running = []
+        for lane in LANES:
+            pool = pools.enter_context(ThreadPoolExecutor(lane.at_once))
+            steps = [step for step in stage if step.name in lane.steps]
+            nice = ["nice", "-n", str(lane.niceness)] if lane.niceness else []
+            commands = [step._replace(arguments=[*nice, *step.arguments]) for step in steps]
+            running += [pool.submit(run_step, step, True) for step in commands]
+        done = [step.result() for step in running]
+    return [retry(result) for result in done]
 
 
 def _summary(results: list[Result], seconds: float) -> int:
