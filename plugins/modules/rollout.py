@@ -31,8 +31,9 @@ description:
     O(workloads) names the workload, or if it has rules and is in O(namespaces). Prints how many pods a Deployment or
     StatefulSet has replaced, and how many VMs of a pool KubeVirt has restarted. VMs of a pool that stay stopped are
     not waited for. If a workload rollout is paused or stuck, its pods or VMs are skipped. A Deployment that
-    is past its C(progressDeadlineSeconds) is a warning. With O(plan) or O(places) the module does not wait for
-    workloads whose pods or VMs it does not move.
+    is past its C(progressDeadlineSeconds) is a warning, as is a StatefulSet or pool of which no other pod or VM has
+    become available with the present template for O(move_timeout). With O(plan) or O(places) the module does not wait
+    for workloads whose pods or VMs it does not move.
   - Replaces the pods of a StatefulSet on which rules were written with
     O(virt.placement.rules#module:workload_rollout=hold), whatever O(scope) is, if O(allow) has V(recreate). When all
     are of the present template, its update strategy is given back.
@@ -120,6 +121,7 @@ options:
   max_moves:
     description:
       - Stop after this number of moves, and return the other moves in RV(deferred). V(0) means no limit.
+      - A Deployment whose own rollout is held stays held with it, since its controller would not stop in between.
     type: int
     default: 0
   window:
@@ -213,7 +215,10 @@ options:
     type: int
     default: 3600
   move_timeout:
-    description: Seconds for one move. A migration that takes longer is canceled, and the move has failed.
+    description:
+      - Seconds for one move. A migration that takes longer is canceled, and the move has failed.
+      - A StatefulSet or VirtualMachinePool that replaces its pods or restarts its VMs by itself is waited for as long,
+        beginning again with each one that becomes available.
     type: int
     default: 600
   timeout:

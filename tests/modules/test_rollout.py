@@ -1056,6 +1056,35 @@ def test_vm_of_a_pool_that_finds_no_node_is_named_when_the_time_is_over(shop: Sh
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
+@pytest.mark.parametrize("kind", ["VirtualMachinePool", "StatefulSet"])
+def test_workload_rollout_without_progress_is_a_warning_after_the_time_of_a_move(
+    shop: Shop, kind: str
+) -> None:
+    """Of pods and VMs that are not replaced yet, those that violate a rule are skipped."""
+    make = objects.pool if kind == "VirtualMachinePool" else objects.stateful_set
+    web = make("web", shop.namespace, replicas=2)
+    if kind == "VirtualMachinePool":
+        web["spec"]["maxUnavailable"] = 1
+    shop.start(web, nodes=["w1"])
+    template: Object = {"template": {"spec": {"nodeSelector": {"no-node-has": "this"}}}}
+    if kind == "VirtualMachinePool":
+        template = {"virtualMachineTemplate": {"spec": template}}
+    shop.api.patch(shop.path(kind, "web"), {"spec": template})
+
+    named = [{"kind": kind, "name": "web"}]
+    result = shop.roll(
+        workloads=named, seconds=90, move_timeout=6, run_timeout=80, fail_on_skipped=False
+    )
+
+    assert not result.get("failed"), result.get("msg")
+    (warning,) = (str(x) for x in result["warnings"] if "does not go on" in str(x))
+    assert "with its present template for 6 s (move_timeout). " in warning
+    assert "is Pending: 0/6 nodes are available" in warning
+    reasons = [x["reason"] for x in result["skipped_instances"]]
+    assert any("the rollout of its workload is stuck" in reason for reason in reasons), reasons
+    assert shop.lease_is_free()
+
+
 REVISION = "kubevirt.io/vm-pool-revision-name"
 POOL_RULE = {
     "name": "apart",

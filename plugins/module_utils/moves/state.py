@@ -165,7 +165,8 @@ class RunState:
     `retry_at` and `not_outdated` are those of the Reconciler. `failures` names the moves that failed so far, with
     their reasons. `interrupted`: this step only gives the Lease back. `pipe` is the path of a ProgressPipe.
     `away_since`: since when the API server does not answer, as it was reported. `in_flight` are the moves that the
-    step before has left, as entries of `skipped`.
+    step before has left, as entries of `skipped`. `rollouts` is what was seen of workload rollouts
+    (`own_rollouts.with_deadline`).
     """
 
     run: str = ""
@@ -187,6 +188,7 @@ class RunState:
     pipe: str = ""
     away_since: str = ""
     in_flight: list[dict[str, JSON]] = field(default_factory=list)
+    rollouts: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
     def read(cls: type[AnyState], given: t.Mapping[str, JSON] | None) -> AnyState:

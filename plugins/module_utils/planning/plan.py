@@ -297,7 +297,7 @@ class _Planner:
             ref,
             movable.node,
             reason,
-            movable.move_options.temporary,
+            movable.move_options.temporary and movable.uid not in self.request.kept,
             no_node,
         )
 

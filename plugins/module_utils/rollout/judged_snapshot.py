@@ -32,7 +32,7 @@ from ..scheduler.index import Index
 from .approval import LeftAlone, of_approved
 from .holds import held_replicas, holds_of
 from .options import RolloutOptions
-from .own_rollouts import OwnRollout, own_rollouts_of
+from .own_rollouts import OwnRollout, own_rollouts_of, stuck_instances
 from .paused_holds import (
     HoldStep,
     busy_uids,
@@ -147,13 +147,14 @@ class JudgedSnapshot:
                 elif digest(uid) in journal.lost:
                     spent[uid] = "its move failed in this rollout"
         options = self.options
+        stuck = stuck_instances(self.own_rollouts, self.candidates)
         request = PlanRequest(
             self.selection,
             options.scope,
             options.allow,
             busy | busy_uids(self.hold_steps, self.candidates),
             spent,
-            kept={**kept_uids(self.hold_steps, self.candidates), **self.kept},
+            kept={**stuck, **kept_uids(self.hold_steps, self.candidates), **self.kept},
             not_disrupted=self.not_disrupted,
             held=held_replicas(self.holds, self.candidates),
             topology=options.topology,

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which selected Deployments, StatefulSets and pools replace their pods or VMIs by themselves, and how far is each?
 
-A run waits for them: until they have ended, it is not known where the pods of a changed template run. A Deployment
-whose progress deadline has passed is named instead. The status of a pool does not tell how far it is: its VMs do. Pure.
+A run waits for them: until they have ended, it is not known where the pods of a changed template run. One that makes no
+progress is named instead: a Deployment whose progress deadline has passed, and a StatefulSet or pool, which has none,
+after the time of a move. The status of a pool does not tell how far it is: its VMs do. Pure.
 
 Sources: kubernetes pkg/controller/deployment/progress.go (syncRolloutStatus), pkg/controller/statefulset/
 stateful_set_control.go (completeRollingUpdate); KubeVirt pkg/virt-controller/watch/pool/pool.go (proactiveUpdate).
@@ -28,7 +29,7 @@ from ..model.kinds import DEPLOYMENT, POOL, RULES, STATEFUL_SET, partition_of
 from ..model.objects import Ref
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot, Workload
-from ..planning.movable_instances import InstanceSelection
+from ..planning.movable_instances import InstanceSelection, MovableInstance
 from ..rules.change import rolls_itself
 
 ROLLED = (DEPLOYMENT.name, STATEFUL_SET.name, POOL.name)
@@ -42,9 +43,9 @@ _COMPLETE = "NewReplicaSetAvailable"
 class OwnRollout:
     """A workload rollout that has not ended: `replaced` of the `wanted` pods, or VMs of a pool, are of the present
     template, so many `old` ones are still there, and so many of the wanted ones are not available. Not `seen`: its
-    controller has not seen the latest change, so that these are the numbers from before. `stuck`: why it does not go
-    on; empty where it does. `pending`: a pod of it that has no node, in kube-scheduler's words, or why KubeVirt does
-    not start a VM; empty where that is not known."""
+    controller has not seen the latest change, so that these are the numbers from before. `generation`: that of the
+    change. `stuck`: why it does not go on; empty where it does. `pending`: a pod of it that has no node, in
+    kube-scheduler's words, or why KubeVirt does not start a VM; empty where that is not known."""
 
     ref: Ref
     wanted: int
@@ -52,12 +53,18 @@ class OwnRollout:
     old: int
     unavailable: int
     seen: bool
+    generation: int = 0
     stuck: str = ""
     pending: str = ""
 
     @property
     def goes_on(self) -> bool:
-        return not (self.seen and self.stuck)
+        return not self.stuck
+
+    @property
+    def noun(self) -> str:
+        """What it replaces."""
+        return "VM" if self.ref.kind == POOL.name else "pod"
 
     @property
     def progress(self) -> str:
@@ -73,8 +80,8 @@ class OwnRollout:
     def __str__(self) -> str:
         if not self.seen:
             return f"the controller of {self.ref} has not seen the latest change yet"
-        does = "restarts its VMs" if self.ref.kind == POOL.name else "replaces its pods"
-        return f"{self.ref} {does}: {self.progress}"
+        does = "restarts" if self.noun == "VM" else "replaces"
+        return f"{self.ref} {does} its {self.noun}s: {self.progress}"
 
 
 def own_rollouts_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[OwnRollout, ...]:
@@ -94,6 +101,46 @@ def own_rollouts_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[O
     return tuple(rollout for rollout in found if rollout is not None)
 
 
+Progress: t.TypeAlias = dict[str, list[float]]
+"""By workload and generation: the most instances that were replaced and available, and since when in the run."""
+
+
+def with_deadline(
+    rollouts: t.Iterable[OwnRollout], progress: Progress, clock: float, seconds: float
+) -> tuple[OwnRollout, ...]:
+    """The rollouts, of which those are stuck that have not brought one more instance to the present template for so
+    many seconds. `progress` keeps what was seen of them. The controller of a Deployment has a deadline of its own."""
+    return tuple(
+        rollout
+        if rollout.ref.kind == DEPLOYMENT.name
+        else replace(rollout, stuck=_why_late(rollout, progress, clock, seconds))
+        for rollout in rollouts
+    )
+
+
+def _why_late(rollout: OwnRollout, progress: Progress, clock: float, seconds: float) -> str:
+    key, done = f"{rollout.ref} {rollout.generation}", float(rollout.replaced - rollout.unavailable)
+    best, since = progress.setdefault(key, [done, clock])
+    if done > best:
+        progress[key] = [done, clock]
+    elif clock - since >= seconds:
+        text = f"No other {rollout.noun} has become available with its present template"
+        return f"{text} for {seconds:.0f} s (move_timeout)"
+    return ""
+
+
+def stuck_instances(
+    rollouts: t.Iterable[OwnRollout], candidates: t.Iterable[MovableInstance]
+) -> dict[str, str]:
+    """The instances, by uid, that wait for a rollout that does not go on, with the reason."""
+    stuck = {x.ref: x.stuck for x in rollouts if x.stuck and x.ref.kind != DEPLOYMENT.name}
+    return {
+        x.uid: f"the rollout of its workload is stuck: {stuck[x.workload.ref]}"
+        for x in candidates
+        if x.workload is not None and x.workload.ref in stuck and x.move_options.temporary
+    }
+
+
 def why_waiting(rollouts: t.Iterable[OwnRollout]) -> str:
     """The first one that goes on; empty where there is none."""
     return next((str(rollout) for rollout in rollouts if rollout.goes_on), "")
@@ -111,8 +158,8 @@ def unfinished(rollouts: t.Iterable[OwnRollout]) -> list[str]:
 def warnings(rollouts: t.Iterable[OwnRollout]) -> list[str]:
     """A line about each one that does not go on."""
     return [
-        f"{rollout.ref} does not go on replacing its pods: {rollout.progress}. {rollout.stuck.rstrip('.')}. "
-        + (rollout.pending or "Look at its pods that are not available")
+        f"{rollout.ref} does not go on replacing its {rollout.noun}s: {rollout.progress}. {rollout.stuck.rstrip('.')}. "
+        + (rollout.pending or f"Look at its {rollout.noun}s that are not available")
         for rollout in rollouts
         if not rollout.goes_on
     ]
@@ -137,11 +184,16 @@ def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
         old=max(0, replicas - updated),
         unavailable=max(0, wanted - int(status.get("availableReplicas", 0))),
         seen=workload.seen,
-        stuck=why_stuck(workload),
+        generation=_generation(workload),
+        stuck=why_stuck(workload) if workload.seen else "",
     )
     if rollout.seen and _has_ended(workload, rollout):
         return None
     return replace(rollout, pending=_pending(workload, snapshot))
+
+
+def _generation(workload: Workload) -> int:
+    return int(workload.manifest["metadata"].get("generation") or 0)
 
 
 def _pending(workload: Workload, snapshot: Snapshot) -> str:
@@ -199,6 +251,7 @@ def _of_pool(pool: Workload, snapshot: Snapshot) -> OwnRollout | None:
         old=0,
         unavailable=sum(new and not there for new, there in zip(replaced, available, strict=True)),
         seen=seen,
+        generation=_generation(pool),
         pending=_why_not_running(pool, left, snapshot),
     )
 

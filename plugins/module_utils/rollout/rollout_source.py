@@ -8,6 +8,7 @@ It waits for the workloads that replace their pods by themselves, and gives thos
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..cluster.access import Right, Role
@@ -67,6 +68,14 @@ class RolloutSource:
             self._view = JudgedSnapshot.of(
                 snapshot, selection, self.options, self._revisions.why_no_restart
             )
+        rollouts = own_rollouts.with_deadline(
+            self._view.own_rollouts,
+            self.context.state.rollouts,
+            self.context.elapsed,
+            self.options.move_timeout,
+        )
+        if rollouts != self._view.own_rollouts:  # also where nothing has changed but the time
+            self._view = replace(self._view, own_rollouts=rollouts)
         return self._view
 
     def plan(self, view: JudgedSnapshot, reading: LeaseReading | None) -> Plan:

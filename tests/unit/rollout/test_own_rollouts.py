@@ -21,10 +21,12 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.own_rollouts import (
     OwnRollout,
+    Progress,
     own_rollouts_of,
     unfinished,
     warnings,
     why_waiting,
+    with_deadline,
 )
 from tests.unit.forecast.test_claims import stateful_set
 from tests.unit.planning.pools import change, pool
@@ -283,6 +285,45 @@ def test_run_waits_for_vmi_that_ends_and_for_vm_without_one() -> None:
     end(made, "web-0")
     made.machines["web-1"]["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
     assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 1 of 3"
+
+
+def test_pool_without_progress_is_named_after_the_time_of_a_move_and_not_waited_for() -> None:
+    """Each VM that becomes available begins the time anew; one that is started again and again does not."""
+    seen: Progress = {}
+
+    def after(clock: float, *restarted: str, starts: str = "") -> tuple[OwnRollout, ...]:
+        made, _manifest = web_pool(restarted=[*restarted, *filter(None, [starts])])
+        if starts:
+            made.machines[starts]["status"]["phase"] = "Scheduling"
+        return with_deadline(found(made.snapshot()), seen, clock, 600)
+
+    assert why_waiting(after(0)) == f"{RESTARTS} 0 of 3"
+    assert why_waiting(after(590, "web-0")) == f"{RESTARTS} 1 of 3"
+    assert why_waiting(after(1180, "web-0", starts="web-1"))
+    assert why_waiting(after(1185, "web-0"))
+    late = after(1190, "web-0", starts="web-1")
+    assert why_waiting(late) == ""
+    (warning,) = warnings(late)
+    assert warning == (
+        f"{POOL} does not go on replacing its VMs: 2 of 3. No other VM has become available with its present"
+        " template for 600 s (move_timeout). Look at its VMs that are not available"
+    )
+    assert why_waiting(after(1200, "web-0", "web-1")) == f"{RESTARTS} 2 of 3"
+
+
+def test_change_of_the_template_begins_the_time_anew() -> None:
+    seen: Progress = {}
+    before, after = db(BEFORE | {"updatedReplicas": 2}), db(BEFORE | {"updatedReplicas": 0})
+    after.workloads[0].manifest["metadata"]["generation"] = 3
+    assert why_waiting(with_deadline(found(before), seen, 0, 600))
+    assert why_waiting(with_deadline(found(after), seen, 600, 600))
+    assert not why_waiting(with_deadline(found(after), seen, 1200, 600))
+
+
+def test_deployment_has_a_deadline_of_its_own() -> None:
+    seen: Progress = {}
+    going = found(web(counts(4, 1, 3) | GOES_ON))
+    assert with_deadline(going, seen, 0, 600) == with_deadline(going, seen, 9000, 600) == going
 
 
 def test_run_waits_for_vmi_that_does_not_run_yet() -> None:
