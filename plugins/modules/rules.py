@@ -451,8 +451,9 @@ workloads:
     takes_effect:
       description:
         - What has to happen before the change applies to what is running. For several instances, the most disruptive.
-        - V(migration), V(restart) and V(recreate) are moves of M(virt.placement.rollout). V(workload_rollout) starts
-          with the write, or once a paused Deployment or pool is resumed or the C(partition) of a StatefulSet lowered.
+        - V(migration), V(restart) and V(recreate) are moves of M(virt.placement.rollout). A Deployment or StatefulSet
+          whose own rollout is held has V(recreate). V(workload_rollout) starts with the write, or once a paused
+          Deployment or pool is resumed or the C(partition) of a StatefulSet lowered.
         - VMs that need each other on one node can never be live-migrated (the finding C(mutual_affinity)), so it is
           V(restart) for them.
         - V(start) means that nothing is running, so the next start applies the change. V(now) means that nothing has to

@@ -26,7 +26,7 @@ from ..model.placement_manifests import placement_from_spec
 from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.snapshot import Platform, Snapshot, Workload, managed_by
-from ..model.write import Write
+from ..model.write import Write, patched
 from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView
 from .checks import for_rules, label_conflict
@@ -47,7 +47,8 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
     if not merged.locations:
         return NOW
     if not workload.kind.virtual_machines or rolls_itself(workload):
-        effect = RECREATION if workload.waits_for_deletion else OWN_ROLLOUT
+        by_rollout = workload.waits_for_deletion or is_paused_by_rules(workload)
+        effect = RECREATION if by_rollout else OWN_ROLLOUT
         return effect if workload.replicas else NEXT_START
     vmis = view.vmis_of(workload)
     if not vmis and view.snapshot.why_unreadable(VMIS, workload.ref.namespace) is None:
@@ -218,18 +219,10 @@ def with_hold(change: WorkloadChange, workload_rollout: str, view: ClusterView) 
         return replace(_with_write(change, kept), takes_effect=effect)
     if workload_rollout != HELD or why_not_held(workload, view.snapshot.platform):
         return change
-    if workload.kind.pauses:
-        return _with_write(change, held(workload, write))
-    set_aside = replace(workload, manifest=_set_aside(workload))
-    effect = takes_effect(set_aside, change.merged, view)
-    return replace(_with_write(change, held(workload, write)), takes_effect=effect)
-
-
-def _set_aside(workload: Workload) -> JSON:
-    """The manifest with the strategy that a hold sets."""
-    update = workload.kind.update_strategy
-    strategy = update.set_aside if update is not None else None
-    return {**workload.manifest, "spec": {**workload.manifest["spec"], "updateStrategy": strategy}}
+    set_aside = held(workload, write)
+    after = replace(workload, manifest=patched(workload.manifest, set_aside.operations))
+    effect = takes_effect(after, change.merged, view)
+    return replace(_with_write(change, set_aside), takes_effect=effect)
 
 
 def _with_write(change: WorkloadChange, write: Write) -> WorkloadChange:

@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import more_than_migration
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
@@ -99,6 +100,9 @@ def test_one_patch_writes_the_rule_and_pauses_the_deployment() -> None:
     (write,) = planned.writes
     assert (write.before["paused"], write.after["paused"]) == (None, True)
     assert planned.held == {web().ref}
+    (change,) = planned.workloads
+    assert change.takes_effect == "recreate", "by a rollout with recreate in allow"
+    assert "set allow of rollout to [migrate, recreate]" in more_than_migration(planned)
     found = held()
     assert found.manifest["spec"]["paused"] is True
     assert found.template["spec"]["affinity"]["podAntiAffinity"]
@@ -107,6 +111,8 @@ def test_one_patch_writes_the_rule_and_pauses_the_deployment() -> None:
     again = plan(snapshot(found), APART, workload_rollout="hold")
     assert (again.writes, again.refused) == ((), ())
     assert again.held == {found.ref}
+    (change,) = plan(snapshot(found), AWAY).workloads
+    assert change.takes_effect == "recreate", "it is held already"
 
 
 def test_deployment_that_another_client_has_paused_is_not_held() -> None:
