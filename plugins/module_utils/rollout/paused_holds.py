@@ -245,18 +245,29 @@ def _held_step(hold: PausedHold, view: HoldView, options: RolloutOptions, busy: 
         return HoldStep(hold, kept=f"{hold.ref} stays held: {why}")
     if busy:
         return HoldStep(hold, waiting=busy)
-    most, why = _most_unavailable(hold, view, options)
-    strategy = limited_strategy(hold, most, surges=_has_room(hold, view, beside=True))
-    if strategy is None and hold.room.stops_first and not why:
-        text = f"its strategy Recreate ends {hold.room.unavailable} pods at a time, and max_unavailable is {most}"
-        return HoldStep(hold, kept=f"{hold.ref} stays held: {text}. Change one of them")
+    most, surges = _most_unavailable(hold, view, options), _has_room(hold, view, beside=True)
+    strategy = limited_strategy(hold, most.pods, surges=surges)
     if strategy is None:
-        return HoldStep(hold, waiting=f"{hold.ref} stays paused until then: {why}")
+        return _no_strategy(hold, most)
     if not (strategy.get("rollingUpdate") or {}).get("maxSurge") and (
         text := _why_no_node(hold, view, options)
     ):
         return HoldStep(hold, kept=f"{hold.ref} stays held: its next pod has no node: {text}")
     return HoldStep(hold, write=release_of(hold, strategy), strategy=strategy)
+
+
+def _no_strategy(hold: PausedHold, most: _Most) -> HoldStep:
+    """Where no strategy keeps as many pods available as there have to be."""
+    room = hold.room
+    if most.why and most.ends:
+        return HoldStep(hold, waiting=f"{hold.ref} stays paused until then: {most.why}")
+    why = most.why
+    if not why:
+        why = f"its strategy Recreate ends {room.unavailable} pods at a time, and max_unavailable is {most.pods}"
+        why += ". Change one of them"
+    elif room.surge:
+        why += ", and no node has room for one more pod (maxSurge)"
+    return HoldStep(hold, kept=f"{hold.ref} stays held: {why}")
 
 
 def _why_not_released(hold: PausedHold, view: HoldView, options: RolloutOptions) -> str:
@@ -273,36 +284,40 @@ def _why_not_released(hold: PausedHold, view: HoldView, options: RolloutOptions)
     for movable in _pods_of(hold, view):
         if why := why_kept(movable.instance, workloads):
             return f"{why}: remove the label"
-        answer = view.budgets.disruption(movable.pod)
-        if answer.allowance in (Allowance.NEVER, Allowance.UNKNOWN) and not _surges_alone(hold):
-            return answer.why
     return ""
 
 
-def _surges_alone(hold: PausedHold) -> bool:
-    """Whether each old pod ends only once a new one is available, as long as that has room."""
-    return bool(hold.room.surge) and not hold.room.unavailable
+class _Most(t.NamedTuple):
+    """How many pods of a Deployment may be unavailable at a time. `why` not more, and whether that `ends` by itself."""
+
+    pods: int
+    why: str
+    ends: bool = True
 
 
-def _most_unavailable(hold: PausedHold, view: HoldView, options: RolloutOptions) -> tuple[int, str]:
-    """How many pods of the Deployment may be unavailable at a time, and why not more: its own pods count as its
-    controller counts them."""
+def _most_unavailable(hold: PausedHold, view: HoldView, options: RolloutOptions) -> _Most:
+    """Its own pods count as its controller counts them."""
     snapshot, selection = view.snapshot, view.selection
     here = instances(snapshot, selection.all_namespaces)
     in_scope = instances_of_run(here, selection, ())
     load = load_of(snapshot, (), in_scope, workloads_of(snapshot, selection))
     own = load_of(snapshot, (), [x for x in in_scope if x.workload == hold.ref], [hold.ref])
     others = load.unavailable - own.unavailable
-    most = max(0, (options.max_unavailable or 0) - others)
-    why = f"max_unavailable is reached, not ready: {', '.join(load.named)}" if others else ""
+    limit = options.max_unavailable
+    pods = (hold.workload.replicas or 0) if limit is None else max(0, limit - others)
+    most = _Most(
+        pods, f"max_unavailable is reached, not ready: {', '.join(load.named)}" * bool(others)
+    )
     for movable in _pods_of(hold, view):
         if not movable.pod.ready:
             continue
         answer = view.budgets.disruption(movable.pod)
+        if answer.allowance in (Allowance.NEVER, Allowance.UNKNOWN):
+            return _Most(0, answer.why, ends=False)
         allowed = [budget.allowed for budget in view.budgets.of(movable.pod)] if answer else [0]
-        if allowed and min(allowed) < most:
-            most, why = max(0, min(allowed)), answer.why or f"a budget allows {min(allowed)}"
-    return most, why
+        if allowed and min(allowed) < most.pods:
+            most = _Most(max(0, min(allowed)), answer.why or f"a budget allows {min(allowed)}")
+    return most
 
 
 def _pods_of(hold: PausedHold, view: HoldView) -> list[MovableInstance]:

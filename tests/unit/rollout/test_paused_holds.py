@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,13 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     ApiRequest,
     Forbidden,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Ref,
+    Requirement,
+    Selector,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
@@ -139,6 +146,50 @@ def test_pods_of_others_that_are_not_ready_count() -> None:
     assert "max_unavailable is reached, not ready: 1 of Deployment shop/other" in step.waiting
     (step,) = view(found, max_unavailable=2).hold_steps
     assert step.strategy == ONE
+
+
+def test_run_without_limit_keeps_the_declared_strategy() -> None:
+    """A budget or room may still limit it."""
+    found = made()
+    change(found, "web", HELD, strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}})
+    seen = view(found)
+    (step,) = replace(seen, options=replace(seen.options, max_unavailable=None)).hold_steps
+    assert step.strategy["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 2}
+
+
+NEVER = DisruptionBudget(
+    Ref("PodDisruptionBudget", "shop", "web"),
+    Selector((Requirement("app", "In", ("web",)),)),
+    allowed=0,
+    healthy=3,
+    desired=3,
+    expected=3,
+)
+
+
+@pytest.mark.parametrize("declared", ["25%", 2])
+def test_budget_that_never_allows_lets_pods_be_replaced_by_a_surge(declared: JSON) -> None:
+    """Each old pod ends only once a new one is available."""
+    found = made()
+    found.more["budgets"] = (NEVER,)
+    rolling = {"maxSurge": 1, "maxUnavailable": declared}
+    change(found, "web", HELD, strategy={"rollingUpdate": rolling})
+    (step,) = view(found).hold_steps
+    assert step.strategy["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+@pytest.mark.parametrize("surge", [0, 1])
+def test_budget_that_never_allows_keeps_a_hold_whose_surge_has_no_room(surge: int) -> None:
+    """Nothing ends that by itself: a run would wait until its time is over."""
+    found = made(apart=True)
+    found.more["budgets"] = (NEVER,)
+    for pod in found.pods.values():
+        pod["spec"]["affinity"] = keep_apart(over=HOST, plain=True, app="web")
+    rolling = {"maxSurge": surge, "maxUnavailable": 0 if surge else 1}
+    change(found, "web", HELD, strategy={"rollingUpdate": rolling})
+    (step,) = view(found).hold_steps
+    assert "PodDisruptionBudget shop/web never allows a disruption" in step.kept
+    assert ("no node has room for one more pod" in step.kept) == bool(surge)
 
 
 def test_one_deployment_at_a_time_and_no_move_beside_it() -> None:
