@@ -5,11 +5,13 @@ control plane. A watch of all pods and the audit log are the witnesses."""
 
 from __future__ import annotations
 
+import threading
+import time
 import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.modules import placement_info
+from ansible_collections.virt.placement.plugins.modules import placement_info, rules
 from sandbox import Sandbox, objects
 from tests.held_deployment import (
     APART,
@@ -146,3 +148,106 @@ def test_held_deployment_is_a_finding(shop: Shop) -> None:
     (finding,) = [x for x in found["findings"] if x["name"] == "workload_rollout_held"]
     assert "it is paused (spec.paused)" in str(finding)
     assert APART["workloads"] == WEB
+
+
+def roll_and(shop: Shop, act: t.Callable[[], object]) -> Object:
+    """A rollout, with what another client does while the Deployment replaces its pods."""
+    path = shop.path("Deployment", "web")
+
+    def once_released() -> None:
+        while shop.api.get(path)["spec"].get("paused"):
+            time.sleep(0.05)
+        act()
+
+    thread = threading.Thread(target=once_released)
+    thread.start()
+    result = shop.roll(allow=["recreate"])
+    thread.join()
+    assert not result.get("failed"), result.get("msg")
+    return result
+
+
+AT_ONCE = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 4}}
+SLOW = {"minReadySeconds": 1, "strategy": AT_ONCE}
+
+
+def change_image(shop: Shop) -> None:
+    path = shop.path("Deployment", "web")
+    (container,) = shop.api.get(path)["spec"]["template"]["spec"]["containers"]
+    template = {"spec": {"containers": [{**container, "image": "other:2"}]}}
+    shop.api.patch(path, {"spec": {"template": template}})
+
+
+def undo(shop: Shop) -> None:
+    hold(shop, state="reverted")
+
+
+@pytest.mark.parametrize("other", [change_image, undo])
+def test_template_that_changes_during_the_release_is_replaced_within_the_limits(
+    shop: Shop, other: t.Callable[[Shop], None]
+) -> None:
+    """An undo holds the Deployment again, and the same run releases it."""
+    before = start(shop, 4, **SLOW)
+    hold(shop)
+    with watching(shop.sandbox, shop.namespace) as history:
+        roll_and(shop, lambda: other(shop))
+    after = shop.api.get(shop.path("Deployment", "web"))
+    assert fewest_available(history) == 3
+    assert spec_without_template(after) == spec_without_template(before)
+    assert HOLD not in after["metadata"]["annotations"]
+    if other is undo:
+        assert after["spec"]["template"] == before["spec"]["template"]
+    assert after["status"]["updatedReplicas"] == 4
+    assert not shop.roll(allow=["recreate"])["changed"]
+
+
+@pytest.mark.parametrize("replicas", [6, 2, 0])
+@pytest.mark.parametrize("released", [False, True], ids=["held", "released"])
+def test_deployment_that_is_scaled_gets_its_strategy_back(
+    shop: Shop, replicas: int, released: bool
+) -> None:
+    start(shop, 4, **SLOW)
+    hold(shop)
+    path = shop.path("Deployment", "web")
+
+    def scale() -> None:
+        shop.api.patch(path, {"spec": {"replicas": replicas}})
+
+    if released:
+        roll_and(shop, scale)
+    else:
+        scale()
+        roll_and(shop, lambda: None)
+    after = shop.api.get(path)
+    assert after["spec"]["replicas"] == after["status"].get("updatedReplicas", 0) == replicas
+    assert after["spec"]["strategy"]["rollingUpdate"] == AT_ONCE["rollingUpdate"]
+    assert not after["spec"].get("paused")
+    assert HOLD not in after["metadata"]["annotations"]
+
+
+def test_deployment_that_is_deleted_during_the_release_ends_the_run(shop: Shop) -> None:
+    start(shop, 4, **SLOW)
+    hold(shop)
+    roll_and(shop, lambda: shop.api.delete(shop.path("Deployment", "web")))
+    assert shop.lease_is_free()
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["as before", "new image"])
+def test_removed_rule_resumes_a_held_deployment_whose_pods_are_of_its_template(
+    shop: Shop, changed: bool
+) -> None:
+    """With a new image meanwhile it stays held: its pods would be replaced."""
+    before, pods = start(shop, 4), pods_by_uid(shop)
+    hold(shop)
+    if changed:
+        change_image(shop)
+    wanted = {"namespace": shop.namespace, "rules": [{"name": "apart"}], "state": "absent"}
+    shop.done(rules.main, "mover", **wanted)
+    after = shop.api.get(shop.path("Deployment", "web"))
+    assert pods_by_uid(shop) == pods
+    assert bool(after["spec"].get("paused")) == changed
+    if not changed:
+        assert after["spec"] == before["spec"]
+        return
+    roll_and(shop, lambda: None)
+    assert not set(pods_by_uid(shop)) & set(pods)
