@@ -108,7 +108,8 @@ def _with_rules(
                     anti_affine_host_group=anti_affine,
                 )
             )
-            vm_groups[group] = vms
+            if group:
+                vm_groups[group] = vms
             for host_group, hosts in (
                 (affine, "rule_affine_hosts"),
                 (anti_affine, "rule_anti_affine_hosts"),
@@ -126,7 +127,7 @@ def _with_rules(
             rules.append(replace(rule, kind=of_vms, vms=vms))
         else:
             given.fault(f"rule_type must be vm_vm_rule or vm_host_rule, not {kind!r}")
-    return DrsCluster(cluster, tuple(rules), vm_groups, host_groups)
+    return DrsCluster(cluster, where, True, tuple(rules), vm_groups, host_groups)
 
 
 def _vms(given: ExportedFields, name: str) -> tuple[SourceVm, ...]:
@@ -147,4 +148,4 @@ def _with_groups(
             host_groups[name] = given.texts("hosts")
         else:
             given.fault(f"group {name!r}: type must be vm or host, not {kind!r}")
-    return DrsCluster(cluster, (), vm_groups, host_groups)
+    return DrsCluster(cluster, where, vm_groups=vm_groups, host_groups=host_groups)

@@ -9,10 +9,13 @@ writes an array of one entry as that entry. VM-VM rules have no `Mandatory`.
 from __future__ import annotations
 
 import typing as t
+from collections import defaultdict
+from dataclasses import replace
 
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from .export import (
+    OF_THEIR_OWN,
     DrsCluster,
     DrsRule,
     DrsRuleKind,
@@ -37,15 +40,37 @@ class DrsRuleModule:
     def read(
         self, documents: t.Sequence[ExportDocument], faults: list[InputError]
     ) -> list[DrsCluster]:
-        clusters = []
-        for document in documents:
-            for index, item in enumerate(_entries(document.value)):
-                where = f"{document.where}, [{index}]"
-                if _is_entry(item):
-                    clusters.append(_entry(ExportedFields(item, where, faults)))
-                else:
-                    faults.append(InputError(where, "has no Type such as ClusterVmGroup"))
-        return _merged(clusters)
+        return [cluster for document in documents for cluster in _clusters(document, faults)]
+
+
+def _clusters(document: ExportDocument, faults: list[InputError]) -> list[DrsCluster]:
+    """One cluster of each name. Only rules have the id of their cluster."""
+    merged: dict[str, DrsCluster] = {}
+    ids: dict[str, set[str]] = defaultdict(set)
+    twice: set[str] = set()
+    for index, item in enumerate(_entries(document.value)):
+        where = f"{document.where}, [{index}]"
+        if not _is_entry(item):
+            faults.append(InputError(where, "has no Type such as ClusterVmGroup"))
+            continue
+        part = _entry(ExportedFields(item, where, faults))
+        known = merged.get(part.name, DrsCluster(part.name, document.where, lists_rules=True))
+        ids[part.name].update([str(item["ClusterId"])] if item.get("ClusterId") else [])
+        groups = (
+            part.vm_groups.keys() & known.vm_groups or part.host_groups.keys() & known.host_groups
+        )
+        if groups or len(ids[part.name]) > 1:
+            twice.add(part.name)
+        merged[part.name] = replace(
+            known,
+            rules=known.rules + part.rules,
+            vm_groups={**known.vm_groups, **part.vm_groups},
+            host_groups={**known.host_groups, **part.host_groups},
+        )
+    for name in sorted(twice):
+        fault = f"has two clusters of the name {name!r}, in different folders: {OF_THEIR_OWN}"
+        faults.append(InputError(document.where, fault))
+    return list(merged.values())
 
 
 def _entries(value: JSON) -> list[JSON]:
@@ -64,9 +89,9 @@ def _entry(given: ExportedFields) -> DrsCluster:
     cluster, name = given.required_text("Cluster"), given.required_text("Name")
     type_name = given.text("Type")
     if type_name == "ClusterVmGroup":
-        return DrsCluster(cluster, vm_groups={name: _vms(given)})
+        return DrsCluster(cluster, given.where, vm_groups={name: _vms(given)})
     if type_name == "ClusterHostGroup":
-        return DrsCluster(cluster, host_groups={name: given.texts("VMHost")})
+        return DrsCluster(cluster, given.where, host_groups={name: given.texts("VMHost")})
     where, given.where = given.where, f"{given.where}, rule {name!r}"
     kind = kind_of_type(type_name)
     rule = DrsRule(
@@ -81,7 +106,7 @@ def _entry(given: ExportedFields) -> DrsCluster:
         anti_affine_host_group=given.text("AntiAffineHostGroupName"),
         type_name=type_name,
     )
-    return DrsCluster(cluster, (rule,))
+    return DrsCluster(cluster, where, rules=(rule,))
 
 
 def _vms(given: ExportedFields) -> tuple[SourceVm, ...]:
@@ -91,17 +116,3 @@ def _vms(given: ExportedFields) -> tuple[SourceVm, ...]:
     if len(ids) != len(names):
         ids = [""] * len(names)
     return tuple(SourceVm(*pair) for pair in zip(names, ids, strict=True))
-
-
-def _merged(parts: t.Iterable[DrsCluster]) -> list[DrsCluster]:
-    """One cluster of each name."""
-    merged: dict[str, DrsCluster] = {}
-    for part in parts:
-        known = merged.get(part.name, DrsCluster(part.name))
-        merged[part.name] = DrsCluster(
-            part.name,
-            known.rules + part.rules,
-            {**known.vm_groups, **part.vm_groups},
-            {**known.host_groups, **part.host_groups},
-        )
-    return list(merged.values())

@@ -34,6 +34,9 @@ KIND_OF_TYPE: t.Mapping[str, DrsRuleKind] = {
 }
 
 
+OF_THEIR_OWN = "export each of them to files of its own, and import one"
+
+
 def kind_of_type(name: str) -> DrsRuleKind | None:
     """`ClusterAffinityRuleSpec` and `vim.cluster.AffinityRuleSpec` are one type; None for an unknown one."""
     return KIND_OF_TYPE.get(name.rpartition(".")[2].removeprefix("Cluster"))
@@ -101,9 +104,12 @@ class OtherSetting:
 
 @dataclass(frozen=True, slots=True)
 class DrsCluster:
-    """What one document of an export holds of a cluster. `name` is empty where the format has none."""
+    """What one document of an export, `where`, holds of a cluster. `name` is empty where the format has none.
+    `lists_rules`: `rules` are all of the cluster, even if there are none."""
 
     name: str
+    where: str
+    lists_rules: bool = False
     rules: tuple[DrsRule, ...] = ()
     vm_groups: t.Mapping[str, tuple[SourceVm, ...]] = field(default_factory=dict)
     host_groups: t.Mapping[str, tuple[str, ...]] = field(default_factory=dict)

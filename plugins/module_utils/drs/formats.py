@@ -14,9 +14,10 @@ from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow
+from ..model.rendering import listed
 from .community_vmware import CommunityVmware
 from .drs_rule_module import DrsRuleModule
-from .export import DrsCluster, ExportDocument, ExportFormat, SourceVm
+from .export import OF_THEIR_OWN, DrsCluster, ExportDocument, ExportFormat, SourceVm
 from .govc import Govc
 from .proxmox import DATA, Proxmox
 
@@ -153,7 +154,10 @@ def read_cluster(
     if len(faults) > before or not documents:
         return None
     chosen = wanted or (names[0] if names else "")
-    return _one(chosen, [part for part in parts if part.name in (chosen, "")], faults)
+    parts = [part for part in parts if part.name in (chosen, "")]
+    _refuse_rules_twice(parts, faults)
+    _refuse_different_groups(parts, faults)
+    return None if len(faults) > before else _one(chosen, parts)
 
 
 def knows_overrides(documents: t.Iterable[ExportDocument]) -> bool:
@@ -162,18 +166,20 @@ def knows_overrides(documents: t.Iterable[ExportDocument]) -> bool:
     return any(each.recognizes(document.value) for document in documents for each in formats)
 
 
-def _one(name: str, parts: t.Sequence[DrsCluster], faults: list[InputError]) -> DrsCluster | None:
-    with_rules = [part for part in parts if part.rules]
+def _refuse_rules_twice(parts: t.Sequence[DrsCluster], faults: list[InputError]) -> None:
+    with_rules = [part for part in parts if part.lists_rules]
     if len(with_rules) > 1:
-        places = " and ".join(part.rules[0].where for part in with_rules)
+        places = " and ".join(part.where for part in with_rules)
         faults.append(
             InputError(
                 "files",
-                f"hold the rules of one cluster more than once ({places}): give each export once. Two"
-                " clusters of this name, in different folders, are to be exported to files of their own",
+                f"hold the rules of one cluster more than once ({places}): give each export once. If"
+                f" they are two clusters of this name, in different folders, {OF_THEIR_OWN}",
             )
         )
-        return None
+
+
+def _one(name: str, parts: t.Sequence[DrsCluster]) -> DrsCluster:
     vm_groups: dict[str, tuple[SourceVm, ...]] = {}
     host_groups: dict[str, tuple[str, ...]] = {}
     for part in parts:
@@ -190,12 +196,32 @@ def _one(name: str, parts: t.Sequence[DrsCluster], faults: list[InputError]) -> 
     )
     return DrsCluster(
         name,
+        " and ".join(part.where for part in parts),
+        any(part.lists_rules for part in parts),
         tuple(replace(rule, vms=tuple(map(completed, rule.vms))) for rule in rules),
         {group: tuple(map(completed, vms)) for group, vms in vm_groups.items()},
         host_groups,
         tuple({completed(x.vm): replace(x, vm=completed(x.vm)) for x in overrides}.values()),
         tuple({(x.kind, x.name): x for part in parts for x in part.others}.values()),
     )
+
+
+def _refuse_different_groups(parts: t.Sequence[DrsCluster], faults: list[InputError]) -> None:
+    """Several documents may hold a group, with the same members."""
+    first: dict[tuple[str, str], tuple[str, set[str]]] = {}
+    for part in parts:
+        groups = {("VM", name): set(map(str, vms)) for name, vms in part.vm_groups.items()}
+        groups |= {("host", name): set(hosts) for name, hosts in part.host_groups.items()}
+        for (kind, group), names in groups.items():
+            where, known = first.setdefault((kind, group), (part.where, names))
+            if names != known:
+                faults.append(
+                    InputError(
+                        "files",
+                        f"hold different members of the {kind} group {group!r} ({where} and {part.where}):"
+                        f" {listed(sorted(names ^ known))} in one of them only. Give exports of one time",
+                    )
+                )
 
 
 def _with_morefs(vms: t.Iterable[SourceVm]) -> t.Callable[[SourceVm], SourceVm]:

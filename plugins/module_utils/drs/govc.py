@@ -204,6 +204,8 @@ class _Configuration:
                 vm_groups[group] = self._vms(given)
         return DrsCluster(
             name,
+            self._where,
+            "rule" in self._fields.values,
             tuple(rule for given in self._maps("rule") if (rule := self._rule(given))),
             vm_groups,
             host_groups,
@@ -303,4 +305,4 @@ def _with_overrides(
             if given.values.get(field):
                 kind, reason = _SETTINGS[setting]
                 others.append(OtherSetting(f"{given.where}.{field}", kind, str(vm), reason))
-    return DrsCluster("", overrides=tuple(found), others=tuple(others))
+    return DrsCluster("", where, overrides=tuple(found), others=tuple(others))

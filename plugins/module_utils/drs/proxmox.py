@@ -112,7 +112,7 @@ def _cluster(
             host_groups[name] = tuple(node for node, _priority in nodes)
             rule = replace(rule, vms=(), vm_group=name, affine_host_group=name)
         rules.append(rule)
-    return DrsCluster("", tuple(rules), vm_groups, host_groups)
+    return DrsCluster("", document.where, True, tuple(rules), vm_groups, host_groups)
 
 
 def _rule(

@@ -58,6 +58,8 @@ def clusters(draw: st.DrawFn) -> DrsCluster:
     placed = [_at(rule, f"rule[{index}]") for index, rule in enumerate(drawn)]
     return DrsCluster(
         "Production",
+        "file",
+        True,
         tuple(placed),
         {group: draw(members) for group in GROUPS[:3]},
         dict.fromkeys(GROUPS[:3], ("esx1",)),

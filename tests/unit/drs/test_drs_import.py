@@ -603,7 +603,9 @@ def test_clusters_of_one_name_in_two_folders_are_refused(run_module: RunModule) 
     vms = [of_vm("vm-1", "a"), of_vm("vm-2", "b")]
     (message,) = messages(run_module(drs_import.main, {"content": [*clusters, *vms]}))
 
-    assert "Two clusters of this name, in different folders, are to be exported to files" in message
+    assert (
+        "two clusters of this name, in different folders, export each of them to files" in message
+    )
 
 
 def test_results_of_a_loop_and_of_the_modules_of_old_releases_are_read(
@@ -657,6 +659,60 @@ def test_value_that_is_nested_too_deeply_is_no_export(run_module: RunModule) -> 
 def test_rules_that_are_given_twice_are_refused(run_module: RunModule) -> None:
     (message,) = messages(imported(run_module, *COMMUNITY, "export_drs_rule.json"))
     assert "hold the rules of one cluster more than once" in message
+
+
+@pytest.mark.parametrize("names", FORMATS.values(), ids=FORMATS)
+def test_two_exports_of_one_cluster_are_refused_with_both_files(
+    run_module: RunModule, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    """Rules that were deleted between the two would come back."""
+    again = tmp_path / "monday.json"
+    again.write_bytes((EXPORTS / names[0]).read_bytes())
+    given = {**OPTIONS, "files": [str(again), *files(*names)]}
+    (message,) = messages(run_module(drs_import.main, given))
+
+    assert "hold the rules of one cluster more than once" in message
+    assert str(again) in message and str(EXPORTS / names[0]) in message
+
+
+def exported(name: str, kind: str, *vms: str, **fields: t.Any) -> dict[str, t.Any]:
+    """An entry as Export-DrsRule writes it."""
+    common = {"Name": name, "Cluster": "Production", "ClusterId": "domain-c8", "Enabled": True}
+    return {**common, "Type": f"Cluster{kind}", "VM": [*vms], **fields}
+
+
+def test_file_without_a_rule_of_the_cluster_is_an_export_of_it_too(run_module: RunModule) -> None:
+    of_rule = [exported("web", "AntiAffinityRuleSpec", "a", "b")]
+    only_group = [exported("g", "VmGroup", "a")]
+    (message,) = messages(
+        run_module(drs_import.main, {"content": json.dumps(of_rule) + json.dumps(only_group)})
+    )
+
+    assert "(content, document 1 and content, document 2)" in message
+
+
+@pytest.mark.parametrize("kind", ["AntiAffinityRuleSpec", "VmGroup"])
+def test_two_clusters_of_one_name_in_one_file_of_export_drs_rule_are_refused(
+    run_module: RunModule, kind: str
+) -> None:
+    """Groups have no id of their cluster, and their names are unique in a cluster."""
+    entries = [
+        exported("web", kind, "a", "b"),
+        exported("web", kind, "c", "d", ClusterId="domain-c9"),
+    ]
+    (message,) = messages(run_module(drs_import.main, {"content": entries}))
+
+    assert message.startswith("content: has two clusters of the name 'Production', in different")
+
+
+def test_group_with_other_members_in_another_file_is_named(run_module: RunModule) -> None:
+    group = {"group_name": "licensed", "type": "host", "hosts": ["esx1", "esx3"]}
+    groups = {"drs_group_info": {"Production": [group]}}
+    given = [content(rule("r", "licensed", "a")), groups]
+    (message,) = messages(run_module(drs_import.main, {"content": given}))
+
+    assert "different members of the host group 'licensed' (content[0], drs_rule_info." in message
+    assert "esx2, esx3 in one of them only" in message
 
 
 def test_all_faults_are_named_at_once(run_module: RunModule) -> None:
