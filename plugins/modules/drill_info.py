@@ -118,7 +118,7 @@ without_impact:
       instances_to_schedule: 3
       down_until_fenced: 1
 domains:
-  description: The topology domains that have an impact when they fail, the worst first.
+  description: The topology domains that have an impact when they fail, or may have one, the worst first.
   returned: success
   type: list
   elements: dict
@@ -329,7 +329,7 @@ counts:
       description: Domains that were tried. V(0) where a list could not be read.
       type: int
     impact:
-      description: Topology domains that have an impact when they fail.
+      description: Topology domains in RV(domains).
       type: int
   sample:
     domains: 9

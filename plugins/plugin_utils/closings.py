@@ -281,10 +281,9 @@ def _drill(record: JobRecord) -> Parts:
     result = record.last("drill_info")
     done = []
     if "forecast" in result:
-        worst = [f"{x['domain']} ({x['forecast']})" for x in result["domains"]]
         done = [result.get("n_plus_1") or f"worst forecast: {result['forecast']}"]
-        if worst:
-            done.append(f"with an impact: {listed(worst, 8)}")
+        if result["domains"]:
+            done += _failures(result["domains"])
         elif result["forecast"] == "unknown":
             done.append("which have an impact is unknown, since not everything could be read")
         else:
@@ -295,6 +294,37 @@ def _drill(record: JobRecord) -> Parts:
         "done": (*done, *_room(record)),
         "next_steps": _after_drill(record, result),
     }
+
+
+def _failures(domains: t.Sequence[Parts]) -> t.Iterator[str]:
+    """The domains of a drill by what is known of their loss: where it is `possible`, only the guarantee lacks."""
+    words: dict[str, list[str]] = {"with an impact": [], "not guaranteed": [], "unknown": []}
+    for domain in domains:
+        certain = domain["forecast"] == "impossible" or any(
+            domain.get(x) for x in ("not_recreated", "not_migratable")
+        )
+        less = "unknown" if domain["forecast"] == "unknown" else "not guaranteed"
+        words["with an impact" if certain else less].append(
+            f"{domain['domain']} ({domain['forecast']})"
+        )
+    for text, names in words.items():
+        if names:
+            yield f"{text}: {listed(names, 8)}"
+
+
+def _room_for(room: Parts, capacity: str) -> str:
+    size = (
+        f"of {room['instance_type']}"
+        if room["instance_type"]
+        else f"with {plural(room['cores'], 'core')}"
+    )
+    if capacity != "green":
+        return f"no room for more VMs {size} while the capacity is {capacity}"
+    if room["doubt"]:
+        return f"room for more VMs: unknown: {room['doubt']}"
+    if not room["at_least"]:
+        return f"room for no more VM {size} that is proven"
+    return f"room for at least {room['at_least']} more VMs {size}"
 
 
 def _after_drill(record: JobRecord, result: Parts) -> tuple[str, ...]:
@@ -311,20 +341,9 @@ def _capacity(record: JobRecord) -> Parts:
     done = []
     if "capacity" in result:
         done = [f"capacity: {result['capacity']}"]
-        worst = [f"{x['domain']} ({x['forecast']})" for x in result["domains"]]
-        done += [f"failures with an impact: {listed(worst, 8)}"] if worst else []
-        room = result["room_for"]
-        if room:
-            size = (
-                f"of {room['instance_type']}"
-                if room["instance_type"]
-                else f"with {plural(room['cores'], 'core')}"
-            )
-            done.append(
-                f"room for more VMs: unknown: {room['doubt']}"
-                if room["doubt"]
-                else f"room for at least {room['at_least']} more VMs {size}"
-            )
+        done += _failures(result["domains"])
+        if result["room_for"]:
+            done.append(_room_for(result["room_for"], result["capacity"]))
     return {
         "asked": (f"any one of these may fail: {', '.join(options['tolerate'])}",),
         "done": tuple(done),

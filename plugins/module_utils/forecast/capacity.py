@@ -214,7 +214,7 @@ def _with_others(engine: DrillEngine, drill: Drill, nodes: NodeSet, others: _Oth
 
 def _state(drills: t.Sequence[Drill], without_label: bool) -> CapacityState:
     answers = {drill.answer for drill in drills}
-    if any(map(_is_certain, drills)):
+    if any(drill.is_certain for drill in drills):
         return CapacityState.RED
     if not drills or ForecastResult.UNKNOWN in answers:
         return CapacityState.UNKNOWN
@@ -229,11 +229,6 @@ def _without_pods(view: ClusterView) -> t.Iterator[PendingPod]:
         if vmi is not None and instance.pod is None and not vmi.node_name:
             pod = launcher_pod(vmi, view.snapshot.platform, {})
             yield PendingPod(pod, vmi=vmi, workload=instance.workload, required=False)
-
-
-def _is_certain(drill: Drill) -> bool:
-    """Whether the failure certainly leaves an instance without a node, or one that nothing creates again."""
-    return drill.answer is ForecastResult.IMPOSSIBLE or drill.min_down > 0
 
 
 def _notes(
@@ -354,7 +349,7 @@ def capacity_table(report: CapacityReport, topology: Topology) -> str:
     return table_text(
         [
             *_heading(report, topology),
-            *_room_lines(report),
+            *_room_lines(report, topology),
             *report.notes,
             *_lines(report, topology),
         ]
@@ -368,7 +363,7 @@ def _heading(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
     if not drills:
         yield f"{state}: there is no such topology domain"
         return
-    certain = sum(map(_is_certain, drills))
+    certain = sum(drill.is_certain for drill in drills)
     unknown = sum(drill.answer is ForecastResult.UNKNOWN for drill in drills)
     impact = sum(drill.has_impact for drill in drills)
     any_one = "this failure" if len(drills) == 1 else f"any one of {failures}"
@@ -394,17 +389,39 @@ def _heading(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
         )
 
 
-def _room_lines(report: CapacityReport) -> t.Iterator[str]:
+def _room_lines(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
     room = report.room
     if room is None:
         return
-    if room.doubt:
-        yield f"room for more VMs ({room.size}): unknown: {room.doubt}"
-        return
-    limit = f", at most {room.at_most} by their requests" if room.at_most > room.at_least else ""
+    vms = f"room for more VMs ({room.size})"
+    if report.state is CapacityState.RED:
+        yield f"{vms}: none while it is red: {_without_room(report, topology)}"
+    elif report.state is CapacityState.POSSIBLE:
+        yield f"{vms}: none that leaves it green: it is possible without them already"
+    elif room.doubt:
+        yield f"{vms}: unknown: {room.doubt}"
+    else:
+        yield f"{vms} that leaves it green: {_count(room)}"
+
+
+def _without_room(report: CapacityReport, topology: Topology) -> str:
+    """What the worst failure leaves without a node."""
+    worst = next(drill for drill in report.drills.drills if drill.is_certain)
+    refs = (*worst.pending, *worst.not_migratable, *worst.not_recreated)
+    fails = f"if {topology.name_of(worst.key)} {worst.domain} fails"
+    if not refs:
+        return f"{fails}: {next(iter(worst.reasons), 'an instance has no node')}"
+    return f"{listed(refs, 1)} {'has' if len(refs) == 1 else 'have'} no node already {fails}"
+
+
+def _count(room: RoomForVms) -> str:
     if room.at_most == MOST_VMS:
-        limit = f", more than {MOST_VMS} are not counted"
-    yield f"room for more VMs ({room.size}) that leaves it green: at least {room.at_least}{limit}"
+        return f"at least {room.at_least}, more than {MOST_VMS} are not counted"
+    if not room.at_most:
+        return "none: a failure leaves too little"
+    least = f"at least {room.at_least}" if room.at_least else "none is proven"
+    limit = f", at most {room.at_most} by their requests"
+    return f"{least}{limit * (room.at_most > room.at_least)}"
 
 
 def _lines(report: CapacityReport, topology: Topology) -> t.Iterator[str]:

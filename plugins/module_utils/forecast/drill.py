@@ -108,7 +108,15 @@ class Drill:
         )
 
     @property
+    def is_certain(self) -> bool:
+        """Whether it certainly leaves an instance without a node, or one that nothing creates again or migrates;
+        elsewhere only the guarantee lacks."""
+        impossible = self.answer is ForecastResult.IMPOSSIBLE
+        return impossible or bool(self.min_down or self.not_migratable)
+
+    @property
     def has_impact(self) -> bool:
+        """Whether not all is guaranteed: an impact that is certain, or one that is not excluded."""
         return self.answer is not ForecastResult.GUARANTEED or bool(self.not_recreated)
 
 

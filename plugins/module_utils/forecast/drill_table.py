@@ -55,7 +55,7 @@ def n_plus_1(report: DrillReport) -> str:
             f" {memory_text(memory)}, {cpu_text(cpu)}"
         )
     worst = impact[0]
-    certain = [drill for drill in impact if drill.min_down or drill.not_migratable]
+    certain = [drill for drill in impact if drill.is_certain]
     answer = f"no for {len(certain)}" if certain else f"not certain for {len(impact)}"
     why = counted(worst.blocked) or next(iter(worst.reasons), str(worst.answer))
     return one_line(f"N+1: {answer} of {total}; without node {worst.domain}: {why}")
@@ -78,20 +78,28 @@ def impact_lines(
         numbers = map(str, (drill.instances_to_schedule, drill.answer, *counts))
         rows.append((domain, *numbers, counted(drill.blocked) or next(iter(drill.reasons), "")))
     yield from columns(rows)
-    if len(impact) > SHOWN_ROWS:
-        yield f"and {len(impact) - SHOWN_ROWS} more with an impact"
+    if hidden := impact[SHOWN_ROWS:]:
+        yield f"and {_more(hidden)}"
     for domain, drill in shown.items():
         yield from _instances_down(drill, f"{domain} {'fails' if fails else 'is drained'}")
+
+
+def _more(hidden: t.Sequence[Drill]) -> str:
+    certain = sum(drill.is_certain for drill in hidden)
+    if certain == len(hidden):
+        return f"{certain} more with an impact"
+    uncertain = len(hidden) - certain
+    words = f"{uncertain} that {'is' if uncertain == 1 else 'are'} not guaranteed"
+    return f"{certain} more with an impact, {words}" if certain else words.replace(" ", " more ", 1)
 
 
 def totals(report: DrillReport, impact: t.Sequence[Drill], topology: Topology) -> t.Iterator[str]:
     """How many domains have an impact, might have one, or have none, and the worst one until it is fenced."""
     noun, total, unaffected = report.event, len(report.drills), len(report.drills) - len(impact)
-    uncertain = sum(not (drill.min_down or drill.not_migratable) for drill in impact)
+    uncertain = sum(not drill.is_certain for drill in impact)
     certain = len(impact) - uncertain
     unknown = sum(
-        drill.answer is ForecastResult.UNKNOWN and not (drill.min_down or drill.not_migratable)
-        for drill in impact
+        drill.answer is ForecastResult.UNKNOWN and not drill.is_certain for drill in impact
     )
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
     fenced = worst is not None and bool(worst.down_until_fenced)

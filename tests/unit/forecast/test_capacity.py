@@ -73,6 +73,11 @@ def table_of(report: CapacityReport) -> list[str]:
     return capacity_table(report, Topology.of()).splitlines()
 
 
+def room_line(report: CapacityReport) -> str:
+    (line,) = (line for line in table_of(report) if line.startswith("room for more VMs"))
+    return line
+
+
 def test_green_says_how_much_room_is_left_and_for_how_many_vms() -> None:
     """Each node has 16 CPUs, a VM of the cluster requests one, one of four cores four."""
     report = capacity(three().snapshot(), NODE, size=SMALL)
@@ -97,13 +102,43 @@ def test_red_names_the_instances_and_what_they_request() -> None:
     assert lines[0] == "RED: 3 of 3 failures leave instances without a node"
     assert "unschedulable if node n1 fails: VirtualMachineInstance shop/db-1" in lines
     assert "without a node if node n1 fails: 1.0 CPU, 1.0 GiB memory are requested" in lines
+    assert room_line(report) == (
+        "room for more VMs (4 cores, 8.0 GiB memory): none while it is red: VirtualMachineInstance shop/db-1 has no"
+        " node already if node n1 fails"
+    )
     assert report.drills.drills[0].missing == (1000, 2**30)
 
 
 def test_instance_that_no_controller_creates_again_is_red() -> None:
     made = three()
     made.bare_pod("lonely", "n2")
-    assert capacity(made.snapshot(), NODE).state is CapacityState.RED
+
+    report = capacity(made.snapshot(), NODE, size=SMALL)
+
+    assert report.state is CapacityState.RED
+    assert room_line(report).endswith(
+        "none while it is red: Pod shop/lonely has no node already if node n2 fails"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cores", "words"),
+    [
+        (2, "none is proven, at most 1 by their requests"),
+        (3, "none: a failure leaves too little"),
+    ],
+)
+def test_green_without_room_for_one_more_says_none(cores: int, words: str) -> None:
+    """The VM of n1 may take one of the two CPUs that are free on n3, or the one on n2."""
+    made = three()
+    for node, cpu in (("n1", "2"), ("n2", "2"), ("n3", "3")):
+        made.nodes[node]["status"]["allocatable"]["cpu"] = cpu
+    size = VmSize(cores, 8 * 2**30)
+
+    report = capacity(made.snapshot(), [Tolerated(HOST, ("n1",))], size=size)
+
+    assert report.state is CapacityState.GREEN
+    assert room_line(report).endswith(f"that leaves it green: {words}")
 
 
 def test_answer_that_depends_on_the_scheduler_is_not_green() -> None:
@@ -121,6 +156,9 @@ def test_answer_that_depends_on_the_scheduler_is_not_green() -> None:
     assert report.room is not None
     assert report.room.at_least == 0
     assert table_of(report)[0].startswith("POSSIBLE: after 1 of 3 failures ")
+    assert room_line(report) == (
+        "room for more VMs (4 cores, 8.0 GiB memory): none that leaves it green: it is possible without them already"
+    )
 
 
 def test_only_named_domains_fail() -> None:

@@ -194,6 +194,21 @@ def test_drains_with_an_impact_are_summed_up_only_where_all_have_one(
     assert [line for line in lines if "drains" in line] == [summary]
 
 
+def test_rows_that_are_not_shown_are_no_impact_where_only_the_guarantee_lacks() -> None:
+    ref = Ref("VirtualMachine", "shop", "db")
+    certain = Drill(HOST, "n0", ("n0",), ForecastResult.IMPOSSIBLE, pending=(ref,))
+    certain = replace(certain, min_unschedulable=1)
+    maybe = replace(certain, answer=ForecastResult.POSSIBLE, pending=(), min_unschedulable=0)
+
+    def more(*drills: Drill) -> str:
+        lines = table(DrillReport("failure", drills), Topology.of()).splitlines()
+        return next(line for line in lines if line.startswith("and "))
+
+    assert more(*[certain] * 22) == "and 2 more with an impact"
+    assert more(*[certain] * 20, *[maybe] * 3) == "and 3 more that are not guaranteed"
+    assert more(*[certain] * 21, maybe) == "and 1 more with an impact, 1 that is not guaranteed"
+
+
 def test_drill_with_a_gap_has_no_failures() -> None:
     gap = Unreadable("pods", "", "list", "forbidden")
 

@@ -294,6 +294,45 @@ def test_drill_that_could_not_read_all_is_not_one_without_an_impact(
     assert done == (f"worst forecast: {forecast}", line)
 
 
+DOMAINS: list[dict[str, t.Any]] = [
+    {"domain": "w1", "forecast": "impossible", "not_recreated": []},
+    {"domain": "w2", "forecast": "possible", "not_recreated": [{"name": "lonely"}]},
+    {"domain": "w3", "forecast": "possible", "not_recreated": []},
+    {"domain": "w4", "forecast": "unknown", "not_recreated": []},
+]
+
+
+def test_failure_of_which_only_the_guarantee_lacks_is_no_impact() -> None:
+    note = {"module": "drill_info", "failed": False, "forecast": "impossible", "domains": DOMAINS}
+    asked = {"event": "failure", "domains_of": ["node"]}
+    assert closing_of(record("placement_drill", asked=asked, notes=[note]), 1).done == (
+        "worst forecast: impossible",
+        "with an impact: w1 (impossible), w2 (possible)",
+        "not guaranteed: w3 (possible)",
+        "unknown: w4 (unknown)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        ("red", "no room for more VMs with 4 cores while the capacity is red"),
+        ("possible", "no room for more VMs with 4 cores while the capacity is possible"),
+        ("green", "room for no more VM with 4 cores that is proven"),
+    ],
+)
+def test_capacity_without_room_says_so(state: str, line: str) -> None:
+    room = {"instance_type": "", "cores": 4, "doubt": "", "at_least": 0, "at_most": 0}
+    note = {"module": "capacity_info", "failed": False, "capacity": state, "room_for": room}
+    note["domains"] = DOMAINS[2:3]
+    made = record("placement_capacity", asked={"tolerate": ["node"]}, notes=[note])
+    assert closing_of(made, 1).done == (
+        f"capacity: {state}",
+        "not guaranteed: w3 (possible)",
+        line,
+    )
+
+
 VERIFY: dict[str, t.Any] = {"namespaces": ["shop"], "workloads": []}
 
 
