@@ -394,6 +394,7 @@ table:
     GREEN: after any one of 6 failures each instance finds a node
     least room is left without node worker3: 34.0 GiB memory, 12.0 CPU
     room for more VMs (4 cores, 8.0 GiB memory) that leaves it green: at least 14, at most 16 by their requests
+    with 15 more VMs it is not proven that each finds a node if node worker3 fails
     6 of 6 failures: no impact after fencing
 findings:
   description:

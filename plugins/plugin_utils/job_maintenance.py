@@ -148,20 +148,27 @@ def _check_room(job: Job, plan: MaintenancePlan) -> None:
     now = read_room(job, ())
     if plan.begun or _is_outside_of_window(job):
         return
-    if errors := show_room(job, now, "Without this maintenance", NOTHING):
+    if errors := show_room(job, now, "Without this maintenance", NOTHING, already=True):
         raise JobFailed(errors)
     for group in plan.groups:
-        errors += _room_without(job, group, NOTHING)
+        errors += _room_without(job, group, NOTHING, "this maintenance", lambda: now)
     if errors and not job.check_mode:
         raise JobFailed(errors)
     job.record.maintenance["has_room"] = not errors
     job.complain(errors)
 
 
-def _room_without(job: Job, group: t.Sequence[str], nothing: str) -> list[str]:
+def _room_without(
+    job: Job,
+    group: t.Sequence[str],
+    nothing: str,
+    without: str,
+    before: t.Callable[[], Result],
+) -> list[str]:
     are = "is" if len(group) == 1 else "are"
     when = f"While {', '.join(group)} {are} drained,"
-    return show_room(job, read_room(job, group), when, nothing)
+    room = read_room(job, group)
+    return show_room(job, room, when, nothing, without=without, before=before)
 
 
 def _check_room_again(job: Job, group: t.Sequence[str]) -> None:
@@ -176,7 +183,8 @@ def _check_room_again(job: Job, group: t.Sequence[str]) -> None:
     nothing = (
         f"Not cordoned: {', '.join(group)}. Launch this job again once there is room, to continue."
     )
-    if errors := _room_without(job, group, nothing):
+    drain = f"the drain of {', '.join(group)}"
+    if errors := _room_without(job, group, nothing, drain, lambda: read_room(job)):
         raise JobFailed(errors)
 
 

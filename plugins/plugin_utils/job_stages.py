@@ -57,13 +57,20 @@ def _check_room(job: Job) -> Result:
     options = job.record.asked
     if not options["keep_room_for"]:
         return {}
-    names = ("namespace", "rule_set", "rules", "state", "prune", "adopt", "topology_keys")
-    asked = {"tolerate": options["keep_room_for"], **{name: options[name] for name in names}}
+    names = ("namespace", "rule_set", "rules", "state", "prune", "adopt")
+    asked = {name: options[name] for name in names}
+    now = {"tolerate": options["keep_room_for"], "topology_keys": options["topology_keys"]}
     if job.check_mode:  # the role placement_topology has not written its labels
-        asked["assume_node_labels"] = job.variable("__placement_topology_planned") or {}
-    result = job.run("capacity_info", asked)
-    nothing = "No rule was written, and nothing is moved."
-    if errors := job_room.show_room(job, result, "With these rules", nothing):
+        now["assume_node_labels"] = job.variable("__placement_topology_planned") or {}
+    result = job.run("capacity_info", {**asked, **now})
+    if errors := job_room.show_room(
+        job,
+        result,
+        "With these rules",
+        "No rule was written, and nothing is moved.",
+        without="these rules",
+        before=lambda: job.run("capacity_info", now, check=True),
+    ):
         raise JobFailed(errors)
     return result
 

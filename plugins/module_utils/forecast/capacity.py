@@ -71,12 +71,14 @@ class VmSize:
 @dataclass(frozen=True, slots=True)
 class RoomForVms:
     """`at_least` so many VMs more are proven to leave the state green, `at_most` would by their requests alone.
-    `doubt`: why the pod of such a VM is not known, so that none is proven."""
+    `doubt`: why the pod of such a VM is not known, so that none is proven. `limit`: the failure after which one more is
+    not proven to have a node."""
 
     size: VmSize
     at_least: int
     at_most: int
     doubt: str = ""
+    limit: Drill | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def capacity(
         if size is None or report.state is CapacityState.UNKNOWN:
             return report
         by_room = sorted(drills, key=lambda drill: (drill.room[1], drill.room[0]))
-        ordered = [losses[drill.key, drill.domain] | down for drill in by_room]
+        ordered = {drill: losses[drill.key, drill.domain] | down for drill in by_room}
         return replace(report, room=_room(engine, report, ordered, size, more.pods))
 
 
@@ -270,7 +272,7 @@ def _nodes(names: t.Sequence[str]) -> str:
 def _room(
     engine: DrillEngine,
     report: CapacityReport,
-    losses: t.Sequence[NodeSet],
+    losses: t.Mapping[Drill, NodeSet],
     size: VmSize,
     added: t.Sequence[PendingPod],
 ) -> RoomForVms:
@@ -291,10 +293,12 @@ def _room(
     pods = [new_vm(size, number, engine.snapshot.platform) for number in range(most)]
 
     # What holds for some VMs holds for fewer: they are the first ones of one of the orders.
-    count = most
-    for nodes in losses:
-        count = _most_that_hold(engine, nodes, pods[:count], added)
-    return RoomForVms(size, count, most)
+    count, limit = most, None
+    for drill, nodes in losses.items():
+        held = _most_that_hold(engine, nodes, pods[:count], added)
+        if held < count:
+            count, limit = held, drill
+    return RoomForVms(size, count, most, limit=limit)
 
 
 def _most_that_hold(
@@ -370,8 +374,7 @@ def _heading(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
     yield {
         CapacityState.GREEN: f"{state}: after {any_one} each instance finds a node",
         CapacityState.POSSIBLE: (
-            f"{state}: after {impact} of {failures} instances find nodes only if the scheduler chooses well, or it is"
-            " not certain"
+            f"{state}: after {impact} of {failures} instances can find nodes, but it is not certain that they do"
             if impact
             else f"{state}: after {any_one} each instance finds a node, but nodes without a label may fail, too"
         ),
@@ -402,6 +405,10 @@ def _room_lines(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
         yield f"{vms}: unknown: {room.doubt}"
     else:
         yield f"{vms} that leaves it green: {_count(room)}"
+        if room.limit is not None:
+            fails = f"{topology.name_of(room.limit.key)} {room.limit.domain} fails"
+            more = plural(room.at_least + 1, "more VM")
+            yield f"with {more} it is not proven that each finds a node if {fails}"
 
 
 def _without_room(report: CapacityReport, topology: Topology) -> str:
@@ -415,13 +422,12 @@ def _without_room(report: CapacityReport, topology: Topology) -> str:
 
 
 def _count(room: RoomForVms) -> str:
-    if room.at_most == MOST_VMS:
-        return f"at least {room.at_least}, more than {MOST_VMS} are not counted"
     if not room.at_most:
         return "none: a failure leaves too little"
     least = f"at least {room.at_least}" if room.at_least else "none is proven"
-    limit = f", at most {room.at_most} by their requests"
-    return f"{least}{limit * (room.at_most > room.at_least)}"
+    if room.at_most == MOST_VMS:
+        return f"{least}, more than {MOST_VMS} are not counted"
+    return f"{least}, at most {room.at_most} by their requests" if room.limit else least
 
 
 def _lines(report: CapacityReport, topology: Topology) -> t.Iterator[str]:

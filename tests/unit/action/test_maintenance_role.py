@@ -412,12 +412,13 @@ def asked_of_room(play: Played) -> list[str]:
     [
         (
             {"w2": "red"},
-            "While w2 is drained, the capacity is red, not green (placement_maintenance_keep_room_for).",
+            "While w2 is drained, the capacity is red, not green (placement_maintenance_keep_room_for). Without this"
+            " maintenance it is green.",
             ["capacity_info", "capacity_info w1", "capacity_info w2"],
         ),
         (
             {"": "possible"},
-            "Without this maintenance the capacity is possible, not green",
+            "Without this maintenance the capacity is possible already, not green",
             ["capacity_info"],
         ),
     ],
@@ -472,5 +473,6 @@ def test_maintenance_that_was_begun_ends_without_room_and_asks_before_the_next_n
     play = maintained(folder, nodes, {"keep_room_for": ["node"]}, room=room)
     assert play.failed
     assert "Not cordoned: w2. Launch this job again once there is room, to continue." in play.output
-    assert asked_of_room(play) == ["capacity_info", "capacity_info w2"]
+    assert "It is red already without the drain of w2." in play.output
+    assert asked_of_room(play) == ["capacity_info", "capacity_info w2", "capacity_info"]
     assert (play.nodes["w1"]["since"], play.nodes["w2"]["since"]) == (None, None)

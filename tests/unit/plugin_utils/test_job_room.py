@@ -24,6 +24,32 @@ VERIFY: dict[str, t.Any] = {
 }
 
 
+def failure(node: str, forecast: str, name: str, message: str) -> dict[str, t.Any]:
+    instance = {"kind": "VirtualMachineInstance", "namespace": "shop", "name": name}
+    without = [instance] if forecast == "impossible" else []
+    return {
+        "topology_key": "kubernetes.io/hostname",
+        "domain": node,
+        "forecast": forecast,
+        "pending": without,
+        "not_recreated": [],
+        "reasons": [message],
+        "blocked": [{"instance": instance, "message": message}] if without else [],
+        "missing": {"cpu_millicores": 1000, "memory_bytes": 2**30} if without else {},
+    }
+
+
+OF_STATE = {
+    "green": [],
+    "red": [failure("w1", "impossible", "db", "node w3 lacks 12.0 GiB memory for db")],
+    "possible": [failure("w2", "possible", "db", "not guaranteed: db may wait")],
+}
+
+
+def domains_of(state: str) -> dict[str, t.Any]:
+    return {"domains": OF_STATE.get(state, []), "reasons": ["unknown: cannot list pods"]}
+
+
 class RoomJob:
     """A job whose capacity_info has an answer."""
 
@@ -43,12 +69,77 @@ class RoomJob:
         if self.capacity == "bad":
             return {"failed": True, "msg": "tolerate[0]: unknown topology 'zon'"}
         result = {"capacity": self.capacity, "table": f"{self.capacity.upper()}: shop/db"}
+        if self.capacity != "bad":
+            result |= domains_of(self.capacity)
         if not how.get("check"):
             self.record.note(module, result)
         return result
 
     def show(self, lines: t.Iterable[str]) -> None:
         self.shown += lines
+
+
+RED = (
+    "If node w1 fails, VirtualMachineInstance shop/db has no node (1.0 CPU, 1.0 GiB memory requested): node w3 lacks"
+    " 12.0 GiB memory for db"
+)
+
+
+class ApplyJob(RoomJob):
+    """`before`: the answer without the rules."""
+
+    check_mode = False
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__("apply", after, ["node"])
+        names = ("namespace", "rule_set", "rules", "state", "prune", "adopt")
+        self.record.asked |= dict.fromkeys(names)
+        self.before, self.after = before, after
+
+    def run(self, module: str, arguments: dict[str, t.Any], **how: bool) -> dict[str, t.Any]:
+        self.capacity = self.after if "rules" in arguments else self.before
+        return super().run(module, arguments, **how)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        ("green", "red", f"{RED}. Without these rules it is green."),
+        ("red", "red", f"{RED}. It is red already without these rules: If node w1 fails, "),
+        (
+            "possible",
+            "red",
+            f"{RED}. It is possible already without these rules: If node w2 fails, a node for each instance is not"
+            " certain: db may wait.",
+        ),
+        (
+            "green",
+            "possible",
+            "If node w2 fails, a node for each instance is not certain: db may wait. Without these rules it is green.",
+        ),
+        ("green", "unknown", "unknown: cannot list pods. Without these rules it is green."),
+    ],
+)
+def test_refused_rules_are_the_cause_or_not(before: str, after: str, cause: str) -> None:
+    job = ApplyJob(before, after)
+
+    with pytest.raises(JobFailed) as refused:
+        job_stages.CHECKS["placement_apply"](t.cast(t.Any, job))
+
+    (line,) = refused.value.lines
+    option = "placement_apply_keep_room_for"
+    assert line.startswith(
+        f"With these rules the capacity is {after}, not green ({option}). {cause}"
+    )
+    assert line.endswith(" The lines above show all. No rule was written, and nothing is moved.")
+    assert job.shown == [f"{after.upper()}: shop/db"]
+    assert job.record.last("capacity_info")["capacity"] == after
+
+
+def test_rules_with_room_ask_once() -> None:
+    job = ApplyJob("red", "green")
+    job_stages.CHECKS["placement_apply"](t.cast(t.Any, job))
+    assert len(job.asked) == 1
 
 
 def ended(role: str, capacity: str, *keep_room_for: str) -> tuple[RoomJob, list[str]]:
@@ -66,7 +157,7 @@ def test_role_fails_without_room_and_shows_what_has_no_node(role: str) -> None:
     job, errors = ended(role, "red", "zone")
 
     assert errors == [
-        f"Now the capacity is red, not green (placement_{role}_keep_room_for). The lines above show why."
+        f"Now the capacity is red, not green (placement_{role}_keep_room_for). {RED}. The lines above show all."
     ]
     assert job.asked == [{"tolerate": ["zone"], "topology_keys": {}}]
     assert job.shown[-1] == "RED: shop/db"
