@@ -16,8 +16,9 @@ description:
   - Nothing is reserved, and no VM is kept from starting.
   - Names the instances without a node, what blocks them, and what they request.
   - With O(room_for) it counts how many more VMs of a size have room while that stays true.
-  - With O(rules) or O(scale) the answer is about the cluster after that change. VMs are where they run now. Instances
-    that O(scale) adds have to find a node after each failure, too.
+  - With O(rules) or O(scale) the answer is about the cluster after that change. Instances that violate one of the rules
+    have moved by then, and it is not known to which node. They have to find a node after each failure, too, and so do
+    instances that O(scale) adds. All others are where they run now.
 options:
   tolerate:
     description:

@@ -73,7 +73,11 @@ def _why(result: Result, topology: Topology) -> str:
     without = [*worst["pending"], *worst["not_recreated"]]
     message = _message(worst, without)
     if not without:
-        return f"{fails}, a node for each instance is not certain: {message}"
+        impossible = worst["forecast"] == "impossible"
+        words = (
+            "an instance has no node" if impossible else "a node for each instance is not certain"
+        )
+        return f"{fails}, {words}: {message}"
     names = [f"{x['kind']} {x['namespace']}/{x['name']}" for x in without]
     lacks = worst["missing"]
     requested = ""

@@ -10,6 +10,9 @@ from dataclasses import replace
 from ..api.client import ApiClient
 from ..cluster.read_instance_types import instance_types
 from ..forecast.capacity import CapacityReport, Tolerated, VmSize, capacity, capacity_table
+from ..forecast.change import ChangedCluster
+from ..forecast.doubts import relevant_gaps
+from ..forecast.forecast import forecast
 from ..forecast.new_pods import new_pods
 from ..forecast.preemption import preempting_vms
 from ..interface.arguments import topology_of
@@ -40,12 +43,14 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     tolerated = _tolerated(question, topology, names, values)
     out, question = question.unavailable, replace(question, unavailable=frozenset())
     question, change = with_new_pods(api, question)
-    scaled = {entry.workload for entry in question.scale}
-    added = {pod_key(x.pod) for x in new_pods(change) if x.workload in scaled}
+    after, added = _after(question, change)
+    moving = _moving(question, change, topology)
     size = asked if isinstance(asked, VmSize) or asked is None else _of_type(api, asked)
-    report = capacity(change.after, tolerated, topology=topology, size=size, added=added, out=out)
+    report = capacity(
+        after, tolerated, topology=topology, size=size, added=added, out=out, moving=moving
+    )
     warn_unreadable(module.warn, report.drills.unreadable)
-    preempting = () if report.drills.unreadable else tuple(preempting_vms(instances(change.after)))
+    preempting = () if report.drills.unreadable else tuple(preempting_vms(instances(after)))
     return {
         **_drills(report, topology),
         "capacity": str(report.state),
@@ -53,6 +58,23 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "table": capacity_table(report, topology),
         **question.findings_as_json(module.warn, preempting),
     }
+
+
+def _after(question: Question, change: ChangedCluster) -> tuple[Snapshot, set[str]]:
+    """The cluster after the change, and the keys of pods that need a node then: those that `scale` adds, and those of
+    workloads that the rules roll, without the pods that they replace."""
+    scaled = {entry.workload for entry in question.scale}
+    new = [x for x in new_pods(change) if x.workload in scaled or x.replaces is not None]
+    replaced = {id(x.replaces) for x in new if x.replaces is not None}
+    pods = tuple(pod for pod in change.after.pods if id(pod) not in replaced)
+    return replace(change.after, pods=pods), {pod_key(x.pod) for x in new}
+
+
+def _moving(question: Question, change: ChangedCluster, topology: Topology) -> set[str]:
+    """The uids of the instances that have to move since they violate one of the rules."""
+    if question.plan is None or relevant_gaps(change.after):
+        return set()
+    return {move.uid for move in forecast(change, topology=topology).moves}
 
 
 def _split(tolerate: t.Sequence[str], faults: list[InputError]) -> tuple[list[str], list[str]]:

@@ -105,21 +105,27 @@ def capacity(
     size: VmSize | None = None,
     added: t.Collection[str] = (),
     out: t.Collection[str] = (),
+    moving: t.Collection[str] = (),
 ) -> CapacityReport:
     """Fail each of the tolerated domains in turn. Where something that matters could not be read, the state is
     unknown, and so it is where there is no such domain. Nodes that are not ready already fail with each: their VMs
     need nodes, too, once they are fenced. Nodes without the label may fail with any of the domains, so the state is
     not green. `added` are the keys of pods that a change adds: each of them has to find a node, too. So have the
-    instances of the nodes `out`, which are drained."""
+    instances of the nodes `out`, which are drained, and those with the uids `moving`, which rules move."""
     gaps = relevant_gaps(snapshot)
     if gaps:
         return CapacityReport(CapacityState.UNKNOWN, DrillReport("failure", unreadable=gaps))
     topology = topology or Topology.of()
-    without = drained(settled(snapshot), out)
+    without = drained(settled(snapshot), out, moving)
     view = ClusterView(without.snapshot)
     engine = DrillEngine(view, "failure", topology)
     new = [replace(x, required=True) for x in engine.waiting if pod_key(x.pod) in added]
-    more = _Others((*new, *without.moved), len(new), tuple(out), view.snapshot, without.doubts)
+    groups = {
+        "that the change adds": new,
+        "that the rules move": without.by_rules,
+        f"of the drained {_nodes(sorted(out))}" if out else "": without.moved,
+    }
+    more = _Others(groups, view.snapshot, without.doubts)
     engine.waiting = [x for x in engine.waiting if pod_key(x.pod) not in added]
     engine.waiting += _without_pods(view)
     table, not_ready = engine.index.table, engine.snapshot.not_ready_nodes
@@ -170,26 +176,21 @@ def _drills(
 
 
 class _Others:
-    """The pods that need a node beside those of a failure: `pods`, the first `new` of them of a change, the others off
-    the nodes `out`. `doubts`: what is not known of them."""
+    """The pods that need a node beside those of a failure, by where they come from. `doubts`: what is not known of
+    them."""
 
     def __init__(
         self,
-        pods: tuple[PendingPod, ...],
-        new: int,
-        out: tuple[str, ...],
+        groups: t.Mapping[str, t.Sequence[PendingPod]],
         snapshot: Snapshot,
         doubts: tuple[Doubt, ...],
     ) -> None:
-        self.pods = pods
-        self.doubts = (*doubts, *of_left_over(pods, snapshot))
+        self.pods = tuple(pending for pods in groups.values() for pending in pods)
+        self.doubts = (*doubts, *of_left_over(self.pods, snapshot))
         parts = [
-            f"the {plural(len(some), 'instance')} {whence} ({listed([x.name for x in some], 3)})"
-            for some, whence in (
-                (pods[:new], "that the change adds"),
-                (pods[new:], f"of the drained {_nodes(sorted(out))}" if out else ""),
-            )
-            if some
+            f"the {plural(len(pods), 'instance')} {whence} ({listed([x.name for x in pods], 3)})"
+            for whence, pods in groups.items()
+            if pods
         ]
         self.text = f"with {' and '.join(parts)}"
 

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster while nodes are drained: what ran there is on other nodes, and it is not known on which.
+"""The cluster once instances have left their nodes, in a drain or by rules: it is not known where they are then.
 
-So each of these instances needs a node beside what fails, wherever a drain has moved it before: where it is on a node
+So each of these instances needs a node beside what fails, wherever it has moved before: where it is on a node
 that does not fail, one order of placements puts it there, too.
 """
 
@@ -24,28 +24,33 @@ from .simulation import PendingPod
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """`snapshot` is without the instances of the drained nodes, `moved` are their next pods. `doubts` are about these,
-    as if each of them ended once more."""
+    """`snapshot` is without the instances that leave, `moved` are the next pods of the drained nodes, `by_rules` those
+    of the others. `doubts` are about these, as if each of them ended once more."""
 
     snapshot: Snapshot
     moved: tuple[PendingPod, ...] = ()
+    by_rules: tuple[PendingPod, ...] = ()
     doubts: tuple[Doubt, ...] = ()
 
 
-def drained(snapshot: Snapshot, names: t.Collection[str]) -> Drained:
-    """`snapshot` while the nodes with these names are drained. What nothing creates again is gone: a drain ends it.
-    Whether the drain may end at all is a question of its own."""
-    if not names:
+def drained(
+    snapshot: Snapshot, names: t.Collection[str], moving: t.Collection[str] = ()
+) -> Drained:
+    """`snapshot` while the nodes with these names are drained, and once the instances with the uids `moving` have
+    moved. What nothing creates again is gone: a drain ends it. Whether the drain may end at all is a question of its
+    own."""
+    if not names and not moving:
         return Drained(snapshot)
     evictions = Evictions(snapshot)
     gone: set[int] = set()
     vmis: set[str] = set()
     moved: list[PendingPod] = []
+    by_rules: list[PendingPod] = []
     replacing: list[PendingPod] = []
     doubts: list[Doubt] = []
     for instance in instances(snapshot):
         pod = instance.pod
-        if pod is None or pod.node_name not in names:
+        if pod is None or not (pod.node_name in names or instance.uid in moving):
             continue
         leaves = evictions.of(instance, "drain")
         if leaves.outcome is DrainOutcome.NODE_BOUND:
@@ -65,7 +70,7 @@ def drained(snapshot: Snapshot, names: t.Collection[str]) -> Drained:
             doubts.append(Doubt("next_pod_estimated", text, NO_CERTAINTY))
         doubts += [x for x in of_evicted(again) if x.code == "next_pod_estimated"]
         new = PendingPod(created, workload=instance.workload, vmi=instance.vmi)
-        moved.append(new)
+        (moved if pod.node_name in names else by_rules).append(new)
         replacing.append(replace(new, replaces=pod, reason="recreate"))
     after = replace(
         snapshot,
@@ -74,7 +79,7 @@ def drained(snapshot: Snapshot, names: t.Collection[str]) -> Drained:
         vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in vmis),
     )
     doubts += doubts_of_pods(replacing, snapshot, LimitRanges(snapshot))
-    return Drained(after, tuple(moved), tuple(dict.fromkeys(doubts)))
+    return Drained(after, tuple(moved), tuple(by_rules), tuple(dict.fromkeys(doubts)))
 
 
 def _differ(migrated: Pod | None, created: Pod) -> bool:

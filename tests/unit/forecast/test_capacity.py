@@ -368,6 +368,37 @@ def run(monkeypatch: pytest.MonkeyPatch, made: Cluster, **options: t.Any) -> dic
     return capacity_info.run(mock.Mock(params={**params, **options}), mock.Mock())
 
 
+PIN = {"name": "pin", "workloads": ["db-1"], "run_on": {"node": "n2"}}
+
+
+@pytest.mark.parametrize(("node", "state"), [("n1", "green"), ("n2", "red")])
+def test_vm_that_rules_move_needs_a_node_wherever_they_move_it(
+    monkeypatch: pytest.MonkeyPatch, node: str, state: str
+) -> None:
+    """db-1 is on n1, and the rule allows n2 alone: once it has moved, n2 may not fail."""
+    pinned = {"namespace": "shop", "rules": [PIN], "tolerate": [f"node={node}"]}
+
+    result = run(monkeypatch, three(), **pinned)
+
+    assert result["capacity"] == state
+    assert state == "green" or (
+        "with the 1 instance that the rules move (db-1) the forecast is impossible"
+        in result["table"]
+    )
+
+
+def test_pod_that_a_rollout_of_rules_replaces_needs_a_node_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = three()
+    deployment(made, "web", ["n1"], {})
+    workloads = [{"kind": "Deployment", "name": "web"}]
+    pinned = {"namespace": "shop", "rules": [{**PIN, "workloads": workloads}]}
+    assert run(monkeypatch, made, **pinned)["capacity"] == "red"
+    assert run(monkeypatch, made, **pinned, tolerate=["node=n1"])["capacity"] == "green"
+    assert run(monkeypatch, made)["capacity"] == "green"
+
+
 def test_result_has_the_answer_and_the_vms_that_preempt_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
