@@ -122,18 +122,18 @@ def test_export_becomes_satisfied_rules_and_leaves_nothing(shop: Shop, tmp_path:
 BAD_EXPORTS = {
     "csv": ("Cluster;Name;Enabled\nProduction;web;True\n", "line 1: is CSV"),
     "text": ("Rule: web\n  Type: ClusterAntiAffinityRuleSpec\n", "line 1: is text, not JSON"),
-    "cycle": (
+    "contradiction": (
         json.dumps(
             {
                 "drs_rule_info": {
                     "Production": [
                         rule("one", "vm_vm_rule", "a", "b", rule_affinity=True),
-                        rule("two", "vm_vm_rule", "b", "a", rule_affinity=True),
+                        rule("two", "vm_vm_rule", "b", "a", rule_affinity=False),
                     ]
                 }
             }
         ),
-        "rule 'two': its VMs b and a are kept together already by 'one': a cycle of affinity",
+        "rule 'two': keeps a and b apart, which affinity rules keep together",
     ),
 }
 

@@ -93,10 +93,12 @@ class _Import:
         self._check_contradictions(affinity, active)
         leaders = self._options.leaders
         followed = follow(affinity, self._members, leaders, self._faults)
-        enabled = tuple(followed.values())
-        for rule in rules:
-            if rule.kind is DrsRuleKind.AFFINITY and rule.where not in followed:
-                followed[rule.where] = follow_at_rest(rule, self._members, enabled, leaders)
+        resting = [
+            rule
+            for rule in rules
+            if rule.kind is DrsRuleKind.AFFINITY and rule.where not in followed
+        ]
+        followed |= follow_at_rest(resting, self._members, followed.values(), leaders)
         for rule in rules:
             parts[rule.where] = self._import_rule(rule, followed.get(rule.where))
         self._result.parts += [parts[rule.where] for rule in self._cluster.rules]
@@ -226,9 +228,7 @@ class _Import:
 
     def _import_rule(self, rule: DrsRule, followed: FollowedRule | None) -> ImportedPart:
         if followed is not None and not followed.followers:
-            return _left_out(
-                rule, "It is disabled, and enabled rules keep its VMs together already.", ""
-            )
+            return self._adds_nothing(rule, followed)
         if rule.kind is DrsRuleKind.VM_HOST:
             rules = self._vm_host(rule)
         else:
@@ -242,6 +242,14 @@ class _Import:
         )
         decisions = tuple(self._decisions(rule, followed, rules))
         return ImportedPart("rule", rule.name, rule.where, became or rule.name, decisions)
+
+    def _adds_nothing(self, rule: DrsRule, followed: FollowedRule) -> ImportedPart:
+        reason = "It is disabled, and enabled rules keep its VMs together already."
+        if followed.kept_by:
+            by = listed([repr(name) for name in followed.kept_by])
+            reason = f"Its VMs are kept together already by {by}."
+        missing = listed(self._missing[rule.where])
+        return _left_out(rule, reason, f"Import again when {missing} are there." if missing else "")
 
     def _decisions(
         self,
@@ -271,7 +279,7 @@ class _Import:
             yield ImportDecision(
                 "leader",
                 f"On the node of {followed.leader}: {listed(followed.followers)}. {followed.leader} itself has no"
-                " constraint by it, so that it can migrate.",
+                f" constraint by it, so that it can migrate.{_of_enabled_rules(followed)}",
                 "Name another VM in leaders.",
             )
         namespaces = sorted({namespace for namespace, _rule in rules})
@@ -397,6 +405,12 @@ def _vms_of(cluster: DrsCluster) -> list[SourceVm]:
         *(vm for vms in cluster.vm_groups.values() for vm in vms),
         *(override.vm for override in cluster.overrides),
     ]
+
+
+def _of_enabled_rules(followed: FollowedRule) -> str:
+    """Why another VM than those of a disabled rule is in what it becomes."""
+    pairs = listed([f"{vm} follows {leader}" for vm, leader in followed.led])
+    return f" By enabled rules {pairs}." if pairs else ""
 
 
 def _left_out(rule: DrsRule, reason: str, advice: str) -> ImportedPart:

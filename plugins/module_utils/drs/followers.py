@@ -8,6 +8,7 @@ the node first. So one VM of each such group has no term, and the others follow 
 
 from __future__ import annotations
 
+import heapq
 import typing as t
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -18,10 +19,14 @@ from .export import DrsRule, SourceVm
 
 @dataclass(frozen=True, slots=True)
 class FollowedRule:
-    """The VMs of one affinity rule that follow `leader` by it."""
+    """The VMs of one affinity rule that follow `leader` by it. There are none where other rules keep its VMs together
+    already: `kept_by` has their names, if they are enabled like this one. `led`: VMs of a disabled rule and the VM that
+    each follows by enabled rules, which stands for it here."""
 
     leader: SourceVm
     followers: tuple[SourceVm, ...]
+    kept_by: tuple[str, ...] = ()
+    led: tuple[tuple[SourceVm, SourceVm], ...] = ()
 
 
 Members = t.Mapping[str, tuple[SourceVm, ...]]
@@ -34,86 +39,94 @@ def follow(
     leaders: t.Sequence[str],
     faults: list[InputError],
 ) -> dict[str, FollowedRule]:
-    """By the place of each affinity rule. A cycle of rules, and two leaders in one group, are faults."""
-    groups = _groups(rules, members, faults)
+    """By the place of each affinity rule. Two leaders in one group are a fault."""
     followed: dict[str, FollowedRule] = {}
-    for group in groups:
-        leader = _leader(group, members, leaders, faults)
-        placed = {leader.key}
-        ahead = list(group)
-        while ahead:
-            rule = next(x for x in ahead if any(vm.key in placed for vm in members[x.where]))
-            ahead.remove(rule)
-            followers = tuple(vm for vm in members[rule.where] if vm.key not in placed)
-            placed |= {vm.key for vm in followers}
-            followed[rule.where] = FollowedRule(leader, followers)
+    for group in _groups(rules, members):
+        followed.update(_from_leader(group, members, _leader(group, members, leaders, faults)))
     return followed
 
 
+def _from_leader(
+    group: t.Sequence[DrsRule], members: Members, leader: SourceVm
+) -> t.Iterator[tuple[str, FollowedRule]]:
+    """The next rule is the first of the export that has a VM beside the leader already; its others follow."""
+    rules_of: dict[str, list[int]] = defaultdict(list)
+    for number, rule in enumerate(group):
+        for vm in members[rule.where]:
+            rules_of[vm.key].append(number)
+    added_by = {leader.key: ""}
+    ahead = list(rules_of[leader.key])
+    seen = set(ahead)
+    while ahead:
+        rule = group[heapq.heappop(ahead)]
+        vms = members[rule.where]
+        followers = tuple(vm for vm in vms if vm.key not in added_by)
+        kept_by = () if followers else dict.fromkeys(added_by[vm.key] for vm in vms)
+        yield rule.where, FollowedRule(leader, followers, tuple(filter(None, kept_by)))
+        added_by.update({vm.key: rule.name for vm in followers})
+        reached = {number for vm in followers for number in rules_of[vm.key]} - seen
+        seen |= reached
+        for number in reached:
+            heapq.heappush(ahead, number)
+
+
 def follow_at_rest(
-    rule: DrsRule,
+    rules: t.Sequence[DrsRule],
     members: Members,
     followed: t.Iterable[FollowedRule],
     leaders: t.Sequence[str],
-) -> FollowedRule:
-    """What a disabled rule becomes: its VMs follow the leader that one of them has by enabled rules already. It must
-    not change what those become. No followers: enabled rules keep its VMs together anyway."""
+) -> dict[str, FollowedRule]:
+    """What disabled rules become, by their place. They do not change what enabled ones become: a VM that follows
+    another one by these has its leader here in its place. VMs follow in one order, so that no rules that are enabled
+    later require each other."""
     leader_of = {vm.key: x.leader for x in followed for vm in (x.leader, *x.followers)}
-    vms = members[rule.where]
-    leader = next((leader_of[vm.key] for vm in vms if vm.key in leader_of), None)
-    if leader is None:
-        leader = _leader([rule], members, leaders, [])
-    return FollowedRule(leader, tuple(vm for vm in vms if leader_of.get(vm.key, vm) != leader))
+    moved = {
+        rule.where: {vm.key: leader_of.get(vm.key, vm) for vm in members[rule.where]}
+        for rule in rules
+    }
+    order: dict[str, tuple[bool, bool, int]] = {}
+    for vm in (vm for of_rule in moved.values() for vm in of_rule.values()):
+        order.setdefault(vm.key, (not _is_named(vm, leaders), vm.key not in leader_of, len(order)))
+    at_rest = {}
+    for rule in rules:
+        first, *others = sorted(set(moved[rule.where].values()), key=lambda vm: order[vm.key])
+        led = [(vm, moved[rule.where][vm.key]) for vm in members[rule.where]]
+        at_rest[rule.where] = FollowedRule(
+            first, tuple(others), led=tuple(pair for pair in led if pair[0] != pair[1])
+        )
+    return at_rest
 
 
 def kept_together(rules: t.Sequence[DrsRule], members: Members) -> dict[str, int]:
     """By the key of a VM: the number of its group of VMs that affinity rules keep on one host."""
     group_of: dict[str, int] = {}
-    for number, group in enumerate(_groups(rules, members, [])):
+    for number, group in enumerate(_groups(rules, members)):
         group_of.update({vm.key: number for rule in group for vm in members[rule.where]})
     return group_of
 
 
-def _groups(
-    rules: t.Sequence[DrsRule], members: Members, faults: list[InputError]
-) -> list[list[DrsRule]]:
+def _groups(rules: t.Sequence[DrsRule], members: Members) -> list[list[DrsRule]]:
     """Rules that share VMs, directly or through others, in the order of the export."""
     root: dict[str, str] = {}
 
     def find(key: str) -> str:
         while root.setdefault(key, key) != key:
+            root[key] = root[root[key]]
             key = root[key]
         return key
 
-    earlier: list[DrsRule] = []
     for rule in rules:
-        roots = [find(vm.key) for vm in members[rule.where]]
-        shared = [key for key, count in Counter(roots).items() if count > 1]
-        if shared:
-            faults.append(_cycle(rule, shared[0], earlier, members, find))
-        for key in roots:
-            root[find(key)] = find(roots[0])
-        earlier.append(rule)
+        first, *others = (vm.key for vm in members[rule.where])
+        for key in others:
+            root[find(key)] = find(first)
     groups: dict[str, list[DrsRule]] = defaultdict(list)
     for rule in rules:
         groups[find(members[rule.where][0].key)].append(rule)
     return list(groups.values())
 
 
-def _cycle(
-    rule: DrsRule,
-    shared: str,
-    earlier: t.Sequence[DrsRule],
-    members: Members,
-    find: t.Callable[[str], str],
-) -> InputError:
-    twice = [str(vm) for vm in members[rule.where] if find(vm.key) == shared]
-    others = [x.name for x in earlier if find(members[x.where][0].key) == shared]
-    return InputError(
-        str(rule),
-        f"its VMs {' and '.join(twice)} are kept together already by {', '.join(map(repr, others))}: a cycle of"
-        f" affinity. It adds nothing to these rules: leave one of them out with skip_rules",
-    )
+def _is_named(vm: SourceVm, leaders: t.Sequence[str]) -> bool:
+    return vm.name in leaders or vm.moref in leaders
 
 
 def _leader(
@@ -124,7 +137,7 @@ def _leader(
 ) -> SourceVm:
     """The VM of the option `leaders`, else the VM that most rules of the group name, the first of them."""
     vms = [vm for rule in group for vm in members[rule.where]]
-    named = {vm.key: vm for vm in vms if vm.name in leaders or vm.moref in leaders}
+    named = {vm.key: vm for vm in vms if _is_named(vm, leaders)}
     if len(named) > 1:
         faults.append(
             InputError(

@@ -101,6 +101,55 @@ def test_each_rule_is_in_exactly_one_column_and_the_result_is_valid(cluster: Drs
         assert parsed.faults == ()
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(members.filter(lambda vms: len(vms) > 1), st.booleans()), max_size=8))
+def test_followers_are_on_one_node_as_in_the_export_also_once_rules_at_rest_are_enabled(
+    drawn: list[tuple[tuple[SourceVm, ...], bool]],
+) -> None:
+    """And no VM follows itself through others, so that each group has a VM that can leave its node first."""
+    together = DrsRuleKind.AFFINITY
+    rules = [
+        DrsRule(str(n), str(n), together, enabled, vms=vms)
+        for n, (vms, enabled) in enumerate(drawn)
+    ]
+    faults: list[InputError] = []
+    exported = {vm.name for rule in rules for vm in rule.vms}
+    options = ImportOptions(
+        vm_names={name: vm for name, vm in NAMESPACES.items() if name in exported}
+    )
+    imported = import_cluster(DrsCluster("", "file", True, tuple(rules)), options, faults)
+    made = [rule for of in imported.rules.values() for rule in of]
+
+    assert faults == []
+    for at_rest in (False, True):
+        edges = [
+            (vm, _name(rule["keep_together"]["with"]))
+            for rule in made
+            if at_rest or rule.get("enabled", True)
+            for vm in rule["workloads"]
+        ]
+        kept = [[vm.name for vm in vms] for vms, enabled in drawn if at_rest or enabled]
+        assert _groups(edges) == _groups(kept)
+        while edges:  # the followers that nothing follows
+            leaders = {leader for _vm, leader in edges}
+            rest = [edge for edge in edges if edge[0] in leaders]
+            assert len(rest) < len(edges), edges
+            edges = rest
+
+
+def _name(target: str | dict[str, str]) -> str:
+    return target if isinstance(target, str) else target["name"]
+
+
+def _groups(sets: t.Iterable[t.Iterable[str]]) -> set[frozenset[str]]:
+    groups: list[frozenset[str]] = []
+    for vms in sets:
+        joined = [group for group in groups if group & set(vms)]
+        groups = [group for group in groups if group not in joined]
+        groups.append(frozenset(vms).union(*joined))
+    return set(groups)
+
+
 def names_in(became: str) -> list[str]:
     """Each `namespace/rule` of `shop/one: keep_apart, back/one: keep_apart`."""
     return [text.partition(": ")[0] for text in became.split(", ")]
