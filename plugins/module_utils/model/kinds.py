@@ -72,6 +72,8 @@ class Kind:
     """A hold pauses that rollout (spec.paused)."""
     surges: bool = False
     """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge), old ones beside new."""
+    keeps_names: bool = False
+    """An instance that is ended is replaced by one of the same name; False: its successor has any name."""
 
     @property
     def group(self) -> str:
@@ -101,6 +103,7 @@ VIRTUAL_MACHINE = Kind(
     takes_rules=True,
     replicated=False,
     forecast=True,
+    keeps_names=True,
 )
 REPLICA_SET = Kind(
     "VirtualMachineInstanceReplicaSet",
@@ -124,6 +127,7 @@ POOL = Kind(
     workload_rollout=True,
     update_strategy=UpdateStrategy("proactive", "opportunistic", typed=False),
     older_versions=("v1alpha1",),  # the only one before KubeVirt 1.7
+    keeps_names=True,
 )
 DEPLOYMENT = Kind(
     "Deployment",
@@ -152,6 +156,7 @@ STATEFUL_SET = Kind(
     forecast=True,
     workload_rollout=True,
     update_strategy=_OF_APPS,
+    keeps_names=True,
 )
 DAEMON_SET = Kind(
     "DaemonSet",

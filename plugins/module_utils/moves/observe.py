@@ -20,7 +20,7 @@ from ..kubevirt.labels import MIGRATION_JOB, REJECTED_BY_QUOTA
 from ..kubevirt.moving import outbound_nodes, propagating
 from ..kubevirt.pools import vm_of
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
+from ..model.kinds import KINDS, VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
@@ -152,14 +152,16 @@ class Observer:
         return Instance(vmi.ref, vmi.uid, record.workload, pod, vmi)
 
     def _match_successors(self) -> dict[str, Instance]:
-        """For each instance that we ended, by uid, its successor: new instances of its workload,
-        assigned in the order in which the moves began."""
+        """For each instance that we ended, by uid, its successor: the new instance of its workload that has its
+        name, where the kind keeps names, else any one, assigned in the order in which the moves began."""
         successors: dict[str, Instance] = {}
         ended = [r for r in self._journal.records if r.method is not Method.MIGRATE]
         assigned: set[str] = set()
         settled = self._journal.settled
         for record in sorted(ended, key=lambda r: (r.phase is Phase.INTENDED, r.begun)):
             before = self._journal.known.get(record.workload, frozenset())
+            kind = KINDS.get(record.workload.kind)
+            keeps_name = kind is not None and kind.keeps_names
             fresh = (
                 i
                 for i in self.instances
@@ -168,6 +170,7 @@ class Observer:
                 and uid not in settled
                 and i.uid not in assigned
                 and i.uid != record.uid
+                and (i.ref == record.instance or not keeps_name)
             )
             best = max(fresh, key=lambda i: (i.node_name != "", i.ref.name), default=None)
             if best is not None:

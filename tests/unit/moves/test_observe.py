@@ -1,0 +1,64 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instance has come in place of one that a run has ended?"""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VMI
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord, Phase
+from ansible_collections.virt.placement.plugins.module_utils.moves.observe import Observer
+from tests.unit.planning.pools import pool
+from tests.unit.planning.scenes import Cluster, cluster, deployment
+
+NO_API = t.cast(t.Any, None)
+
+
+def ended(workload: Ref, kind: str, name: str, method: Method, begun: float) -> MoveRecord:
+    instance = Ref(kind, "shop", name)
+    uid = f"before-{name}"
+    return MoveRecord(instance, uid, workload, method, "n1", 1, begun, Phase.BEGUN)
+
+
+def successors(made: Cluster, *records: MoveRecord) -> dict[str, str]:
+    """The names of the successors, by those of the instances that were ended."""
+    journal = RunJournal("r1", "x")
+    for record in records:
+        journal = journal.begin(record, [x.uid for x in records])
+    found = Observer(NO_API, made.snapshot(), journal).successors
+    return {x.instance.name: found[x.uid].ref.name for x in records if x.uid in found}
+
+
+@pytest.mark.parametrize("method", [Method.RESTART, Method.EVICT])
+def test_vm_of_a_pool_is_replaced_by_the_vmi_of_its_name(method: Method) -> None:
+    made = cluster("ab")
+    ref = pool(made, "web", ["n1", "n2"])
+    first, second = (ended(ref, VMI, f"web-{number}", method, number) for number in range(2))
+    assert successors(made, first, second) == {"web-0": "web-0", "web-1": "web-1"}
+    del made.machines["web-0"]
+    assert successors(made, first, second) == {"web-1": "web-1"}
+
+
+def test_pod_of_a_stateful_set_is_replaced_by_the_pod_of_its_name() -> None:
+    made = cluster("ab")
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {}}
+    ref = made.workload("StatefulSet", "db", {"replicas": 3, "template": template})
+    made.start(ref, "n2", "db-1")
+    records = (
+        ended(ref, "Pod", f"db-{number}", Method.RECREATE, begun)
+        for number, begun in ((2, 0.0), (1, 1.0))
+    )
+    assert successors(made, *records) == {"db-1": "db-1"}
+
+
+def test_pod_of_a_deployment_is_replaced_by_any_new_pod() -> None:
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n2"], {})
+    (pod,) = (name for _namespace, name in made.pods)
+    assert successors(made, ended(ref, "Pod", "old", Method.RECREATE, 0.0)) == {"old": pod}
