@@ -264,6 +264,7 @@ class Reconciler:
             load = load.beside(move)
             self._journal_move(move, now)
             due.append(move.uid)
+        now.hold_followers(plan.moves)
         return due
 
     def _intended(self, now: Reconciliation) -> list[MoveRecord]:

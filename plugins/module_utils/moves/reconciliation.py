@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ..model.kinds import KINDS, VMI, instance_path, instances_path
 from ..model.placement_manifests import CREATED_BY
-from ..model.plan import Plan
+from ..model.plan import Move, Plan
 from ..model.snapshot import Instance
 from . import report
 from .journal import RunJournal
@@ -26,8 +26,8 @@ class Reconciliation:
     `stop_reason` why no move begins any more in this run. `settling`: a move has just ended, or an
     instance was not as it was planned, so another look is due. `new` are the uids of the moves that
     were journaled in this reconcile: nothing of them was sent before. `held` has the moves, by uid,
-    that would have to wait for one that was given up, with the reason. `crowded`: why a move waits for
-    room, so that no later one begins. `touched` are objects that this reconcile has changed or seen
+    that would have to wait for one that was given up or is held itself, with the reason. `crowded`: why a move
+    waits for room, so that no later one begins. `touched` are objects that this reconcile has changed or seen
     changed: the next view must show them (`FollowedCluster.catch_up`). `releases`: what the run waits for before the
     hold of a Deployment ends (`releases.Releases`).
     """
@@ -49,6 +49,20 @@ class Reconciliation:
     def temporary(self) -> list[str]:
         """Why instances are skipped that may move later, unless no move begins any more."""
         return [] if self.stop_reason else [x.reason for x in self.plan.skipped if x.temporary]
+
+    def hold_followers(self, moves: t.Sequence[Move]) -> None:
+        """Hold what is planned after a held move, too: nothing would ever let it begin."""
+        planned = {move.uid: move for move in moves}
+        while True:
+            behind = [
+                (move.uid, planned[uid])
+                for move in moves
+                for uid in move.after
+                if uid in planned and uid in self.held and move.uid not in self.held
+            ]
+            if not behind:
+                return
+            self.held |= {uid: report.behind(first) for uid, first in behind}
 
 
 def given_up(journal: RunJournal, view: View) -> tuple[MoveRecord, ...]:

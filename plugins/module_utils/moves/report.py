@@ -149,6 +149,11 @@ def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> str:
     return f"{name} waits for the move of {short(first.workload, first.instance)}, {why}"
 
 
+def behind(first: Move) -> str:
+    """Why a move is left out that was to begin after one that is left out."""
+    return f"it moves after {short(first.workload, first.instance)}, which is skipped, too"
+
+
 def no_room(name: str, other: MoveRecord) -> str:
     """Why a move has not begun beside one whose pod has no node yet."""
     rival = short(other.workload, other.instance)

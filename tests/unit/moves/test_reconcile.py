@@ -273,6 +273,28 @@ def test_after_a_canary_that_was_given_up_no_move_begins(
     assert now.stop_reason == stop_reason
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_is_planned_after_a_held_move_is_held_too(reverse: bool) -> None:
+    """Else the run would wait until run_timeout for moves that nothing lets begin."""
+    snapshot, asked = two_groups(), parameters()
+    made = [move for move in moves_of(snapshot) if move.instance.name[0] == "a"]
+    given_up = replace(in_flight(made[0]), phase=Phase.GIVEN_UP, note="still Running")
+    journal = RunJournal("r1", "x", records=(given_up,))
+    held = made[1]
+    free = next(move for move in moves_of(snapshot) if move.instance.name[0] == "b")
+    behind = replace(free, after=(held.uid,))
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0, {}, ())
+    view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
+    now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
+    moves = (behind, held) if reverse else (held, behind)
+
+    assert reconciler.choose(Plan(moves), now) == []
+
+    assert set(now.held) == {held.uid, behind.uid}
+    name = report.short(held.workload, held.instance)
+    assert now.held[behind.uid] == f"it moves after {name}, which is skipped, too"
+
+
 def test_move_that_was_not_counted_is_not_named_as_one_that_waits() -> None:
     """It may be needless when the moves in flight have ended."""
     snapshot = two_groups()
