@@ -175,13 +175,15 @@ class MoveOptions:
 
     `methods` are those that KubeVirt or Kubernetes would carry out, the least disruptive first;
     empty where there is none. `reason` says why a less disruptive one is missing, `refusal` why the VM that
-    can migrate is not restarted. `temporary`: the obstacle goes away by itself (a migration, a start).
+    can migrate is not restarted. `temporary`: the obstacle goes away by itself (a migration, a start). `awaited`: the
+    method that it holds up, None where that is any.
     """
 
     methods: tuple[Method, ...]
     reason: str = ""
     temporary: bool = False
     refusal: str = ""
+    awaited: Method | None = None
 
 
 def move_options(
@@ -252,12 +254,14 @@ def _of_replica(workload: Workload, vmi: Vmi, apply_pending_changes: bool) -> Mo
 
 
 def _options(
-    obstacle: str, again: tuple[Method, ...], refusal: str, *, temporary: bool = False
+    obstacle: str, again: tuple[Method, ...], refusal: str, *, awaited: Method | None = None
 ) -> MoveOptions:
-    """A migration unless it has an obstacle, and what makes a new VMI unless that is refused, perhaps for a while."""
+    """A migration unless it has an obstacle, and what makes a new VMI unless that is refused. `awaited`: what is
+    refused for a while only."""
     if not obstacle:
         return MoveOptions((Method.MIGRATE, *again), refusal=refusal)
-    return MoveOptions(again, obstacle if again else f"{obstacle}; {refusal}", temporary=temporary)
+    reason = obstacle if again else f"{obstacle}; {refusal}"
+    return MoveOptions(again, reason, temporary=awaited is not None, awaited=awaited)
 
 
 def _replica_obstacle(workload: Workload, vmi: Vmi) -> str:
@@ -282,7 +286,8 @@ def _of_vm(
     if vmi.phase != "Running":
         return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", temporary=True)
     restart, refusal, temporary = _restart(workload, vmi, apply_pending_changes)
-    return _options(_obstacle(workload, vmi, platform), restart, refusal, temporary=temporary)
+    awaited = Method.RESTART if temporary else None
+    return _options(_obstacle(workload, vmi, platform), restart, refusal, awaited=awaited)
 
 
 def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> MoveOptions:

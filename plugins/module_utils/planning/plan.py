@@ -297,7 +297,7 @@ class _Planner:
             ref,
             movable.node,
             reason,
-            movable.move_options.temporary and movable.uid not in self.request.kept,
+            self.request.is_waited_for(movable),
             no_node,
         )
 

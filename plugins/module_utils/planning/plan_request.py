@@ -55,10 +55,19 @@ class PlanRequest:
             return ()
         if self.allow == _ONLY_MIGRATE:
             return (Method.MIGRATE,) if movable.can_migrate else ()
-        allow = self.allow - {Method.RESTART} if uid in self.no_restart else self.allow
-        if uid in self.not_disrupted:
-            allow = allow & _ONLY_MIGRATE
+        allow = self._allowed(uid)
         return tuple(method for method in movable.move_options.methods if method in allow)
+
+    def is_waited_for(self, movable: MovableInstance) -> bool:
+        """Whether an instance that has no method now gets one by itself."""
+        options, uid = movable.move_options, movable.uid
+        if uid in self.kept or not options.temporary:
+            return False
+        return options.awaited is None or options.awaited in self._allowed(uid)
+
+    def _allowed(self, uid: Uid) -> frozenset[Method]:
+        allow = self.allow - {Method.RESTART} if uid in self.no_restart else self.allow
+        return allow & _ONLY_MIGRATE if uid in self.not_disrupted else allow
 
     def why_not_moved(self, movable: MovableInstance) -> str:
         """Why no method is left for an instance, with what to do."""
@@ -67,14 +76,15 @@ class PlanRequest:
         if movable.uid in self.kept:
             return self.kept[movable.uid]
         options = movable.move_options
-        if not options.methods:
+        methods = options.methods or tuple(filter(None, (options.awaited,)))
+        if not options.methods and self.allow.issuperset(methods):
             return options.reason
-        if movable.uid in self.not_disrupted and self.allow & set(options.methods):
+        if movable.uid in self.not_disrupted and self.allow.intersection(methods):
             return self._why_not_disrupted(movable)
         if movable.uid in self.no_restart and Method.RESTART in self.allow:
             obstacle = f"{options.reason}; " if options.reason else ""
             return obstacle + self.no_restart[movable.uid]
-        needs = " or ".join(str(method) for method in options.methods)
+        needs = " or ".join(map(str, methods))
         allowed = ", ".join(sorted(map(str, self.allow))) or "empty"
         because = f" ({options.reason})" if options.reason else ""
         text = f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"

@@ -122,7 +122,7 @@ def test_a_restart_that_others_staged_does_not_hinder_a_migration_with_current_t
 def test_restart_is_waited_for_while_volumes_are_being_changed() -> None:
     stuck = running(live_migratable=False)
     found = effect(machine(conditions=("VolumesChange",)), stuck)
-    assert (found.methods, found.temporary) == ((), True)
+    assert (found.methods, found.temporary, found.awaited) == ((), True, Method.RESTART)
     assert "KubeVirt refuses a restart while volumes are being changed" in found.reason
 
 

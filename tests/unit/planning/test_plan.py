@@ -562,6 +562,31 @@ def test_no_migration_where_kubevirt_makes_no_target_pod() -> None:
     assert {"node n1 has no label host-model-cpu" in x.reason for x in plan.skipped} == {True}
 
 
+@pytest.mark.parametrize(
+    ("allow", "waits"), [((Method.MIGRATE,), False), ((Method.MIGRATE, Method.RESTART), True)]
+)
+def test_obstacle_of_a_method_that_is_not_allowed_is_not_waited_for(
+    allow: tuple[Method, ...], waits: bool
+) -> None:
+    """KubeVirt refuses a restart while volumes are being changed, which may last."""
+    cluster = Cluster("ab")
+    ref = cluster.run("db", "n2", tier="db")
+    cluster.workloads[ref]["spec"]["runStrategy"] = "Always"
+    cluster.workloads[ref]["status"] = {
+        "conditions": [{"type": "VolumesChange", "status": "True"}],
+    }
+    cluster.machines["db"]["status"]["conditions"] = [
+        {"type": "LiveMigratable", "status": "False", "message": "disks"}
+    ]
+    cluster.write(ref, "on-a", IN_ZONE_A)
+
+    (skipped,) = plan_of(cluster, *allow).skipped
+
+    assert skipped.temporary is waits
+    assert ("add restart to allow" in skipped.reason) is not waits
+    assert "while volumes are being changed" in skipped.reason
+
+
 def test_reason_names_the_staged_change_that_holds_a_restart_back() -> None:
     cluster = Cluster("ab")
     ref = cluster.run("db", "n2", tier="db")
