@@ -38,18 +38,23 @@ def newly_stuck(
     drain = functools.cache(drain)
     reader = DeclaredReader(change.after)
     workloads = {workload.ref: workload for workload in change.after.workloads}
-    by_rules: dict[tuple[str, ...], list[NotMigratableInstance]] = defaultdict(list)
+    by_rules: dict[tuple[tuple[str, ...], str], list[NotMigratableInstance]] = defaultdict(list)
     for stuck in after.not_migratable:
         workload = workloads.get(stuck.workload) if stuck.workload is not None else None
         if stuck.instance in known or workload is None or stuck.workload not in change.touched:
             continue
         declared = reader.declared(workload)
-        if declared.placement.affinity and _leaves(stuck, drain(stuck.node)):
-            continue
+        unknown = ""
+        if declared.placement.affinity:
+            drained = drain(stuck.node)
+            if _leaves(stuck, drained):
+                continue
+            unknown = _why_unknown(drained)
         ids = (RuleId.parse(rule.rule) for rule in declared.rules)
-        by_rules[tuple(x.name for x in ids if (x.namespace, x.rule_set) == rule_set)].append(stuck)
-    for rules, together in by_rules.items():
-        yield _finding(rules, together)
+        names = tuple(x.name for x in ids if (x.namespace, x.rule_set) == rule_set)
+        by_rules[names, unknown].append(stuck)
+    for (rules, unknown), together in by_rules.items():
+        yield _finding(rules, together, unknown)
 
 
 def once_moved(snapshot: Snapshot, after: Forecast) -> Snapshot:
@@ -66,20 +71,31 @@ def _leaves(stuck: NotMigratableInstance, drained: Forecast) -> bool:
     return drained.answer is ForecastResult.IMPOSSIBLE and stuck.instance not in left
 
 
-def _finding(rules: tuple[str, ...], stuck: t.Sequence[NotMigratableInstance]) -> Finding:
+def _why_unknown(drained: Forecast) -> str:
+    """Why the forecast of a drain is unknown; empty where it is known."""
+    if drained.answer is not ForecastResult.UNKNOWN:
+        return ""
+    reasons = (*map(str, drained.unreadable), *drained.reasons)
+    return next(iter(reasons), "no choice of nodes was found")
+
+
+def _finding(
+    rules: tuple[str, ...], stuck: t.Sequence[NotMigratableInstance], unknown: str
+) -> Finding:
     nodes = sorted({each.node for each in stuck})
-    certain = all(each.certain for each in stuck)
-    vms = sorted({each.workload or each.instance for each in stuck})
+    vms = listed(sorted({each.workload or each.instance for each in stuck}), NAMED)
     named = f" (rules {', '.join(rules)})" if len(rules) > 1 else ""
-    one = len(nodes) == 1
-    can = "cannot" if certain else "may no longer"
+    of_nodes = f"{'node' if len(nodes) == 1 else 'nodes'} {listed(nodes, NAMED)}"
+    certain = all(each.certain for each in stuck)
     restarts = all(set(each.if_restarted) - {each.node} for each in stuck)
+    emptied = f"be emptied by live migration after this change{named}"
     return Finding(
         BLOCKS_NODE_DRAIN,
         "warning",
-        f"{'Node' if one else 'Nodes'} {listed(nodes, NAMED)} {can} be emptied by live migration after this"
-        f" change{named}: no other node would be feasible for {listed(vms, NAMED)}. {stuck[0].instance.name}:"
-        f" {stuck[0].reason}.",
+        f"Whether {of_nodes} can {emptied} is unknown: {unknown}. Alone, {vms} {'cannot' if certain else 'may not be able to'} leave."
+        if unknown
+        else f"N{of_nodes[1:]} {'cannot' if certain else 'may no longer'} {emptied}: no other node would be"
+        f" feasible for {vms}. {stuck[0].instance.name}: {stuck[0].reason}.",
         "Make the rule preferred, or add a node that the rule allows."
         if not restarts
         else "Make the rule preferred, or add a node that the rule allows; a restart, as with vm_policy [migrate,"

@@ -7,6 +7,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck import (
@@ -15,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.stuck impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import VM_HOSTNAME
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.rules.checks import is_refused
 from tests.unit.compliance.cluster import expression, node_affinity
 from tests.unit.planning.scenes import HOST, cluster, machine, near, template_write
@@ -60,6 +64,43 @@ def test_vm_that_follows_another_one_of_its_node_does_not_keep_it_from_being_emp
     found = newly_stuck(change, after, forecast(unchanged), ("shop", "default"), drain)
 
     assert [ref.name for finding in found for ref in finding.objects] == (["n1"] if mutual else [])
+
+
+@pytest.mark.parametrize(
+    ("drained", "words", "objects"),
+    [
+        (
+            Forecast(ForecastResult.UNKNOWN, ("too many cases",)),
+            "Whether node n1 can be emptied by live migration after this change is unknown: too many cases. Alone,"
+            " VirtualMachine shop/app cannot leave.",
+            ["n1"],
+        ),
+        (
+            Forecast(
+                ForecastResult.UNKNOWN, unreadable=(Unreadable("pods", "", "list", "forbidden"),)
+            ),
+            "cannot list pods",
+            ["n1"],
+        ),
+        (Forecast(ForecastResult.POSSIBLE), "", []),
+    ],
+)
+def test_unknown_drain_is_said_as_unknown(
+    drained: Forecast, words: str, objects: list[str]
+) -> None:
+    """Of a node with a VM that follows another one."""
+    made = cluster("abc")
+    db, app = machine(made, "db", "n1"), machine(made, "app", "n1")
+    writes = [template_write(app, "affinity", near(HOST, **{VM_HOSTNAME: "db"}))]
+    change = what_if(made.snapshot(), writes=writes)
+    before = forecast(what_if(made.snapshot(), members=[db, app]))
+
+    found = [*newly_stuck(change, forecast(change), before, ("shop", "default"), lambda _: drained)]
+
+    assert [ref.name for finding in found for ref in finding.objects] == objects
+    for finding in found:
+        assert words in finding.why
+        assert "cannot be emptied" not in finding.why
 
 
 def test_rule_that_newly_makes_a_vm_impossible_to_migrate_is_a_finding_with_its_node() -> None:
