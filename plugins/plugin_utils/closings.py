@@ -254,11 +254,21 @@ def _after_red_apply(record: JobRecord) -> list[str]:
 
 def _topology(record: JobRecord) -> Parts:
     result = record.last("node_labels")
-    names = [node["name"] for node in result.get("nodes") or ()]
+    nodes = result.get("nodes") or ()
+    names = [x["name"] for x in nodes if x["after"].items() - x["before"].items()]
     words = "nodes that would be labeled" if record.check_mode else "labeled nodes"
     done = [f"{words}: {listed(names, 12)}"] if names else []
-    if result and not names and not result["failed"]:
-        done = ["all nodes have these labels already"]
+    without = [x["name"] for x in nodes if x["before"].keys() - x["after"].keys()]
+    words = "would be" if record.check_mode else "were"
+    done += [f"nodes from which labels {words} removed: {listed(without, 12)}"] if without else []
+    if result and not done and not result["failed"]:
+        sets = any(record.asked.get(x) for x in ("labels", "per_node", "per_value"))
+        removed = "" if sets else listed(record.asked.get("remove") or (), 12)
+        done = [
+            f"no node has these labels: {removed}"
+            if removed
+            else "all nodes have these labels already"
+        ]
     return {
         "asked": ("labels of nodes",),
         "done": tuple(done),

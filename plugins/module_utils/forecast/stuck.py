@@ -88,11 +88,12 @@ def _finding(
     of_nodes = f"{'node' if len(nodes) == 1 else 'nodes'} {listed(nodes, NAMED)}"
     certain = all(each.certain for each in stuck)
     restarts = all(set(each.if_restarted) - {each.node} for each in stuck)
+    cannot = "cannot" if certain else "may not be able to"
     emptied = f"be emptied by live migration after this change{named}"
     return Finding(
         BLOCKS_NODE_DRAIN,
         "warning",
-        f"Whether {of_nodes} can {emptied} is unknown: {unknown}. Alone, {vms} {'cannot' if certain else 'may not be able to'} leave."
+        f"Whether {of_nodes} can {emptied} is unknown: {unknown}. Alone, {vms} {cannot} leave."
         if unknown
         else f"N{of_nodes[1:]} {'cannot' if certain else 'may no longer'} {emptied}: no other node would be"
         f" feasible for {vms}. {stuck[0].instance.name}: {stuck[0].reason}.",

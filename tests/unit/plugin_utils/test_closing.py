@@ -493,6 +493,38 @@ def test_maintenance_without_nodes_says_so() -> None:
     assert block.asked == ("service no node, reason firmware, change CHG1",)
 
 
+SET = {"name": "w1", "before": {}, "after": {"zone": "a"}}
+REMOVED = {"name": "w2", "before": {"rack": "1"}, "after": {}}
+BOTH = {"name": "w3", "before": {"rack": "1"}, "after": {"zone": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "check", "remove", "done"),
+    [
+        ([SET], False, [], ["labeled nodes: w1"]),
+        ([SET], True, [], ["nodes that would be labeled: w1"]),
+        ([REMOVED], False, ["rack"], ["nodes from which labels were removed: w2"]),
+        ([REMOVED], True, ["rack"], ["nodes from which labels would be removed: w2"]),
+        (
+            [SET, REMOVED, BOTH],
+            False,
+            ["rack"],
+            ["labeled nodes: w1, w3", "nodes from which labels were removed: w2, w3"],
+        ),
+        ([], False, [], ["all nodes have these labels already"]),
+        ([], False, ["rack"], ["no node has these labels: rack"]),
+    ],
+)
+def test_topology_says_of_each_node_what_was_done(
+    nodes: list[dict[str, t.Any]], check: bool, remove: list[str], done: list[str]
+) -> None:
+    note = {"module": "node_labels", "failed": False, "nodes": nodes}
+    asked = {"remove": remove, "labels": {}, "per_node": {}, "per_value": {}}
+    made = record("placement_topology", asked=asked, notes=[note])
+    made.check_mode = check
+    assert list(closing_of(made, 1).done) == done
+
+
 @pytest.mark.parametrize("role", ["placement_rollout", "placement_topology", "placement_cpu"])
 @pytest.mark.parametrize(
     ("changed", "check_mode", "continues"),
