@@ -265,7 +265,7 @@ def _topology(record: JobRecord) -> Parts:
         sets = any(record.asked.get(x) for x in ("labels", "per_node", "per_value"))
         removed = "" if sets else listed(record.asked.get("remove") or (), 12)
         done = [
-            f"no node has these labels: {removed}"
+            f"none of the nodes has these labels: {removed}"
             if removed
             else "all nodes have these labels already"
         ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+import unicodedata
 from dataclasses import dataclass
 
 from ..model.findings import InputError
@@ -18,6 +19,8 @@ HAS_LABEL = "true"
 
 _LONGEST = 63
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+_LATIN = re.compile(r"LATIN (SMALL|CAPITAL) (?:LETTER|LIGATURE) ([A-Z]{1,2})(?: WITH .*)?")
+"""The name that Unicode has for a letter such as the o with a stroke, which it does not decompose."""
 
 
 class FreeNames:
@@ -28,8 +31,8 @@ class FreeNames:
         self._taken: set[str] = set()
 
     def name(self, text: str, suffix: str = "") -> str:
-        """A name like `text`, with a number where another text has become the same name."""
-        base = _NOT_IN_NAMES.sub("-", text).strip("-_.") or self._otherwise
+        """A name like `text`, with a number where another text has become the same name. Letters lose their accents."""
+        base = _NOT_IN_NAMES.sub("-", _ascii(text)).strip("-_.") or self._otherwise
         number = 1
         while True:
             end = suffix if number == 1 else f"{suffix}-{number}"
@@ -38,6 +41,21 @@ class FreeNames:
                 self._taken.add(name)
                 return name
             number += 1
+
+
+def _ascii(text: str) -> str:
+    """Latin letters without accents; all other characters that are not ASCII stay as they are."""
+    letters = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("ẞ", "SS"))
+    return "".join(_letter(c) for c in letters if not unicodedata.combining(c))
+
+
+def _letter(character: str) -> str:
+    if character.isascii():
+        return character
+    latin = _LATIN.fullmatch(unicodedata.name(character, ""))
+    if latin is None:
+        return character
+    return latin[2] if latin[1] == "CAPITAL" else latin[2].lower()
 
 
 @dataclass(frozen=True, slots=True)

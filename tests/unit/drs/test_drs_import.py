@@ -673,7 +673,7 @@ def test_file_as_powershell_writes_it_is_read(
     path.write_text(json.dumps(content(rule("größe", "apart", "a", "b"))), encoding=encoding)
     result = run_module(drs_import.main, {"files": [str(path)]})
 
-    assert rules_of(result)["default"][0]["name"] == "gr-e"
+    assert rules_of(result)["default"][0]["name"] == "grosse"
 
 
 def test_cluster_that_is_not_in_the_export_is_named(run_module: RunModule) -> None:

@@ -512,7 +512,7 @@ BOTH = {"name": "w3", "before": {"rack": "1"}, "after": {"zone": "a"}}
             ["labeled nodes: w1, w3", "nodes from which labels were removed: w2, w3"],
         ),
         ([], False, [], ["all nodes have these labels already"]),
-        ([], False, ["rack"], ["no node has these labels: rack"]),
+        ([], False, ["rack"], ["none of the nodes has these labels: rack"]),
     ],
 )
 def test_topology_says_of_each_node_what_was_done(
