@@ -133,7 +133,7 @@ BAD_EXPORTS = {
                 }
             }
         ),
-        "rule 'two': keeps a and b apart, which affinity rules keep together",
+        "rule 'two': keeps b and a apart, which affinity rules keep together",
     ),
 }
 

@@ -28,6 +28,7 @@ from .export import (
 RULES = ("drs_rule_info", "drs_rule_facts")
 GROUPS = ("drs_group_info", "drs_group_facts")
 LOOP = "results"
+_OF_RULES = "has other members of"
 
 
 class CommunityVmware:
@@ -108,14 +109,15 @@ def _with_rules(
                     anti_affine_host_group=anti_affine,
                 )
             )
-            if group:
-                vm_groups[group] = vms
-            for host_group, hosts in (
+            if group and set(vm_groups.setdefault(group, vms)) != set(vms):
+                given.fault(f"{_OF_RULES} the VM group {group!r} than a rule before it")
+            for host_group, option in (
                 (affine, "rule_affine_hosts"),
                 (anti_affine, "rule_anti_affine_hosts"),
             ):
-                if host_group:
-                    host_groups[host_group] = given.texts(hosts)
+                hosts = given.texts(option)
+                if host_group and set(host_groups.setdefault(host_group, hosts)) != set(hosts):
+                    given.fault(f"{_OF_RULES} the host group {host_group!r} than a rule before it")
         elif kind == "vm_vm_rule":
             together = given.optional_flag("rule_affinity")
             if together is None:

@@ -152,6 +152,7 @@ class ExportedFields:
         self._faults = faults
         if not isinstance(value, dict):
             self.fault(f"must be a map, not {shown(value)}")
+            self._faults = []  # that its fields are missing, too, is no news
 
     def fault(self, message: str) -> None:
         self._faults.append(InputError(self.where, message))
@@ -186,11 +187,10 @@ class ExportedFields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         items = self.items(name)
-        if all(isinstance(item, str) for item in items):
-            return tuple(items)
-        wrong = next(item for item in items if not isinstance(item, str))
-        self.fault(f"{name} must be a list of names, and has {shown(wrong)}")
-        return ()
+        wrong = [item for item in items if not isinstance(item, str) or not item.strip()]
+        if wrong:
+            self.fault(f"{name} must be a list of names, and has {shown(wrong[0])}")
+        return () if wrong else tuple(items)
 
     def required_text(self, name: str) -> str:
         text = self.text(name)

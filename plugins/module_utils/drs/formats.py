@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import typing as t
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 from ..model.findings import InputError
@@ -28,8 +28,19 @@ _OF_POWERCLI = frozenset({"KeepTogether", "VMIds", "VMHostGroup", "GroupType"})
 _PARTS = ("configuration", "configurationEx")
 """Properties of a cluster. The first one has no groups; a field of the second one, such as configurationEx.rule, has a
 part of it."""
-_DECODER = json.JSONDecoder()
-_SPACE = re.compile(r"\s*")
+
+
+def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    """A map of JSON. The decoder would drop all but the last value of a key."""
+    keys = Counter(key for key, _value in pairs)
+    if len(keys) < len(pairs):
+        raise ValueError(f"a map has the key {keys.most_common(1)[0][0]!r} twice")
+    return dict(pairs)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+_SPACE = re.compile(r"[\s\ufeff]*")
+"""Between documents. A file that was appended to another one may begin with a byte order mark."""
 
 
 def documents_of(text: str, where: str, faults: list[InputError]) -> list[ExportDocument]:
@@ -47,6 +58,9 @@ def documents_of(text: str, where: str, faults: list[InputError]) -> list[Export
             faults.append(
                 InputError(place, f"is not valid JSON: {error.msg} at column {error.colno}")
             )
+            return []
+        except ValueError as error:
+            faults.append(InputError(where, f"is not valid JSON: {error}"))
             return []
         except RecursionError:
             faults.append(InputError(where, "its JSON is nested too deeply"))
@@ -148,7 +162,7 @@ def read_cluster(
     if documents and not parts and len(faults) == before:
         faults.append(
             InputError(
-                "files", f"have names of VMs and hosts, and no rules of a cluster; {_ADVICE}"
+                "files", f"have no rules of a cluster, at most names of VMs and hosts; {_ADVICE}"
             )
         )
     if len(faults) > before or not documents:

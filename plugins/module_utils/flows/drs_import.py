@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import codecs
+import json
 import typing as t
 from collections import Counter
 from pathlib import Path
@@ -76,15 +76,12 @@ def _of_file(path: str, faults: list[InputError]) -> list[ExportDocument]:
     if len(content) > MOST_BYTES:
         faults.append(InputError(path, f"has more than {MOST_BYTES} bytes"))
         return []
-    # PowerShell before 6 writes UTF-16 where its output is redirected
-    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = content.decode("utf-16" if wide else "utf-8-sig")
+    try:  # PowerShell before 6 writes UTF-16 where its output is redirected
+        text = content.decode(json.detect_encoding(content))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        faults.append(
-            InputError(f"{path}, line {line}", "is not UTF-8: save the file as UTF-8 and try again")
-        )
+        fault = f"is not {error.encoding.upper()}: save the file as UTF-8 and try again"
+        faults.append(InputError(f"{path}, line {line}", fault))
         return []
     return documents_of(text, path, faults)
 

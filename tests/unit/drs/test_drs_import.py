@@ -540,6 +540,25 @@ BAD = {
         json.dumps([{"name": "configurationEx", "val": {"rule": [{"name": "web", "vm": []}]}}]),
         ["rule[0], rule 'web': its type is not in the export"],
     ),
+    "key twice": ('{"drs_rule_info": {"A": [], "A": []}}', ["a map has the key 'A' twice"]),
+    "huge number": ('{"drs_rule_info": %s}' % ("1" * 5000), ["is not valid JSON: "]),
+    "no map": ('{"drs_rule_info": {"A": [null]}}', ["A[0]: must be a map, not null"]),
+    "empty name": (
+        json.dumps(content(rule("web", "apart", "a", ""))),
+        ["rule 'web': rule_vms must be a list of names, and has ''"],
+    ),
+    "groups": (
+        json.dumps(
+            content(
+                rule("one", "licensed", "a", rule_vm_group_name="g"),
+                rule("two", "licensed", "b", rule_vm_group_name="g", rule_affine_hosts=["esx3"]),
+            )
+        ),
+        [
+            "rule 'two': has other members of the VM group 'g' than a rule before it",
+            "rule 'two': has other members of the host group 'licensed' than a rule before it",
+        ],
+    ),
     "no name": (
         json.dumps(
             {
@@ -579,7 +598,7 @@ def test_names_without_rules_are_no_export(run_module: RunModule) -> None:
     result = run_module(drs_import.main, {"files": files("govc_vms.json", "govc_hosts.json")})
 
     (message,) = messages(result)
-    assert message.startswith("files: have names of VMs and hosts, and no rules of a cluster")
+    assert message.startswith("files: have no rules of a cluster, at most names of VMs and hosts")
 
 
 def of_cluster(
@@ -665,7 +684,7 @@ def test_results_of_a_loop_and_of_the_modules_of_old_releases_are_read(
         }
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig"])
 def test_file_as_powershell_writes_it_is_read(
     run_module: RunModule, tmp_path: Path, encoding: str
 ) -> None:
@@ -674,6 +693,12 @@ def test_file_as_powershell_writes_it_is_read(
     result = run_module(drs_import.main, {"files": [str(path)]})
 
     assert rules_of(result)["default"][0]["name"] == "grosse"
+
+
+def test_text_may_begin_with_a_byte_order_mark(run_module: RunModule) -> None:
+    text = "\ufeff" + json.dumps(content(rule("r", "apart", "a", "b")))
+
+    assert rules_of(run_module(drs_import.main, {"content": text}))["default"]
 
 
 def test_cluster_that_is_not_in_the_export_is_named(run_module: RunModule) -> None:
