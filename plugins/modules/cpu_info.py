@@ -412,6 +412,9 @@ permission_gaps:
     reason:
       description: The message of the API server, and what to do.
       type: str
+    account:
+      description: The account that lacks the right. Empty where no right is missing.
+      type: str
   sample: []
 table:
   description: All of it as text.

@@ -408,6 +408,9 @@ permission_gaps:
     reason:
       description: The answer of the server, and what to do.
       type: str
+    account:
+      description: The account that lacks the right. Empty where no right is missing.
+      type: str
   sample: []
 cluster:
   description: The cluster that was read.

@@ -124,7 +124,8 @@ summary:
       description:
         - Instances on a node that satisfies the required rules, which changed after the pod was scheduled (a rule was
           added, changed or removed).
-        - They are placed correctly. The next migration or restart enforces the change.
+        - They are placed correctly. The next migration or restart enforces the change, or the next restart alone,
+          where no live migration does (RV(instances[].rules[].takes_effect)).
       type: int
     pending:
       description: Instances without a node.
@@ -552,6 +553,9 @@ permission_gaps:
       type: str
     reason:
       description: The message of the API server, and what to do.
+      type: str
+    account:
+      description: The account that lacks the right. Empty where no right is missing.
       type: str
   sample: []
 table:

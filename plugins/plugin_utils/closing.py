@@ -18,6 +18,7 @@ ARTIFACT = "placement_job"
 """What the roles publish with set_stats: all of it, as data and as Markdown."""
 
 AGAIN = "correct the cause, then launch the same job again"
+NONE_WRITTEN = "nothing was written: "
 RELAUNCH = f"{AGAIN}: it continues"
 LAUNCH = "launch the same job without check mode"
 CORRECT_OR_PLAN = "correct it and launch the same job again, or make a new plan in check mode"
@@ -50,7 +51,8 @@ class Closing:
     """`outcome`: done, failed, or checked (check mode). `moves`: flat, as modules return them, those that were made
     or, in check mode, would be. `nodes`: name to what became of the node; `node_words`: other words for that in the
     block. `failed` is short, since the lines of `errors` are printed where they occur. `undo`: what came of the undo of
-    a job that failed; empty if there was none. `heading`: in place of "done", where that would be too much."""
+    a job that failed; empty if there was none. `heading`: in place of "done", where that would be too much. `unread`:
+    what could not be read, in short; `gaps` is the whole."""
 
     playbook: str
     outcome: str
@@ -66,6 +68,8 @@ class Closing:
     undo: str = ""
     node_words: t.Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
+    unread: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
 
     @property
     def minutes(self) -> float:
@@ -88,6 +92,7 @@ class Closing:
             "moves": self.move_texts(),
             "done": list(self.done),
             "skipped": list(self.skipped),
+            "not read": list(self.unread),
             "failed": list(self.failed),
             "next": list(self.next_steps),
         }
@@ -140,6 +145,7 @@ class Closing:
             "asked": list(self.asked),
             "done": list(self.done),
             "skipped": list(self.skipped),
+            "not_read": list(self.gaps),
             "failed": list(self.errors or self.failed),
             "moves": vms,
             "nodes": dict(self.nodes),
@@ -152,7 +158,11 @@ class Closing:
         """The whole as Markdown: nothing is cut, and nothing of it is read as markup or HTML."""
         parts = [f"### {_escaped(self.headline())}"]
         for label, texts in self.sections().items():
-            whole = {"moves": self._all_moves(), "failed": list(self.errors or self.failed)}
+            whole = {
+                "moves": self._all_moves(),
+                "not read": list(self.gaps),
+                "failed": list(self.errors or self.failed),
+            }
             items = whole.get(label, texts)
             parts.append(f"**{label}**\n\n" + "\n".join(f"- {_escaped(item)}" for item in items))
         return "\n\n".join(parts) + "\n"
@@ -170,7 +180,15 @@ def reason_of(lines: t.Sequence[str]) -> str:
     text = one_line(first)
     if len(text) <= LONGEST_REASON:
         return text
-    return text[: LONGEST_REASON - 3].rpartition(" ")[0].rstrip(" ,;:.") + "..."
+    seen, grant, role = text.partition(": grant this identity ")
+    kept = f"{grant}{role}" if len(grant + role) <= LONGEST_REASON // 4 * 3 else ""
+    return _cut(seen if kept else text, LONGEST_REASON - len(kept)) + kept
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return text[: limit - 3].rpartition(" ")[0].rstrip(" ,;:.") + "..."
 
 
 def _final(moves: t.Sequence[Move]) -> t.Iterator[tuple[str, Move]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import next_event
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
@@ -39,11 +40,9 @@ def rollout_parts(record: JobRecord) -> Parts:
     left = left or result.get("changed") or result.get("held")
     still = bool(result) and not (left or result["failed"])
     done = ["nothing to move"] if still else [*held_done(record)]
-    later = len(result.get("not_enforced") or ())
-    if later:
-        done.append(
-            f"{plural(later, 'instance')} placed correctly, enforced from the next migration or restart"
-        )
+    if later := [[entry.get("takes_effect")] for entry in result.get("not_enforced") or ()]:
+        event = next_event(later)
+        done.append(f"{plural(len(later), 'instance')} placed correctly, enforced from {event}")
     following = []
     if record.failures:
         following = [after_failure(record)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import was_refused
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -176,4 +177,6 @@ def none_written(result: Parts) -> bool:
     """Whether a task of rules has failed before its first write: its `workloads` are those that it would have changed.
     Not where a write was tried, since it may have been made though its answer was lost."""
     counts = result.get("counts")
-    return bool(result.get("failed") and counts and not (counts["changed"] or counts["failed"]))
+    if not counts:
+        return was_refused(result)
+    return bool(result.get("failed") and not (counts["changed"] or counts["failed"]))

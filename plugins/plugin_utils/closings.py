@@ -7,9 +7,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     LAUNCH,
+    NONE_WRITTEN,
     Closing,
     reason_of,
 )
@@ -33,8 +35,17 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import
     rules_written,
     undo_parts,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import (
+    after_unread,
+    unread,
+    unread_texts,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import after_failure
-from ansible_collections.virt.placement.plugins.plugin_utils.verification import no_move_repairs
+from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
+    named_lists,
+    no_move_repairs,
+    unread_lists,
+)
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -53,6 +64,11 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         failed = [f"{record.open}: the job ended during this task, see the error above"]
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
     short = f"{_short(record, failed)}{parts.pop('and_then', '')}" if failed else ""
+    gaps = unread(record)
+    parts["next_steps"] = (
+        *(grants := after_unread(gaps)),
+        *(step for step in parts["next_steps"] if not (grants and step == AGAIN)),
+    )
     if failed and not parts["next_steps"]:
         parts["next_steps"] = (AGAIN,)
     return Closing(
@@ -62,6 +78,8 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         moves=tuple(record.moves),
         failed=(short,) if failed else (),
         errors=tuple(failed),
+        unread=tuple(unread_texts(gaps)),
+        gaps=tuple(unreadable_texts(gaps)),
         **{**parts, "skipped": (*parts["skipped"], *_skipped(record))},
     )
 
@@ -128,8 +146,11 @@ def _reports(record: JobRecord) -> t.Iterator[str]:
 
 
 def _verdicts(record: JobRecord) -> t.Iterator[str]:
-    summary = record.last("placement_info").get("summary")
+    result = record.last("placement_info")
+    summary = result.get("summary")
     if summary:
+        lists = unread_lists(result)
+        summary = {**summary, "unknown": summary.get("unknown", 0) - len(lists)}
         counts = [
             f"{summary[name]} {name}"
             for name in (
@@ -144,6 +165,10 @@ def _verdicts(record: JobRecord) -> t.Iterator[str]:
             )
             if summary.get(name)
         ]
+        if lists:
+            counts.append(
+                f"whether there are more is unknown: {named_lists(lists)} could not be read"
+            )
         yield f"{plural(summary['instances'], 'instance')}: {', '.join(counts) or 'none with a rule'}"
         if rules := [rule["rule"] for rule in summary.get("violated_rules", ())]:
             yield f"violated rules: {listed(rules)}"
@@ -228,11 +253,11 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
     if record.failures and record.failed_task == "Show forecast":
         yield "nothing was written: correct the cause, then launch this job, or its workflow for an approval, again"
     elif none_written(record.last("rules")):
-        yield f"nothing was written: {AGAIN}"
+        yield f"{NONE_WRITTEN}{AGAIN}"
     elif record.failures and not record.of("rules"):
-        step = "" if record.begun else "nothing was written: "
+        step = "" if record.begun else NONE_WRITTEN
         yield from _after_room(record, f"{record.role}_keep_room_for") or [
-            f"{step}{after_failure(record)}"
+            f"{step}{after_failure(record).removeprefix(step)}"
         ]
     elif record.failures:
         yield from _after_red_apply(record) or [after_failure(record)]
@@ -414,7 +439,8 @@ def _rules(record: JobRecord) -> Parts:
     result = record.last("rules_info")
     rules = result.get("rules")
     bad = [x["name"] for x in rules or () if x["violated"]]
-    done = [] if rules is None else [plural(len(rules), "rule")]
+    more = ", and whether there are more is unknown" if result.get("permission_gaps") else ""
+    done = [] if rules is None else [f"{plural(len(rules), 'rule')}{more}"]
     if bad:
         done.append(f"violated: {listed(bad, 8)}")
     return {

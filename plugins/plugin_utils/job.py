@@ -28,6 +28,8 @@ if t.TYPE_CHECKING:
 NOTHING = "Nothing was changed."
 WITHIN = "__placement_within_job"
 """Variable of a module's task that is part of a task of a role, which reports what came of it."""
+TABLE = "__placement_table"
+"""Variable of a module's task whose role prints the table of the result, which names what could not be read."""
 QUIET = "__placement_quiet"
 """Variable of a module's task that reads for another one: what it would do is no news of the job."""
 
@@ -99,9 +101,11 @@ class Job:
         check: bool = False,
         may_fail: bool = False,
         quiet: bool = False,
+        table: bool = False,
     ) -> Result:
         """What the module returns. `check`: it only looks, in check mode. JobFailed where it fails, unless it
-        `may_fail`. `quiet`: it shows no progress."""
+        `may_fail`. `quiet`: it shows no progress. `table`: the caller prints its table, with what could not
+        be read."""
         action = self._action
         name = f"virt.placement.{module}"
         task = action._task.copy()
@@ -119,7 +123,7 @@ class Job:
             templar=action._templar,
             shared_loader_obj=action._shared_loader_obj,
         )
-        told = {QUIET: True} if quiet else {}
+        told = {name: True for name, yes in ((QUIET, quiet), (TABLE, table)) if yes}
         result: Result = plugin.run(task_vars={**self._task_vars, WITHIN: True, **told})
         if not check:
             self.warnings += result.get("warnings") or []

@@ -43,6 +43,7 @@ KEPT = (
     "nodes",
     "not_enforced",
     "not_reverted",
+    "permission_gaps",
     "places",
     "plan",
     "releases",
@@ -129,6 +130,13 @@ class JobRecord:
         new = path.with_suffix(".new")
         new.write_text(json.dumps(asdict(self), default=str))
         os.replace(new, path)
+
+
+def was_refused(note: Result) -> bool:
+    """Whether a module has failed for its options or missing rights alone, which it checks before its first write."""
+    errors = note.get("errors") or []
+    types = {error["type"] for error in errors}
+    return bool(note.get("failed") and errors and types <= {"input", "permission"})
 
 
 def read_record(host: str, play: str) -> JobRecord | None:

@@ -28,6 +28,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job_record import R
 from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import (
     declaration_lines,
     rule_lines,
+    unknown_lines,
 )
 
 
@@ -140,8 +141,9 @@ def list_rules(job: Job) -> Result:
     asked: Result = {"topology_keys": options["topology_keys"], "declarations": declarations}
     if options["namespaces"]:
         asked["namespaces"] = options["namespaces"]
-    result = job.run("rules_info", asked)
-    job.show(rule_lines(result["rules"]))
+    result = job.run("rules_info", asked, table=True)
+    unknown = unknown_lines(result["permission_gaps"])
+    job.show([*(rule_lines(result["rules"]) if result["rules"] or not unknown else ()), *unknown])
     if declarations:
         job.show(declaration_lines(result["rules"]))
     return result

@@ -29,7 +29,8 @@ def verify_placement(
     keys = job.record.asked["topology_keys"]
     asked.setdefault("columns", list(dict.fromkeys(["zone", *keys])))
     details = "placement" if report else "problems"
-    result = job.run("placement_info", {**asked, "topology_keys": keys, "details": details})
+    asked |= {"topology_keys": keys, "details": details}
+    result = job.run("placement_info", asked, table=True)
     errors = failures(result, fail_on, only)
     lines = [*filter(None, [heading]), *result["table"].splitlines()]
     unwritten: list[str] = []

@@ -26,7 +26,9 @@ from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe i
     PATIENCE,
     PROGRESS,
 )
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import PRINTED
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    TABLE,
     WITHIN,
     failed_result,
     lines_of,
@@ -48,6 +50,9 @@ Result = dict[str, t.Any]
 
 class KubeconfigAction(ActionBase):
     """Runs the task's own module with the kubeconfig that kubernetes.core's plugin finds."""
+
+    TABLE = False
+    """Whether the role with a task of this module prints the table of its result in the next one."""
 
     _pipe: PipeReader | None = None
     """Where the steps of a run write their lines."""
@@ -128,7 +133,7 @@ class KubeconfigAction(ActionBase):
             self._remove_tmp_path(self._connection._shell.tmpdir)
             return ran
 
-        with self._lines_shown(host) as piped:
+        with self._lines_shown(host) as piped, self._table_printed(task_vars):
             waiting = Waiting(
                 lambda: self._goes_on(task_vars),
                 self._patience(arguments),
@@ -168,6 +173,19 @@ class KubeconfigAction(ActionBase):
         finally:
             del os.environ[PROGRESS]
             pipe.close()
+
+    @contextlib.contextmanager
+    def _table_printed(self, task_vars: Result) -> t.Iterator[None]:
+        """Tell a module on this host that the role prints its table."""
+        prints = self.TABLE and WITHIN not in task_vars and is_in_role(self._task)
+        if not prints and TABLE not in task_vars:
+            yield
+            return
+        os.environ[PRINTED] = "1"
+        try:
+            yield
+        finally:
+            del os.environ[PRINTED]
 
     def _open_pipe(self, host: str) -> PipeReader | None:
         """None where the module runs elsewhere, or as another user: its lines come when it has ended, if at all."""

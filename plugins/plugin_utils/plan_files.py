@@ -14,10 +14,15 @@ import typing as t
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     CORRECT_OR_PLAN,
+    NONE_WRITTEN,
     RELAUNCH,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
-from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, Result
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
+    JobRecord,
+    Result,
+    was_refused,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.report.files import (
     ReportFile,
     Unwritable,
@@ -104,7 +109,10 @@ def after_failure(record: JobRecord) -> str:
     """The next step of a job that failed: only what was begun can be continued."""
     if carries_out_plan(record):
         return CORRECT_OR_PLAN
-    return RELAUNCH if record.begun else AGAIN
+    if record.begun:
+        return RELAUNCH
+    refused = record.notes and was_refused(record.notes[-1])
+    return f"{NONE_WRITTEN}{AGAIN}" if refused and not record.check_mode else AGAIN
 
 
 def plan_words(record: JobRecord) -> str:

@@ -11,6 +11,10 @@ import typing as t
 from ansible.module_utils.common.yaml import yaml_dump
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import columns, listed
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Unreadable,
+    unreadable_texts,
+)
 
 Rule = t.Mapping[str, t.Any]
 
@@ -29,6 +33,11 @@ def rule_lines(rules: t.Sequence[Rule]) -> list[str]:
         since = str(rule["since"] or "")[: len("2026-03-02")]
         rows.append((name, kind, state_of(rule), since, listed(names, NAMED)))
     return columns(rows)
+
+
+def unknown_lines(gaps: t.Iterable[t.Mapping[str, str]]) -> list[str]:
+    """What could not be read: workloads there may have other rules."""
+    return [f"unknown: {text}" for text in unreadable_texts(Unreadable(**gap) for gap in gaps)]
 
 
 def state_of(rule: Rule) -> str:

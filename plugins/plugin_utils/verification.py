@@ -6,9 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import next_event
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 
 Result = dict[str, t.Any]
+
+INSTANCE_LISTS = ("pods", "virtualmachineinstances")
+"""Of what runs. The summary counts each of them that could not be read as one more unknown."""
 
 SHOWN = 20
 """Instances that are named, of each state."""
@@ -17,8 +21,8 @@ SHOWN = 20
 def failures(
     result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
 ) -> list[str]:
-    """Counts of what fails, the first instances with their rules unless the table names them, and missing rights.
-    `result` is that of placement_info. `only`: workloads that alone are verified."""
+    """Counts of what fails, and the first instances with their rules unless the table names them. It names what could
+    not be read, too. `result` is that of placement_info. `only`: workloads that alone are verified."""
     lines: list[str] = []
     instances = [
         instance for instance in result["instances"] if only is None or instance["workload"] in only
@@ -30,7 +34,9 @@ def failures(
         count = len(findings) if problem == "error_finding" else count
         if not count:
             continue
-        lines.append(f"Verification failed: {count} {problem}.")
+        lists = unread_lists(result) if problem == "unknown" and only is None else []
+        also = f", since {named_lists(lists)} could not be read" if lists else ""
+        lines.append(f"Verification failed: {count} {problem}{also}.")
         table = str(result.get("table", ""))
         lines += [
             _sentence(instance, problem)
@@ -45,14 +51,19 @@ def failures(
                 " module rules."
             )
         lines += [_finding(finding) for finding in findings[:SHOWN]]
-        if problem == "unknown":
-            lines += [
-                f"Cannot {gap['verb']} {gap['resource']}: {gap['reason']}"
-                for gap in result["permission_gaps"]
-            ]
     if lines and only is not None:
         lines += _not_moved(result, fail_on, only)
     return lines
+
+
+def unread_lists(result: Result) -> list[str]:
+    """The lists of what runs that could not be read, of each namespace."""
+    gaps = [gap["resource"] for gap in result.get("permission_gaps") or ()]
+    return [name for name in gaps if name in INSTANCE_LISTS]
+
+
+def named_lists(lists: t.Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(lists))
 
 
 def _errors(result: Result) -> list[Result]:
@@ -146,6 +157,13 @@ def _restarts(result: Result) -> str:
     )
 
 
+def _effects(result: Result) -> t.Iterator[list[str]]:
+    """Of each instance whose rules are not enforced."""
+    for instance in result["instances"]:
+        if instance["verdict"] == "not_enforced":
+            yield [rule.get("takes_effect") for rule in instance["rules"]]
+
+
 def _not_moved(
     result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result]
 ) -> t.Iterator[str]:
@@ -183,7 +201,7 @@ def passed(
     count = result["summary"].get("not_enforced", 0)
     if count and only is None:
         lines.append(
-            f"{count} not_enforced: changes of rules take effect at the next migration or restart. To make them"
+            f"{count} not_enforced: changes of rules take effect at {next_event(_effects(result))}. To make them"
             " take effect now, run the playbook rollout with placement_rollout_namespaces and"
             f" placement_rollout_scope: not_enforced.{_restarts(result)}"
         )

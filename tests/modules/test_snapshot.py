@@ -86,5 +86,6 @@ def test_without_rights_nothing_is_empty_and_fine(plain: Sandbox) -> None:
     assert found.platform.kubevirt == "", "whether it is there is not known"
     (pods,) = (gap for gap in found.unreadable if gap.resource == "pods")
     assert str(pods) == (
-        "cannot list pods in all namespaces: grant this identity the verb 'list' on 'pods'"
+        "cannot list pods in all namespaces: grant this identity the ClusterRole"
+        " virt-placement-reader (rbac/reader.yml); this identity is virt-placement:nobody"
     )

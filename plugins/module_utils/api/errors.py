@@ -10,6 +10,8 @@ user, and are kept whole.
 
 from __future__ import annotations
 
+import json
+import re
 import typing as t
 from dataclasses import dataclass
 
@@ -23,6 +25,8 @@ MERGE_PATCH = "application/merge-patch+json"
 TEXT_LIMIT = 256
 ADMISSION_LIMIT = 8192
 """Of an answer of an admission webhook or policy: `printable` text, that ends at a limit all the same."""
+_DENIED = re.compile(r'\bUser ("(?:[^"\\]|\\["\\])+") cannot ')
+"""Names with other escapes are left out."""
 ASK_POLICY = "an admission policy refused it: request what it allows, or extend the policy"
 
 
@@ -189,6 +193,13 @@ class Forbidden(ApiError):
         """Whether the namespace refuses it, which is being deleted or has a ResourceQuota that is used up
         (apiserver admission/plugin/resourcequota). Every tenant can cause that."""
         return self.namespace_terminates or any(text in self.message for text in _QUOTA_REFUSALS)
+
+    @property
+    def account(self) -> str:
+        """The account that lacks the right, as the server names it (apiserver
+        endpoints/handlers/responsewriters, forbiddenMessage); empty where it does not."""
+        named = _DENIED.search(self.message)
+        return printable(json.loads(named[1])) if named and not self.of_admission else ""
 
     def advise(self) -> str:
         if self.refuses_request:

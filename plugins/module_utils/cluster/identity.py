@@ -109,7 +109,8 @@ def _text(minor: Minor) -> str:
 def unreadable(error: ApiError) -> Unreadable:
     """The Unreadable entry for a request that is forbidden, or whose version is not served."""
     request = error.request
-    return Unreadable(request.resource, request.namespace, request.verb, error.advise())
+    account = error.account if isinstance(error, Forbidden) else ""
+    return Unreadable(request.resource, request.namespace, request.verb, error.advise(), account)
 
 
 def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:

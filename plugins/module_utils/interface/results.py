@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 from ..model.findings import Finding, sentence
@@ -64,7 +65,14 @@ def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> N
         warn(one_line(sentence(same[:1]) + more))
 
 
+PRINTED = "VIRT_PLACEMENT_TABLE_PRINTED"
+"""Environment variable of a module whose role prints its table. Since ansible-core 2.21 no action plugin can take a
+warning out of the result of its module."""
+
+
 def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable]) -> None:
-    """One warning for each cause."""
+    """One warning for each cause, unless the role prints them."""
+    if os.environ.get(PRINTED):
+        return
     for text in unreadable_texts(gaps):
         warn(one_line(text))

@@ -14,6 +14,7 @@ which gets the template of the pool first (`pools`).
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from dataclasses import dataclass
 
 from ..model.json_pointer import JSON
@@ -91,6 +92,23 @@ def pinned_text(node_name: str) -> str:
 def most_disruptive(effects: t.Iterable[str]) -> str:
     """The most disruptive of these effects (see _SEVERITY); empty where there is none."""
     return max(effects, key=_SEVERITY.index, default="")
+
+
+_NEXT = {
+    MIGRATION: "the next migration or restart",
+    RESTART: "the next restart",
+    RECREATION: "the next recreation",
+}
+
+
+def next_event(effects_of: t.Iterable[t.Collection[str]]) -> str:
+    """What enforces the changed rules of instances, in words; of each instance what its rules need (`takes_effect`)."""
+    order = tuple(reversed(_NEXT))
+    counts = Counter(next((x for x in order if x in effects), "") for effects in effects_of)
+    texts = {text: counts[effect] for effect, text in _NEXT.items() if counts[effect]}
+    if len(texts) > 1:
+        return ", ".join(f"{text} ({count} of them)" for text, count in texts.items())
+    return next(iter(texts), _NEXT[MIGRATION])
 
 
 def why_not_migratable(vmi: Vmi) -> str:

@@ -22,6 +22,7 @@ from ..model.findings import Finding, InputError, InvalidInput
 from ..model.kinds import POOL
 from ..model.objects import Node, Ref
 from ..model.plan import Plan
+from ..model.snapshot import unreadable_texts
 from ..model.write import Write
 from ..moves import report
 from ..moves.check_mode import planned_result
@@ -143,7 +144,7 @@ class DrainSource:
         draining = self.asked.state == "drained"
         scope = _EVERYTHING if draining or records else NODES_ONLY
         snapshot = self.context.snapshot(scope, fresh=fresh, again=again)
-        gaps = (str(gap) for gap in snapshot.unreadable if gap.resource != POOL.plural)
+        gaps = unreadable_texts(x for x in snapshot.unreadable if x.resource != POOL.plural)
         if errors := [InputError("not permitted", gap, "permission") for gap in gaps]:
             raise InvalidInput(errors)
         if self.asked.assume_in_service:

@@ -21,7 +21,7 @@ from ..cluster.reading import NODES_ONLY, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.objects import Node
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, unreadable_texts
 from ..model.write import Write
 from ..moves.context import StepContext, step_limit
 from ..moves.send import record_node_event, timestamp
@@ -247,7 +247,7 @@ class InServiceStep:
 
 def _nodes_of(snapshot: Snapshot) -> tuple[Node, ...]:
     """Raises InvalidInput where nodes may not be read: of none of them it is known whether it exists."""
-    gaps = [str(gap) for gap in snapshot.unreadable if gap.resource == "nodes"]
+    gaps = unreadable_texts(gap for gap in snapshot.unreadable if gap.resource == "nodes")
     if gaps:
         raise InvalidInput([InputError("not permitted", gap, "permission") for gap in gaps])
     return snapshot.nodes

@@ -224,12 +224,14 @@ _OF_NO_NAMESPACE = frozenset({"namespaces", "nodes", "persistentvolumes"})
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A list or object that is needed and could not be read. Verdicts that depend on it are unknown."""
+    """A list or object that is needed and could not be read. Verdicts that depend on it are unknown. `account` lacks
+    the right; it is empty where no right is missing, or the server does not name it."""
 
     resource: str
     namespace: str
     verb: str
     reason: str
+    account: str = ""
 
     @property
     def what(self) -> str:
@@ -244,14 +246,16 @@ class Unreadable:
         return GRANT in self.reason
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.reason}"
+        return unreadable_texts([self])[0]
 
 
 def unreadable_texts(gaps: t.Iterable[Unreadable]) -> list[str]:
     """One text for each cause: all missing rights are one, with the role that grants them."""
     by_cause: dict[str, list[Unreadable]] = {}
     for gap in gaps:
-        by_cause.setdefault(GRANT_READER if gap.lacks_right else gap.reason, []).append(gap)
+        identity = f"; this identity is {gap.account}" if gap.account else ""
+        cause = f"{GRANT_READER}{identity}" if gap.lacks_right else gap.reason
+        by_cause.setdefault(cause, []).append(gap)
     return [
         f"cannot {', '.join(gap.what.removeprefix('cannot ') for gap in same)}: {cause}"
         for cause, same in by_cause.items()

@@ -19,7 +19,7 @@ from ..model.kinds import KINDS, POOL, VIRTUAL_MACHINE, VMI
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.rule import WorkloadSelector
-from ..model.snapshot import Snapshot, Unreadable
+from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
 from ..moves.approved_plan import PLANNED_OPTIONS, ApprovedPlan
 from ..moves.run_options import RunOptions, request_digest
@@ -226,7 +226,4 @@ def _at_places(places: Places, snapshot: Snapshot, faults: list[InputError]) -> 
 
 def _unreadable(gaps: t.Sequence[Unreadable]) -> list[InputError]:
     """One error for all lists that this identity may not read."""
-    if len(gaps) <= 1:
-        return [InputError("not permitted", str(gap)) for gap in gaps]
-    role = "grant this identity the ClusterRole virt-placement-reader (rbac/reader.yml)"
-    return [InputError("not permitted", f"{', '.join(gap.what for gap in gaps)}: {role}")]
+    return [InputError("not permitted", text, "permission") for text in unreadable_texts(gaps)]

@@ -17,7 +17,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, RULE_KINDS, RULES, UNDO
 from ..model.objects import Ref
 from ..model.rendering import listed
-from ..model.snapshot import Snapshot, Workload, managed_by
+from ..model.snapshot import Snapshot, Workload, managed_by, unreadable_texts
 from ..model.write import Write
 from ..view.view import ClusterView
 from .change import (
@@ -102,7 +102,7 @@ def _unread(request: RulesRequest, view: ClusterView) -> list[InputError]:
     gaps = (
         view.snapshot.why_unreadable(KINDS[kind].plural, request.namespace) for kind in RULE_KINDS
     )
-    return [InputError("state", str(gap)) for gap in gaps if gap is not None]
+    return [InputError("state", text) for text in unreadable_texts(x for x in gaps if x)]
 
 
 def _annotated(workload: Workload, record: UndoRecord) -> dict[str, JSON]:

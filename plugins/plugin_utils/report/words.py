@@ -8,6 +8,7 @@ import typing as t
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import next_event
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import plural
 
 from .content import VERDICTS, Content, ReportedRule
@@ -19,7 +20,7 @@ MEANING: t.Mapping[str, str] = {
     "down": "the node is not Ready",
     "constraint_removed": "a constraint of the rule was removed: write the rules again",
     "preference_not_met": "a preferred rule is not met",
-    "not_enforced": "placed correctly, enforced from the next migration or restart",
+    "not_enforced": "placed correctly, the rules that changed since then are not enforced yet",
     "satisfied": "placed correctly",
 }
 """Each state, the worst first, in the order of tiles."""
@@ -140,10 +141,15 @@ def _good(content: Content, things: str) -> str:
         text += f" {counts['preference_not_met']} {verb} not meet a preference."
     if counts["not_enforced"]:
         verb = "gets" if counts["not_enforced"] == 1 else "get"
-        text += (
-            f" {counts['not_enforced']} {verb} the present rules at the next migration or restart."
-        )
+        text += f" {counts['not_enforced']} {verb} the present rules at {next_event(_effects(content))}."
     return text
+
+
+def _effects(content: Content) -> t.Iterator[list[str]]:
+    """Of each instance whose rules are not enforced."""
+    for instance in content.instances:
+        if instance.verdict == "not_enforced":
+            yield [rule.takes_effect for rule in instance.rules]
 
 
 def _repair(content: Content) -> str:

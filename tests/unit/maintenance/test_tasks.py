@@ -496,7 +496,7 @@ def test_nodes_that_may_not_be_read_are_not_taken_for_gone(check: bool) -> None:
     server = refusing({("GET", "/nodes"): 403})
     back = run("node_maintenance", server, {"nodes": ["w1"], "state": "in_service"}, check=check)
     assert back["failed"]
-    assert back["msg"].startswith("not permitted: cannot list nodes: grant this identity the verb")
+    assert back["msg"].startswith("not permitted: cannot list nodes: grant this identity the Clus")
     assert "there is no node" not in back["msg"]
 
 

@@ -131,15 +131,59 @@ def test_instances_that_were_skipped_are_named_once_with_their_reason() -> None:
         "skipped_instances": [entry, entry],
         "deferred": [move("web")],
         "stop_reason": "max_moves (2) is reached",
-        "not_enforced": [move("app")],
+        "not_enforced": [{**move("app"), "takes_effect": "restart"}],
     }
     asked = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
     lines = closing_of(record("placement_rollout", asked=asked, notes=[note]), 3).lines()
     assert lines[1] == "  asked    roll out shop, scope violated"
     text = "\n".join(lines)
     assert text.count("shop/db: no node is free") == 1
+    assert "1 instance placed correctly, enforced from the next restart" in text
     assert "1 move deferred (max_moves (2) is reached): shop/web" in text
     assert "launch the same job again for what was deferred" in text
+
+
+def test_what_could_not_be_read_is_one_line_and_whole_as_data() -> None:
+    grant = "grant this identity the verb 'list'"
+    lists = [("nodes", ""), ("pods", ""), ("deployments", "shop")]
+    gaps = [
+        {"resource": name, "namespace": where, "verb": "list", "reason": grant, "account": "ci:job"}
+        for name, where in lists
+    ]
+    other = {"resource": "pools", "namespace": "", "verb": "list", "reason": "not served"}
+    note = {"module": "rules_info", "rules": [], "permission_gaps": [*gaps, other]}
+    asked: dict[str, t.Any] = {"namespaces": []}
+    block = closing_of(record("placement_rules", asked=asked, notes=[note, note]), 3)
+    assert block.lines()[2:] == [
+        "  done     0 rules, and whether there are more is unknown",
+        "  not read ci:job may not list nodes, and lacks 2 more rights",
+        "           cannot list pools in all namespaces: not served",
+        "  next     grant ci:job the ClusterRole virt-placement-reader (rbac/reader.yml),"
+        " then launch the same job again",
+    ]
+    whole, _not_served = block.data()["not_read"]
+    assert whole == (
+        "cannot list nodes, list pods in all namespaces, list deployments in namespace shop:"
+        " grant this identity the ClusterRole virt-placement-reader (rbac/reader.yml);"
+        " this identity is ci:job"
+    )
+    assert "list deployments in namespace shop" in block.markdown()
+
+
+@pytest.mark.parametrize(
+    ("kind", "nothing"), [("permission", True), ("input", True), ("api", False)]
+)
+@pytest.mark.parametrize("role", ["placement_topology", "placement_rollout"])
+def test_what_is_refused_before_a_write_says_so(role: str, kind: str, nothing: bool) -> None:
+    asked = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
+    module = {"placement_topology": "node_labels", "placement_rollout": "rollout"}[role]
+    errors = [{"type": kind, "message": "m", "object": ""}]
+    note = {"module": module, "failed": True, "changed": False, "errors": errors}
+    closed = closing_of(record(role, asked=asked, notes=[note], failures=["m"]), 3)
+    again = "correct the cause, then launch the same job again"
+    assert closed.next_steps == (f"nothing was written: {again}" if nothing else again,)
+    begun = record(role, asked=asked, notes=[{**note, "changed": True}], failures=["m"])
+    assert closing_of(begun, 3).next_steps == (f"{again}: it continues",)
 
 
 def test_block_has_at_most_15_lines_and_says_what_is_missing() -> None:

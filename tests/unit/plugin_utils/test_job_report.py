@@ -36,7 +36,7 @@ class FakeJob:
         self.ran: list[tuple[str, dict[str, t.Any]]] = []
         self.variable = variables.get
 
-    def run(self, module: str, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+    def run(self, module: str, arguments: dict[str, t.Any], **_how: bool) -> dict[str, t.Any]:
         self.ran.append((module, arguments))
         result = {"placement_info": shop_placement, "drill_info": shop_drill}[module]()
         self.record.note(module, result)

@@ -146,10 +146,14 @@ def test_violated_vm_that_only_a_restart_moves_is_told_so(effect: str) -> None:
     assert needs == (effect == "restart")
 
 
-def test_missing_right_is_named_where_something_is_unknown() -> None:
-    found = result(unknown=1)
-    found["permission_gaps"] = [{"verb": "list", "resource": "pods", "reason": "forbidden"}]
-    assert "Cannot list pods: forbidden" in failures(found, ["unknown"])
+def test_lists_that_could_not_be_read_are_named_as_what_is_unknown() -> None:
+    """Their reason is in the table above."""
+    found = result(unknown=3)
+    lists = ("pods", "nodes", "virtualmachineinstances", "pods")
+    found["permission_gaps"] = [{"resource": name} for name in lists]
+    assert failures(found, ["unknown"]) == [
+        "Verification failed: 3 unknown, since pods and virtualmachineinstances could not be read."
+    ]
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -165,4 +169,20 @@ def test_what_needs_a_restart_is_not_sent_to_a_rollout_that_only_migrates() -> N
     rule = {"rule": "shop/default/db", "verdict": "not_enforced", "takes_effect": "restart"}
     found = result(instance("shop", "not_enforced", rules=[rule]), not_enforced=1)
     text = "\n".join(passed(found, ["violated"]))
+    assert "1 not_enforced: changes of rules take effect at the next restart. To make them" in text
     assert text.endswith("placement_rollout_allow: [migrate, restart].")
+
+
+def test_instances_are_counted_by_what_enforces_their_rules() -> None:
+    kinds = [["migration"], ["migration", "restart"], ["restart"], ["recreate"]]
+    found = result(
+        *(
+            instance("shop", "not_enforced", rules=[{"rule": "r", "takes_effect": x} for x in each])
+            for each in kinds
+        ),
+        not_enforced=4,
+    )
+    assert (
+        "take effect at the next migration or restart (1 of them), the next restart (2 of them),"
+        " the next recreation (1 of them). To make"
+    ) in "\n".join(passed(found, []))
