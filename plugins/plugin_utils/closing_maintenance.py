@@ -95,8 +95,8 @@ def _heading(record: JobRecord, states: t.Mapping[str, str]) -> str:
     if "closed" not in record.maintenance.get("found", {}).values():
         return ""
     if all(state in ("not_begun", "skipped") for state in states.values()):
-        return "nothing begun, outside of the window"
-    return "done in part, its window is closed"
+        return "nothing begun"
+    return "done in part"
 
 
 def next_window(record: JobRecord) -> str:

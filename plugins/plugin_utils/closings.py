@@ -8,6 +8,7 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
+from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     LAUNCH,
@@ -113,8 +114,10 @@ def _skipped(record: JobRecord) -> t.Iterator[str]:
         if names:
             why = note.get("stop_reason") or "the run ended"
             seen[f"{plural(len(names), 'move')} deferred ({why}): {listed(names)}"] = None
-        elif note.get("stop_reason"):
-            seen[str(note["stop_reason"])] = None
+        elif why := note.get("stop_reason"):
+            told_of_nodes = note["module"] == "node_maintenance" and why.startswith(OUTSIDE)
+            if not told_of_nodes:
+                seen[why] = None
     for reason in held_reasons(record):
         if not any(reason in text for text in seen):
             seen[reason] = None

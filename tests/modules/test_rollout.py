@@ -521,6 +521,8 @@ def test_vms_with_the_label_do_not_move_are_skipped_with_a_warning_or_a_failure(
         assert "its workload has the label placement.virt/do-not-move" in skipped["reason"]
     (warning,) = result["warnings"]
     assert "2 instances still violate a rule: VirtualMachine" in str(warning)
+    assert "do-not-move" not in str(warning), "the lines have the reasons"
+    assert sum("do-not-move" in line for line in result["progress"]) == 2
     assert refused["failed"]
     assert refused["msg"].startswith("2 instances were skipped (fail_on_skipped): VirtualMachine")
     assert "warnings" not in refused

@@ -89,9 +89,13 @@ def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
 
 
 def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
-    """The warning about instances that still violate a rule, with the reasons."""
+    """The warning about instances that still violate a rule. Their reasons are lines of the progress."""
     verb = "violates" if len(violators) == 1 else "violate"
-    return f"{plural(len(violators), 'instance')} still {verb} a rule: {'; '.join(skipped_texts(violators))}"
+    names = listed([report.short(x.workload or x.instance, x.instance) for x in violators], 8)
+    return (
+        f"{plural(len(violators), 'instance')} still {verb} a rule: {names};"
+        " the lines above and skipped_instances have the reasons"
+    )
 
 
 def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:

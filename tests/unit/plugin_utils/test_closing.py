@@ -646,8 +646,8 @@ def test_check_mode_says_what_would_become_of_each_node() -> None:
 @pytest.mark.parametrize(
     ("first", "headline"),
     [
-        ("not_begun", "Maintenance: nothing begun, outside of the window, after 8 s"),
-        ("serviced", "Maintenance: done in part, its window is closed, after 8 s"),
+        ("not_begun", "Maintenance: nothing begun, after 8 s"),
+        ("serviced", "Maintenance: done in part, after 8 s"),
     ],
 )
 def test_maintenance_outside_of_its_window_says_so_and_when_it_opens(
@@ -656,9 +656,12 @@ def test_maintenance_outside_of_its_window_says_so_and_when_it_opens(
     asked = {**MAINTENANCE, "window": {"start": "22:00", "end": "04:00", "days": ["sat"]}}
     found = {"w1": "closed" if first == "not_begun" else "serviced", "w2": "closed"}
     known = {"states": {"w1": first, "w2": "not_begun"}, "found": found}
-    block = closing_of(record(asked=asked, maintenance=known), 8)
+    outside = {"module": "node_maintenance", "stop_reason": "outside of the window from 22:00 to"}
+    block = closing_of(record(asked=asked, maintenance=known, notes=[outside]), 8)
     nodes = "w1, w2" if first == "not_begun" else "w2"
     assert block.headline() == headline
+    assert f"not begun, outside of the window: {nodes}" in block.node_texts()
+    assert "\n".join(block.lines()).count("outside of the window") == 1
     assert block.next_steps == (
         f"launch the same job again for {nodes} in the window, which opens next on Sat 1970-01-03 at"
         " 22:00 UTC",
