@@ -47,7 +47,7 @@ def why_defer(
     now: float,
     wall_clock: datetime.datetime,
 ) -> Deferral:
-    """Why a move away from `domain` may not begin. `now` is the run's clock."""
+    """Why a move away from `domain` may not begin; empty: it leaves no node. `now` is the run's clock."""
     if options.max_moves and journal.started >= options.max_moves:
         return Deferral(f"max_moves ({options.max_moves}) is reached", final=True)
     if options.window is not None and wall_clock not in options.window:
@@ -56,7 +56,7 @@ def why_defer(
         return Deferral("the canary has not ended yet")
     if now < journal.barrier:
         return Deferral(f"soaking after the canary, {journal.barrier - now:.0f} s left")
-    if options.soak and journal.domain and domain != journal.domain:
+    if options.soak and journal.domain and domain not in ("", journal.domain):
         if journal.records:
             return Deferral(f"moves away from {journal.domain} are still in flight")
         left = journal.settled_at + options.soak - now

@@ -301,7 +301,8 @@ class Reconciler:
         record = self._record(move, now)
         siblings = [i.uid for i in now.observer.instances if i.workload == move.workload]
         journal = self.journal.begin(record, siblings)
-        self.journal = replace(journal, domain=now.nodes.domain(move.source))
+        domain = now.nodes.left_by(move.source) or journal.domain
+        self.journal = replace(journal, domain=domain)
         now.new.add(move.uid)
         of_run = journal_of_run(self.journal, now.view)
         self.report.count, lines = self.report.count.begun(move, of_run)

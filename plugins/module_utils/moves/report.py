@@ -45,6 +45,11 @@ class NodeDescriptions:
     def domain(self, node: str) -> str:
         return self.labels.get(node, {}).get(self.zone_key, "")
 
+    def left_by(self, source: str) -> str:
+        """The domain that a move from this node leaves, where nodes that are in none are one together; empty where
+        there is no node."""
+        return self.domain(source) or (f"nodes without {self.zone_key}" if source else "")
+
     def named(self, node: str) -> str:
         zone = self.domain(node)
         return f"{node} ({zone})" if zone else node or "no node"

@@ -55,7 +55,7 @@ class Waits:
             self.now.stop_reason = "the canary has not ended"
             return self.now.stop_reason
         gate = self._gate(
-            journal_of_run(self.journal, self.now.view), self.now.nodes.domain(move.source)
+            journal_of_run(self.journal, self.now.view), self.now.nodes.left_by(move.source)
         )
         if gate.final:
             self.now.stop_reason = gate.reason
@@ -85,7 +85,7 @@ class Waits:
     def why_again(self, record: MoveRecord) -> str:
         """Why a move that is in the journal and was not sent may not begin; empty where it may."""
         others = self.journal.forget(record.uid)
-        reason = self._gate(others, self.now.nodes.domain(record.source)).reason
+        reason = self._gate(others, self.now.nodes.left_by(record.source)).reason
         reason = reason or self.now.view.why_no_move
         reason = reason or self._why_not_disrupted(record.uid, record.method)
         return reason or self.why_no_room(record)

@@ -55,7 +55,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
     JudgedSnapshot,
 )
-from tests.unit.compliance.cluster import anti_affinity, apart
+from tests.unit.compliance.cluster import ZONE, anti_affinity, apart
 from tests.unit.moves.test_gates import parameters
 from tests.unit.planning.scenes import cluster, machine
 from tests.unit.planning.test_plan import SHOP, vm_with_two_own_terms
@@ -325,6 +325,42 @@ def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
         waiting
         == f"{second.workload} waits for the move of {first.workload}, which may open a node for it"
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "following", "waiting"),
+    [
+        ("a", "none", "soaking after a, 590 s left"),
+        ("none", "b", f"soaking after nodes without {ZONE}, 590 s left"),
+        ("none", "none", ""),
+        ("a", "pending", ""),
+        ("pending", "b", ""),
+    ],
+)
+def test_soak_is_between_domains_also_where_nodes_have_none(
+    before: str, following: str, waiting: str
+) -> None:
+    made = cluster("ab")
+    made.node("n0")
+    for node in ("n0", "n1", "n2"):
+        machine(made, node, node)
+    snapshot, asked = made.snapshot(), parameters(scope="all", soak=600)
+    view = JudgedSnapshot.of(snapshot, SHOP, asked)
+    by_node = {move.source: move for move in view.plan().moves}
+    sources = {"none": "n0", "a": "n1", "b": "n2", "pending": ""}
+    journal = RunJournal("r1", "x", domain="", settled_at=90.0)
+
+    for source in (before, following):
+        move = (
+            by_node[sources[source]] if source != "pending" else replace(by_node["n1"], source="")
+        )
+        reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0, {}, ())
+        nodes = report.NodeDescriptions.of(snapshot, ZONE)
+        now = Reconciliation(view, Observer(NO_API, snapshot, journal), nodes)
+        due = reconciler.choose(Plan((move,)), now)
+        journal = replace(reconciler.journal, records=(), known={})
+
+    assert (due, now.waiting) == ([] if waiting else [move.uid], waiting)
 
 
 def test_move_that_is_planned_after_another_one_names_it_and_the_rule() -> None:
