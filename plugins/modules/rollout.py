@@ -107,7 +107,7 @@ options:
     default: 0
   max_unavailable:
     description:
-      - No restart or recreation starts while this number of the selected instances are missing or not ready.
+      - No restart or recreation starts while this number of the other selected instances are missing or not ready.
     type: int
     default: 1
   canary:

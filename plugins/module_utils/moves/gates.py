@@ -17,7 +17,6 @@ from ..kubevirt.moving import outbound_nodes, run_strategy
 from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.plan import Method, Move
-from ..model.rendering import plural
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
@@ -89,23 +88,39 @@ VmiKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is going on. `outbound` are migrations by node (see outbound_nodes). `unavailable` are the instances
-    in scope that are missing or not Ready, with those that we are about to take away."""
+    """What is going on. `outbound` are migrations by node (see outbound_nodes). `missing` counts by workload the
+    instances in scope that are missing or not Ready, with those that we are about to take away. `down` are the uids
+    of those among them that exist and are known not to serve."""
 
     ours: int
     migrations: int
     outbound: t.Mapping[str, int]
-    unavailable: int
-    named: tuple[str, ...]
-    """Some of what is not Ready, for messages."""
+    missing: t.Mapping[Ref, int]
+    down: frozenset[str] = frozenset()
+
+    @property
+    def unavailable(self) -> int:
+        return sum(self.missing.values())
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Some of what is not Ready, for messages."""
+        return tuple(f"{count} of {ref}" for ref, count in sorted(self.missing.items()))[:3]
 
     def beside(self, move: Move) -> Load:
-        """The load with one more move, of an instance that is Ready."""
+        """The load with one more move."""
         if move.method is not Method.MIGRATE:
-            taken = 1 if move.source else 0
-            return replace(self, ours=self.ours + 1, unavailable=self.unavailable + taken)
+            taken = 1 if move.source and move.uid not in self.down else 0
+            missing = Counter(self.missing) + Counter({move.workload: taken})
+            return replace(self, ours=self.ours + 1, missing=missing)
         outbound = {**self.outbound, move.source: self.outbound.get(move.source, 0) + 1}
         return replace(self, ours=self.ours + 1, migrations=self.migrations + 1, outbound=outbound)
+
+    def without(self, move: Move) -> Load:
+        """The load of all others, where the instance of the move is down: its restart takes nothing away."""
+        if move.uid not in self.down:
+            return self
+        return replace(self, missing=Counter(self.missing) - Counter([move.workload]))
 
 
 def limit_reached(move: Move, load: Load, options: RunOptions, snapshot: Snapshot) -> str:
@@ -118,14 +133,12 @@ def limit_reached(move: Move, load: Load, options: RunOptions, snapshot: Snapsho
             return f"{load.migrations} migrations are in flight on the cluster"
         if outbound >= platform.migrations_per_node:
             return f"{outbound} migrations away from {move.source} are in flight"
-    elif move.source and _reached(load.unavailable, options.max_unavailable):
-        unavailable = ", ".join(load.named) or plural(load.unavailable, "instance")
-        return f"max_unavailable is reached, not ready or being replaced: {unavailable}"
+    elif move.source and options.max_unavailable is not None:
+        others = load.without(move)
+        if others.unavailable >= options.max_unavailable:
+            names = ", ".join(others.named)
+            return f"max_unavailable is reached, not ready or being replaced: {names}"
     return ""
-
-
-def _reached(count: int, limit: int | None) -> bool:
-    return limit is not None and count >= limit
 
 
 def load_of(
@@ -139,9 +152,9 @@ def load_of(
     those that the run is about: one that ought to have instances and has none is missing them.
     `foreign` are the outbound nodes of migrating VMIs outside of the snapshot."""
     migrating = _migrating(snapshot, records, foreign or {})
-    missing, named = _not_ready(snapshot, records, in_scope, workloads)
+    missing, down = _not_ready(snapshot, records, in_scope, workloads)
     outbound = Counter(node for nodes in migrating.values() for node in nodes)
-    return Load(len(records), len(migrating), outbound, missing, named)
+    return Load(len(records), len(migrating), outbound, missing, down)
 
 
 def instances_of_run(
@@ -195,14 +208,15 @@ def _not_ready(
     records: t.Sequence[MoveRecord],
     in_scope: t.Sequence[Instance],
     workloads: t.Collection[Ref],
-) -> tuple[int, tuple[str, ...]]:
-    """Instances that should serve and do not: missing, not Ready, or ours and about to go."""
+) -> tuple[dict[Ref, int], frozenset[str]]:
+    """Instances that should serve and do not: missing, not Ready, or ours and about to go. And the uids of those whose
+    pod was read and is not Ready; what is not known of an instance does not make it down."""
     taken = {record.uid for record in records if record.method is not Method.MIGRATE}
     restarting = {record.workload for record in records if record.method is Method.RESTART}
     serving = Counter(i.workload for i in in_scope if ready(i) and i.uid not in taken)
     there = Counter(i.workload for i in in_scope)
     workload_by_ref = {workload.ref: workload for workload in snapshot.workloads}
-    total, named = 0, []
+    missing = {}
     concerned = {ref for ref in there if ref is not None} | {e.workload for e in records}
     stopped = _stopped_members(snapshot, records)
     for ref in sorted(concerned | set(workloads)):
@@ -210,9 +224,9 @@ def _not_ready(
         if ref.kind == VIRTUAL_MACHINE.name and ref in restarting:
             short = 1
         if short > 0:
-            total += short
-            named.append(f"{short} of {ref}")
-    return total, tuple(named[:3])
+            missing[ref] = short
+    down = (i for i in in_scope if i.workload in missing and i.uid not in taken)
+    return missing, frozenset(i.uid for i in down if i.pod is not None and not ready(i))
 
 
 def _stopped_members(snapshot: Snapshot, records: t.Iterable[MoveRecord]) -> Counter[Ref]:

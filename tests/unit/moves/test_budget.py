@@ -282,6 +282,43 @@ def test_move_of_a_pending_instance_needs_no_budget() -> None:
     assert limit_reached(move(Method.RECREATE, ""), load, parameters(), snapshot) == ""
 
 
+def test_restart_of_what_is_down_takes_nothing_away() -> None:
+    """A PodDisruptionBudget with unhealthyPodEvictionPolicy AlwaysAllow allows it, too."""
+    sick, serving = machine("next", ready=False), [machine("a"), machine("b")]
+    snapshot = Snapshot(workloads=(replica_set(3),))
+    load = load_of(snapshot, (), [instance(x, ready=x.ready) for x in (sick, *serving)])
+    restart = move(Method.RECREATE)
+    assert limit_reached(restart, load, parameters(), snapshot) == ""
+    assert load.beside(restart).unavailable == 1, "it is down before and after"
+    other = replace(restart, uid="u-a")
+    reason = f"max_unavailable is reached, not ready or being replaced: 1 of {SET}"
+    assert limit_reached(other, load.beside(restart), parameters(), snapshot) == reason
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(
+            [machine("next", ready=False), machine("a", ready=False)], id="another is down"
+        ),
+        pytest.param([machine("next", ready=False)], id="another is missing"),
+        pytest.param([machine("next"), machine("a", ready=False)], id="it serves"),
+    ],
+)
+def test_others_that_are_down_count_for_each_restart(there: list[Vmi]) -> None:
+    snapshot = Snapshot(workloads=(replica_set(2),))
+    load = load_of(snapshot, (), [instance(x, ready=x.ready) for x in there])
+    reason = limit_reached(move(Method.RECREATE), load, parameters(), snapshot)
+    assert reason == f"max_unavailable is reached, not ready or being replaced: 1 of {SET}"
+
+
+def test_what_is_not_known_of_an_instance_does_not_make_it_down() -> None:
+    unread = replace(instance(machine("next")), pod=None)
+    snapshot = Snapshot(workloads=(replica_set(1),))
+    load = load_of(snapshot, (), [unread])
+    assert limit_reached(move(Method.RECREATE), load, parameters(), snapshot) != ""
+
+
 def test_moves_chosen_together_count_together() -> None:
     snapshot = Snapshot(workloads=(replica_set(2),))
     load = load_of(snapshot, (), [instance(machine("a")), instance(machine("b"))])
