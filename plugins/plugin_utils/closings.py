@@ -194,6 +194,11 @@ def _after_verification(record: JobRecord) -> t.Iterator[str]:
         yield "change the violated rules, or add nodes or labels: no move repairs them"
     if summary.get("constraint_removed"):
         yield "constraints of rules were removed: write the rules again with the playbook apply"
+    if summary.get("down"):
+        yield (
+            "for what is down: bring its node back, or fence it once it is surely off; KubeVirt then starts VMs"
+            " elsewhere"
+        )
     if record.failures and not summary:
         yield AGAIN
     elif record.failures and not summary.get("violated"):

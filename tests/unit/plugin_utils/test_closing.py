@@ -395,6 +395,15 @@ def test_rollout_is_the_next_step_only_where_a_move_repairs(moves: int | None, s
     assert closing_of(failed, 1).next_steps == (step,)
 
 
+def test_vms_of_a_node_that_is_down_wait_for_its_fencing() -> None:
+    note = {"module": "placement_info", "failed": False, "summary": {"instances": 1, "down": 1}}
+    failed = record("placement_verify", asked=VERIFY, notes=[note], failures=["1 down"])
+    assert closing_of(failed, 1).next_steps == (
+        "for what is down: bring its node back, or fence it once it is surely off; KubeVirt then starts VMs elsewhere",
+        "correct the cause, then launch the same job again",
+    )
+
+
 def test_rules_are_written_to_new_members_before_a_rollout() -> None:
     rules = [{"rule": "shop/default/db", "moves_needed": 1, "moves_counted": True}]
     made = record("placement_verify", asked=VERIFY, failures=["x"])
