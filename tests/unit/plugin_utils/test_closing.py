@@ -400,7 +400,6 @@ def test_vms_of_a_node_that_is_down_wait_for_its_fencing() -> None:
     failed = record("placement_verify", asked=VERIFY, notes=[note], failures=["1 down"])
     assert closing_of(failed, 1).next_steps == (
         "for what is down: bring its node back, or fence it once it is surely off; KubeVirt then starts VMs elsewhere",
-        "correct the cause, then launch the same job again",
     )
 
 
