@@ -65,11 +65,16 @@ def documents_of(text: str, where: str, faults: list[InputError]) -> list[Export
         except RecursionError:
             faults.append(InputError(where, "its JSON is nested too deeply"))
             return []
-        values.append(shallow(value))
+        values += map(shallow, value if holds_lists(value) else [value])
         at = _after_space(text, end)
     if len(values) == 1:
         return [ExportDocument(where, values[0])]
     return [ExportDocument(f"{where}, document {i + 1}", value) for i, value in enumerate(values)]
+
+
+def holds_lists(value: JSON) -> bool:
+    """Whether it is a list of documents, as jq --slurp makes it of those that are lists: no format has one."""
+    return isinstance(value, list) and any(isinstance(item, list) for item in value)
 
 
 def _after_space(text: str, at: int) -> int:

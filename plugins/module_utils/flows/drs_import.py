@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..drs.convert import import_cluster
 from ..drs.export import ExportDocument
-from ..drs.formats import FORMATS, documents_of, knows_overrides, read_cluster
+from ..drs.formats import FORMATS, documents_of, holds_lists, knows_overrides, read_cluster
 from ..drs.options import read_import_options
 from ..drs.report import COLUMNS, report_as_json, report_table
 from ..model.findings import InputError, InvalidInput
@@ -90,7 +90,9 @@ def _of_content(content: JSON, faults: list[InputError]) -> list[ExportDocument]
     """One export, or a list of several; a list may be an export itself."""
     if content is None:
         return []
-    several = isinstance(content, list) and not any(x.recognizes(content) for x in FORMATS)
+    several = holds_lists(content) or (
+        isinstance(content, list) and not any(x.recognizes(content) for x in FORMATS)
+    )
     items = enumerate(content) if several else [(None, content)]
     documents = []
     for index, item in items:

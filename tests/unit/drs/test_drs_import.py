@@ -661,6 +661,20 @@ def test_clusters_of_all_folders_in_one_output_are_told_apart(
     assert "the export has 2 clusters, Lab, Prod/East" in messages(unnamed)[0]
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_list_of_what_govc_printed_is_several_documents(
+    run_module: RunModule, as_text: bool
+) -> None:
+    """Each of them is a list."""
+    cluster = of_cluster("domain-c8", "Prod", apart_of("vm-1", "vm-2"))["changeSet"]
+    documents = [cluster, [of_vm("vm-1", "a"), of_vm("vm-2", "b")]]
+    result = run_module(
+        drs_import.main, {"content": json.dumps(documents) if as_text else documents}
+    )
+
+    assert rules_of(result)["default"][0]["workloads"] == ["a", "b"]
+
+
 def test_clusters_of_one_name_in_two_folders_are_refused(run_module: RunModule) -> None:
     clusters = [of_cluster(x, "Prod", apart_of("vm-1", "vm-2")) for x in ("domain-c8", "domain-c9")]
     vms = [of_vm("vm-1", "a"), of_vm("vm-2", "b")]
