@@ -161,7 +161,9 @@ class _Import:
         self._members[rule.where] = tuple(vm for vm in vms if not found[vm.key].missing)
         least = 1 if rule.kind is DrsRuleKind.VM_HOST else 2
         if len(vms) < least:
-            return f"It has {plural(len(vms), 'VM')}, so that it does nothing.", ""
+            reason = f"It has {plural(len(vms), 'VM')}, so that it does nothing."
+            left_out = f" Without counterpart: {rule.left_out}" if rule.left_out else ""
+            return reason + left_out, ""
         if len(self._members[rule.where]) < least:
             lacking = ", ".join(map(str, self._missing[rule.where]))
             return (

@@ -208,6 +208,15 @@ def inventory_name(text: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
+def add_name(
+    names: dict[str, str], reference: str, name: str, where: str, faults: list[InputError]
+) -> None:
+    """Name the object with this id. Objects of two vCenters, or of two clusters of Proxmox, have the same ids."""
+    if names.setdefault(reference, name) != name:
+        fault = f"{reference} is {name!r} here, and {names[reference]!r} before it"
+        faults.append(InputError(where, f"{fault}: give the names of one system, read at one time"))
+
+
 def moref(value: JSON) -> str:
     """The id in a reference to an object: `{type, value}`, `VirtualMachine-vm-66` of PowerCLI or `vm-66`; empty for
     anything else."""

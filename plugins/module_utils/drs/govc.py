@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ..model.findings import InputError
+from ..model.input import shown
 from ..model.json_pointer import JSON
 from .export import (
     DrsCluster,
@@ -23,6 +24,7 @@ from .export import (
     ExportedFields,
     OtherSetting,
     SourceVm,
+    add_name,
     inventory_name,
     kind_of_type,
     moref,
@@ -84,9 +86,12 @@ class Govc:
                 plain.append((document.where, value))
         names: dict[str, str] = {}
         types: dict[str, str] = {}
-        for _where, value in plain:
-            names.update(_named_object(value))
-            types.update(_rule_types(value))
+        for where, value in plain:
+            for reference, name in _named_object(value):
+                add_name(names, reference, name, where, faults)
+            for rule, type_name in _rule_types(value).items():
+                if types.setdefault(rule, type_name) != type_name:
+                    types[rule] = ""
         clusters = []
         for where, value in plain:
             clusters += [
@@ -148,27 +153,29 @@ def _is_change(item: JSON) -> bool:
     return isinstance(item, dict) and isinstance(item.get("name"), str)
 
 
-def _named_object(value: JSON) -> dict[str, str]:
-    """MoRef to name, of one object or of a list of them."""
+def _named_object(value: JSON) -> list[tuple[str, str]]:
+    """MoRef and name, of one object or of a list of them."""
     if isinstance(value, list):
-        return {key: name for item in value for key, name in _named_object(item).items()}
+        return [pair for item in value for pair in _named_object(item)]
     if not isinstance(value, dict) or not isinstance(value.get("changeSet"), list):
-        return {}
-    return {
-        moref(value.get("obj")): inventory_name(change["val"])
+        return []
+    return [
+        (moref(value.get("obj")), inventory_name(change["val"]))
         for change in value["changeSet"]
         if isinstance(change, dict)
         and change.get("name") == "name"
         and isinstance(change.get("val"), str)
-    }
+    ]
 
 
 def _rule_types(value: JSON) -> dict[str, str]:
-    """Rule to type, of lines such as `web-apart (ClusterAntiAffinityRuleSpec)`."""
+    """Rule to type, of lines such as `web-apart (ClusterAntiAffinityRuleSpec)`; empty for rules of two types."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return {}
-    matches = [_NAME_AND_TYPE.fullmatch(item) for item in value]
-    return {match[1]: match[2] for match in matches if match is not None}
+    types: dict[str, str] = {}
+    for match in filter(None, map(_NAME_AND_TYPE.fullmatch, value)):
+        types[match[1]] = match[2] if types.get(match[1], match[2]) == match[2] else ""
+    return types
 
 
 def _overrides_by_moref(value: JSON) -> dict[str, JSON] | None:
@@ -230,9 +237,10 @@ class _Configuration:
             kind = _kind_of_fields(given.values)
             if kind is None:
                 given.fault(
-                    "its type is not in the export: rules that keep VMs together and rules that keep them apart look"
-                    " the same. Add the output of govc cluster.rule.ls -l -json to the files, or export with a newer"
-                    " govc, with community.vmware.vmware_drs_rule_info or with Export-DrsRule"
+                    "its type is not in the export, or rules of this name have several: rules that keep VMs together"
+                    " and rules that keep them apart look the same. Add the output of govc cluster.rule.ls -l -json to"
+                    " the files, or export with a newer govc, with community.vmware.vmware_drs_rule_info or with"
+                    " Export-DrsRule"
                 )
                 return None
         return DrsRule(
@@ -264,7 +272,11 @@ class _Configuration:
                 yield OtherSetting(given.where, kind, self._names.get(reference, reference), reason)
 
     def _vms(self, given: ExportedFields) -> tuple[SourceVm, ...]:
-        references = [moref(item) for item in given.items("vm")]
+        items = given.items("vm")
+        references = [moref(item) for item in items]
+        if "" in references:
+            given.fault(f"vm has no reference to a VM, but {shown(items[references.index('')])}")
+            return ()
         return tuple(SourceVm(self._names.get(key, ""), key) for key in references)
 
     def _host(self, item: JSON, group: str) -> str:

@@ -16,7 +16,15 @@ from dataclasses import replace
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.rendering import listed
-from .export import DrsCluster, DrsRule, DrsRuleKind, ExportDocument, ExportedFields, SourceVm
+from .export import (
+    DrsCluster,
+    DrsRule,
+    DrsRuleKind,
+    ExportDocument,
+    ExportedFields,
+    SourceVm,
+    add_name,
+)
 
 RULES = "rules"
 VMS = "proxmox_vms"
@@ -25,7 +33,7 @@ DATA = "data"
 
 _NODES, _RESOURCES = "node-affinity", "resource-affinity"
 _AFFINITY = {"positive": DrsRuleKind.AFFINITY, "negative": DrsRuleKind.ANTI_AFFINITY}
-_VM = "vm:"
+_VM, _CONTAINER = "vm:", "ct:"
 
 
 class Proxmox:
@@ -47,7 +55,7 @@ class Proxmox:
     def read(
         self, documents: t.Sequence[ExportDocument], faults: list[InputError]
     ) -> list[DrsCluster]:
-        names = _names(documents)
+        names = _names(documents, faults)
         return [
             _cluster(document, rules, names, faults)
             for document in documents
@@ -81,14 +89,14 @@ def _listed(value: JSON, key: str, is_one: t.Callable[[JSON], bool]) -> list[JSO
     return items if any(map(is_one, items)) else None
 
 
-def _names(documents: t.Iterable[ExportDocument]) -> dict[str, str]:
+def _names(documents: t.Iterable[ExportDocument], faults: list[InputError]) -> dict[str, str]:
     """The name of each VM by its id in rules."""
-    return {
-        f"{_VM}{item['vmid']}": str(item.get("name") or "")
-        for document in documents
-        for item in _listed(document.value, VMS, _is_vm) or ()
-        if _is_vm(item)
-    }
+    names: dict[str, str] = {}
+    for document in documents:
+        for item in filter(_is_vm, _listed(document.value, VMS, _is_vm) or ()):
+            if name := str(item.get("name") or ""):
+                add_name(names, f"{_VM}{item['vmid']}", name, document.where, faults)
+    return names
 
 
 def _cluster(
@@ -99,12 +107,18 @@ def _cluster(
 ) -> DrsCluster:
     """Nodes and VMs of a node affinity are groups with the name of their rule, which is unique."""
     rules: list[DrsRule] = []
+    seen: set[str] = set()
     vm_groups: dict[str, tuple[SourceVm, ...]] = {}
     host_groups: dict[str, tuple[str, ...]] = {}
     for index, item in enumerate(items):
         given = ExportedFields(item, f"{document.where}, {RULES}[{index}]", faults)
         where, name = given.where, given.required_text("rule")
         given.where = f"{where}, rule {name!r}"
+        if name in seen:
+            given.fault(
+                "occurs twice: the rules are of two clusters, or were edited. Import one at a time"
+            )
+        seen.add(name)
         nodes = _nodes(given)
         rule = _rule(given, where, name, nodes, names)
         if rule.kind is DrsRuleKind.VM_HOST:
@@ -125,6 +139,9 @@ def _rule(
     """A rule with its VMs, of whatever kind it is."""
     rule_type, resources = given.required_text("type"), _texts(given, "resources")
     of_nodes = rule_type == _NODES
+    for resource in resources:
+        if not resource.startswith((_VM, _CONTAINER)):
+            given.fault(f"resources has {resource!r}, which is not {_VM}ID or {_CONTAINER}ID")
     kind = DrsRuleKind.VM_HOST if of_nodes else _AFFINITY.get(given.text("affinity"))
     if rule_type == _RESOURCES and kind is None:
         given.fault("affinity must be positive or negative")

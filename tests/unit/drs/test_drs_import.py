@@ -559,6 +559,10 @@ BAD = {
             "rule 'two': has other members of the host group 'licensed' than a rule before it",
         ],
     ),
+    "reference": (
+        json.dumps({"rule": [{"_typeName": "ClusterAffinityRuleSpec", "name": "w", "vm": [7]}]}),
+        ["rule[0], rule 'w': vm has no reference to a VM, but the number 7"],
+    ),
     "no name": (
         json.dumps(
             {
@@ -673,6 +677,29 @@ def test_list_of_what_govc_printed_is_several_documents(
     )
 
     assert rules_of(result)["default"][0]["workloads"] == ["a", "b"]
+
+
+def test_name_that_differs_between_outputs_of_govc_is_an_error(run_module: RunModule) -> None:
+    """Another vCenter has the same MoRefs."""
+    cluster = of_cluster("domain-c8", "Prod", apart_of("vm-1", "vm-2"))
+    vms = [of_vm("vm-1", "a"), of_vm("vm-2", "b"), of_vm("vm-1", "c")]
+    (message,) = messages(run_module(drs_import.main, {"content": [cluster, *vms]}))
+
+    assert "vm-1 is 'c' here, and 'a' before it: give the names of one system" in message
+
+
+@pytest.mark.parametrize("one_output", [False, True])
+def test_type_of_a_rule_is_unknown_where_two_of_its_name_differ(
+    run_module: RunModule, one_output: bool
+) -> None:
+    untyped = {x: y for x, y in apart_of("vm-1", "vm-2").items() if x != "_typeName"}
+    lines = [f"{untyped['name']} (Cluster{kind}RuleSpec)" for kind in ("Affinity", "AntiAffinity")]
+    types = [lines] if one_output else [[line] for line in lines]
+    vms = [of_vm("vm-1", "a"), of_vm("vm-2", "b")]
+    given = [of_cluster("domain-c8", "Prod", untyped), *vms, *types]
+    (message,) = messages(run_module(drs_import.main, {"content": given}))
+
+    assert "its type is not in the export, or rules of this name have several" in message
 
 
 def test_clusters_of_one_name_in_two_folders_are_refused(run_module: RunModule) -> None:

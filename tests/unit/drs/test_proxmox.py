@@ -162,7 +162,9 @@ def test_each_rule_is_in_one_column_with_what_is_lost_of_it(run_module: RunModul
     assert [*taken["app-with-db"]] == ["leader"]
     assert [*taken["old-pair"]] == ["rests"]
     (containers,) = [x for x in report["no_counterpart"] if x["kind"] == "rule"]
-    assert containers["reason"] == "It has 0 VMs, so that it does nothing."
+    assert containers["reason"] == (
+        "It has 0 VMs, so that it does nothing. Without counterpart: The containers ct:200, ct:201."
+    )
 
 
 def test_vms_without_names_are_named_in_the_table_of_the_user(run_module: RunModule) -> None:
@@ -225,3 +227,18 @@ def test_cluster_without_rules_and_groups_of_an_older_release(run_module: RunMod
     groups = [{"group": "a", "nodes": "pve1:1,pve2", "restricted": 1, "type": "group"}]
     (message,) = messages(imported(run_module, {"data": groups}))
     assert "has HA groups of Proxmox VE 8, which are not read" in message
+
+
+def test_rules_and_names_of_two_clusters_are_errors(run_module: RunModule) -> None:
+    """Clusters have the same ids of VMs."""
+    rules = [RULES[2], {**RULES[2], "resources": ["vm:100", "101"]}]
+    names = [{"proxmox_vms": VMS}, {"proxmox_vms": [{**VMS[0], "name": "other"}]}]
+    result = run_module(drs_import.main, {"content": [{"rules": rules}, *names]})
+
+    assert [error["message"] for error in result["errors"]] == [
+        "content[2]: vm:100 is 'other' here, and 'web1.home.arpa' before it: give the names of one system, read at one"
+        " time",
+        "content[0], rules[1], rule 'licensed': occurs twice: the rules are of two clusters, or were edited. Import"
+        " one at a time",
+        "content[0], rules[1], rule 'licensed': resources has '101', which is not vm:ID or ct:ID",
+    ]
