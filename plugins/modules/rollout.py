@@ -39,7 +39,7 @@ description:
     are of the present template, its update strategy is given back.
   - Resumes a Deployment on which rules were written with O(virt.placement.rules#module:workload_rollout=hold), if
     O(allow) has V(recreate), and waits until its controller has replaced all pods. One Deployment at a time, while no
-    other instance moves, and not with O(max_moves) or O(plan). Until then its strategy has numbers within
+    other instance moves, and not with O(max_moves). Until then its strategy has numbers within
     O(max_unavailable) and the disruption budgets, and no surge where no node has room for one more pod. Then its
     strategy is given back as it was. A Deployment that was paused before the rules were written stays paused.
   - Moves the VMs of such a VirtualMachinePool until each runs as its template declares, whatever O(scope) is. A live
@@ -171,6 +171,8 @@ options:
       - If the plan does not fit the cluster any more, the task fails before its first write, and names all that has
         changed. These are a move that is not needed any more, an instance that is gone, another rule or other placement
         fields of a workload, a node that was cordoned, tainted or labeled, and a ResourceQuota.
+      - A held Deployment that the plan does not have stays held. One that it has is resumed with a strategy for the
+        cluster as it is then, within the limits of the plan, and the plan is refused if its template has changed.
       - A move that was made already is done, and no error. Other instances that violate a rule since are not moved.
         They are returned in RV(skipped_instances).
       - The scheduler chooses the target among the nodes that are available, as without a plan. A plan is refused if the
@@ -680,6 +682,25 @@ plan:
           description: UIDs of the instances that must move before this one.
           type: list
           elements: str
+    releases:
+      description:
+        - The Deployments whose own rollouts are held and are resumed, once their budgets allow it. Missing where there
+          is none.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workload, V(Deployment).
+          type: str
+        namespace:
+          description: Its namespace.
+          type: str
+        name:
+          description: Its name.
+          type: str
+        template:
+          description: Digest of the template that its pods get.
+          type: str
     relies_on:
       description: What must not have changed when the plan is made.
       type: dict
@@ -743,7 +764,7 @@ releases:
   description:
     - The Deployments whose own rollouts are held and would be resumed, each with the limits of its strategy until
       its pods are replaced.
-    - They are no part of RV(plan). A task with O(plan) leaves them held, with a warning.
+    - RV(plan) has them, too.
   returned: in check mode, if there is one
   type: list
   elements: dict

@@ -32,12 +32,10 @@ def held_done(record: JobRecord) -> t.Iterator[str]:
 
 def after_held(record: JobRecord) -> t.Iterator[str]:
     """How the holds that are left end."""
-    rollout = record.last("rollout")
-    held, releases = rollout.get("held") or [], rollout.get("releases") or []
-    if releases and record.asked.get("plan_file"):
-        yield f"the plan leaves {_names(releases)} held: {_without_plan(record)}"
+    held = record.last("rollout").get("held") or []
     if held and carries_out_plan(record):
-        yield f"for {_names(held)}, which the plan leaves held: {_without_plan(record)}"
+        without = f"launch the job without {record.role}_plan_file"
+        yield f"for {_names(held)}, which the plan leaves held: {without}"
     elif held := held or ([] if record.check_mode else _held_by_rules(record)):
         yield f"to end the hold of {_names(held)}: {_how(record, held)}"
 
@@ -59,10 +57,6 @@ def _run(record: JobRecord, allow: t.Sequence[str]) -> str:
         f"playbook rollout with placement_rollout_namespaces: [{record.asked['namespace']}] and"
         f" placement_rollout_allow: [{', '.join(allow)}]"
     )
-
-
-def _without_plan(record: JobRecord) -> str:
-    return f"launch the job without {record.role}_plan_file"
 
 
 def _held_by_rules(record: JobRecord) -> list[Parts]:

@@ -44,10 +44,10 @@ def rollout_parts(record: JobRecord) -> Parts:
         event = next_event(later)
         done.append(f"{plural(len(later), 'instance')} placed correctly, enforced from {event}")
     following = []
+    plan, file = result.get("plan") or {}, options.get("plan_file")
     if record.failures:
         following = [after_failure(record)]
-    elif record.check_mode and (result.get("plan") or {}).get("moves"):
-        file = options.get("plan_file")
+    elif record.check_mode and (plan.get("moves") or (file and plan.get("releases"))):
         done += saved_words(record)
         following = [
             "to make exactly these moves: launch the same job without check mode"

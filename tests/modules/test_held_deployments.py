@@ -251,3 +251,23 @@ def test_removed_rule_resumes_a_held_deployment_whose_pods_are_of_its_template(
         return
     roll_and(shop, lambda: None)
     assert not set(pods_by_uid(shop)) & set(pods)
+
+
+def test_approved_plan_releases_what_it_has_and_is_refused_after_another_change(shop: Shop) -> None:
+    before, pods = start(shop, 4), pods_by_uid(shop)
+    hold(shop)
+    plan = shop.roll(check=True, allow=["recreate"])["plan"]
+    assert shop.roll(check=True, plan=plan)["releases"]
+    made = shop.roll(plan=plan)
+    mark = shop.sandbox.audit.mark()
+    again = shop.roll(plan=plan)
+    assert not made.get("failed"), made.get("msg")
+    assert not set(pods_by_uid(shop)) & set(pods)
+    after = shop.api.get(shop.path("Deployment", "web"))
+    assert spec_without_template(after) == spec_without_template(before)
+    assert (again.get("failed", False), again["changed"]) == (False, False)
+    assert shop.sandbox.audit.writes("mover", mark) == []
+
+    hold(shop, {"name": "away", "workloads": WEB, "avoid": {"zone": "zone1"}})
+    refused = shop.roll(plan=plan)
+    assert "its template was changed after the plan was made" in refused["msg"]

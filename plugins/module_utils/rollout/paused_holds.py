@@ -38,6 +38,7 @@ from ..rules.paused_hold import (
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
+from .approved_releases import why_not_approved
 from .options import RolloutOptions
 
 BY_HAND = f"Resume it and set its strategy by hand, and remove the annotation {HOLD}"
@@ -278,8 +279,8 @@ def _why_not_released(hold: PausedHold, view: HoldView, options: RolloutOptions)
         return f"{left}. It is paused (spec.paused) until a rollout with recreate in allow has replaced them"
     if options.max_moves:
         return f"{left}, and its controller does not stop after max_moves. Run a rollout without it"
-    if options.approved is not None:
-        return f"{left}, and the approved plan does not have it. Run a rollout without the plan"
+    if why := why_not_approved(hold, options.approved):
+        return f"{left}, and {why}"
     workloads = {hold.ref: hold.workload}
     for movable in _pods_of(hold, view):
         if why := why_kept(movable.instance, workloads):

@@ -19,6 +19,7 @@ from ..moves.gates import why_defer
 from ..moves.reconcile import Reconciler
 from ..moves.reconciliation import Reconciliation
 from ..moves.state import StepReport
+from .approved_releases import releases_of
 from .judged_snapshot import JudgedSnapshot
 from .options import RolloutOptions
 from .paused_holds import BY_HAND, HoldStep
@@ -65,8 +66,12 @@ class Releases:
         return {**self._refused, **left}
 
     def failure(self, view: JudgedSnapshot) -> str:
-        """Why the run has failed: a Deployment that it has released does not replace its pods."""
-        return "; ".join(step.kept for step in self.steps(view) if step.failed)
+        """Why the run has failed: a Deployment that it has released does not replace its pods, or one stays held that
+        an approved plan has."""
+        approved = releases_of(self._options.approved)
+        refused = [text for ref, text in self._refused.items() if ref in approved]
+        kept = [x.kept for x in self.steps(view) if x.failed or (x.kept and x.hold.ref in approved)]
+        return "; ".join([*refused, *kept])
 
     def lines(self, view: JudgedSnapshot) -> list[str]:
         """A line about each hold that a run finds."""

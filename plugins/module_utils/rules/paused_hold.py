@@ -74,6 +74,11 @@ class PausedHold:
         return STRATEGY.read(self.workload.manifest, None)
 
     @property
+    def template(self) -> str:
+        """A digest of its present template."""
+        return _template_digest(self.workload.manifest, self.workload)
+
+    @property
     def room(self) -> RolloutRoom:
         """How the declared strategy replaces pods."""
         return rollout_room(

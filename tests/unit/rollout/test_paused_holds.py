@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     Forbidden,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Ref,
@@ -23,11 +24,21 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import (
+    ApprovedPlan,
+    read_plan,
+)
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.plan_basis import PlanBasis
 from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
     Reconciliation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepReport
+from ansible_collections.virt.placement.plugins.module_utils.rollout.approved_releases import (
+    changes,
+    facts_of,
+    releases_of,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
     JudgedSnapshot,
 )
@@ -146,6 +157,53 @@ def test_pods_of_others_that_are_not_ready_count() -> None:
     assert "max_unavailable is reached, not ready: 1 of Deployment shop/other" in step.waiting
     (step,) = view(found, max_unavailable=2).hold_steps
     assert step.strategy == ONE
+
+
+def approved_by(seen: JudgedSnapshot, **changes: JSON) -> ApprovedPlan:
+    """A plan that has the first Deployment of this view, as a task is given it."""
+    facts = facts_of(seen.hold_steps[:1])
+    facts["releases"][0].update(changes)
+    planned = {**seen.options.planned, "allow": ["recreate"]}
+    plan = ApprovedPlan("uid", planned, (), PlanBasis(), facts=facts)
+    return read_plan(plan.as_json())
+
+
+def test_run_with_a_plan_releases_what_that_has_and_no_other_deployment() -> None:
+    seen = view(made("api", "web"))
+    plan = approved_by(seen)
+    (first, second) = with_plan(seen, plan).hold_steps
+    assert first.releases
+    assert "the approved plan does not have it" in second.kept
+    assert list(changes(plan, (first, second), seen.snapshot)) == []
+
+
+def with_plan(seen: JudgedSnapshot, plan: ApprovedPlan) -> JudgedSnapshot:
+    return replace(seen, options=replace(seen.options, approved=plan))
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        (
+            {"template": "other"},
+            "its template was changed after the plan was made: make a new plan",
+        ),
+        ({"name": "gone"}, "Deployment shop/gone does not exist any more"),
+    ],
+)
+def test_plan_is_refused_where_an_approved_release_has_changed(changed: JSON, text: str) -> None:
+    seen = view(made())
+    plan = approved_by(seen, **changed)
+    steps = with_plan(seen, plan).hold_steps
+    assert not any(step.releases for step in steps)
+    (fault,) = changes(plan, steps, seen.snapshot)
+    assert text in fault
+
+
+def test_damaged_releases_refuse_a_plan() -> None:
+    plan = replace(approved_by(view(made())), facts={"releases": ["web"]})
+    with pytest.raises(InvalidInput, match="is damaged"):
+        releases_of(plan)
 
 
 def test_run_without_limit_keeps_the_declared_strategy() -> None:
