@@ -4,24 +4,31 @@
 
 The mark names them while the maintenance goes on. The write that ends it moves them to an annotation of the node, which
 stays until they are started. KubeVirt refuses to start a VM that runs, so that none is started twice, whenever a job
-is killed (virt-api, rest/lifecycle.go, StartVMRequestHandler).
+is killed. It answers 409 for that, and also where the VM is changed at the same moment or must be recovered by hand
+(virt-api, rest/lifecycle.go, StartVMRequestHandler): the VM and its VMI are read then.
 """
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError, Conflict, NotFound
 from ..cluster.access import Right
 from ..cluster.patching import apply
+from ..kubevirt.moving import run_strategy
 from ..model.findings import InputError
 from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import START_AGAIN
+from ..model.kinds import KINDS, START_AGAIN, VMI, instance_path
+from ..model.manifests import vmi_from_manifest, workload_from_manifest
 from ..model.objects import Node, Ref
 from ..model.write import Operation, Write
 from ..moves.recreate import SUBRESOURCES
 from .mark import mark_of, waiting_to_start
+
+ATTEMPTS = 4
+"""How often the start of a VM is requested that KubeVirt refuses and that stays off."""
 
 _ANNOTATION = Pointer(("metadata", "annotations")) / START_AGAIN
 
@@ -65,22 +72,52 @@ class Starter:
         self.done += applied.done
 
     def _start(self, node: Node, vm: Ref, strategy: str) -> None:
-        path = f"{SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/start"
+        name = f"node {node.name}: {vm}"
         try:
-            self._api.call_subresource(path, {})
-        except Conflict as error:
-            self.lines.append(f"node {node.name}: {vm} is not started again: {error.message}")
+            needless = self._request(vm)
         except NotFound:
-            self.lines.append(
-                f"node {node.name}: {vm} is not started again: it does not exist any more"
-            )
+            self.lines.append(f"{name} is not started again: it does not exist any more")
         except TRANSIENT_ERRORS:
             raise
         except ApiError as error:
-            self.errors.append(InputError(str(vm), f"could not be started again: {error}", "api"))
+            text = f"could not be started again: {error}. Run again, or start it by hand"
+            self.errors.append(InputError(str(vm), text, "api"))
         else:
-            self.lines.append(f"node {node.name}: {vm} started again")
+            if needless:
+                self.lines.append(f"{name} is not started again: {needless}")
+                return
+            self.lines.append(f"{name} started again")
             self.started.append(as_json(vm, strategy))
+
+    def _request(self, vm: Ref) -> str:
+        """Request the start. Returns why none is needed; empty where KubeVirt has accepted it."""
+        path = f"{SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/start"
+        for attempt in itertools.count(1):
+            try:
+                self._api.call_subresource(path, {})
+                break
+            except Conflict:
+                if needless := self._why_needless(vm):
+                    return needless
+                if attempt == ATTEMPTS:
+                    raise
+            self._api.pause(attempt)
+        return ""
+
+    def _why_needless(self, vm: Ref) -> str:
+        """Why a VM that KubeVirt refuses to start needs no start; empty where it stays off. Raises NotFound where it
+        does not exist."""
+        found = workload_from_manifest(vm.kind, self._api.get(KINDS[vm.kind].path(*vm[1:])))
+        if (strategy := run_strategy(found)) in ("Always", "Once"):
+            return f"its run strategy is {strategy} now, with which KubeVirt starts it"
+        requests = (found.manifest.get("status") or {}).get("stateChangeRequests") or ()
+        if any(request.get("action") == "Start" for request in requests):
+            return "it is about to start"
+        try:
+            vmi = vmi_from_manifest(self._api.get(instance_path(vm._replace(kind=VMI))))
+        except NotFound:
+            return ""
+        return "" if vmi.finished or vmi.terminating else f"its VMI is {vmi.phase or 'created'}"
 
 
 def as_json(vm: Ref, strategy: str) -> dict[str, JSON]:

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiError,
     ApiRequest,
     Conflict,
     Forbidden,
@@ -75,35 +76,101 @@ def test_write_that_ends_the_maintenance_keeps_what_is_to_be_started() -> None:
 
 
 class Server:
-    def __init__(self, error: type[Exception] | None) -> None:
-        self.error = error
+    """Answers requests to start the VM with these errors, one by one, the last of them for ever."""
+
+    def __init__(self, *errors: type[ApiError], vm: t.Any = None, vmi: t.Any = None) -> None:
+        self.errors = list(errors)
+        self.objects = {"virtualmachines": vm, "virtualmachineinstances": vmi}
         self.started: list[str] = []
 
     def call_subresource(self, path: str, body: t.Any) -> None:
-        if self.error is not None:
-            raise self.error(ApiRequest("PUT", path), "running", status=409)  # type: ignore[call-arg]
+        if self.errors:
+            error = self.errors[0]
+            if len(self.errors) > 1 or error is not Conflict:
+                self.errors = self.errors[1:]
+            if error is not Started:
+                raise error(ApiRequest("PUT", path), "refused", status=409)  # type: ignore[call-arg]
         self.started.append(path)
 
-    def patch(self, path: str, body: t.Any, **_options: t.Any) -> t.Any:
-        return {}
+    def get(self, path: str) -> t.Any:
+        found = self.objects[path.split("/")[-2]]
+        if found is None:
+            raise NotFound(ApiRequest("GET", path), status=404)
+        return found
+
+    def pause(self, attempt: int) -> None:
+        pass
 
 
-@pytest.mark.parametrize("error", [None, Conflict, NotFound, Forbidden])
-def test_annotation_goes_once_each_vm_was_started_or_cannot_be(
-    error: type[Exception] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Started(ApiError):
+    """No error: it is started."""
+
+
+def vm(strategy: str = "Halted", *requests: str) -> t.Any:
+    return {
+        "kind": "VirtualMachine",
+        "metadata": {"namespace": "shop", "name": "db", "uid": "u"},
+        "spec": {"runStrategy": strategy, "template": {"spec": {}}},
+        "status": {"stateChangeRequests": [{"action": action} for action in requests]},
+    }
+
+
+def vmi(phase: str, **metadata: str) -> t.Any:
+    return {
+        "metadata": {"namespace": "shop", "name": "db", "uid": "v", **metadata},
+        "spec": {},
+        "status": {"phase": phase},
+    }
+
+
+def started_by(server: Server, monkeypatch: pytest.MonkeyPatch) -> start_again.Starter:
     class Done(t.NamedTuple):
         done: t.Any
         errors: tuple[t.Any, ...] = ()
 
     monkeypatch.setattr(start_again, "apply", lambda _api, writes, **_more: Done(tuple(writes)))
-    server = Server(error)
     starter = start_again.Starter(t.cast(ApiClient, server))
     starter.start(ended())
-    assert bool(starter.done) is (error is not Forbidden)
-    assert [x["name"] for x in starter.started] == (["db"] if error is None else [])
-    assert len(server.started) == (error is None)
-    assert bool(starter.errors) is (error is Forbidden)
+    return starter
+
+
+@pytest.mark.parametrize(
+    ("server", "state"),
+    [
+        pytest.param(Server(), "started", id="accepted"),
+        pytest.param(Server(NotFound), "forgotten", id="deleted"),
+        pytest.param(Server(Forbidden), "kept", id="forbidden"),
+        pytest.param(Server(Conflict, Started, vm=vm()), "started", id="changed meanwhile"),
+        pytest.param(Server(Conflict, vm=vm()), "kept", id="refused, and it is off"),
+        pytest.param(Server(Conflict), "forgotten", id="refused, and deleted then"),
+        pytest.param(
+            Server(Conflict, vm=vm("Manual"), vmi=vmi("Running")), "forgotten", id="it runs"
+        ),
+        pytest.param(Server(Conflict, vm=vm("Always")), "forgotten", id="KubeVirt starts it"),
+        pytest.param(Server(Conflict, vm=vm("Manual", "Start")), "forgotten", id="about to start"),
+        pytest.param(
+            Server(Conflict, vm=vm("Manual", "Stop"), vmi=vmi("Succeeded")), "kept", id="it ended"
+        ),
+        pytest.param(
+            Server(Conflict, vm=vm(), vmi=vmi("Running", deletionTimestamp="2026-05-01T08:00:00Z")),
+            "kept",
+            id="it stops",
+        ),
+    ],
+)
+def test_annotation_stays_while_a_vm_that_we_stopped_is_off(
+    server: Server, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starter = started_by(server, monkeypatch)
+    assert bool(starter.done) is (state != "kept")
+    assert [x["name"] for x in starter.started] == (["db"] if state == "started" else [])
+    assert len(server.started) == (state == "started")
+    assert bool(starter.errors) is (state == "kept")
+
+
+def test_refusal_of_a_start_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = started_by(Server(Conflict, vm=vm()), monkeypatch)
+    assert "Run again, or start it by hand" in str(starter.errors[0])
 
 
 def test_vm_is_stopped_and_started_where_a_restart_would_be_possible() -> None:
