@@ -40,7 +40,8 @@ def rollout_parts(record: JobRecord) -> Parts:
     left = left or result.get("changed") or result.get("held")
     still = bool(result) and not (left or result["failed"])
     done = ["nothing to move"] if still else [*held_done(record)]
-    if later := [[entry.get("takes_effect")] for entry in result.get("not_enforced") or ()]:
+    placed = [x for x in result.get("not_enforced") or () if x["when"] == "now"]
+    if later := [[entry.get("takes_effect")] for entry in placed]:
         event = next_event(later)
         done.append(f"{plural(len(later), 'instance')} placed correctly, enforced from {event}")
     following = []

@@ -131,7 +131,11 @@ def test_instances_that_were_skipped_are_named_once_with_their_reason() -> None:
         "skipped_instances": [entry, entry],
         "deferred": [move("web")],
         "stop_reason": "max_moves (2) is reached",
-        "not_enforced": [{**move("app"), "takes_effect": "restart"}],
+        "not_enforced": [
+            {**move("app"), "when": "now", "takes_effect": "restart"},
+            # Check mode: it violates a rule until the planned moves are made.
+            {**move("web"), "when": "after_moves", "takes_effect": "migration"},
+        ],
     }
     asked = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
     lines = closing_of(record("placement_rollout", asked=asked, notes=[note]), 3).lines()
