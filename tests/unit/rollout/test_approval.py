@@ -201,13 +201,18 @@ def test_move_of_a_killed_run_that_was_not_sent_is_checked_like_any_other(
     assert "Node w2 is cordoned now" in refusal(cluster, plan)
 
 
+@pytest.mark.parametrize("deleted", [False, True])
 def test_zone_of_the_plan_holds_where_its_node_is_not_available_any_more(
-    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch, deleted: bool
 ) -> None:
-    """The node was filled after the rollout had begun."""
+    """The node was filled or deleted after the rollout had begun."""
     plan = planned(cluster, pin_target_zone=True)
     monkeypatch.setattr(rollout_source, "require_approved", lambda *_given: None)
-    patch(cluster, "/api/v1/nodes/w2", "status", "allocatable", "pods", value="0")
+    node = "/api/v1/nodes/w2"
+    if deleted:
+        cluster.change("DELETED", node, cluster.objects[node])
+    else:
+        patch(cluster, node, "status", "allocatable", "pods", value="0")
     make(cluster, plan)
     (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]
     assert created["spec"]["addedNodeSelector"] == {ZONE: "b"}
