@@ -22,7 +22,7 @@ CANCEL_PATIENCE = 60.0
 
 
 class Phase(TextEnum):
-    """intended: journalled, nothing sent yet as far as we know. begun: the API server took it.
+    """intended: journaled, nothing sent yet as far as we know. begun: the API server took it.
     cancelling: the deletion of its migration was requested. given_up: that migration has not ended,
     and no run waits for it any more."""
 

@@ -30,8 +30,8 @@ class PlanRequest:
     that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
     `kept`: those that no method may move; they are skipped with this reason if they should move.
     `not_disrupted`: those that only a live migration may move, since disruption budgets never allow another method.
-    `held`: replicas of a StatefulSet whose own rollout is set aside, and which are not of its present template: they
-    are moved whatever the scope is.
+    `held`: pods of a StatefulSet and VMs of a pool whose own rollout is set aside, and which are not of its present
+    template: they are moved whatever the scope is.
     `topology`: the names of label keys in reasons. `preferred_nodes`: the node that the plan counts on for an
     instance, where it is among the nodes that are available.
     """

@@ -89,7 +89,7 @@ class Server:
             if len(self.errors) > 1 or error is not Conflict:
                 self.errors = self.errors[1:]
             if error is not Started:
-                raise error(ApiRequest("PUT", path), "refused", status=409)  # type: ignore[call-arg]
+                raise error(ApiRequest("PUT", path), "refused", status=409)
         self.started.append(path)
 
     def get(self, path: str) -> t.Any:

@@ -93,7 +93,7 @@ def test_change_of_the_plan_between_moves_is_one_line_with_its_causes() -> None:
     assert changed.replanned(EMPTY, Plan((A, C)), THERE)[1] == []
 
 
-def test_a_move_that_was_journalled_and_not_sent_counts_once() -> None:
+def test_a_move_that_was_journaled_and_not_sent_counts_once() -> None:
     """Such a move is planned again."""
     flying = replace(EMPTY, records=(record(A),))
     count, lines = MoveCount(2, {"b": "b"}).replanned(flying, Plan((A, B)), THERE)

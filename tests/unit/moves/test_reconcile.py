@@ -1,7 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is sent of the moves that were journalled and of which nothing was sent: only what may begin
-now, whoever journalled it."""
+"""What is sent of the moves that were journaled and of which nothing was sent: only what may begin
+now, whoever journaled it."""
 
 from __future__ import annotations
 
