@@ -230,7 +230,7 @@ class Written:
         return self._as_workloads(self.plan.members)
 
     def held(self) -> list[dict[str, JSON]]:
-        """The Deployments, StatefulSets and pools whose own rollouts the rule set holds, now or since an earlier run."""
+        """The Deployments, StatefulSets and pools whose own rollouts the rule set holds."""
         return self._as_workloads(self.plan.held)
 
     def _as_workloads(self, refs: frozenset[Ref]) -> list[dict[str, JSON]]:
