@@ -119,38 +119,90 @@ def test_export_becomes_satisfied_rules_and_leaves_nothing(shop: Shop, tmp_path:
         assert not kept(vm)
 
 
-BAD_EXPORTS = {
-    "csv": ("Cluster;Name;Enabled\nProduction;web;True\n", "line 1: is CSV"),
-    "text": ("Rule: web\n  Type: ClusterAntiAffinityRuleSpec\n", "line 1: is text, not JSON"),
+def exported(*given: dict[str, t.Any]) -> str:
+    return json.dumps({"drs_rule_info": {"Production": given}})
+
+
+ONE = rule("one", "vm_vm_rule", "a", "b", rule_affinity=True)
+OF_HOSTS = rule("licensed", "vm_host_rule", "a", rule_mandatory=True) | {
+    "rule_vm_group_name": "databases",
+    "rule_affine_host_group_name": "licensed hosts",
+    "rule_affine_hosts": ["esx3", "esx4"],
+}
+BAD_EXPORTS: dict[str, tuple[str, dict[str, t.Any], str]] = {
+    "csv": ("Cluster;Name;Enabled\nProduction;web;True\n", {}, "line 1: is CSV"),
+    "text": ("Rule: web\n  Type: ClusterAntiAffinityRuleSpec\n", {}, "line 1: is text, not JSON"),
+    "cut off": ('{"drs_rule_info":\n {"Production": [', {}, "line 2"),
     "contradiction": (
-        json.dumps(
-            {
-                "drs_rule_info": {
-                    "Production": [
-                        rule("one", "vm_vm_rule", "a", "b", rule_affinity=True),
-                        rule("two", "vm_vm_rule", "b", "a", rule_affinity=False),
-                    ]
-                }
-            }
-        ),
+        exported(ONE, rule("two", "vm_vm_rule", "b", "a", rule_affinity=False)),
+        {},
         "rule 'two': keeps b and a apart, which affinity rules keep together",
+    ),
+    "a circle of rules that keep together, and one apart": (
+        exported(
+            ONE,
+            rule("two", "vm_vm_rule", "b", "c", rule_affinity=True),
+            rule("three", "vm_vm_rule", "c", "a", rule_affinity=True),
+            rule("four", "vm_vm_rule", "a", "c", rule_affinity=False),
+        ),
+        {},
+        "rule 'four': keeps a and c apart, which affinity rules keep together",
+    ),
+    "another cluster": (
+        exported(ONE),
+        {"cluster": "Staging"},
+        "'Staging' is not in the export, which has Production",
+    ),
+    "a VM twice in vCenter": (
+        exported(rule("one", "vm_vm_rule", "a", "a", "b", rule_affinity=True)),
+        {},
+        "rule 'one': VM 'a' occurs twice",
+    ),
+    "two VMs of one name on the cluster": (
+        exported(ONE),
+        {"read_cluster": True},
+        "rule 'one': VM 'a' exists twice on the cluster by their name, NAMESPACE/a and OTHER/a",
+    ),
+    "hosts without a table": (
+        exported(OF_HOSTS),
+        {"read_cluster": True, "missing_vms": "leave_out"},
+        "rule 'licensed': host group 'licensed hosts': it is not known which nodes its hosts esx3, esx4 are",
     ),
 }
 
 
-@pytest.mark.parametrize(("text", "fault"), BAD_EXPORTS.values(), ids=BAD_EXPORTS)
+@pytest.mark.parametrize(("text", "options", "fault"), BAD_EXPORTS.values(), ids=BAD_EXPORTS)
 def test_bad_export_fails_the_job_before_a_file_is_written(
-    shop: Shop, tmp_path: Path, text: str, fault: str
+    shop: Shop,
+    namespace: MakeNamespace,
+    tmp_path: Path,
+    text: str,
+    options: dict[str, t.Any],
+    fault: str,
 ) -> None:
     (tmp_path / "export").write_text(text)
     stage = Stage(shop.sandbox, shop.namespace, quiet=True)
+    if options.get("read_cluster"):
+        other = namespace(shop.sandbox, "drs-other")
+        for name in (shop.namespace, other):
+            halted = objects.virtual_machine("a", name, run_strategy="Halted")
+            shop.api.create(shop.api.path("VirtualMachine", name), halted)
+        first, second = sorted((shop.namespace, other))
+        fault = fault.replace("NAMESPACE", first).replace("OTHER", second)
+        read = [shop.namespace] if "missing_vms" in options else [first, second]
+        options = {**options, "namespaces": read}
+    mark = shop.sandbox.audit.mark()
 
     played = stage.play(
         "drs_import",
         {
-            "placement_drs_import_files": [str(tmp_path / "export")],
-            "placement_drs_import_folder": str(tmp_path / "imported"),
-            "placement_drs_import_read_cluster": False,
+            f"placement_drs_import_{name}": value
+            for name, value in {
+                "files": [str(tmp_path / "export")],
+                "folder": str(tmp_path / "imported"),
+                "read_cluster": False,
+                **options,
+            }.items()
         },
         identity="reader",
     )
@@ -160,6 +212,7 @@ def test_bad_export_fails_the_job_before_a_file_is_written(
     assert "Drs import: FAILED" in played.stdout
     assert "written to" not in played.stdout
     assert not (tmp_path / "imported").exists()
+    assert shop.sandbox.audit.writes(since=mark) == []
 
 
 def vms(shop: Shop) -> list[dict[str, t.Any]]:
