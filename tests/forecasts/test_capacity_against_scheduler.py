@@ -9,8 +9,8 @@ the next failure follows on another answer, about the cluster as it is then. Aft
 played, and at least as many pods wait as it says: where pods have no time to end, they leave a failed node at once, and
 it is not played.
 
-In some clusters the first answer is about more pods of a Deployment, or about a node that is drained meanwhile. That is
-done before the failure.
+The first answer is about more pods of a Deployment, a rule for one, or a node that is drained meanwhile. That is done
+before the failure.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def test_after_a_green_answer_each_failure_leaves_every_pod_with_a_node(
     try:
         waiting = stage.begin()
         played: list[str] = []
-        changed = {} if case.change == "rule" else case.question
+        changed = case.question
         while True:
             found = _ask(cordoned, run_module, case, changed)
             print(f"seed {seed}: {found['table']}")
