@@ -9,6 +9,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import PAST
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
     listed,
     one_line,
@@ -35,15 +36,6 @@ SEVERAL = re.compile(r"(.+: )?\d+ errors:")
 MARKUP = re.compile(r"([\\`*_\[\]#|~!])")
 
 Move = t.Mapping[str, t.Any]
-
-METHODS = {
-    "migrate": "migrated",
-    "restart": "restarted",
-    "stop": "stopped",
-    "recreate": "recreated",
-    "evict": "evicted",
-}
-"""Method of a move to what became of the VM or pod."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +204,7 @@ def _attempted(move: Move) -> tuple[str, ...]:
 
 
 def _words(move: Move) -> str:
-    done = METHODS.get(str(move.get("method")), str(move.get("method")))
+    done = PAST.get(str(move.get("method")), str(move.get("method")))
     state = move.get("state", "moved")
     if state == "failed":
         return f"not {done}"

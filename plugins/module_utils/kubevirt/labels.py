@@ -24,6 +24,7 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Platform, Snapshot, Workload
 from ..model.topology import HOSTNAME
 from .instances import vmi_workload
+from .ordinals import POD_INDEX, POD_NAME
 
 LAUNCHER_LABEL = ("kubevirt.io", "virt-launcher")
 """Key and value of a label that every launcher pod has (KubeVirt: AppLabel)."""
@@ -40,6 +41,9 @@ default is 300; until then it holds one of the cluster's few migration slots."""
 
 SCHEDULABLE = "kubevirt.io/schedulable"
 """Node label: "true" where virt-handler runs. Every launcher pod selects it."""
+
+DEVICE = "devices.kubevirt.io/"
+"""Prefix of the devices that virt-handler offers on a node and launcher pods ask for."""
 
 VMI_ID = "vmi.kubevirt.io/id"
 """Pod label: the VMI's name. Pods that an older KubeVirt made do not have it."""
@@ -113,8 +117,8 @@ _POD_LABELS = frozenset(
         "pod-template-hash",
         "pod-template-generation",
         "controller-revision-hash",
-        "statefulset.kubernetes.io/pod-name",
-        "apps.kubernetes.io/pod-index",
+        POD_NAME,
+        POD_INDEX,
     }
 )
 _BOUND_LABELS = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})

@@ -19,6 +19,7 @@ from ..model.snapshot import Platform
 from .labels import (
     CPU_FEATURE,
     CPU_MODEL,
+    DEVICE,
     HOST_MODEL,
     MACHINE_TYPE,
     MACHINE_TYPE_SINCE,
@@ -38,7 +39,6 @@ _EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
 """Annotation on a VMI: its CPUs and the one of its emulator make pairs. With the feature gate AlignCPUs virt-api
 copies it from the KubeVirt object (mutators/vmi-mutator.go), of which annotations are not read."""
 
-_DEVICE = "devices.kubevirt.io/"
 HOST_MODELS = (HOST_MODEL, "host-passthrough", "")
 """CPU models that stand for that of the node. They bind a running VM to nodes like the one on which it started."""
 _MACHINE_TYPES = {"arm64": "virt", "s390x": "s390-ccw-virtio"}
@@ -355,11 +355,11 @@ def _devices(spec: Object, platform: Platform) -> dict[str, int]:
     models = [interface.get("model") or "virtio" for interface in interfaces]
     models = models or (["virtio"] if attached and not spec.get("networks") else [])
     counts = {
-        f"{_DEVICE}tun": int(bool(interfaces) or attached),
-        f"{_DEVICE}vhost-net": int("virtio" in models and not emulated),
-        f"{_DEVICE}kvm": int(not emulated),
-        f"{_DEVICE}vhost-vsock": int(devices.get("autoattachVSOCK") is True),
-        f"{_DEVICE}sev": int(bool(_encryption(spec, platform) & {"sev", "sev-snp"})),
+        f"{DEVICE}tun": int(bool(interfaces) or attached),
+        f"{DEVICE}vhost-net": int("virtio" in models and not emulated),
+        f"{DEVICE}kvm": int(not emulated),
+        f"{DEVICE}vhost-vsock": int(devices.get("autoattachVSOCK") is True),
+        f"{DEVICE}sev": int(bool(_encryption(spec, platform) & {"sev", "sev-snp"})),
     }
     for device in _host_devices(spec):
         if name := device.get("deviceName"):

@@ -10,6 +10,7 @@ import typing as t
 from collections import defaultdict
 
 from ..compliance.terms import Term, TermKind
+from ..kubevirt.moving import run_strategy
 from ..model.findings import Finding, rules_text
 from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -175,6 +176,4 @@ def to_run(subject: LintedWorkload) -> int:
     """How many instances are to run."""
     if subject.ref.kind != VIRTUAL_MACHINE.name or subject.workload is None:
         return subject.replicas or 0
-    spec = subject.workload.manifest.get("spec") or {}
-    keeps_running = spec.get("runStrategy") in _KEPT_RUNNING or spec.get("running") is True
-    return int(keeps_running or bool(subject.vmis))
+    return int(run_strategy(subject.workload) in _KEPT_RUNNING or bool(subject.vmis))

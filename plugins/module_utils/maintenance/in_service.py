@@ -18,6 +18,7 @@ from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster.access import Right, require_rights
 from ..cluster.patching import apply
 from ..cluster.reading import NODES_ONLY, read_snapshot
+from ..kubevirt.labels import SCHEDULABLE
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.objects import Node
@@ -36,7 +37,6 @@ from .undo_drain import ReturnState, UndoOfDrain, left_steering
 POLL = 1.0
 """Seconds between two readings of nodes that are not back yet."""
 
-SCHEDULABLE = "kubevirt.io/schedulable"
 _NO_SERVER = (BadAnswer, Unreachable)
 """At first contact a wrong address more often than an outage (`api.client.RetryPolicy`)."""
 

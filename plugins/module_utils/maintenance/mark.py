@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
 from types import MappingProxyType
 
+from ..kubevirt.labels import DEVICE
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, cut, read_annotation
 from ..model.kinds import MAINTENANCE, MOVED_AWAY, SERVICED, SERVICED_AT, START_AGAIN
@@ -31,8 +32,6 @@ DOWN_LIMIT = 32 * 1024
 
 AWAY_LIMIT = 64 * 1024
 """The most characters of `away` as JSON. A node has at most a few hundred pods."""
-
-_DEVICES = "devices.kubevirt.io/"
 
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 _MARK = _ANNOTATIONS / MAINTENANCE
@@ -211,7 +210,7 @@ def begun(
     """The mark of a node when a run begins with it. What an earlier run wrote about the beginning of
     the maintenance stays while the node is cordoned: with the cordon the maintenance was ended."""
     if mark is None or not node.unschedulable:
-        devices = sorted(key for key in node.allocatable if key.startswith(_DEVICES))
+        devices = sorted(key for key in node.allocatable if key.startswith(DEVICE))
         offered = tuple(key for key in devices if node.allocatable[key])
         ours = not node.unschedulable
         return Mark(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import dataclass
 
 from .json_pointer import JSON
@@ -25,6 +26,15 @@ class Method(TextEnum):
     EVICT = "evict"
     STOP = "stop"
 
+
+PAST: t.Mapping[str, str] = {
+    Method.MIGRATE: "migrated",
+    Method.RESTART: "restarted",
+    Method.RECREATE: "recreated",
+    Method.EVICT: "evicted",
+    Method.STOP: "stopped",
+}
+"""What became of an instance that was moved by each method."""
 
 NOT_IN_PLAN = "it is not among the moves of the plan"
 """Why a rollout that makes an approved plan does not move an instance."""

@@ -9,19 +9,12 @@ from dataclasses import dataclass
 
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Ref
-from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
+from ..model.plan import PAST, Move, Plan, SkippedInstance, move_as_json, move_record
 from ..model.rendering import listed, plural
 from ..model.snapshot import Snapshot
 from . import journal as journals
 from .move import MoveRecord, MoveResult, Outcome, Phase
 
-_PAST = {
-    "migrate": "migrated",
-    "restart": "restarted",
-    "recreate": "recreated",
-    "evict": "evicted",
-    "stop": "stopped",
-}
 _NOW = {
     "migrate": "migrating",
     "restart": "restarting",
@@ -124,7 +117,7 @@ def ended(
 ) -> str:
     done = f"{number} of {total} done: {short(record.workload, record.instance)}"
     if end.outcome is Outcome.MOVED:
-        verb = _PAST[str(record.method)]
+        verb = PAST[str(record.method)]
         path = places.named(record.source)
         path += f" -> {places.named(end.node)}" if end.node else ""
         return f"{done} {verb}: {path} in {seconds:.0f} s"
@@ -140,7 +133,7 @@ def deferred(name: str, reason: str) -> str:
 def may_still_end(record: MoveRecord, why: str) -> str:
     """The line about a move of an earlier run whose request cannot be made to fail."""
     name = short(record.workload, record.instance)
-    past = _PAST[str(record.method)]
+    past = PAST[str(record.method)]
     return f"{name} may still be {past} by a request of an earlier run, since it cannot be annotated: {why}"
 
 

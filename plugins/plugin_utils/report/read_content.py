@@ -8,6 +8,8 @@ import typing as t
 from collections import Counter, defaultdict
 from dataclasses import replace
 
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import KUBEVIRT_KINDS, VMI
+
 from .content import (
     VERDICTS,
     AppliedRule,
@@ -145,16 +147,10 @@ def _verdict(entry: ResultMap) -> str:
 
 
 def _satisfied(result: ResultMap) -> t.Iterator[ReportedInstance]:
-    virtual = {
-        "VirtualMachine",
-        "VirtualMachineInstance",
-        "VirtualMachineInstanceReplicaSet",
-        "VirtualMachinePool",
-    }
     for entry in result.maps("satisfied_instances"):
         kind, namespace = entry.text("kind"), entry.text("namespace")
         yield ReportedInstance(
-            kind="VirtualMachineInstance" if kind in virtual else "Pod",
+            kind=VMI if kind in (VMI, *KUBEVIRT_KINDS) else "Pod",
             namespace=namespace,
             name=entry.text("instance"),
             uid=entry.text("uid"),

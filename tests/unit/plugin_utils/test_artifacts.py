@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import PAST
 from ansible_collections.virt.placement.plugins.plugin_utils import job_stages
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import METHODS, Closing
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import PUBLISHED
 
@@ -43,7 +44,7 @@ def test_every_key_of_the_block_is_described() -> None:
     assert sorted(described) == sorted(Closing("Verify", "done").data())
 
 
-@pytest.mark.parametrize("word", [*METHODS.values(), "ended_by_itself"])
+@pytest.mark.parametrize("word", [*PAST.values(), "ended_by_itself"])
 def test_every_word_for_a_move_is_described(word: str) -> None:
     (row,) = [row for row in OF_BLOCK.splitlines() if row.startswith("| `moves`")]
     assert f"`{word}`" in row
