@@ -100,12 +100,17 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
     return ApiReply(ReplyStatus.ACCEPTED)
 
 
+VM_CHANGED = "jsonpatch test operation does not apply"
+"""In the answer of KubeVirt where another client has requested a start or stop of the VM meanwhile (virt-api,
+rest/lifecycle.go)."""
+
+
 def _conflict(request: ApiCall, error: Conflict) -> ApiReply:
     """A create of what is there already was done before; KubeVirt says 409 to a restart that the
-    VM's state does not allow; else the object changed since it was looked at."""
+    VM's state does not allow; else the object changed since it was looked at, as that VM may have, too."""
     if error.reason == "AlreadyExists":
         return ApiReply(ReplyStatus.ACCEPTED)
-    if request.verb == "put":
+    if request.verb == "put" and VM_CHANGED not in error.message:
         return ApiReply(ReplyStatus.REFUSED, error.message)
     return ApiReply(ReplyStatus.BLOCKED, "it changed at the same time")
 

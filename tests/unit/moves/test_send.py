@@ -62,6 +62,10 @@ NEW_QUOTA = 'migrations "x" is forbidden: status unknown for quota: q'
 RBAC = 'migrations is forbidden: User "exceeded quota" cannot create resource "migrations"'
 POLICY = """migrations "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: quota"""
 WEBHOOK = 'admission webhook "w" denied the request: exceeded quota'
+VM_CHANGED = (
+    'Operation cannot be fulfilled on virtualmachine "db": the server rejected our request: jsonpatch test'
+    " operation does not apply"
+)
 CHANGED = "it changed at the same time"
 
 
@@ -80,6 +84,7 @@ def test_accepted_request(server: ScriptedServer, api: ApiClient, call: str) -> 
         ("delete", status(409, "Conflict", "uid"), (ReplyStatus.BLOCKED, CHANGED)),
         ("evict", status(409, "Conflict", "uid"), (ReplyStatus.BLOCKED, CHANGED)),
         ("restart", status(409, "Conflict", "halted"), (ReplyStatus.REFUSED, "halted")),
+        ("restart", status(409, "Conflict", VM_CHANGED), (ReplyStatus.BLOCKED, CHANGED)),
         ("migrate", status(404, "NotFound", "no VMI"), (ReplyStatus.GONE, "no VMI")),
         ("restart", status(404, "NotFound", "no VM"), (ReplyStatus.GONE, "no VM")),
         ("migrate", status(422, "Invalid", "no"), (ReplyStatus.REFUSED, "no")),
