@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime
+import os
 import re
 import secrets
+import signal
 import time
 import typing as t
 from collections import Counter
@@ -34,6 +36,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.options imp
 from ansible_collections.virt.placement.plugins.modules import placement_info, rollout
 from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, sigkill
+from sandbox.processes import PidFile, alive
 from tests.conftest import error_messages
 from tests.shop import HOSTNAME, LEASE, ZONE, Object, Shop, forget_runs
 from tests.terms import apart_over_zone, keep_machines_apart, pair_on_one_node
@@ -143,6 +146,51 @@ def test_rollout_that_waits_reads_each_list_once_a_step(
     assert len(looks) > 2 * len(steps), "it reconciled more often than it read"
     watched = {event.resource for event in requests if event.verb == "watch"}
     assert {"pods", "nodes", "virtualmachines", "virtualmachineinstances"} <= watched
+
+
+@contextlib.contextmanager
+def stopped(sandbox: Sandbox, process: str) -> t.Iterator[None]:
+    """A process of the control plane does nothing meanwhile, as if it hung."""
+    known = (PidFile(sandbox.directory).read() or {})["processes"][process]
+    assert alive(known)
+    os.kill(known["pid"], signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(known["pid"], signal.SIGCONT)
+
+
+def test_virt_controller_that_does_not_answer_is_named(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The migration has no phase, which a living virt-controller gives to each at once. Afterwards it is canceled, and
+    the next rollout moves the VM."""
+    monkeypatch.setattr(migrate, "CANCEL_PATIENCE", 2.0)
+    monkeypatch.setattr(migrate, "ANSWER_PATIENCE", 4.0)
+    names = pair_on_one_node(shop)
+    for name in names:
+        path = shop.path("VirtualMachineInstance", name)
+        shop.api.wait(lambda vmi: "affinity" in vmi["spec"], path)
+    with stopped(shop.sandbox, "virt-controller"):
+        result = shop.roll(move_timeout=10, seconds=60)
+
+    silence = (
+        r"no answer of virt-controller to migration placement-r\w+-\w+-1 for (\d+) s: see Deployment"
+        r" virt-controller in namespace kubevirt"
+    )
+    named = [line for line in result["progress"] if "waits: no answer of virt-controller" in line]
+    assert len(named) == 1, result["progress"]
+    assert re.search(rf"^the migration of VirtualMachine \S+ waits: {silence}$", named[0])
+    assert result["failed"]
+    assert result["msg"].startswith("1 canceled migration did not end: ")
+    seconds = re.search(silence, result["msg"])
+    assert seconds is not None, result["msg"]
+    assert int(seconds[1]) >= 10
+    assert "virt-handler" not in result["msg"]
+
+    again = shop.roll(seconds=60)
+    assert not again.get("failed"), again["msg"]
+    assert len({shop.zone(node) for node in shop.nodes().values()}) == len(names)
 
 
 def test_canceled_migration_that_does_not_end_delays_no_other_vm(

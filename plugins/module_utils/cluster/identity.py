@@ -118,6 +118,7 @@ def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:
     configuration = (kubevirt.get("spec") or {}).get("configuration") or {}
     migrations = configuration.get("migrations") or {}
     named = {
+        "kubevirt_namespace": (kubevirt.get("metadata") or {}).get("namespace"),
         "kubevirt": (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or "",
         "rollout_strategy": configuration.get("vmRolloutStrategy"),
         "eviction_strategy": configuration.get("evictionStrategy"),

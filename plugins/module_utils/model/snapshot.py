@@ -38,6 +38,7 @@ class Platform:
     api: str = ""
     kubernetes: tuple[int, int] = (0, 0)
     kubevirt: str | None = None
+    kubevirt_namespace: str = "kubevirt"
     rollout_strategy: str = ""
     """`vmRolloutStrategy` of KubeVirt; empty where it is not configured. What follows: kubevirt/live_update."""
     eviction_strategy: str = "None"

@@ -122,7 +122,8 @@ class RunJournal:
         self, record: MoveRecord, now: float, *, outcome: Outcome, successor: str = ""
     ) -> RunJournal:
         """The journal after the end of a move. `successor` is the uid of the instance that replaced the
-        moved one: it counts as known and as moved."""
+        moved one: it counts as known and as moved. The failure of a move that an earlier task has given up, and told,
+        does not count again: this task tries once more."""
         remaining = self.forget(record.uid)
         known = dict(remaining.known)
         moved = outcome is Outcome.MOVED
@@ -133,8 +134,9 @@ class RunJournal:
         tried = dict(self.tried)
         if moved and tried.get(digest(record.uid)) == 1:
             del tried[digest(record.uid)]
-        failed = outcome is Outcome.FAILED
         is_inherited = digest(record.uid) in self.inherited
+        told = is_inherited and record.phase is Phase.GIVEN_UP
+        failed = outcome is Outcome.FAILED and not told
         return replace(
             remaining,
             tried=tried,

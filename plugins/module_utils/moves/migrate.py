@@ -38,6 +38,15 @@ NOT_CANCELED = (*FINAL, "Running")
 """Phases of a migration that is not canceled any more."""
 
 
+NO_ANSWER = "no answer of virt-controller "
+"""How the note of a migration begins that has no phase. A virt-controller that leads gives it one at once, Pending or
+Failed, however many are queued (kubevirt, pkg/virt-controller/watch/migration/migration.go, processMigrationPhase)."""
+
+ANSWER_PATIENCE = 20.0
+"""Seconds after which a migration without a phase is named. A leader that has died is replaced within 15 s (client-go,
+leaderelection)."""
+
+
 def migration_name(record: MoveRecord, run: str) -> str:
     digest = hashlib.sha256(record.uid.encode()).hexdigest()[:12]
     return f"placement-{run}-{digest}-{record.attempt}"
@@ -80,9 +89,11 @@ def advance(
     if record.phase is Phase.CANCELLING:
         if now - record.begun < settings.move_timeout + CANCEL_PATIENCE:
             return Transition(record)
-        note = f"its migration was canceled and is still {phase or 'queued'} ({record.note})"
+        why = _unanswered(record, seen, now, settings) or record.note
+        note = f"its migration was canceled and is still {phase or 'queued'} ({why})"
         return Transition(replace(record, phase=Phase.GIVEN_UP, note=note))
-    note = seen.quota or seen.pending or f"the migration is {phase or 'queued'}"
+    silence = _unanswered(record, seen, now, settings)
+    note = seen.quota or seen.pending or silence or f"the migration is {phase or 'queued'}"
     record = replace(record, note=note)
     hopeless = seen.quota and seen.alone
     timeout = settings.unschedulable_timeout if hopeless else settings.move_timeout
@@ -133,6 +144,20 @@ def _intended(
         )
     path = migration_path(record, settings.run).rpartition("/")[0]
     return Transition(record, ApiCall("create", path, migration_body(record, settings)))
+
+
+def _unanswered(record: MoveRecord, seen: Observation, now: float, settings: MoveSettings) -> str:
+    """That virt-controller does nothing with the migration, and for how long; empty where it may. The text is the same
+    until the time of the move is over."""
+    waited = now - record.begun
+    if phase_of(seen.migration) or waited < ANSWER_PATIENCE:
+        return ""
+    if record.note.startswith(NO_ANSWER) and waited < settings.move_timeout:
+        return record.note
+    return (
+        f"{NO_ANSWER}to migration {migration_name(record, settings.run)} for {waited:.0f} s: see Deployment"
+        f" virt-controller in namespace {seen.kubevirt_namespace}"
+    )
 
 
 def _cancel(

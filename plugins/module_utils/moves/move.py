@@ -77,7 +77,7 @@ class Observation:
     that is to run it (the migration's target, the successor's) has no node. `quota`: the ResourceQuota
     that refuses the migration's target pod. `alone`: no other move of this run may free some of it. `surplus`: the
     workload has all the instances that it wants without a successor. `restart_queued`: KubeVirt has
-    a request to restart this very instance and has not begun yet.
+    a request to restart this very instance and has not begun yet. `kubevirt_namespace`: of virt-controller.
     """
 
     instance: Instance | None = None
@@ -91,6 +91,7 @@ class Observation:
     surplus: bool = False
     restart_queued: bool = False
     resource_version: str = ""
+    kubevirt_namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

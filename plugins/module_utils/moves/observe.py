@@ -130,6 +130,7 @@ class Observer:
             pending=self._why_target_pending(record, migration),
             foreign_migration=instance is not None and self.has_foreign_migration(instance, name),
             propagating=instance is not None and self.propagating(instance),
+            kubevirt_namespace=self._snapshot.platform.kubevirt_namespace,
         )
 
     def _instance(self, record: MoveRecord, *, fresh: bool = False) -> Instance | None:

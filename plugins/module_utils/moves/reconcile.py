@@ -169,6 +169,10 @@ class Reconciler:
             self.report.lines.append(report.held(name, observation.quota))
         machine = STATE_MACHINES[record.method]
         transition = machine.advance(record, observation, self.clock, self.settings)
+        unanswered = migrate.NO_ANSWER
+        if transition.record.note.startswith(unanswered) > record.note.startswith(unanswered):
+            name = report.short(record.workload, record.instance)
+            self.report.lines.append(report.held(name, transition.record.note))
         if transition.record.phase is Phase.GIVEN_UP is not record.phase:
             self.report.lines.append(report.gave_up(transition.record))
         self._follow(transition, now)

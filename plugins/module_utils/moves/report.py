@@ -13,6 +13,7 @@ from ..model.plan import PAST, Move, Plan, SkippedInstance, move_as_json, move_r
 from ..model.rendering import listed, plural
 from ..model.snapshot import Snapshot
 from . import journal as journals
+from .migrate import NO_ANSWER
 from .move import MoveRecord, MoveResult, Outcome, Phase
 
 _NOW = {
@@ -277,9 +278,11 @@ def why_failed(
     if left:
         named = "; ".join(f"{record.instance} on {record.source}: {record.note}" for record in left)
         also = f" Also failed: {'; '.join(messages)}." if messages else ""
+        unanswered = all(NO_ANSWER in record.note for record in left)
+        check = "" if unanswered else "Check whether virt-handler runs on the nodes, then "
         return (
-            f"{plural(len(left), 'canceled migration')} did not end: {named}.{also} Check whether"
-            " virt-handler runs on the nodes, then run again"
+            f"{plural(len(left), 'canceled migration')} did not end: {named}.{also}"
+            f" {check or 'Then '}run again"
         )
     named = "; ".join(messages) or "an earlier task reported them"
     return (

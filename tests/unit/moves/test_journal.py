@@ -121,6 +121,16 @@ def test_move_that_an_earlier_task_has_begun_does_not_keep_its_instance_from_ano
     assert journals.read(older).inherited == frozenset()
 
 
+def test_failure_that_an_earlier_task_has_told_is_tried_again_and_does_not_count() -> None:
+    given_up = replace(record("a", Method.MIGRATE), phase=Phase.GIVEN_UP)
+    told = RunJournal("r1", "x").begin(given_up, [])
+    assert told.end(given_up, 9.0, outcome=Outcome.FAILED).failed == 1
+    taken = told.taken_over("x", keep_done=False).end(given_up, 9.0, outcome=Outcome.FAILED)
+    assert (taken.failed, taken.lost, taken.attempts("a")) == (0, frozenset(), 1)
+    moved = told.taken_over("x", keep_done=False).end(given_up, 9.0, outcome=Outcome.MOVED)
+    assert moved.moved == 1
+
+
 def test_same_request_with_scope_all_keeps_the_moved_instances() -> None:
     taken = ENDED.taken_over("x", keep_done=True)
     assert taken.done == {digest("a")}

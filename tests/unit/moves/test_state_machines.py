@@ -192,6 +192,26 @@ class TestMigrate:
         ended = migrate.advance(step.record, over, 200, SETTINGS).ended
         assert ended == MoveResult(Outcome.FAILED, reason=step.record.note)
 
+    def test_migration_without_a_phase_names_virt_controller_that_does_not_answer(self) -> None:
+        seen = Observation(instance(), migration=migration(""), kubevirt_namespace="cnv")
+        young = migrate.advance(BEGUN, seen, 29, SETTINGS).record
+        assert young.note == "the migration is queued"
+        silent = migrate.advance(young, seen, 30.4, SETTINGS).record
+        assert silent.note == (
+            f"no answer of virt-controller to migration {migrate.migration_name(BEGUN, 'r1')} for 20 s:"
+            " see Deployment virt-controller in namespace cnv"
+        )
+        assert migrate.advance(silent, seen, 60, SETTINGS).record == silent, "one text, one line"
+        canceled = migrate.advance(silent, seen, 110, SETTINGS)
+        assert canceled.request is not None
+        assert " for 100 s: see Deployment" in canceled.record.note
+        left = migrate.advance(canceled.record, seen, 110 + CANCEL_PATIENCE, SETTINGS).record
+        assert left.phase is Phase.GIVEN_UP
+        assert "still queued (no answer of virt-controller" in left.note
+        assert " for 160 s: see Deployment" in left.note
+        pending = Observation(instance(), migration=migration("Pending"))
+        assert migrate.advance(silent, pending, 60, SETTINGS).record.note.endswith("is Pending")
+
     def test_migration_that_copies_memory_is_not_canceled(self) -> None:
         running = Observation(instance(), migration=migration("Running"))
         assert migrate.cancel(BEGUN, running, SETTINGS).request is None
