@@ -24,6 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.capacity i
     new_vm,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drained import drained
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import DrillEngine
 from ansible_collections.virt.placement.plugins.module_utils.forecast.preemption import (
     preempting_vms,
@@ -750,5 +751,29 @@ def test_green_while_nodes_are_drained_holds_wherever_the_drain_moves_vms(seed: 
     for name, node in moved.items():
         made.machines[name]["status"]["nodeName"] = node
     made.nodes[lost[0]]["spec"]["unschedulable"] = True
+    for drill in report.drills.drills:
+        assert replayed(made.snapshot(), drill.nodes, chance) == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_green_with_rules_holds_wherever_they_move_vms(seed: int) -> None:
+    chance = random.Random(seed)
+    made = random_cluster(chance)
+    snapshot = made.snapshot()
+    names = chance.sample(sorted(made.machines), 2)
+    uids = {made.machines[name]["metadata"]["uid"] for name in names}
+    report = capacity(snapshot, [Tolerated(chance.choice([HOST, ZONE]))], moving=uids)
+    if report.state is not CapacityState.GREEN:
+        return
+    without = drained(snapshot, [], uids)
+    simulation = PlacementSimulation(ClusterView(without.snapshot).index, without.by_rules)
+    for number in range(len(names)):
+        nodes = simulation.table.names_of(simulation.feasible_nodes(number))
+        node = chance.choice(nodes)
+        simulation.place(number, node)
+        name = simulation.pending[number].name
+        made.machines[name]["status"]["nodeName"] = node
+        (pod,) = (x for x in made.pods.values() if name_of(x) == name)
+        pod["spec"]["nodeName"] = node
     for drill in report.drills.drills:
         assert replayed(made.snapshot(), drill.nodes, chance) == 0
