@@ -175,13 +175,13 @@ class _Import:
     def _why_no_groups(self, rule: DrsRule) -> str:
         if not self._cluster.vm_groups.get(rule.vm_group):
             return f"Its VM group {rule.vm_group!r} is empty or does not exist."
-        host_groups = list(filter(None, (rule.affine_host_group, rule.anti_affine_host_group)))
-        if not host_groups:
-            return "It names no host group."
-        for group in host_groups:
-            if not self._cluster.host_groups.get(group):
-                return f"Its host group {group!r} is empty or does not exist."
-        return ""
+        group = rule.affine_host_group or rule.anti_affine_host_group
+        return self._why_no_hosts(group) if group else "It names no host group."
+
+    def _why_no_hosts(self, group: str) -> str:
+        if self._cluster.host_groups.get(group):
+            return ""
+        return f"Its host group {group!r} is empty or does not exist."
 
     def _refuse_repeated(self, rule: DrsRule, vms: t.Sequence[SourceVm]) -> None:
         seen: set[str] = set()
@@ -271,10 +271,11 @@ class _Import:
             yield _ENABLED
         if rule.kind is not DrsRuleKind.VM_HOST and not rule.mandatory:
             yield _REQUIRED
-        if rule.left_out:
+        group = rule.anti_affine_host_group
+        if left_out := rule.left_out or (group and self._why_no_hosts(group)):
             yield ImportDecision(
                 "left_out",
-                f"Without counterpart, and left out: {rule.left_out}",
+                f"Without counterpart, and left out: {left_out}",
                 "Write what you need into the rule.",
             )
         if followed is not None:
@@ -342,7 +343,9 @@ class _Import:
             ("run_on", rule.affine_host_group),
             ("avoid", rule.anti_affine_host_group),
         ):
-            label = self._hosts.label(group, str(rule)) if group else None
+            if not group or self._why_no_hosts(group):
+                continue
+            label = self._hosts.label(group, str(rule))
             if label is None:
                 continue
             name = self._rule_names.name(rule.name)

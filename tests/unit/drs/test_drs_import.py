@@ -758,6 +758,24 @@ def test_rule_that_is_neither_must_nor_should_is_refused(run_module: RunModule) 
     assert "rule 'r': the export does not say whether it is a must or a should" in message
 
 
+def test_empty_host_group_to_avoid_does_not_take_the_other_one_with_it(
+    run_module: RunModule,
+) -> None:
+    none = {"rule_anti_affine_host_group_name": "gpu", "rule_anti_affine_hosts": []}
+    rules = (rule("r", "licensed", "a", **none), rule("s", None, "a", **none))
+    result = of_content(run_module, *rules, host_groups={"licensed": ["w1"]})
+
+    place = {"run_on": {"drs.placement.virt/licensed": "true"}}
+    assert rules_of(result)["shop"] == [{"name": "r", "workloads": ["a"], **place}]
+    (decided,) = result["report"]["decisions"]
+    assert codes(decided) == ["left_out"]
+    empty = "Its host group 'gpu' is empty or does not exist."
+    assert empty in decided["decisions"][0]["taken"]
+    assert [x["reason"] for x in result["report"]["no_counterpart"] if x["kind"] == "rule"] == [
+        empty
+    ]
+
+
 def test_value_that_is_nested_too_deeply_is_no_export(run_module: RunModule) -> None:
     deep: t.Any = []
     for _level in range(400):
