@@ -207,23 +207,9 @@ class InServiceStep:
         applied = apply(self.api, writes, recompute=again(plan))
         self.context.writes += applied.done
         for write in applied.done:
-            mark = begun[write.target.name]
-            if write.after["cordoned"] and mark.cordoned:
-                holder = held_by(read[write.target.name], mark.taints)
-                state = (
-                    f"maintenance has ended; it stays cordoned, since {holder} holds it. Uncordon it when"
-                    " that has ended, if it is not uncordoned by then"
-                )
-            elif write.after["cordoned"]:
-                state = "maintenance has ended; it stays cordoned, since another client cordoned it"
-            elif write.before["cordoned"]:
-                state = "in service"
-            else:
-                state = (
-                    "in service; another client had uncordoned it before the end of its maintenance:"
-                    " check what ran there meanwhile"
-                )
-            self._lines.append(f"node {write.target.name}: {state}")
+            name = write.target.name
+            mark = begun[name]
+            self._lines.append(f"node {name}: {_state_after(write, mark, read[name])}")
             record_node_event(self.api, mark.run, write, "in_service", "")
         errors = applied.errors
         failed = {x.write.target.name for x in applied.failed}
@@ -243,6 +229,24 @@ class InServiceStep:
         result.failure = failure
         result.progress += self.context.outage.lines
         return result
+
+
+def _state_after(write: Write, mark: Mark, node: Node) -> str:
+    """What a node is once its mark is removed, in words. `node` as it was read before."""
+    if write.after["cordoned"] and mark.cordoned:
+        holder = held_by(node, mark.taints)
+        return (
+            f"maintenance has ended; it stays cordoned, since {holder} holds it. Uncordon it when"
+            " that has ended, if it is not uncordoned by then"
+        )
+    if write.after["cordoned"]:
+        return "maintenance has ended; it stays cordoned, since another client cordoned it"
+    if write.before["cordoned"]:
+        return "in service"
+    return (
+        "in service; another client had uncordoned it before the end of its maintenance:"
+        " check what ran there meanwhile"
+    )
 
 
 def _nodes_of(snapshot: Snapshot) -> tuple[Node, ...]:

@@ -69,15 +69,11 @@ def parse_options(
     namespaces, workloads = _what(given, faults) if places is None else (None, ())
     only = _only(given["only"], namespaces, faults) if places is None else None
     window, wrong = parse_window(given["window"])
-    faults += wrong
-    for name in (*MAY_BE_ZERO, *POSITIVE):
-        least = 1 if name in POSITIVE else 0
-        if given[name] < least:
-            faults.append(InputError(name, f"must be at least {least}, not {given[name]}"))
+    faults += [*wrong, *_too_low(given)]
     if faults:
         raise InvalidInput(faults)
-    allow, names = frozenset(map(Method, given["allow"])), list(map(str, workloads))
-    request = [namespaces, names, given["scope"], sorted(allow)]
+    allow = frozenset(map(Method, given["allow"]))
+    request = [namespaces, list(map(str, workloads)), given["scope"], sorted(allow)]
     request += [] if only is None else [sorted(only)]
     request += [] if approved is None else [approved.as_json()["checksum"]]
     request += [] if places is None else [sorted(map(str, places.items()))]
@@ -96,6 +92,13 @@ def parse_options(
         places=places,
         **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE, *FLAGS)},
     )
+
+
+def _too_low(given: t.Mapping[str, JSON]) -> t.Iterator[InputError]:
+    least = {**dict.fromkeys(MAY_BE_ZERO, 0), **dict.fromkeys(POSITIVE, 1)}
+    for name, number in least.items():
+        if given[name] < number:
+            yield InputError(name, f"must be at least {number}, not {given[name]}")
 
 
 def _what(
