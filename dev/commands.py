@@ -64,6 +64,8 @@ def run(command: Command, show: t.Callable[[str], None] = lambda line: None) -> 
 
     A process that the command left behind may keep its output open. We do not wait for that.
     """
+    if _ending.is_set():
+        raise SystemExit(128 + signal.SIGTERM)
     started = time.monotonic()
     process = subprocess.Popen(
         [str(argument) for argument in command.arguments],
@@ -97,12 +99,15 @@ _REST_SECONDS = 5.0
 """In which the last output of a command that ended has to come."""
 
 _running: list[subprocess.Popen[str]] = []
+_ending = threading.Event()
+"""Set at SIGTERM: what is queued in a pool does not begin."""
 
 
 def end_with_us() -> None:
     """Let SIGTERM also end the commands that we run. Ctrl-C reaches them anyway."""
 
     def end(number: int, _frame: object) -> t.NoReturn:
+        _ending.set()
         for process in list(_running):
             process.terminate()
         raise SystemExit(128 + number)

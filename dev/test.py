@@ -9,12 +9,10 @@ pytest, and each other step as one.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import shutil
 import sys
 import time
-import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -46,40 +44,27 @@ RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
 
-class Lane(t.NamedTuple):
-    """Steps of which `at_once` run at a time, in this order. Lanes run beside each other, with `niceness`."""
+WITH_UNIT_TESTS = ("unit", "sanity", "lint", "programs", "molecule", "sandbox")
+"""The unit tests, and what takes as long as they do. The programs of other pairs are built before what needs them."""
 
-    steps: tuple[str, ...]
-    at_once: int
-    niceness: int = 0
-
-
-WITH_SANDBOX = Lane(
-    (
-        "jobs",
-        "moves",
-        "modules",
-        "integration",
-        "forecasts",
-        "faults",
-        "sandbox",
-        "molecule",
-        "conformance",
-        "pairs",
-    ),
-    at_once=3,
+WITH_SANDBOX = (
+    "jobs",
+    "modules",
+    "moves",
+    "integration",
+    "forecasts",
+    "faults",
+    "conformance",
+    "pairs",
 )
 """Steps that mostly wait for their control planes, the longest first."""
 
-WITHOUT_SANDBOX = Lane(("programs", "unit", "sanity", "lint"), at_once=2, niceness=5)
-"""Steps that take what the processor has left: they have no deadlines, and at its end each has one process only.
-The programs come first, since the last step of the other lane is about them."""
-
-LANES = (WITH_SANDBOX, WITHOUT_SANDBOX)
+AT_ONCE = {WITH_UNIT_TESTS: 2, WITH_SANDBOX: 3}
+"""Steps of each group that run at a time: two of WITH_SANDBOX leave a third of two cores idle."""
 
 MODULES = CHECKOUT / "tests" / "modules"
-MOVES = ("test_rollout*.py", "test_node_*.py", "test_steering.py")
-"""The files of MODULES that are a step of their own, which balances the lane."""
+MOVES = ("test_rollout*.py", "test_node_drain.py", "test_steering.py")
+"""The files of MODULES that are a step of their own: both halves take equally long."""
 
 
 def steps() -> list[Step]:
@@ -157,31 +142,25 @@ def main() -> int:
     started = time.monotonic()
     results: list[Result] = []
     for stage in stages(names):
-        results += run_stage([known[name] for name in stage])
+        labelled = len(stage) > 1
+        at_once = next((AT_ONCE[group] for group in AT_ONCE if stage[0] in group), 1)
+        with ThreadPoolExecutor(at_once) as pool:
+            running = [pool.submit(run_step, known[name], labelled) for name in stage]
+        done = [step.result() for step in running]
+        results += [retry(result) for result in done] if labelled else done
     return _summary(results, time.monotonic() - started)
 
 
 def stages(names: list[str]) -> list[list[str]]:
-    """The steps in stages, which run one after the other: those of LANES, then each other one alone."""
-    beside = [name for lane in LANES for name in lane.steps if name in names]
-    alone = [[name] for name in names if name not in beside]
-    return [beside, *alone] if beside else alone
-
-
-def run_stage(stage: list[Step]) -> list[Result]:
-    """Runs the steps of a stage in their lanes. Those that failed beside another step may run once more, alone."""
-    if len(stage) == 1:
-        return [run_step(stage[0], labelled=False)]
-    with contextlib.ExitStack() as pools:
-        running = []
-        for lane in LANES:
-            pool = pools.enter_context(ThreadPoolExecutor(lane.at_once))
-            steps = [step for step in stage if step.name in lane.steps]
-            nice = ["nice", "-n", str(lane.niceness)] if lane.niceness else []
-            commands = [step._replace(arguments=[*nice, *step.arguments]) for step in steps]
-            running += [pool.submit(run_step, step, True) for step in commands]
-        done = [step.result() for step in running]
-    return [retry(result) for result in done]
+    """The steps in stages, which run one after the other. A group of AT_ONCE is one stage, in the place of the first of
+    its steps that is named."""
+    found: list[list[str]] = []
+    for name in names:
+        group = next((group for group in AT_ONCE if name in group), (name,))
+        stage = [step for step in group if step in names]
+        if stage not in found:
+            found.append(stage)
+    return found
 
 
 def _summary(results: list[Result], seconds: float) -> int:
