@@ -63,6 +63,7 @@ def budget_findings(
     (kubernetes, pkg/registry/core/pod/storage/eviction.go)."""
     concerned: dict[tuple[tuple[Ref, ...], str, str], list[tuple[PodDecision, Disruption]]]
     concerned = defaultdict(list)
+    failing: dict[str, list[tuple[Pod, EvictionAnswer]]] = defaultdict(list)
     for decision in ended:
         pod, evicted = decision.pod, decision.action is PodAction.EVICT
         refusal = answers.get(pod.uid) if evicted else None
@@ -75,18 +76,30 @@ def budget_findings(
             never = answer.allowance is Allowance.NEVER and not answer.operator
             advice = _ways_out(decision, answer, facts) if never else ""
             concerned[answer.refs, each, advice].append((decision, answer))
+        elif refusal is not None and refusal.blocked:
+            yield _blocked(pod, refusal)
         elif refusal is not None:
-            yield _refused(pod, refusal)
+            failing[refusal.message.replace(pod.name, "")].append((pod, refusal))
+    for same in failing.values():
+        yield _refused([pod for pod, _refusal in same], same[0][1])
     for (_refs, _uid, advice), pairs in concerned.items():
         yield _of_budget([decision for decision, _answer in pairs], pairs[0][1], budgets, advice)
 
 
-def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
+def _blocked(pod: Pod, refusal: EvictionAnswer) -> Finding:
     why = f"The API server refuses the eviction of {pod.ref} on node {pod.node_name}: {sentence(refusal.message)}"
-    if refusal.blocked:
-        advice = "The drain waits until it is allowed."
-        return drain_finding(PDB_BLOCKS, "warning", why, advice, pod.ref)
-    return drain_finding(EVICTION_FAILS, "error", why, "Remove what refuses it.", pod.ref)
+    return drain_finding(
+        PDB_BLOCKS, "warning", why, "The drain waits until it is allowed.", pod.ref
+    )
+
+
+def _refused(pods: t.Sequence[Pod], refusal: EvictionAnswer) -> Finding:
+    """About pods whose evictions a webhook or the server refuses for the same reason, but for the name of the pod."""
+    refs = [pod.ref for pod in pods]
+    nodes = listed(sorted({pod.node_name for pod in pods}))
+    which = f"{refs[0]}" if len(refs) == 1 else f"{len(refs)} pods ({listed(refs, 4)})"
+    why = f"The API server refuses the eviction of {which} on node {nodes}: {sentence(refusal.message)}"
+    return drain_finding(EVICTION_FAILS, "error", why, "Remove what refuses it.", *refs)
 
 
 def _of_budget(

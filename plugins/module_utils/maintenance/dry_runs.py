@@ -142,7 +142,9 @@ class _Asked:
 
     def _not_asked(self, error: ApiError, reason: str) -> None:
         request = error.request
-        self.gaps.append(Unreadable(request.resource, request.namespace, request.verb, reason))
+        gap = Unreadable(request.resource, request.namespace, request.verb, reason)
+        if gap not in self.gaps:
+            self.gaps.append(gap)
 
     def _refusal(self, error: ApiError) -> str:
         """The text of a request that is refused; empty for one of which that is not known. Raises other errors."""

@@ -774,6 +774,26 @@ def test_refusals_of_the_server_are_reported() -> None:
     assert "budget web needs 2" in check(made, evictions=waits, budgets=(allows,))["pdb_blocks"].why
 
 
+def test_evictions_that_a_webhook_fails_are_one_finding_with_the_pods_counted() -> None:
+    """Also where its text names the pod."""
+    made = cluster("ab")
+    deployment(made, "web", ["n1"] * 6, {"containers": [{"name": "a"}]})
+    pods = [pod for pod in made.snapshot().pods if pod.node_name == "n1"]
+    hangs = 'failed calling webhook "evict.example.com": context deadline exceeded'
+    fails = {pod.uid: EvictionAnswer(hangs, False) for pod in pods[:4]}
+    denies = 'admission webhook "evict.example.com" denied the request: {} stays'
+    fails |= {pod.uid: EvictionAnswer(denies.format(pod.name), False) for pod in pods[4:]}
+    found = preflight(PreflightInput(view(made), evictions=fails))
+    hanging, denying = (x for x in found if x.name == "eviction_fails")
+
+    named = ", ".join(str(pod.ref) for pod in pods[:4])
+    assert hanging.why == (
+        f"The API server refuses the eviction of 4 pods ({named}) on node n1: {hangs}."
+    )
+    assert len(hanging.objects) == 4
+    assert denying.why.startswith("The API server refuses the eviction of 2 pods (")
+
+
 def test_migrations_that_the_server_refuses_are_named_with_its_text_once() -> None:
     made = cluster("ab")
     for name in ("a", "b", "c"):
