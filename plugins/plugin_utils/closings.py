@@ -107,9 +107,11 @@ def _skipped(record: JobRecord) -> t.Iterator[str]:
     """Each instance once, with its reason, and what has stopped a run before its end."""
     seen: dict[str, None] = {}
     for note in record.notes:
-        for entry in note.get("skipped_instances") or ():
+        skipped = note.get("skipped_instances") or ()
+        for entry in skipped:
             seen[f"{entry['namespace']}/{entry['name']}: {entry['reason']}"] = None
-        deferred = note.get("deferred") or ()
+        told = {_instance(entry) for entry in skipped}
+        deferred = [x for x in note.get("deferred") or () if _instance(x) not in told]
         names = [f"{entry['namespace']}/{entry['name']}" for entry in deferred]
         if names:
             why = note.get("stop_reason") or "the run ended"
@@ -122,6 +124,10 @@ def _skipped(record: JobRecord) -> t.Iterator[str]:
         if not any(reason in text for text in seen):
             seen[reason] = None
     yield from seen
+
+
+def _instance(entry: Parts) -> tuple[t.Any, ...]:
+    return tuple(entry.get(name) for name in ("kind", "namespace", "name", "instance"))
 
 
 def _verify(record: JobRecord) -> Parts:

@@ -174,6 +174,20 @@ def test_what_could_not_be_read_is_one_line_and_whole_as_data() -> None:
     assert "list deployments in namespace shop" in block.markdown()
 
 
+def test_move_that_is_left_is_not_deferred_beside_its_reason() -> None:
+    web = move("web", "evict")
+    note = {
+        "module": "node_maintenance",
+        "skipped_instances": [{**web, "reason": "about to start: the budget needs 1"}],
+        "deferred": [web, move("db")],
+    }
+    block = closing_of(record(maintenance={"states": {"w1": "failed"}}, notes=[note]), 8)
+    assert block.skipped == (
+        "shop/web: about to start: the budget needs 1",
+        "1 move deferred (the run ended): shop/db",
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "nothing"), [("permission", True), ("input", True), ("api", False)]
 )
