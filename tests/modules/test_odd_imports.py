@@ -92,3 +92,27 @@ def test_rules_of_an_odd_export_are_accepted_at_rest_and_enabled(
     for of_set in (of_namespace["rules"], enabled):
         result = shop.task_in_check_mode(rules.main, "mover", **given, rules=of_set)
         assert not result.get("failed"), result["errors"]
+
+
+def test_disabled_rule_that_joins_two_groups_is_satisfied_once_it_is_enabled(
+    shop: Shop, run_module: RunModule
+) -> None:
+    """Each of b and d follows another VM. The leader c has to follow a, or d could never be beside both."""
+    for names, node in (("ab", "w1"), ("cd", "w2")):
+        vms = [objects.virtual_machine(name, shop.namespace, cpu="100m") for name in names]
+        shop.start(*vms, nodes=[node])
+    exported = [
+        pair("left", True, "a", "b"),
+        pair("right", True, "c", "d"),
+        pair("joins", True, "b", "d", enabled=False),
+    ]
+    content = {"drs_rule_info": {"Production": exported}}
+    imported = run_module(drs_import.main, {"content": content, "namespace": shop.namespace})
+    (of_namespace,) = imported["namespaces"]
+    for enabled, nodes in ((False, 2), (True, 1)):
+        given = [{**rule, "enabled": True} if enabled else rule for rule in of_namespace["rules"]]
+        shop.done(rules.main, "mover", namespace=shop.namespace, rule_set="drs", rules=given)
+        result = shop.roll(namespaces=[shop.namespace])
+
+        assert not result.get("failed"), result
+        assert len(set(shop.nodes().values())) == nodes, shop.nodes()
