@@ -242,7 +242,7 @@ def test_two_writers_lose_nothing(plain: Sandbox) -> None:
     trouble: list[object] = []
 
     def write(api: ApiClient, key: str) -> None:
-        unset = dict.fromkeys(("selector", "labels", "nodes", "per_value"))
+        unset = dict.fromkeys(("selector", "labels", "nodes", "per_value", "follow"))
         for number in range(rounds):
             per_node = {name: {key: f"v{number}"} for name in _names(plain)}
             rest: dict[str, t.Any] = {"remove": [], "exclusive": [], "force": True}
