@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 import time
 
 import pytest
@@ -56,10 +57,29 @@ def test_each_step_runs_once_and_those_with_control_planes_before_what_measures(
 
     assert sorted(name for stage in stages for name in stage) == sorted(names)
     assert [stage for stage in stages if len(stage) > 1] == [
-        list(test.WITHOUT_SANDBOX),
+        list(test.WITH_UNIT_TESTS),
         list(test.WITH_SANDBOX),
     ]
     assert stages[-2:] == [["bench"], ["rights"]]
+
+
+def test_queued_command_does_not_begin_once_sigterm_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ending = threading.Event()
+    ending.set()
+    monkeypatch.setattr(commands, "_ending", ending)
+
+    with pytest.raises(SystemExit):
+        commands.run(commands.Command("never", ["false"]))
+
+
+def test_each_file_of_modules_is_in_one_step() -> None:
+    known = {step.name: [str(x) for x in step.arguments] for step in test.steps()}
+    files = [x for name in ("modules", "moves") for x in known[name] if x.startswith("tests/")]
+
+    there = (test.CHECKOUT / "tests" / "modules").glob("test_*.py")
+    assert sorted(files) == sorted(str(path.relative_to(test.CHECKOUT)) for path in there)
 
 
 def test_chosen_steps_run_beside_each_other_too() -> None:
