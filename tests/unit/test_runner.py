@@ -78,8 +78,8 @@ def test_each_file_of_modules_is_in_one_step() -> None:
     known = {step.name: [str(x) for x in step.arguments] for step in test.steps()}
     files = [x for name in ("modules", "moves") for x in known[name] if x.startswith("tests/")]
 
-    there = (test.CHECKOUT / "tests" / "modules").glob("test_*.py")
-    assert sorted(files) == sorted(str(path.relative_to(test.CHECKOUT)) for path in there)
+    there = (commands.CHECKOUT / "tests" / "modules").glob("test_*.py")
+    assert sorted(files) == sorted(str(path.relative_to(commands.CHECKOUT)) for path in there)
 
 
 def test_chosen_steps_run_beside_each_other_too() -> None:
