@@ -240,3 +240,29 @@ def test_a_circle_of_imports_is_listed(first: str, cycle: list[str]) -> None:
 
 def test_the_layout_is_read() -> None:
     assert "model.objects" in sources()
+
+
+FACTS = {"budgets", "eviction_strategy", "manifest", "owner", "terminating", "vmis", "workloads"}
+"""Fields of a snapshot and of what is in it that say how an instance leaves its node."""
+
+
+def replaced_fields(source: str) -> set[str]:
+    """The fields for which a file gives other values by `dataclasses.replace`."""
+    return {
+        keyword.arg
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "replace"
+        for keyword in node.keywords
+        if keyword.arg
+    }
+
+
+def test_no_fact_of_a_snapshot_is_replaced_for_a_forecast() -> None:
+    """What a drain does with VMs is told to the forecast (`what_if`, leaves): it is no other cluster."""
+    asking = {
+        name: source
+        for name, source in sources().items()
+        if name.partition(".")[0] in ("maintenance", "moves", "planning", "rollout")
+    }
+    assert "maintenance.places" in asking
+    assert {n: found for n, s in asking.items() if (found := replaced_fields(s) & FACTS)} == {}

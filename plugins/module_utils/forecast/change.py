@@ -38,6 +38,7 @@ from .eviction import (
     DrainOutcome,
     EvictedInstance,
     Evictions,
+    Leaving,
     NodeEvent,
     next_uid,
     other_revision,
@@ -79,6 +80,7 @@ def what_if(
     lost_nodes: t.Collection[str] = (),
     event: NodeEvent = "drain",
     scale: t.Sequence[Scale] = (),
+    leaves: t.Mapping[str, Leaving] | None = None,
 ) -> ChangedCluster:
     """`snapshot` after these changes.
 
@@ -88,6 +90,7 @@ def what_if(
     unreachable, and pods stay bound to them, terminating: they still count for anti-affinity. The
     pods of VMs and StatefulSets do not: they are gone once the node is fenced, and only then is there
     another.
+    `leaves` is how a drain moves VMs, by the uids of their VMIs (`Evictions`).
     Raises KeyError for a node or workload that is not there, ValueError for a write that does not fit
     its object. Migrations that have found their nodes are taken to be over.
     """
@@ -101,7 +104,7 @@ def what_if(
         changed = scaled(changed, entry)
     outcomes: dict[str, tuple[t.Any, ...]] = {}
     if lost:
-        lost_cluster = _LostNodes(changed, lost, event, replaced)
+        lost_cluster = _LostNodes(changed, lost, event, replaced, leaves)
         changed, loss = lost_cluster.snapshot(), lost_cluster.loss
         outcomes = {
             "blocked": tuple(loss.blocked),
@@ -278,7 +281,12 @@ class _LostNodes:
     """The snapshot after the loss of nodes; adds to `replaced`."""
 
     def __init__(
-        self, before: Snapshot, lost: frozenset[str], event: NodeEvent, replaced: Replaced
+        self,
+        before: Snapshot,
+        lost: frozenset[str],
+        event: NodeEvent,
+        replaced: Replaced,
+        leaves: t.Mapping[str, Leaving] | None,
     ) -> None:
         unknown = lost - {node.name for node in before.nodes}
         if unknown:
@@ -288,19 +296,19 @@ class _LostNodes:
         self._lost = lost
         self._event = event
         self._replaced = replaced
+        self._evictions = Evictions(before, leaves)
         self._rolled = {pod_key(old) for old, _reason in replaced.values() if old is not None}
         self._pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in before.pods}
         self._vmis = {vmi.uid: vmi for vmi in before.vmis}
         self._ending = list(before.terminating_pods)
 
     def snapshot(self) -> Snapshot:
-        evictions = Evictions(self._before)
         launchers = launcher_pods(self._before)
         for instance in instances(self._before):
             pod = instance.pod
             if pod is None or pod.node_name not in self._lost:
                 continue
-            evicted = evictions.of(instance, self._event)
+            evicted = self._evictions.of(instance, self._event)
             self.loss.add(evicted)
             if evicted.outcome not in (DrainOutcome.BLOCKED, DrainOutcome.NODE_BOUND):
                 for target in launchers.get(instance.uid, ()):

@@ -25,6 +25,7 @@ from ..kubevirt.changed_pods import (
 from ..kubevirt.disruption import Budgets, Delegation
 from ..kubevirt.eviction_strategy import (
     EXTERNAL,
+    LIVE_MIGRATE,
     LIVE_MIGRATE_IF_POSSIBLE,
     NONE,
     eviction_strategy,
@@ -78,13 +79,24 @@ NOT_STARTED_AGAIN = ("Manual", "Halted", "Once")
 class DrainOutcome(str, enum.Enum):
     """MIGRATES: a target pod is placed while the source still runs. RECREATED: it ends, and its
     controller creates another. BLOCKED: it cannot leave its node and blocks the drain. GONE: nothing
-    creates it again. NODE_BOUND: it belongs to its node, or tolerates that it fails."""
+    creates it again. NODE_BOUND: it belongs to its node, is left there, or tolerates that it fails."""
 
     MIGRATES = "migrates"
     RECREATED = "recreated"
     BLOCKED = "blocked"
     GONE = "gone"
     NODE_BOUND = "node_bound"
+
+
+class Leaving(enum.Enum):
+    """What a drain that asks no eviction strategy does with a VM. MOVED: another controller moves it. RESTARTED: a
+    VirtualMachine starts again, whatever its run strategy. STOPPED: it stays off. LEFT: it stays on its node."""
+
+    MIGRATED = LIVE_MIGRATE
+    MOVED = EXTERNAL
+    RESTARTED = NONE
+    STOPPED = "stopped"
+    LEFT = "left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +122,11 @@ class EvictedInstance:
 
 
 class Evictions:
-    """Answers for the instances of one snapshot."""
+    """Answers for the instances of one snapshot. `leaves`: how a drain moves VMs, by the uids of their VMIs; it asks
+    the disruption budgets itself. None: an eviction asks the budgets, and does what the strategy of the VM says."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, leaves: t.Mapping[str, Leaving] | None = None) -> None:
+        self._leaves = leaves
         self._pods = snapshot.pods
         self._platform = snapshot.platform
         self._not_ready = snapshot.not_ready_nodes
@@ -148,7 +162,8 @@ class Evictions:
         if pod is None:
             raise AssertionError(f"{instance.ref} has no pod on any node")
         evicted = self._of(instance, pod, event)
-        if event == "drain" and evicted.outcome in (DrainOutcome.RECREATED, DrainOutcome.GONE):
+        ends = evicted.outcome in (DrainOutcome.RECREATED, DrainOutcome.GONE)
+        if event == "drain" and self._leaves is None and ends:
             return replace(evicted, held_by=self._budgets.disruption(pod).why)
         return evicted
 
@@ -288,10 +303,15 @@ class Evictions:
         event: NodeEvent,
     ) -> EvictedInstance:
         workload = self._starting(vmi, workload)
+        leaving = (self._leaves or {}).get(vmi.uid)
+        if leaving is Leaving.LEFT:
+            return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         if event == "drain" and pod.node_name in self._not_ready:
             reason = node_not_ready_text(pod.node_name)
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
-        strategy = eviction_strategy(vmi, self._platform)
+        if leaving is Leaving.STOPPED:
+            return EvictedInstance(instance, DrainOutcome.GONE, None, "it is stopped")
+        strategy = leaving.value if leaving else eviction_strategy(vmi, self._platform)
         migrates = event == "drain" and strategy != NONE
         if migrates and strategy == EXTERNAL:
             reason = f"its eviction strategy is {EXTERNAL}"
@@ -307,12 +327,15 @@ class Evictions:
         if migrates and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
             reason = f"its eviction strategy is {strategy}, and {obstacle}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
-        gone_reason = why_not_again(vmi, workload)
+        of_vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
+        restarts = of_vm and leaving is Leaving.RESTARTED
+        gone_reason = "" if restarts else why_not_again(vmi, workload)
         if gone_reason:
             return EvictedInstance(instance, DrainOutcome.GONE, None, gone_reason)
         created, estimated = self.restarted(pod, vmi, workload)
         reason = f"{ESTIMATED}: {estimated}" if estimated else ""
-        if perhaps := why_perhaps_not_again(workload) if event == "drain" else "":
+        asked = event == "drain" and not restarts
+        if perhaps := why_perhaps_not_again(workload) if asked else "":
             reason = f"may stay off: {perhaps}"
         return EvictedInstance(
             instance, DrainOutcome.RECREATED, created, reason, certain=not reason

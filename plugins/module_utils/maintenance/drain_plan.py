@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..kubevirt.disruption import Allowance, Budgets, Delegation, ends_pod
-from ..kubevirt.eviction_strategy import EXTERNAL, LIVE_MIGRATE, NONE
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..kubevirt.moving import run_strategy, why_not_recreated
 from ..model.kinds import (
@@ -22,7 +21,6 @@ from ..model.kinds import (
     REPLICA_SET,
     STATEFUL_SET,
     VIRTUAL_MACHINE,
-    VMI,
     WRITABLE_KINDS,
 )
 from ..model.objects import Pod, Ref
@@ -363,39 +361,6 @@ class DrainView:
             return why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES)
         return self.why_no_restart(movable, self.snapshot.platform)
 
-    @property
-    def for_forecast(self) -> Snapshot:
-        """The snapshot in which a drain does with each VM of the nodes what its policy says: the forecast
-        knows eviction strategies. VMs that cannot leave end, so that they need no place."""
-        concerned = {
-            pod.owner.uid
-            for pod in self.snapshot.pods
-            if pod.node_name in self.nodes and pod.owner is not None and pod.owner.kind == VMI
-        }
-        restarted: set[Ref] = set()
-        vmis = []
-        for vmi in self.snapshot.vmis:
-            if vmi.uid in concerned:
-                way = self.way_of_vm(vmi)
-                if way.method is Method.MIGRATE or way.temporary:
-                    vmi = replace(vmi, eviction_strategy=LIVE_MIGRATE)
-                elif way.method is None:
-                    vmi = replace(vmi, terminating=True)
-                elif way.method is Method.EVICT:
-                    vmi = replace(vmi, eviction_strategy=EXTERNAL)
-                elif way.method is Method.STOP:
-                    vmi = replace(vmi, eviction_strategy=NONE, owner=None)
-                else:
-                    vmi = replace(vmi, eviction_strategy=NONE)
-                    if vmi.owner is not None:
-                        restarted.add(self.ways.owner(vmi))
-            vmis.append(vmi)
-        workloads = tuple(
-            _always_started(workload) if workload.ref in restarted else workload
-            for workload in self.snapshot.workloads
-        )
-        return replace(self.snapshot, vmis=tuple(vmis), workloads=workloads, budgets=())
-
     def _targets(self, leaving: t.Iterable[str]) -> dict[str, frozenset[str]]:
         """The uids of the leaving instances that each leaving instance has an affinity to, and waits
         for. In a circle one of them waits for none."""
@@ -440,10 +405,3 @@ class DrainView:
             + (f" ({way.why_this_one})" if way.why_this_one else ""),
             after=tuple(sorted(after)),
         )
-
-
-def _always_started(workload: Workload) -> Workload:
-    if workload.ref.kind != VIRTUAL_MACHINE.name:
-        return workload
-    spec = {**(workload.manifest.get("spec") or {}), "runStrategy": "Always"}
-    return replace(workload, manifest={**workload.manifest, "spec": spec})

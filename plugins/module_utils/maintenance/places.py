@@ -15,10 +15,13 @@ from ..compliance.declared import DeclaredReader
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change
+from ..forecast.eviction import Leaving
 from ..forecast.forecast import UNTIL_MOVED, forecast
 from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
 from ..model.findings import Finding
+from ..model.kinds import VMI
 from ..model.objects import Ref
+from ..model.plan import Method
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable, Vmi
 from ..model.topology import Topology
@@ -33,9 +36,28 @@ NAMED = 5
 WithoutNode: t.TypeAlias = UnschedulableInstance | NotMigratableInstance
 
 
+_LEAVING: t.Mapping[Method | None, Leaving] = {
+    None: Leaving.LEFT,
+    Method.MIGRATE: Leaving.MIGRATED,
+    Method.EVICT: Leaving.MOVED,
+    Method.STOP: Leaving.STOPPED,
+    Method.RESTART: Leaving.RESTARTED,
+    Method.RECREATE: Leaving.RESTARTED,
+}
+"""How a VM leaves by each method."""
+
+
 def drain_change(view: DrainView) -> ChangedCluster:
     """The cluster without the nodes of a drain."""
-    return what_if(view.for_forecast, lost_nodes=view.nodes)
+    return what_if(view.snapshot, lost_nodes=view.nodes, leaves=_leaves(view))
+
+
+def _leaves(view: DrainView) -> dict[str, Leaving]:
+    """What the drain does with each VM of its nodes, by the uid of its VMI."""
+    owners = (pod.owner for pod in view.snapshot.pods if pod.node_name in view.nodes)
+    concerned = {owner.uid for owner in owners if owner is not None and owner.kind == VMI}
+    ways = ((x.uid, view.way_of_vm(x)) for x in view.snapshot.vmis if x.uid in concerned)
+    return {uid: Leaving.MIGRATED if x.temporary else _LEAVING[x.method] for uid, x in ways}
 
 
 def drain_forecast(view: DrainView, topology: Topology) -> Forecast:
