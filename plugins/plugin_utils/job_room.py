@@ -48,7 +48,7 @@ def show_room(
         return []
     option = f"{job.role}_keep_room_for"
     topology = Topology.of(job.record.asked["topology_keys"])
-    state = f"{result['capacity']}{' already' * already}"
+    state = f"{result['capacity']} already" if already else result["capacity"]
     sentences = [f"{when} the capacity is {state}, not green ({option})", _why(result, topology)]
     if before is not None:
         sentences.append(_cause(before(), without, topology))
@@ -60,8 +60,8 @@ def _cause(before: Result, without: str, topology: Topology) -> str:
     state = before["capacity"]
     if state == "green":
         return f"Without {without} it is green"
-    why = _why(before, topology)
-    return f"It is {state} already without {without}{': ' * bool(why)}{why}"
+    text, why = f"It is {state} already without {without}", _why(before, topology)
+    return f"{text}: {why}" if why else text
 
 
 def _why(result: Result, topology: Topology) -> str:

@@ -8,10 +8,7 @@ Between, each rule is broken by a move that no scheduler made: it is red, and no
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -20,9 +17,10 @@ import yaml
 
 from ansible_collections.virt.placement.plugins.module_utils.drs.vm_names import forklift_name
 from ansible_collections.virt.placement.plugins.modules import placement_info
-from sandbox import Sandbox, binaries, objects
+from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import CHECKOUT, RunModule
+from tests.page_commands import run_as_printed
 from tests.shop import Shop
 from tests.vsphere import VsphereRules, name_in_vcenter
 
@@ -184,16 +182,7 @@ class Page:
         """`writes`: whether they may write to the cluster."""
         mark = self._shop.sandbox.audit.mark()
         for command in commands:
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=self.imported,
-                env=self._environment(command),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=600,
-                check=False,
-            )
+            done = run_as_printed(self._shop.sandbox, command, "labeler-mover", self.imported)
             self.output = done.stdout
             assert done.returncode == 0, f"{command}\n{done.stdout}"
         assert writes or self._shop.sandbox.audit.writes(since=mark) == []
@@ -203,18 +192,6 @@ class Page:
         line = line.replace('["shop"]', json.dumps([namespace])).replace('"shop"', f'"{namespace}"')
         line = line.replace(" -n shop ", f" -n {namespace} ")
         return line.replace("rules-shop.yml", f"rules-{namespace}.yml")
-
-    def _environment(self, command: str) -> dict[str, str]:
-        """The mover may not change labels of a VM itself, so kubectl has other rights."""
-        sandbox = self._shop.sandbox
-        identity = "admin" if command.startswith("kubectl ") else "labeler-mover"
-        programs = [Path(sys.executable).parent, binaries.directory(sandbox.versions)]
-        return {
-            **os.environ,
-            "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
-            "KUBECONFIG": str(sandbox.kubeconfig(identity)),
-            "ANSIBLE_NOCOLOR": "1",
-        }
 
 
 def everything(shop: Shop) -> dict[str, t.Any]:

@@ -5,19 +5,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import typing as t
-from pathlib import Path
 
 import pytest
 
 from demos.stage import Stage
-from sandbox import Sandbox, binaries
+from sandbox import Sandbox
 from tests.conftest import CHECKOUT
 from tests.jobs.test_examples import create_shop
+from tests.page_commands import run_as_printed
 
 PAGE = (CHECKOUT / "docs" / "from-vsphere.md").read_text()
 LARGE = {
@@ -122,22 +119,6 @@ def lines_of(printed: str, shown: t.Sequence[str]) -> list[str]:
 
 def run(stage: Stage, command: str, *, fails: bool = False) -> str:
     """What the command prints, of which the page shows a part."""
-    sandbox = stage.sandbox
-    identity = "admin" if command.startswith("kubectl ") else "mover"
-    programs = [Path(sys.executable).parent, binaries.directory(sandbox.versions)]
-    done = subprocess.run(
-        ["bash", "-c", command],
-        env={
-            **os.environ,
-            "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
-            "KUBECONFIG": str(sandbox.kubeconfig(identity)),
-            "ANSIBLE_NOCOLOR": "1",
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_as_printed(stage.sandbox, command, "mover")
     assert (done.returncode != 0) is fails, f"{command}\n{done.stdout}"
     return done.stdout

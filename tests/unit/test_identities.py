@@ -27,7 +27,13 @@ SUITES = (
     "tests/faults",
     "demos",
 )
-SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py")
+SHARED = (
+    "tests/conftest.py",
+    "tests/job.py",
+    "tests/page_commands.py",
+    "tests/shop.py",
+    "tests/terms.py",
+)
 
 #: One runs docs/examples/create.yml, which creates the VMs of the examples. The other is about the first run of an
 #: administrator, which creates the Lease. Harvester is asked by its administrator, whose writes are counted, and
@@ -35,10 +41,9 @@ SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py"
 ALLOWED_IN_SETUP = {
     "demos/eks/steps.py": 1,
     "demos/harvester/steps.py": 2,
-    "tests/jobs/test_drs_rules.py": 1,
     "tests/jobs/test_examples.py": 1,
-    "tests/jobs/test_vsphere_page.py": 1,
     "tests/modules/test_rollout_trouble.py": 1,
+    "tests/page_commands.py": 1,
 }
 
 

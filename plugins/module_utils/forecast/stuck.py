@@ -85,18 +85,23 @@ def _finding(
     nodes = sorted({each.node for each in stuck})
     vms = listed(sorted({each.workload or each.instance for each in stuck}), NAMED)
     named = f" (rules {', '.join(rules)})" if len(rules) > 1 else ""
-    of_nodes = f"{'node' if len(nodes) == 1 else 'nodes'} {listed(nodes, NAMED)}"
+    noun, names = "node" if len(nodes) == 1 else "nodes", listed(nodes, NAMED)
     certain = all(each.certain for each in stuck)
     restarts = all(set(each.if_restarted) - {each.node} for each in stuck)
-    cannot = "cannot" if certain else "may not be able to"
     emptied = f"be emptied by live migration after this change{named}"
+    if unknown:
+        cannot = "cannot" if certain else "may not be able to"
+        text = f"Whether {noun} {names} can {emptied} is unknown: {unknown}. Alone, {vms} {cannot} leave."
+    else:
+        cannot = "cannot" if certain else "may no longer"
+        text = (
+            f"{noun.capitalize()} {names} {cannot} {emptied}: no other node would be feasible for {vms}."
+            f" {stuck[0].instance.name}: {stuck[0].reason}."
+        )
     return Finding(
         BLOCKS_NODE_DRAIN,
         "warning",
-        f"Whether {of_nodes} can {emptied} is unknown: {unknown}. Alone, {vms} {cannot} leave."
-        if unknown
-        else f"N{of_nodes[1:]} {'cannot' if certain else 'may no longer'} {emptied}: no other node would be"
-        f" feasible for {vms}. {stuck[0].instance.name}: {stuck[0].reason}.",
+        text,
         "Make the rule preferred, or add a node that the rule allows."
         if not restarts
         else "Make the rule preferred, or add a node that the rule allows; a restart, as with vm_policy [migrate,"

@@ -164,15 +164,14 @@ class Reconciler:
             if not was_sent(record, observation):
                 return
             record = replace(record, phase=Phase.BEGUN)
+        name = report.short(record.workload, record.instance)
         if observation.quota and observation.quota != record.note:
-            name = report.short(record.workload, record.instance)
             self.report.lines.append(report.held(name, observation.quota))
         machine = STATE_MACHINES[record.method]
         transition = machine.advance(record, observation, self.clock, self.settings)
-        unanswered = migrate.NO_ANSWER
-        if transition.record.note.startswith(unanswered) > record.note.startswith(unanswered):
-            name = report.short(record.workload, record.instance)
-            self.report.lines.append(report.held(name, transition.record.note))
+        note = transition.record.note
+        if note.startswith(migrate.NO_ANSWER) and not record.note.startswith(migrate.NO_ANSWER):
+            self.report.lines.append(report.held(name, note))
         if transition.record.phase is Phase.GIVEN_UP is not record.phase:
             self.report.lines.append(report.gave_up(transition.record))
         self._follow(transition, now)

@@ -306,9 +306,8 @@ def _most_unavailable(hold: PausedHold, view: HoldView, options: RolloutOptions)
     others = load.unavailable - own.unavailable
     limit = options.max_unavailable
     pods = (hold.workload.replicas or 0) if limit is None else max(0, limit - others)
-    most = _Most(
-        pods, f"max_unavailable is reached, not ready: {', '.join(load.named)}" * bool(others)
-    )
+    why = f"max_unavailable is reached, not ready: {', '.join(load.named)}" if others else ""
+    most = _Most(pods, why)
     for movable in _pods_of(hold, view):
         if not movable.pod.ready:
             continue
