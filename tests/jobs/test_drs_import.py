@@ -133,6 +133,11 @@ BAD_EXPORTS: dict[str, tuple[str, dict[str, t.Any], str]] = {
     "csv": ("Cluster;Name;Enabled\nProduction;web;True\n", {}, "line 1: is CSV"),
     "text": ("Rule: web\n  Type: ClusterAntiAffinityRuleSpec\n", {}, "line 1: is text, not JSON"),
     "cut off": ('{"drs_rule_info":\n {"Production": [', {}, "line 2"),
+    "cycle": (
+        exported(ONE, rule("two", "vm_vm_rule", "b", "a", rule_affinity=True)),
+        {},
+        "rule 'two': its VMs b and a are kept together already by 'one': a cycle of affinity",
+    ),
     "contradiction": (
         exported(ONE, rule("two", "vm_vm_rule", "b", "a", rule_affinity=False)),
         {},

@@ -39,9 +39,9 @@ def follow(
     leaders: t.Sequence[str],
     faults: list[InputError],
 ) -> dict[str, FollowedRule]:
-    """By the place of each affinity rule. Two leaders in one group are a fault."""
+    """By the place of each affinity rule. A cycle of rules, and two leaders in one group, are faults."""
     followed: dict[str, FollowedRule] = {}
-    for group in _groups(rules, members):
+    for group in _groups(rules, members, faults):
         followed.update(_from_leader(group, members, _leader(group, members, leaders, faults)))
     return followed
 
@@ -100,13 +100,16 @@ def follow_at_rest(
 def kept_together(rules: t.Sequence[DrsRule], members: Members) -> dict[str, int]:
     """By the key of a VM: the number of its group of VMs that affinity rules keep on one host."""
     group_of: dict[str, int] = {}
-    for number, group in enumerate(_groups(rules, members)):
+    for number, group in enumerate(_groups(rules, members, [])):
         group_of.update({vm.key: number for rule in group for vm in members[rule.where]})
     return group_of
 
 
-def _groups(rules: t.Sequence[DrsRule], members: Members) -> list[list[DrsRule]]:
-    """Rules that share VMs, directly or through others, in the order of the export."""
+def _groups(
+    rules: t.Sequence[DrsRule], members: Members, faults: list[InputError]
+) -> list[list[DrsRule]]:
+    """Rules that share VMs, directly or through others, in the order of the export. One whose VMs are all together by
+    those before it is a fault, unless some of its VMs are missing here."""
     root: dict[str, str] = {}
 
     def find(key: str) -> str:
@@ -115,14 +118,27 @@ def _groups(rules: t.Sequence[DrsRule], members: Members) -> list[list[DrsRule]]
             key = root[key]
         return key
 
-    for rule in rules:
-        first, *others = (vm.key for vm in members[rule.where])
+    for index, rule in enumerate(rules):
+        vms = members[rule.where]
+        first, *others = (find(vm.key) for vm in vms)
+        if len(vms) == len(rule.vms) and all(key == first for key in others):
+            earlier = [x for x in rules[:index] if find(members[x.where][0].key) == first]
+            faults.append(_cycle(rule, vms, earlier))
         for key in others:
             root[find(key)] = find(first)
     groups: dict[str, list[DrsRule]] = defaultdict(list)
     for rule in rules:
         groups[find(members[rule.where][0].key)].append(rule)
     return list(groups.values())
+
+
+def _cycle(rule: DrsRule, vms: t.Sequence[SourceVm], earlier: t.Sequence[DrsRule]) -> InputError:
+    return InputError(
+        str(rule),
+        f"its VMs {' and '.join(map(str, vms))} are kept together already by"
+        f" {', '.join(repr(x.name) for x in earlier)}: a cycle of affinity. It adds nothing to these rules: leave one"
+        " of them out with skip_rules",
+    )
 
 
 def _is_named(vm: SourceVm, leaders: t.Sequence[str]) -> bool:

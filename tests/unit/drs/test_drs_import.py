@@ -430,7 +430,6 @@ def test_affinity_rules_that_share_several_vms_are_one_group(run_module: RunModu
     rules = (
         rule("pair", "together", "a", "b"),
         rule("three", "together", "a", "b", "c"),
-        rule("again", "together", "c", "b"),
         rule("gone", "together", "a", "c", "x"),
     )
     vms = [{"name": name} for name in "abc"]
@@ -441,13 +440,22 @@ def test_affinity_rules_that_share_several_vms_are_one_group(run_module: RunModu
         {"name": "pair", "workloads": ["b"], "keep_together": beside_a},
         {"name": "three", "workloads": ["c"], "keep_together": beside_a},
     ]
-    again, gone = result["report"]["no_counterpart"]
-    assert (again["name"], again["reason"]) == (
-        "again",
-        "Its VMs are kept together already by 'three', 'pair'.",
-    )
+    (gone,) = result["report"]["no_counterpart"]
     assert gone["reason"] == "Its VMs are kept together already by 'three'."
     assert gone["advice"] == "Import again when x are there."
+
+
+@pytest.mark.parametrize("others", [["abc"], ["ab", "bc"], ["ab", "abc"]])
+def test_affinity_rule_that_adds_nothing_to_those_before_it_is_a_cycle(
+    run_module: RunModule, others: list[str]
+) -> None:
+    rules = [rule(f"over {vms}", "together", *vms) for vms in others]
+    vms = [{"name": name} for name in "abc"]
+    result = of_content(run_module, *rules, rule("again", "together", "c", "b"), vms=vms)
+
+    (message,) = messages(result)
+    names = ", ".join(repr(f"over {x}") for x in others)
+    assert f"rule 'again': its VMs c and b are kept together already by {names}: a cycle" in message
 
 
 def test_disabled_rule_over_two_groups_joins_them_when_it_is_enabled(run_module: RunModule) -> None:
@@ -860,6 +868,7 @@ def test_all_faults_are_named_at_once(run_module: RunModule) -> None:
         rule("marked twice", "apart", "D", "b"),
         rule("one", "together", "b", "c"),
         rule("two", "together", "c", "d"),
+        rule("circle", "together", "d", "b"),
         rule("contrary", "apart", "b", "d"),
         rule("hosts", "licensed", "b"),
         vms=vms,
@@ -878,6 +887,7 @@ def test_all_faults_are_named_at_once(run_module: RunModule) -> None:
         "rule 'twice in vCenter': VM 'c' occurs twice",
         "rule 'marked twice': VM 'D' exists twice on the cluster by their annotations of Forklift, shop/x and shop/y",
         "rule 'contrary': keeps b and d apart, which affinity rules keep together",
+        "rule 'circle': its VMs d and b are kept together already by 'one', 'two': a cycle of affinity",
         "rule 'hosts': host group 'licensed': it is not known which nodes its hosts esx1, esx2 are",
     ]
     assert len(found) == len(expected), "\n".join(found)
