@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import (
     KUBEVIRT_KINDS,
     VMI,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import (
+    read_json_file,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
     columns,
@@ -42,8 +44,7 @@ def read_placement(path: str) -> SavedPlacement:
     if not os.path.isabs(path):
         raise NoPlacement(f"{path} is not an absolute path.")
     try:
-        with open(path, encoding="utf-8") as file:
-            saved: t.Any = json.load(file)
+        saved = read_json_file(path)
     except OSError as error:
         raise NoPlacement(f"cannot read {path}: {error.strerror or error}.") from error
     except ValueError as error:

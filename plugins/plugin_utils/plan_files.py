@@ -11,6 +11,9 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import (
+    read_json_file,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     CORRECT_OR_PLAN,
@@ -77,8 +80,7 @@ def _read(job: Job) -> Result:
     """Raises JobFailed for a file that is not there, or that has no plan."""
     path = job.record.asked["plan_file"]
     try:
-        with open(path, encoding="utf-8") as file:
-            plan: t.Any = json.load(file)
+        plan = read_json_file(path)
     except FileNotFoundError:
         fault = f"there is no file {path}. The job in check mode saves the plan there."
     except OSError as error:

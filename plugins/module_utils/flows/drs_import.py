@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import typing as t
 from collections import Counter
-from pathlib import Path
 
 from ..drs.convert import import_cluster
 from ..drs.export import ExportDocument
@@ -17,7 +16,7 @@ from ..drs.report import COLUMNS, report_as_json, report_table
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow
-from .manifest_files import MOST_BYTES
+from ..model.regular_file import read_regular_file
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -68,13 +67,9 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
 
 def _of_file(path: str, faults: list[InputError]) -> list[ExportDocument]:
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        content = read_regular_file(path)
     except OSError as error:
-        faults.append(InputError(path, f"cannot be read: {error.strerror}"))
-        return []
-    if len(content) > MOST_BYTES:
-        faults.append(InputError(path, f"has more than {MOST_BYTES} bytes"))
+        faults.append(InputError(path, f"cannot be read: {error.strerror or error}"))
         return []
     try:  # PowerShell before 6 writes UTF-16 where its output is redirected
         text = content.decode(json.detect_encoding(content))

@@ -15,11 +15,9 @@ from ..lint.documents import Document, template_reason
 from ..lint.path_patterns import PathPattern
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
+from ..model.regular_file import MOST_BYTES, FileTooLarge, read_regular_file
 
 SUFFIXES = (".json", ".yaml", ".yml")
-
-MOST_BYTES = 32 * 2**20
-"""The largest file that is read."""
 
 _NEVER = (".git",)
 """Folders that hold no file of a repository."""
@@ -91,14 +89,15 @@ def _of_text(text: str, where: str) -> list[Document]:
 def _of_file(file: Path) -> list[Document]:
     name = str(file)
     try:
-        if file.stat().st_size > MOST_BYTES:
-            why = f"is larger than {MOST_BYTES // 2**20} MiB: split it"
-            return [Document(name, path=name, reason="too_large", why=why)]
-        return _of_text(decode(file.read_bytes()), name)
+        return _of_text(decode(read_regular_file(file)), name)
     except InvalidYaml as error:
         return [Document(name, path=name, reason="not_yaml", why=f"cannot be read: {error}")]
+    except FileTooLarge:
+        why = f"is larger than {MOST_BYTES // 2**20} MiB: split it"
+        return [Document(name, path=name, reason="too_large", why=why)]
     except OSError as error:
-        return [Document(name, path=name, reason="unreadable", why=f"cannot be read: {error}")]
+        why = f"cannot be read: {error.strerror or error}"
+        return [Document(name, path=name, reason="unreadable", why=why)]
 
 
 @dataclass

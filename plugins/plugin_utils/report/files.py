@@ -9,6 +9,8 @@ import re
 import tempfile
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import differs
+
 
 class ReportFile(t.NamedTuple):
     """A format of the report, and the absolute path that it goes to."""
@@ -67,9 +69,9 @@ def write_file(file: ReportFile, text: str, *, only_check: bool) -> bool:
     folder = os.path.dirname(path)
     content = text.encode("utf-8", "replace")
     try:
-        if _read(path) == content:
+        if not differs(path, content):
             return False
-        _check_folder(folder, path)
+        _check_folder(folder)
         if not only_check:
             _replace(folder, path, content)
     except OSError as error:
@@ -81,22 +83,12 @@ def write_file(file: ReportFile, text: str, *, only_check: bool) -> bool:
     return True
 
 
-def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as present:
-            return present.read()
-    except OSError:
-        return None
-
-
-def _check_folder(folder: str, path: str) -> None:
+def _check_folder(folder: str) -> None:
     """Check mode finds the same faults."""
     if not os.path.isdir(folder):
         raise OSError(0, f"there is no folder {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OSError(0, f"the folder {folder} is not writable")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise OSError(0, "it is no regular file")
 
 
 def _replace(folder: str, path: str, content: bytes) -> None:

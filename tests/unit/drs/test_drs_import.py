@@ -935,3 +935,8 @@ def test_nothing_to_read_is_an_error(run_module: RunModule) -> None:
     ]
     (message,) = messages(run_module(drs_import.main, {"files": ["/nowhere/drs.json"]}))
     assert message == "/nowhere/drs.json: cannot be read: No such file or directory"
+
+
+def test_device_is_no_export(run_module: RunModule) -> None:
+    (message,) = messages(run_module(drs_import.main, {"files": ["/dev/zero"]}))
+    assert message == "/dev/zero: cannot be read: it is a device and no regular file"

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows import manifest_files
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
+from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import MOST_BYTES
 
 
 def errors_of(path: Path) -> list[str]:
@@ -55,10 +56,16 @@ def test_a_link_to_a_folder_outside_is_noted_and_a_pipe_is_not_read(tmp_path: Pa
     ]
 
 
+def test_device_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "vm.yml").symlink_to("/dev/zero")
+    for path in (Path("/dev/zero"), tmp_path / "vm.yml"):
+        assert errors_of(path) == [f"{path}: cannot be read: it is a device and no regular file"]
+
+
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     large = tmp_path / "large.yml"
     with large.open("wb") as file:
-        file.truncate(manifest_files.MOST_BYTES + 1)
+        file.truncate(MOST_BYTES + 1)
     assert errors_of(large) == [f"{large}: is larger than 32 MiB: split it"]
     assert notes_of(tmp_path) == [(str(large), "too_large")]
 

@@ -164,6 +164,7 @@ def test_two_different_plans_are_refused(tmp_path: Path) -> None:
     [
         (None, "there is no file"),
         ("{", "is not a plan, since it is not JSON"),
+        ("[" * 100_000, "is not a plan, since it is not JSON: its lists and maps are nested too"),
         ("[]", "is not a plan that check mode has saved"),
         ("{}", "is not a plan that check mode has saved"),
     ],
@@ -173,6 +174,10 @@ def test_file_without_a_plan_is_refused(tmp_path: Path, content: str | None, fau
     if content is not None:
         path.write_text(content)
     assert fault in faults(FakeRollout(plan_file=str(path)))[0]
+
+
+def test_device_is_no_plan() -> None:
+    assert "it is a device and no regular file" in faults(FakeRollout(plan_file="/dev/zero"))[0]
 
 
 @pytest.mark.parametrize("path", ["plan.json", "/nowhere/plan.json"])

@@ -61,6 +61,7 @@ def test_map_in_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
     ("content", "why"),
     [
         ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON: its lists and maps are nested too deeply"),
         ([], "it has no map"),
         ({"instances": [], "satisfied_instances": [], "nodes": []}, "with details: placement"),
         ({"instances": [{}], "nodes": [{}]}, "damaged result of placement_info"),
@@ -69,6 +70,11 @@ def test_map_in_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
 def test_file_without_a_whole_placement_is_refused(tmp_path: Path, content: JSON, why: str) -> None:
     with pytest.raises(NoPlacement, match=why):
         read_placement(saved(tmp_path, content))
+
+
+def test_device_is_refused() -> None:
+    with pytest.raises(NoPlacement, match="it is a device and no regular file"):
+        read_placement("/dev/zero")
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:

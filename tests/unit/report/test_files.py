@@ -70,6 +70,17 @@ def test_path_that_cannot_be_written_is_named(tmp_path: Path, name: str, only_ch
     assert sorted(x.name for x in tmp_path.iterdir()) == ["file"]
 
 
+@pytest.mark.parametrize("only_check", [True, False])
+def test_device_is_no_path_of_a_report(tmp_path: Path, only_check: bool) -> None:
+    """Reading what is there already had no end."""
+    (tmp_path / "page.html").symlink_to("/dev/zero")
+    with pytest.raises(Unwritable) as refused:
+        write_file(ReportFile("html", str(tmp_path / "page.html")), "a", only_check=only_check)
+
+    assert "page.html: it is a device and no regular file. Name a path" in str(refused.value)
+    assert [x.name for x in tmp_path.iterdir()] == ["page.html"]
+
+
 ADVICE = "Put '{{ inventory_hostname }}' into the path as a word of its own, so that each cluster has its own file."
 SAME = f"would write /r/page.html. {ADVICE}"
 
