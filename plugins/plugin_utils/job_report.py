@@ -11,7 +11,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job_record import R
 from ansible_collections.virt.placement.plugins.plugin_utils.report.files import faults_of_paths
 from ansible_collections.virt.placement.plugins.plugin_utils.report.writing import (
     FORMATS,
-    Written,
+    WrittenReport,
     files_of,
     write_report,
 )
@@ -78,7 +78,7 @@ def write(
     drill: Result | None,
     rollout: Result | None,
     fail_on: t.Collection[str],
-) -> Written:
+) -> WrittenReport:
     """`options` have the paths. A rollout of the same play is part of the report."""
     rollout = (
         rollout
@@ -100,7 +100,7 @@ def write(
     return written
 
 
-def lines_of_files(job: Job, written: Written) -> list[str]:
+def lines_of_files(job: Job, written: WrittenReport) -> list[str]:
     """A line for each file that is there now, or would be."""
     word = "Would write" if job.check_mode else "Report:"
     return [f"{word} {file['path']}" for file in written.files]

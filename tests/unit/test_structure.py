@@ -1,30 +1,62 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The structure of plugins/module_utils: class names occur once, no file imports itself by a circle, and what a run
-moves is handed to the engine as a `MoveSource`: nothing overrides a method of the engine."""
+"""The structure of plugins/: class names occur once, no file imports itself by a circle, plugin_utils has layers, and
+what a run moves is handed to the engine as a `MoveSource`: nothing overrides a method of the engine."""
 
 from __future__ import annotations
 
 import ast
 import typing as t
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
-from tests.unit.test_imports import CHECKOUT, UTILS, imports_of
+from tests.unit.test_imports import CHECKOUT, COLLECTION, UTILS, imports_of
 
-ROOT = CHECKOUT / "plugins" / "module_utils"
+PLUGINS = CHECKOUT / "plugins"
+ROOT = PLUGINS / "module_utils"
+CONTROLLER = f"{COLLECTION}.plugins.plugin_utils"
+
+CLASSES_OF_ANSIBLE = {"ActionModule", "LookupModule", "ModuleDocFragment"}
+"""Ansible loads a plugin by the name of its class."""
+
+CONTROLLER_LAYERS = (
+    {
+        "job_stages",
+        "job_maintenance",
+        "job_verify",
+        "job_report",
+        "job_rollout",
+        "job_room",
+        "job_undo",
+    },
+    {"closings", "closing_held", "closing_maintenance", "closing_rollout", "closing_undo"},
+    {"plan_files", "planned_maintenance"},
+    {"kubeconfig"},
+    {"job"},
+    {"job_record"},
+    {"report"},
+    {"controller_choices"},
+    {
+        *("approval", "closing", "closing_unread", "controller", "maintenance_plan", "orphans"),
+        *("outage", "places", "progress_pipe", "role_variables", "rule_table", "terminal"),
+        "verification",
+    },
+)
+"""The files and packages of plugin_utils: the stages of a role, the block that closes a job, plans, the connection,
+a job and its record, reports, surveys, and what these share. Each may import its own row and those below it."""
 
 ENGINE = {"Step", "StepContext", "Reconciler"}
 SOURCES = {"rollout.rollout_source": "RolloutSource", "maintenance.drain": "DrainSource"}
 """File to the class that the engine is given."""
 
 
-def sources() -> dict[str, str]:
-    """Dotted name below module_utils to the text of the file."""
+def sources(root: Path = ROOT) -> dict[str, str]:
+    """Dotted name below a folder, module_utils unless another is given, to the text of the file."""
     return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text()
-        for path in sorted(ROOT.rglob("*.py"))
+        ".".join(path.relative_to(root).with_suffix("").parts): path.read_text()
+        for path in sorted(root.rglob("*.py"))
     }
 
 
@@ -49,16 +81,35 @@ def runtime_source(source: str) -> str:
     return ast.unparse(tree)
 
 
-def import_cycles(files: t.Mapping[str, str]) -> list[str]:
-    """The files that import themselves through others."""
+def import_cycles(files: t.Mapping[str, str], package: str = UTILS) -> list[str]:
+    """The files of a package that import themselves through others of it."""
+    edges = imported_files(files, package)
+    return sorted(name for name in files if name in _reachable(edges, name))
+
+
+def imported_files(files: t.Mapping[str, str], package: str) -> dict[str, set[str]]:
+    """Each file of a package to the other files of it that it imports, also in functions."""
     edges: dict[str, set[str]] = {}
     for name, source in files.items():
         targets = set()
-        for imported in imports_of(f"{UTILS}.{name}", runtime_source(source)):
-            dotted = imported.name.removeprefix(f"{UTILS}.")
+        for imported in imports_of(f"{package}.{name}", runtime_source(source)):
+            dotted = imported.name.removeprefix(f"{package}.")
             targets |= {x for x in (dotted, dotted.rpartition(".")[0]) if x in files}
         edges[name] = targets - {name}
-    return sorted(name for name in files if name in _reachable(edges, name))
+    return edges
+
+
+def controller_faults(files: t.Mapping[str, str]) -> list[str]:
+    """Imports inside plugin_utils against its layers, and files that are in no layer or in two."""
+    layer = {part: row for row, parts in enumerate(CONTROLLER_LAYERS) for part in parts}
+    homeless = {name.partition(".")[0] for name in files if name != "__init__"} - set(layer)
+    upward = [
+        f"{name} may not import {target}"
+        for name, targets in imported_files(files, CONTROLLER).items()
+        for target in targets
+        if layer.get(name.partition(".")[0], 0) > layer.get(target.partition(".")[0], 0)
+    ]
+    return sorted([*(f"{name} has no layer" for name in homeless), *upward])
 
 
 def _reachable(edges: t.Mapping[str, set[str]], start: str) -> set[str]:
@@ -204,12 +255,36 @@ class A:
 
 
 def test_no_class_name_occurs_twice() -> None:
-    twice = {name: files for name, files in classes_by_name(sources()).items() if len(files) > 1}
-    assert twice == {}
+    defined = classes_by_name(sources(PLUGINS))
+    twice = {name: files for name, files in defined.items() if len(files) > 1}
+    assert set(twice) == CLASSES_OF_ANSIBLE
 
 
 def test_no_file_imports_itself_through_others() -> None:
     assert import_cycles(sources()) == []
+    assert import_cycles(sources(PLUGINS / "plugin_utils"), CONTROLLER) == []
+
+
+def test_imports_inside_plugin_utils_go_one_way() -> None:
+    assert controller_faults(sources(PLUGINS / "plugin_utils")) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "faults"),
+    [
+        (
+            {"job": "from .job_stages import run", "job_stages": ""},
+            ["job may not import job_stages"],
+        ),
+        ({"report.page": "from ..job import run", "job": ""}, ["report.page may not import job"]),
+        ({"job": "from .report.page import run", "report.page": ""}, []),
+        ({"stuff": ""}, ["stuff has no layer"]),
+    ],
+)
+def test_import_against_the_layers_of_plugin_utils_is_listed(
+    files: dict[str, str], faults: list[str]
+) -> None:
+    assert controller_faults(files) == faults
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ CELLS = 400
 """The most nodes of a drill that have a cell."""
 
 
-class Group(t.NamedTuple):
+class StateGroup(t.NamedTuple):
     """Instances of a node with the same verdict, by namespace."""
 
     state: str
@@ -122,12 +122,12 @@ def state_of(instance: ReportedInstance) -> str:
     return "constraint_removed" if instance.constraint_removed else instance.verdict
 
 
-def groups(instances: t.Iterable[ReportedInstance]) -> list[Group]:
+def groups(instances: t.Iterable[ReportedInstance]) -> list[StateGroup]:
     """The worst first."""
     by_state: dict[str, list[ReportedInstance]] = {}
     for instance in instances:
         by_state.setdefault(state_of(instance), []).append(instance)
-    return [Group(state, by_state[state]) for state in words.MEANING if state in by_state]
+    return [StateGroup(state, by_state[state]) for state in words.MEANING if state in by_state]
 
 
 def _zone(content: Content, zone: str) -> ZoneView:

@@ -24,7 +24,7 @@ FORMATS = ("html", "markdown", "junit", "prometheus")
 Result = t.Mapping[str, t.Any]
 
 
-class Written(t.NamedTuple):
+class WrittenReport(t.NamedTuple):
     """`answer` is empty where the placement is damaged. `files` have format, path and whether they changed."""
 
     answer: str
@@ -51,7 +51,7 @@ def write_report(
     host: str,
     fail_on: t.Collection[str],
     only_check: bool,
-) -> Written:
+) -> WrittenReport:
     """Each file is tried, also after one that cannot be written. None is where a result is damaged."""
     about = {
         "cluster": cluster_name or ("" if host == "localhost" else host),
@@ -64,7 +64,7 @@ def write_report(
         answer = ""
         with contextlib.suppress(DamagedResult):
             answer = sentence(read_content(plain, **about))
-        return Written(answer, [], [f"{error}. No report was written."])
+        return WrittenReport(answer, [], [f"{error}. No report was written."])
     written, errors = [], []
     for file in files:
         try:
@@ -73,7 +73,7 @@ def write_report(
             errors.append(str(error))
         else:
             written.append({"format": file.format, "path": file.path, "changed": changed})
-    return Written(sentence(content), written, errors)
+    return WrittenReport(sentence(content), written, errors)
 
 
 def _text(name: str, content: Content, fail_on: t.Collection[str]) -> str:
