@@ -26,6 +26,7 @@ options:
       - check
       - show
       - show_drill
+      - show_models
       - verify
       - verify_applied
       - begin_undo
@@ -114,6 +115,7 @@ STAGES = [
     "check",
     "show",
     "show_drill",
+    "show_models",
     "verify",
     "verify_applied",
     "begin_undo",

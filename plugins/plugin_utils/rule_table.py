@@ -5,15 +5,21 @@
 from __future__ import annotations
 
 import itertools
-import json
 import typing as t
 
-from ansible.module_utils.common.yaml import yaml_dump
-
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import columns, listed
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import (
+    columns,
+    listed,
+    one_line,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Unreadable,
     unreadable_texts,
+)
+from ansible_collections.virt.placement.plugins.plugin_utils.pasted_text import (
+    has_plain_keys,
+    is_plain,
+    variables_yaml,
 )
 
 Rule = t.Mapping[str, t.Any]
@@ -68,19 +74,28 @@ def declaration_lines(rules: t.Sequence[Rule]) -> list[str]:
     for (namespace, rule_set), group in itertools.groupby(
         rules, lambda rule: (rule["namespace"], rule["rule_set"])
     ):
-        listed = list(group)
+        rules_of_set = list(group)
+        printed = [rule for rule in rules_of_set if not _why_left_out(rule)]
         variables = {
             "placement_apply_namespace": namespace,
             "placement_apply_rule_set": rule_set,
-            "placement_apply_rules": [
-                rule["declaration"] for rule in listed if rule["declaration"]
-            ],
+            "placement_apply_rules": [rule["declaration"] for rule in printed],
         }
-        plain = json.loads(json.dumps(variables))  # without the tags of ansible-core 2.19 and later
-        lines += ["---", *yaml_dump(plain, sort_keys=False).splitlines()]
+        lines += ["---", *variables_yaml(variables)]
         lines += [
-            f"# left out, since no declaration describes it exactly: {rule['name']} ({state_of(rule)})"
-            for rule in listed
-            if not rule["declaration"]
+            one_line(f"# left out, since {why}: {rule['name']} ({state_of(rule)})")
+            for rule in rules_of_set
+            if (why := _why_left_out(rule))
         ]
     return lines
+
+
+def _why_left_out(rule: Rule) -> str:
+    """Why a rule is not printed as a declaration; empty where it is."""
+    if not all(is_plain(rule[part]) for part in ("rule_set", "name")):
+        return "its name is no name of a rule"
+    if not rule["declaration"]:
+        return "no declaration describes it exactly"
+    if not has_plain_keys(rule["declaration"]):
+        return "its terms have a key that is no key of a label"
+    return ""

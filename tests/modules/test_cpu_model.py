@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import typing as t
 
 import pytest
@@ -310,8 +311,9 @@ def test_playbook_sets_the_model_and_restarts_the_vms_that_have_no_other_change(
     assert shop.sandbox.audit.writes(since=mark) == []
     printed = re.search(r"To take this back: -e (.*)", played.stdout)
     assert printed, played.stdout
+    (given,) = shlex.split(printed[1])
     answers = {
-        "placement_cpu_set_models": json.dumps(json.loads(printed[1])["placement_cpu_set_models"]),
+        "placement_cpu_set_models": json.dumps(json.loads(given)["placement_cpu_set_models"]),
         "placement_cpu_restart": "true",
     }
 

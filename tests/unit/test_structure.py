@@ -40,7 +40,8 @@ CONTROLLER_LAYERS = (
     {"controller_choices"},
     {
         *("approval", "closing", "closing_unread", "controller", "maintenance_plan", "orphans"),
-        *("outage", "places", "progress_pipe", "role_variables", "rule_table", "terminal"),
+        *("outage", "pasted_text", "places", "progress_pipe", "role_variables", "rule_table"),
+        "terminal",
         "verification",
     },
 )
