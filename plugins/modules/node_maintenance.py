@@ -46,6 +46,8 @@ options:
       - V(in_service) waits until each node is back, and uncordons it. A node is back if it is Ready and KubeVirt can
         start VMs on it. The task also waits for selected nodes that were not in
         maintenance.
+      - V(in_service) then waits until an uncordoned node has no startup taint, such as
+        C(node.cilium.io/agent-not-ready).
       - V(in_service) deletes migrations that have not started to copy, and cancels evacuations.
     type: str
     choices: [cordoned, drained, in_service]

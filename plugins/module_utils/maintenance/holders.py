@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import Node, Taint
+from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 
 DESIRED_DRAIN = "machineconfiguration.openshift.io/desiredDrain"
 """Annotation of the Machine Config Operator: drain-HASH while it wants the node drained, then uncordon-HASH
@@ -42,6 +43,15 @@ _OF_NODE_STATE = (
     "readiness.k8s.io/",
 )
 """Taints by which Kubernetes says what state a node is in, such as not-ready. They go by themselves."""
+
+_LASTING_STATES = (
+    UNSCHEDULABLE_TAINT.key,
+    OUT_OF_SERVICE,
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/pid-pressure",
+)
+"""Those of them that a node may have long after its start (kubernetes, api core/v1 well_known_taints.go)."""
 
 _OF_COMPONENTS = (
     "agent-not-ready",
@@ -80,10 +90,24 @@ def lasting_taints(node: Node) -> tuple[str, ...]:
     return tuple(
         _text(taint)
         for taint in node.taints
-        if taint.effect != "PreferNoSchedule"
-        and not taint.key.startswith(_OF_NODE_STATE)
-        and taint.key.rpartition("/")[2] not in _OF_COMPONENTS
+        if taint.effect != "PreferNoSchedule" and not _goes_by_itself(taint)
     )
+
+
+def startup_taints(node: Node) -> tuple[str, ...]:
+    """Taints that keep pods away until Kubernetes or a component of the node has removed them after its start."""
+    return tuple(
+        _text(taint)
+        for taint in node.taints
+        if taint.effect != "PreferNoSchedule"
+        and _goes_by_itself(taint)
+        and taint.key not in _LASTING_STATES
+    )
+
+
+def _goes_by_itself(taint: Taint) -> bool:
+    name = taint.key.rpartition("/")[2]
+    return taint.key.startswith(_OF_NODE_STATE) or name in _OF_COMPONENTS
 
 
 def _text(taint: Taint) -> str:

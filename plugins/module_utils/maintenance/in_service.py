@@ -3,7 +3,8 @@
 """One step of putting nodes back in service: wait until each is back, undo what a drain left, uncordon.
 
 A node is back when it was rebooted if that was expected, is Ready, and KubeVirt may start VMs on it
-again (KubeVirt, virt-handler heartbeat: label kubevirt.io/schedulable).
+again (KubeVirt, virt-handler heartbeat: label kubevirt.io/schedulable). It is in service once it is uncordoned and
+has no startup taint any more: until then it takes no pod.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from ..moves.send import record_node_event, timestamp
 from ..moves.state import StepResult
 from ..moves.watch import STEP_SECONDS, Listening, step_bounded
 from . import start_again, steering
-from .holders import held_by
+from .holders import held_by, startup_taints
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, missing_nodes, select
 from .undo_drain import ReturnState, UndoOfDrain, left_steering
 
 POLL = 1.0
 """Seconds between two readings of nodes that are not back yet."""
+
+IN_SERVICE = "in service"
 
 _NO_SERVER = (BadAnswer, Unreachable)
 """At first contact a wrong address more often than an outage (`api.client.RetryPolicy`)."""
@@ -59,6 +62,14 @@ def why_not_back(node: Node, mark: Mark | None, *, reboot_expected: bool) -> str
     devices = mark.devices if mark is not None else ()
     missing = [key for key in devices if not node.allocatable.get(key)]
     return f"has no allocatable {', '.join(missing)}" if missing else ""
+
+
+def why_not_started(node: Node) -> str:
+    """Which startup taints keep pods away from a node that is uncordoned; empty if none does."""
+    taints = startup_taints(node) if not node.unschedulable else ()
+    if not taints:
+        return ""
+    return f"has a startup taint, which a component of the node removes once it is ready: {', '.join(taints)}"
 
 
 class InServiceStep:
@@ -148,14 +159,26 @@ class InServiceStep:
             }
             self.started = [start_again.as_json(vm, how) for vm, how in stopped.items()]
             self._lines += [f"would start {vm} again" for vm in stopped]
-            self._lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
+            all_lacks = {**lacks, **self._starting(lacks)}
+            self._lines += [f"node {name} {why}" for name, why in sorted(all_lacks.items())]
         elif back and (held_up := self._undo.undo(back, all_nodes)):
             return held_up
         elif back:
             self._uncordon([node for node, _mark in back])
         if not check:
+            lacks |= self._starting(lacks)
             self._start_again()
         return "; ".join(f"waiting: node {name} {why}" for name, why in sorted(lacks.items()))
+
+    def _starting(self, lacks: t.Container[str]) -> dict[str, str]:
+        """What the nodes that are uncordoned, and not in `lacks`, still lack. The others of them are in service."""
+        uncordoned = [node for node in self.nodes if node.name not in lacks]
+        starting = {node.name: why for node in uncordoned if (why := why_not_started(node))}
+        for node in uncordoned:
+            if node.name in self.state.starting and node.name not in starting:
+                self.state.starting.remove(node.name)
+                self._lines.append(f"node {node.name}: {IN_SERVICE}")
+        return starting
 
     def _start_again(self) -> None:
         """Start the VMs that the maintenance of nodes that are in service stopped for its time."""
@@ -209,7 +232,11 @@ class InServiceStep:
         for write in applied.done:
             name = write.target.name
             mark = begun[name]
-            self._lines.append(f"node {name}: {_state_after(write, mark, read[name])}")
+            state = _state_after(write, mark, read[name])
+            if state == IN_SERVICE and startup_taints(read[name]):
+                self.state.starting.append(name)
+                state = "uncordoned"
+            self._lines.append(f"node {name}: {state}")
             record_node_event(self.api, mark.run, write, "in_service", "")
         errors = applied.errors
         failed = {x.write.target.name for x in applied.failed}
@@ -242,7 +269,7 @@ def _state_after(write: Write, mark: Mark, node: Node) -> str:
     if write.after["cordoned"]:
         return "maintenance has ended; it stays cordoned, since another client cordoned it"
     if write.before["cordoned"]:
-        return "in service"
+        return IN_SERVICE
     return (
         "in service; another client had uncordoned it before the end of its maintenance:"
         " check what ran there meanwhile"

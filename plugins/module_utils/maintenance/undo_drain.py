@@ -36,10 +36,12 @@ _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 
 @dataclass(slots=True)
 class ReturnState(RunState):
-    """`undone` are lines about what earlier steps did. `checked`: the rights were."""
+    """`undone` are lines about what earlier steps did. `checked`: the rights were. `starting` are the nodes that were
+    uncordoned and had a startup taint."""
 
     checked: bool = False
     undone: list[str] = field(default_factory=list)
+    starting: list[str] = field(default_factory=list)
 
 
 class UndoOfDrain:

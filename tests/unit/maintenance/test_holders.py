@@ -10,7 +10,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.holders import held_by
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.holders import (
+    held_by,
+    startup_taints,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
     MaintenancePhase,
     begun,
@@ -23,7 +26,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     node_from_manifest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Taint
 from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
 
 MARK = "placement.virt/maintenance"
@@ -184,3 +187,26 @@ def test_node_that_another_system_takes_meanwhile_is_a_conflict(key: str, value:
     current["metadata"]["annotations"][key] = value
     with pytest.raises(ValueError, match=key.rpartition("/")[2]):
         patched(current, (*write.tests, *write.operations))
+
+
+@pytest.mark.parametrize(
+    ("taint", "starting"),
+    [
+        ("node.cilium.io/agent-not-ready=true:NoSchedule", True),
+        ("node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule", True),
+        ("node.kubernetes.io/not-ready:NoSchedule", True),
+        ("startup-taint.cluster-autoscaler.kubernetes.io/gpu:NoSchedule", True),
+        ("node.cilium.io/agent-not-ready=true:PreferNoSchedule", False),
+        ("node.kubernetes.io/unschedulable:NoSchedule", False),
+        ("node.kubernetes.io/out-of-service:NoExecute", False),
+        ("node.kubernetes.io/memory-pressure:NoSchedule", False),
+        ("example.com/dedicated=db:NoSchedule", False),
+    ],
+)
+def test_startup_taints_are_those_that_go_once_the_node_is_ready(
+    taint: str, starting: bool
+) -> None:
+    name, _colon, effect = taint.rpartition(":")
+    key, _equals, value = name.partition("=")
+    node = Node("w1", taints=(Taint(key, value, effect),))
+    assert startup_taints(node) == ((taint,) if starting else ())

@@ -123,3 +123,72 @@ def test_step_that_computes_too_long_fails(
     assert result["failed"]
     assert "not done within 1 s: the cluster was read" in str(result["errors"])
     assert len(result.get("writes", ())) == endless_from - 1
+
+
+CILIUM = {"key": "node.cilium.io/agent-not-ready", "value": "true", "effect": "NoSchedule"}
+
+
+class Starting(Server):
+    """The node w1 has a startup taint until it was read `reads` times, uncordoned."""
+
+    def __init__(self, reads: int) -> None:
+        super().__init__(objects())
+        self.left = reads
+        self.path = next(path for path in self.objects if path.endswith("/nodes/w1"))
+
+    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> t.Any:
+        spec = self.objects[self.path]["spec"]
+        if method == "GET" and path == "/api/v1/nodes" and not spec.get("unschedulable"):
+            self.left -= 1
+        if self.left < 0:
+            self.objects[self.path] = {**self.objects[self.path], "spec": {**spec, "taints": []}}
+        return super().answer(method, path, *rest, **options)
+
+    def begin(self) -> None:
+        given = {"nodes": ["w1"], "state": "cordoned", "reason": "test"}
+        assert "failed" not in run("node_maintenance", self, given)
+        spec = {**self.objects[self.path]["spec"], "taints": [CILIUM]}
+        self.objects[self.path] = {**self.objects[self.path], "spec": spec}
+
+
+def all_lines(server: Server, **options: t.Any) -> tuple[list[str], dict[str, t.Any]]:
+    """Of all steps, with the last result."""
+    lines: list[str] = []
+    state: dict[str, t.Any] = {}
+    while True:
+        given = {"nodes": ["w1"], "state": "in_service", **options, "step_state": state}
+        result = run("node_maintenance", server, given)
+        lines += result["progress"]
+        if result.get("failed") or result["finished"]:
+            return lines, result
+        state = result["step_state"]
+
+
+def test_case_68_node_is_in_service_once_its_startup_taint_is_gone() -> None:
+    server = Starting(reads=4)
+    server.begin()
+
+    lines, result = all_lines(server)
+
+    assert "failed" not in result
+    assert lines == [
+        "node w1: uncordoned",
+        "waiting: node w1 has a startup taint, which a component of the node removes once it is ready:"
+        " node.cilium.io/agent-not-ready=true:NoSchedule",
+        "node w1: in service",
+    ]
+    assert not server.objects[server.path]["spec"]["taints"]
+    assert [node["state"] for node in result["nodes"]] == ["in_service"]
+
+
+def test_startup_taint_that_stays_fails_at_the_limit_of_ready() -> None:
+    server = Starting(reads=10**6)
+    server.begin()
+
+    lines, result = all_lines(server, run_timeout=1)
+
+    assert result["failed"]
+    assert "not back within 1 s (run_timeout)" in result["msg"]
+    assert "node.cilium.io/agent-not-ready=true:NoSchedule" in result["msg"]
+    assert "node w1: in service" not in lines
+    assert "unschedulable" not in server.objects[server.path]["spec"]

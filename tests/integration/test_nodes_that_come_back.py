@@ -1,0 +1,84 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook maintenance, on nodes that come back from the work otherwise than they were."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from demos.stage import Stage
+from sandbox import Sandbox
+from tests.maintenance import Maintenance, maintenance, vms
+
+CILIUM = {"key": "node.cilium.io/agent-not-ready", "value": "true", "effect": "NoSchedule"}
+Object = dict[str, t.Any]
+
+
+@pytest.fixture
+def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Maintenance]:
+    with maintenance(six, namespace(six, "come-back"), run_module) as shop:
+        yield shop
+
+
+class Work:
+    """The tasks for each node: they wait until the test has done the work on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.tasks = folder / "work.yml"
+        begun, ended = (f"{folder}/{{{{ placement_maintenance_node }}}}.{x}" for x in ("b", "e"))
+        touch = {"name": "Begin", "ansible.builtin.copy": {"content": "", "dest": begun}}
+        wait = {"name": "Wait", "ansible.builtin.wait_for": {"path": ended, "timeout": 120}}
+        self.tasks.write_text(yaml.safe_dump([touch, wait]))
+
+    def begun(self, node: str) -> bool:
+        return (self._folder / f"{node}.b").exists() and not (self._folder / f"{node}.e").exists()
+
+    def end(self, node: str) -> None:
+        (self._folder / f"{node}.e").touch()
+
+
+def test_case_68_next_node_is_drained_once_the_startup_taint_is_gone(
+    shop: Maintenance, tmp_path: Path
+) -> None:
+    """The VM may run on w1 and w2 only. w1 is Ready, and its network agent becomes ready three seconds later."""
+    pinned = {"nodeSelector": {"topology.kubernetes.io/zone": shop.zone("w1")}}
+    shop.start(*vms(shop, "till-1", placement=pinned), nodes=["w2"])
+    work, before, uncordoned = Work(tmp_path), shop.uids(), [0.0]
+
+    def look() -> bool:
+        if work.begun("w1"):
+            shop.api.patch("/api/v1/nodes/w1", {"spec": {"taints": [CILIUM]}})
+            work.end("w1")
+        elif work.begun("w2"):
+            work.end("w2")
+        elif CILIUM in (shop.node("w1")["spec"].get("taints") or ()) and not shop.cordoned("w1"):
+            uncordoned[0] = uncordoned[0] or time.monotonic()
+            if time.monotonic() - uncordoned[0] > 3:
+                shop.api.patch("/api/v1/nodes/w1", {"spec": {"taints": None}})
+        return False
+
+    selected = {
+        "placement_maintenance_nodes": ["w1", "w2"],
+        "placement_maintenance_tasks": str(work.tasks),
+    }
+    stage = Stage(shop.sandbox, shop.namespace, quiet=True)
+    result = stage.play("maintenance", selected, identity="maintainer-mover", cancel=look)
+
+    assert result.rc == 0, result.stdout
+    lines = [
+        "node w1: uncordoned",
+        "waiting: node w1 has a startup taint, which a component of the node removes once it is ready:"
+        f" {CILIUM['key']}=true:NoSchedule",
+        "node w1: in service",
+        "node w2: in service",
+    ]
+    places = [result.stdout.index(line) for line in lines]
+    assert places == sorted(places)
+    assert uncordoned[0] and not shop.cordoned("w1") and not shop.cordoned("w2")
+    assert shop.uids() == before and shop.nodes() == {"till-1": "w1"}
