@@ -44,6 +44,9 @@ RARE: t.Mapping[tuple[str, Right], str] = {
         "a migration that takes too long; what an unfinished drain left"
     ),
     ("maintainer", Right("get", "apps", "controllerrevisions")): "vm_policy restart",
+    ("maintainer", Right("get", "coordination.k8s.io", "leases", "virt-controller")): (
+        "a drain that waits for longer than 15 s"
+    ),
     ("maintainer", Right("update", _SUBRESOURCES, "virtualmachines/restart")): "vm_policy restart",
     ("maintainer", Right("update", _SUBRESOURCES, "virtualmachines/stop")): "vm_policy stop",
     ("maintainer", Right("update", _SUBRESOURCES, "virtualmachines/start")): (

@@ -23,6 +23,9 @@ Result = dict[str, t.Any]
 
 PAUSE = 1.0
 
+REMIND_AFTER = 60.0
+"""Seconds after which the outage is named again."""
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -39,6 +42,7 @@ class Waiting:
     def result_of(self, run: t.Callable[[], Result]) -> Result:
         """What `run` returns at last."""
         began, since = self.clock(), ""
+        shown_at = began
         while True:
             with _known_since(since):
                 ran = run()
@@ -53,8 +57,14 @@ class Waiting:
             shown = self.piped and away["noted"]
             if not since and (away["since"] or not shown):
                 since = away["since"] or time.strftime("%H:%M:%S %Z")
+                shown_at = self.clock()
                 if not shown:
                     self.show(f"no answer from the API server since {since}: {error}; trying again")
+            elif since and self.clock() - shown_at >= REMIND_AFTER:
+                shown_at = self.clock()
+                self.show(
+                    f"still no answer from the API server since {since}: {error}; trying again"
+                )
             if (waited := self.clock() - began) >= self.patience:
                 again = "when it answers, launch the same job again: it continues"
                 ran["msg"] = f"no answer for {waited:.0f} s: {error}; {again}"

@@ -21,6 +21,7 @@ from collections import Counter
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.connection import USER_AGENT
+from ansible_collections.virt.placement.plugins.module_utils.cluster import leader
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import vmi_id
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
@@ -167,6 +168,7 @@ def test_virt_controller_that_does_not_answer_is_named(
     the next rollout moves the VM."""
     monkeypatch.setattr(migrate, "CANCEL_PATIENCE", 2.0)
     monkeypatch.setattr(migrate, "ANSWER_PATIENCE", 4.0)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 2.0)
     names = pair_on_one_node(shop)
     for name in names:
         path = shop.path("VirtualMachineInstance", name)
@@ -175,10 +177,12 @@ def test_virt_controller_that_does_not_answer_is_named(
         result = shop.roll(move_timeout=10, seconds=60)
 
     silence = (
-        r"no answer of virt-controller to migration placement-r\w+-\w+-1 for (\d+) s: see Deployment"
+        r"virt-controller does not answer to migration placement-r\w+-\w+-1 for (\d+) s: see Deployment"
         r" virt-controller in namespace kubevirt"
     )
-    named = [line for line in result["progress"] if "waits: no answer of virt-controller" in line]
+    named = [
+        line for line in result["progress"] if "waits: virt-controller does not answer" in line
+    ]
     assert len(named) == 1, result["progress"]
     assert re.search(rf"^the migration of VirtualMachine \S+ waits: {silence}$", named[0])
     assert result["failed"]

@@ -12,6 +12,7 @@ import hashlib
 import typing as t
 from dataclasses import replace
 
+from ..cluster.leader import NO_ANSWER, see_deployment
 from ..kubevirt.labels import UNSCHEDULABLE_TIMEOUT
 from ..model import kinds as names
 from ..model.json_pointer import JSON
@@ -37,14 +38,10 @@ FINAL = ("Succeeded", "Failed")
 NOT_CANCELED = (*FINAL, "Running")
 """Phases of a migration that is not canceled any more."""
 
-
-NO_ANSWER = "no answer of virt-controller "
-"""How the note of a migration begins that has no phase. A virt-controller that leads gives it one at once, Pending or
-Failed, however many are queued (kubevirt, pkg/virt-controller/watch/migration/migration.go, processMigrationPhase)."""
-
 ANSWER_PATIENCE = 20.0
-"""Seconds after which a migration without a phase is named. A leader that has died is replaced within 15 s (client-go,
-leaderelection)."""
+"""Seconds after which a migration without a phase is named. A virt-controller that leads gives it one at once, Pending
+or Failed, however many are queued (kubevirt, pkg/virt-controller/watch/migration/migration.go, processMigrationPhase).
+A leader that has died is replaced within 15 s (client-go, leaderelection)."""
 
 
 def migration_name(record: MoveRecord, run: str) -> str:
@@ -147,16 +144,16 @@ def _intended(
 
 
 def _unanswered(record: MoveRecord, seen: Observation, now: float, settings: MoveSettings) -> str:
-    """That virt-controller does nothing with the migration, and for how long; empty where it may. The text is the same
-    until the time of the move is over."""
+    """That virt-controller does nothing with the migration, or nothing at all, and for how long; empty where it may.
+    The text is the same until the time of the move is over."""
     waited = now - record.begun
     if phase_of(seen.migration) or waited < ANSWER_PATIENCE:
-        return ""
+        return seen.no_leader
     if record.note.startswith(NO_ANSWER) and waited < settings.move_timeout:
         return record.note
     return (
-        f"{NO_ANSWER}to migration {migration_name(record, settings.run)} for {waited:.0f} s: see Deployment"
-        f" virt-controller in namespace {seen.kubevirt_namespace}"
+        f"{NO_ANSWER} to migration {migration_name(record, settings.run)} for {waited:.0f} s:"
+        f" {see_deployment(seen.kubevirt_namespace)}"
     )
 
 

@@ -78,6 +78,7 @@ class Observation:
     that refuses the migration's target pod. `alone`: no other move of this run may free some of it. `surplus`: the
     workload has all the instances that it wants without a successor. `restart_queued`: KubeVirt has
     a request to restart this very instance and has not begun yet. `kubevirt_namespace`: of virt-controller.
+    `no_leader`: that virt-controller does not answer (`cluster.leader.Leader`).
     """
 
     instance: Instance | None = None
@@ -92,6 +93,7 @@ class Observation:
     restart_queued: bool = False
     resource_version: str = ""
     kubevirt_namespace: str = ""
+    no_leader: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,10 +66,13 @@ class ForeignMigrations:
 
 class Observer:
     """What one snapshot shows of moves in flight. Reads what a snapshot does not hold: our
-    migrations, and why a pod has no node."""
+    migrations, and why a pod has no node. `no_leader` is that of an Observation."""
 
-    def __init__(self, api: ApiClient, snapshot: Snapshot, journal: RunJournal) -> None:
+    def __init__(
+        self, api: ApiClient, snapshot: Snapshot, journal: RunJournal, no_leader: str = ""
+    ) -> None:
         self._api = api
+        self._no_leader = no_leader
         self._snapshot = snapshot
         self._journal = journal
         self.view = ClusterView(snapshot)
@@ -80,8 +83,9 @@ class Observer:
         instance = self._instance(record)
         if record.method is Method.MIGRATE:
             return self._observe_migration(record, instance)
+        no_leader = self._no_leader if record.instance.kind == VMI else ""
         if record.method in WITHOUT_SUCCESSOR:
-            return Observation(instance=instance)
+            return Observation(instance=instance, no_leader=no_leader)
         successor = self.successors.get(record.uid)
         return Observation(
             instance=instance,
@@ -89,6 +93,7 @@ class Observer:
             pending=self._why_pending(record, successor),
             surplus=self._has_enough(record),
             restart_queued=self._restart_queued(record),
+            no_leader=no_leader,
         )
 
     def has_foreign_migration(self, instance: Instance, mine: str = "") -> bool:
@@ -131,6 +136,7 @@ class Observer:
             foreign_migration=instance is not None and self.has_foreign_migration(instance, name),
             propagating=instance is not None and self.propagating(instance),
             kubevirt_namespace=self._snapshot.platform.kubevirt_namespace,
+            no_leader=self._no_leader,
         )
 
     def _instance(self, record: MoveRecord, *, fresh: bool = False) -> Instance | None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..api.errors import ApiError
 from ..api.transport import uptime
 from ..cluster import lease
+from ..cluster.leader import NO_ANSWER, Leader
 from ..cluster.lease import LeaseKeeper, LeaseLost
 from ..model.kinds import instance_path
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -40,7 +41,8 @@ from .waits import Waits
 class Reconciler:
     """Reconciles one step's share of a run. `clock` is the run's clock now, in seconds. `retry_at` says, by
     the uid of an instance, when on that clock a blocked request may be sent again. `not_outdated` are uids
-    of instances that a process of an earlier run may still end (`takeover.outdate_pending_deletes`)."""
+    of instances that a process of an earlier run may still end (`takeover.outdate_pending_deletes`). `leader`: that of
+    virt-controller, where it is looked at."""
 
     def __init__(
         self,
@@ -51,9 +53,11 @@ class Reconciler:
         clock: float,
         retry_at: dict[str, float],
         not_outdated: t.Collection[str],
+        leader: Leader | None = None,
     ) -> None:
         self.not_outdated = not_outdated
         self.retry_at = retry_at
+        self.leader = leader
         self.keeper = keeper
         self.options = options
         self.journal = journal
@@ -139,7 +143,11 @@ class Reconciler:
         return now
 
     def begin(self, view: View) -> Reconciliation:
-        observer = Observer(self.keeper.api, view.snapshot, self.journal)
+        no_leader = ""
+        if self.leader is not None and view.snapshot.vmis:
+            self.leader.look(view.snapshot.platform.kubevirt_namespace, self.clock)
+            no_leader = self.leader.silence
+        observer = Observer(self.keeper.api, view.snapshot, self.journal, no_leader)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         return Reconciliation(view, observer, nodes)
 
@@ -170,8 +178,8 @@ class Reconciler:
         machine = STATE_MACHINES[record.method]
         transition = machine.advance(record, observation, self.clock, self.settings)
         note = transition.record.note
-        if note.startswith(migrate.NO_ANSWER) and not record.note.startswith(migrate.NO_ANSWER):
-            self.report.lines.append(report.held(name, note))
+        if note.startswith(NO_ANSWER) and not record.note.startswith(NO_ANSWER):
+            self.report.lines.append(report.held(name, note, record.method))
         if transition.record.phase is Phase.GIVEN_UP is not record.phase:
             self.report.lines.append(report.gave_up(transition.record))
         self._follow(transition, now)

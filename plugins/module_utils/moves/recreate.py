@@ -101,6 +101,8 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
 
 def _obstacle(seen: Observation) -> str:
     """What the move waits for."""
+    if seen.no_leader and not seen.pending:
+        return seen.no_leader
     if seen.successor is None:
         if seen.instance is not None:
             return f"{seen.instance.ref} has not terminated yet"

@@ -7,14 +7,28 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..cluster.leader import NO_ANSWER
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Ref
-from ..model.plan import PAST, Move, Plan, SkippedInstance, move_as_json, move_record
+from ..model.plan import (
+    PAST,
+    Method,
+    Move,
+    Plan,
+    SkippedInstance,
+    move_as_json,
+    move_record,
+)
 from ..model.rendering import listed, plural
 from ..model.snapshot import Snapshot
 from . import journal as journals
-from .migrate import NO_ANSWER
 from .move import MoveRecord, MoveResult, Outcome, Phase
+
+_NOUNS = {
+    "migrate": "migration",
+    "recreate": "recreation",
+    "evict": "eviction",
+}
 
 _NOW = {
     "migrate": "migrating",
@@ -138,8 +152,21 @@ def may_still_end(record: MoveRecord, why: str) -> str:
     return f"{name} may still be {past} by a request of an earlier run, since it cannot be annotated: {why}"
 
 
-def held(name: str, reason: str) -> str:
-    return f"the migration of {name} waits: {reason}"
+def held(name: str, reason: str, method: Method = Method.MIGRATE) -> str:
+    return f"the {_NOUNS.get(str(method), method)} of {name} waits: {reason}"
+
+
+def still_waiting(moves: t.Sequence[tuple[str, MoveRecord]], waiting: str, since: str) -> str:
+    """What a run waits for that has printed nothing for a minute; empty where it waits for nothing. `moves` are those
+    in flight, each with the time when it began, and `waiting` is why the next one has not, since a time."""
+    parts = [
+        f"{_NOW[str(record.method)]} {short(record.workload, record.instance)} since {began}"
+        f" ({record.note or record.phase})"
+        for began, record in moves[:NAMED]
+    ]
+    parts += [f"{len(moves) - NAMED} more moves"] if len(moves) > NAMED else []
+    parts += [f"{waiting} (since {since})"] if waiting else []
+    return f"still waiting: {'; '.join(parts)}" if parts else ""
 
 
 def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> str:

@@ -160,7 +160,9 @@ class RunState:
     """`elapsed` are the seconds since the task began, `base` what the run's clock showed then.
 
     `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
-    answers. `waiting` is the reason for waiting that was reported last. `outdated`: a
+    answers. `waiting` is the reason for waiting that was reported last, and `waiting_since` (in elapsed seconds) since
+    when there is one. `printed_at`: when the last line was printed (`reminder`). `leader` is that of
+    `cluster.leader.Leader`. `outdated`: a
     delete or eviction that an earlier run may still send fails. `total` and `to_come` are those of MoveCount.
     `retry_at` and `not_outdated` are those of the Reconciler. `failures` names the moves that failed so far, with
     their reasons. `interrupted`: this step only gives the Lease back. `pipe` is the path of a ProgressPipe.
@@ -177,6 +179,9 @@ class RunState:
     renewal_since: float = 0.0
     failing_since: float = -1.0
     waiting: str = ""
+    waiting_since: float = -1.0
+    printed_at: float = 0.0
+    leader: dict[str, JSON] = field(default_factory=dict)
     outdated: bool = False
     changed: bool = False
     total: int = -1
@@ -200,9 +205,12 @@ class RunState:
     def as_json(self) -> dict[str, JSON]:
         return dataclasses.asdict(self)
 
-    def waits(self, reason: str, report_of_step: StepReport) -> None:
+    def waits(self, reason: str, report_of_step: StepReport, elapsed: float) -> None:
         """A reason for waiting is reported once, until another takes its place, and not as its seconds pass."""
-        if reason and _SECONDS.sub("", reason) != _SECONDS.sub("", self.waiting):
+        changed = _SECONDS.sub("", reason) != _SECONDS.sub("", self.waiting)
+        if not reason or changed or self.waiting_since < 0:
+            self.waiting_since = elapsed if reason else -1.0
+        if reason and changed:
             report_of_step.lines.append(reason)
             self.waiting = reason
 

@@ -18,6 +18,7 @@ from ..api.progress_pipe import PATIENCE
 from ..api.transport import ComputingTimeout, uptime
 from ..cluster import lease
 from ..cluster.access import require_rights
+from ..cluster.leader import Leader
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..model.findings import InvalidInput
 from ..model.plan import Plan
@@ -28,6 +29,7 @@ from .move import MoveRecord
 from .move_source import AnyView, MoveSource
 from .reconcile import Reconciler
 from .reconciliation import Reconciliation
+from .reminder import Reminder
 from .state import NAMED, StepResult
 from .watch import SETTLE, YOUNG, step_bounded, wait_for, wakes_on
 
@@ -68,6 +70,7 @@ class Step(t.Generic[AnyView]):
         self._api, self._cluster = self._context.api, self._context.cluster
         self._state, self._report = self._context.state, self._context.report
         self._options = source.options
+        self._reminder = Reminder(self._state, self._report)
         self._reconciler: Reconciler | None = None
         self._journal: RunJournal | None = None  # as it was when this step took or read the Lease
         self._timed_out = f"not done within {self._options.run_timeout} s (run_timeout)"
@@ -125,7 +128,7 @@ class Step(t.Generic[AnyView]):
             self._api, reading, unfinished, self._options, self._state, self._context.elapsed
         )
         if isinstance(taken, str):
-            self._state.waits(taken, self._report)
+            self._state.waits(taken, self._report, self._context.elapsed)
             self._api.deadline.pause(takeover.READ_AGAIN)
             return self._context.result(finished=False)
         keeper, journal = taken
@@ -184,6 +187,7 @@ class Step(t.Generic[AnyView]):
                 state.waiting = ""
         if begins and not self._context.outage.since:
             self._report.lines.append(f"waiting for the API server: {error}")
+        self._reminder.remind_of_outage(self._context.elapsed, error, begins=begins)
         self._api.deadline.pause(1.0)
         return self._context.result(finished=False)
 
@@ -250,7 +254,7 @@ class Step(t.Generic[AnyView]):
                 view = source.read(reconciler.journal.records, fresh=True)
                 continue
             waiting = now.waiting or (waiting if now.settling else "")
-            self._state.waits(f"waiting: {waiting}" if waiting else "", self._report)
+            self._say_waiting(reconciler, waiting)
             if not context.listening():
                 reason = f"the Ansible task of this {source.task} has ended"
                 return self._leave(keeper.held, reason)
@@ -275,7 +279,17 @@ class Step(t.Generic[AnyView]):
             state.base + self._context.elapsed,
             state.retry_at,
             state.not_outdated,
+            Leader(self._api, state.leader),
         )
+
+    def _say_waiting(self, reconciler: Reconciler, waiting: str) -> None:
+        """Why the next move has not begun, once; and each minute all that the run waits for."""
+        elapsed, records = self._context.elapsed, reconciler.in_flight
+        silence = reconciler.leader.silence if reconciler.leader is not None else ""
+        if waiting and silence and not records:
+            waiting = f"{waiting}; {silence}"
+        self._state.waits(f"waiting: {waiting}" if waiting else "", self._report, elapsed)
+        self._reminder.remind(elapsed, reconciler.clock, records, waiting)
 
     def _wait(self, now: Reconciliation, left: float, view_seconds: float) -> None:
         """Until a change, for at most the time that is left."""

@@ -37,5 +37,5 @@ def test_reason_for_waiting_is_reported_once_and_not_as_its_seconds_pass() -> No
         "",
         "soaking after b, 8 s left",
     ):
-        state.waits(reason, report)
+        state.waits(reason, report, 0.0)
     assert report.lines == ["soaking after a, 9 s left", "soaking after b, 8 s left"]

@@ -198,7 +198,7 @@ class TestMigrate:
         assert young.note == "the migration is queued"
         silent = migrate.advance(young, seen, 30.4, SETTINGS).record
         assert silent.note == (
-            f"no answer of virt-controller to migration {migrate.migration_name(BEGUN, 'r1')} for 20 s:"
+            f"virt-controller does not answer to migration {migrate.migration_name(BEGUN, 'r1')} for 20 s:"
             " see Deployment virt-controller in namespace cnv"
         )
         assert migrate.advance(silent, seen, 60, SETTINGS).record == silent, "one text, one line"
@@ -207,7 +207,7 @@ class TestMigrate:
         assert " for 100 s: see Deployment" in canceled.record.note
         left = migrate.advance(canceled.record, seen, 110 + CANCEL_PATIENCE, SETTINGS).record
         assert left.phase is Phase.GIVEN_UP
-        assert "still queued (no answer of virt-controller" in left.note
+        assert "still queued (virt-controller does not answer" in left.note
         assert " for 160 s: see Deployment" in left.note
         pending = Observation(instance(), migration=migration("Pending"))
         assert migrate.advance(silent, pending, 60, SETTINGS).record.note.endswith("is Pending")

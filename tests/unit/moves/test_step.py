@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import re
 import sys
 import threading
 import time
@@ -19,7 +20,12 @@ import urllib3
 
 from ansible_collections.virt.placement.plugins.module_utils.api import transport
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import NoConfiguration
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiRequest,
+    Forbidden,
+    NoConfiguration,
+    Unreachable,
+)
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
     ComputingTimeout,
     Deadline,
@@ -27,14 +33,18 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
     Transport,
     no_request_under_way,
 )
-from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
+from ansible_collections.virt.placement.plugins.module_utils.cluster import leader, lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
-from ansible_collections.virt.placement.plugins.module_utils.moves import context, watch
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.moves import context, reminder, watch
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.moves.state import (
     RunState,
+    StepReport,
     StepResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.step import run_step
@@ -636,3 +646,162 @@ def test_check_mode_says_why_a_hold_would_stay(
     assert (planned.changed, result.changed) == (False, False)
     assert planned.warnings == result.warnings == ["stays held: why"]
     assert releases(cluster) == []
+
+
+LEADER = "/apis/coordination.k8s.io/v1/namespaces/kubevirt/leases/virt-controller"
+
+
+def until_it_ends(cluster: TraceServer, **options: t.Any) -> tuple[StepResult, list[str]]:
+    """The last step of a run, and the lines of all its steps."""
+    result = step(cluster, **options)
+    lines = list(result.progress)
+    while not result.finished:
+        # through JSON, as from one module to the next
+        state = RunState.read(json.loads(json.dumps(result.as_json()["step_state"])))
+        result = step(cluster, state, **options)
+        lines += result.progress
+    return result, lines
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds stand for minutes."""
+    monkeypatch.setattr(watch, "SLOW_POLL", 0.1)
+    monkeypatch.setattr(watch, "STEP_SECONDS", 1.0)
+    monkeypatch.setattr(watch, "REPORT_AFTER", 0.2)
+    monkeypatch.setattr(watch, "READINGS", 0.0)
+    monkeypatch.setattr(reminder, "REMIND_AFTER", 1.0)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 0.2)
+    monkeypatch.setattr(leader, "STALE_AFTER", 1.0)
+
+
+def renew(cluster: TraceServer, at: str) -> None:
+    metadata = {"name": "virt-controller", "namespace": "kubevirt", "uid": "lease"}
+    spec = {"holderIdentity": "virt-controller-1", "renewTime": at}
+    kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    cluster.objects[LEADER] = {
+        **kind,
+        "metadata": {**metadata, "resourceVersion": at},
+        "spec": spec,
+    }
+
+
+def test_run_that_waits_for_a_migration_says_so_each_minute(
+    cluster: TraceServer, hanging: None, quick: None
+) -> None:
+    """Number 15 of issue 41: a rollout said nothing for 20 minutes."""
+    renew(cluster, "2026-11-29T10:00:00.000000Z")
+    over = threading.Event()
+
+    def live() -> None:
+        while not over.wait(0.1):
+            renew(cluster, f"2026-11-29T10:00:{time.monotonic() % 60:09.6f}Z")
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        _result, lines = until_it_ends(cluster, run_timeout=4)
+    finally:
+        over.set()
+        thread.join()
+    reminders = [line for line in lines if line.startswith("still waiting: ")]
+    assert 2 <= len(reminders) <= 4, lines
+    migrating = r"still waiting: migrating VirtualMachine shop/web\d since \d\d:\d\d:\d\d \w+"
+    for line in reminders:
+        assert re.fullmatch(rf"{migrating} \(the migration is Pending\)", line)
+    assert not any("does not answer" in line for line in lines)
+
+
+def test_virt_controller_that_does_not_lead_is_named_by_its_lease(
+    cluster: TraceServer, hanging: None, quick: None
+) -> None:
+    """Its migration has a phase, so only the Lease shows it."""
+    renew(cluster, "2026-11-29T10:00:00.000000Z")
+    result, lines = until_it_ends(cluster, run_timeout=4)
+    silence = (
+        "virt-controller does not answer: its Lease kubevirt/virt-controller was renewed last at"
+        " 2026-11-29T10:00:00.000000Z; see Deployment virt-controller in namespace kubevirt"
+    )
+    named = [line for line in lines if line.endswith(f" waits: {silence}")]
+    assert len(named) == 1, lines
+    reminders = [line for line in lines if line.startswith("still waiting: migrating ")]
+    assert reminders[-1].endswith(f"({silence})")
+    assert silence in result.failure
+
+
+@pytest.mark.parametrize("answer", [403, 404])
+def test_lease_of_virt_controller_that_cannot_be_read_says_nothing(
+    cluster: TraceServer,
+    hanging: None,
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: int,
+) -> None:
+    if answer == 403:
+        get = ApiClient.get
+
+        def refused(api: ApiClient, path: str, **more: t.Any) -> t.Any:
+            if path == LEADER:
+                raise Forbidden(ApiRequest("GET", path), "no", status=403)
+            return get(api, path, **more)
+
+        monkeypatch.setattr(ApiClient, "get", refused)
+    result, lines = until_it_ends(cluster, run_timeout=4)
+    assert any(line.startswith("still waiting: migrating ") for line in lines)
+    assert not any("does not answer" in line for line in lines)
+    assert "does not answer" not in result.failure
+
+
+def test_run_that_waits_for_a_workload_rollout_says_so_each_minute(
+    cluster: TraceServer, quick: None
+) -> None:
+    cluster.change("ADDED", WEB, deployment(4, 1))
+    _result, lines = until_it_ends(cluster, **NOTHING_TO_MOVE, run_timeout=4)
+    text = "Deployment shop/web replaces its pods: 1 of 3"
+    assert lines.count(f"waiting: {text}") == 1
+    since = [line for line in lines if line.startswith(f"still waiting: {text} (since ")]
+    assert len(since) >= 2, lines
+
+
+def test_reminder_has_the_times_when_the_waits_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 36_000.0)
+    monkeypatch.setattr(time, "localtime", time.gmtime)
+    state, lines = RunState(printed_at=100.0, waiting_since=40.0), StepReport()
+    ref = Ref("VirtualMachine", "shop", "db")
+    records = [
+        MoveRecord(ref, f"u{x}", ref, Method.MIGRATE, "w1", 1, 500.0 + x, note="it is Running")
+        for x in (30, 0, 10, 20, 40)
+    ]
+    reminds = reminder.Reminder(state, lines)
+    reminds.remind(159.0, 600.0, records, "soaking")
+    assert lines.lines == []
+    reminds.remind(160.0, 600.0, records, "soaking")
+    (line,) = lines.lines
+    moving = "migrating VirtualMachine shop/db since 09:58:{} GMT (it is Running)"
+    assert line == (
+        f"still waiting: {moving.format(20)}; {moving.format(30)}; {moving.format(40)}; 2 more moves;"
+        " soaking (since 09:58:00 GMT)"
+    )
+    reminds.remind(219.0, 660.0, records, "soaking")
+    assert len(lines.lines) == 1
+
+
+def test_outage_is_named_each_minute() -> None:
+    state, lines = RunState(failing_since=10.0), StepReport()
+    reminds = reminder.Reminder(state, lines)
+    error = Unreachable(ApiRequest("GET", "/api/v1/nodes"), "refused")
+    reminds.remind_of_outage(10.0, error, begins=True)
+    assert lines.lines == []
+    for elapsed in (69.0, 70.0, 71.0, 131.0):
+        reminds.remind_of_outage(elapsed, error, begins=False)
+    assert len(lines.lines) == 2
+    assert all(x.startswith("still no answer from the API server since ") for x in lines.lines)
+
+
+def test_run_that_prints_lines_needs_no_reminder() -> None:
+    state, lines = RunState(), StepReport()
+    reminds = reminder.Reminder(state, lines)
+    for elapsed in range(0, 600, 30):
+        lines.lines.append("[1/9] migrating")
+        reminds.remind(float(elapsed), 0.0, (), "soaking")
+    assert set(lines.lines) == {"[1/9] migrating"}

@@ -66,6 +66,19 @@ def test_job_that_has_begun_runs_the_module_again_until_the_server_answers() -> 
     assert AWAY_SINCE not in os.environ
 
 
+def test_outage_is_named_each_minute() -> None:
+    played = Played(*[away()] * 40, FOUND)
+    assert played.result == FOUND
+    first, *still, last = played.lines
+    assert played.seconds == 40 * 4.0 + 3.0
+    assert len(still) == 2
+    since = first.split("since ")[1].split(": cannot")[0]
+    assert {x.split(":")[0] for x in still} == {
+        f"still no answer from the API server since {since.split(':')[0]}"
+    }
+    assert "answers again" in last
+
+
 def test_lines_that_the_module_has_shown_are_not_repeated() -> None:
     played = Played(away("10:00:00 UTC"), away("10:00:00 UTC"), FOUND, piped=True)
     assert played.result == FOUND
@@ -90,7 +103,7 @@ def test_server_that_stays_away_ends_the_job_with_how_to_continue() -> None:
     assert played.result["msg"] == (
         "no answer for 303 s: cannot list nodes: refused; when it answers, launch the same job again: it continues"
     )
-    assert len(played.lines) == 1
+    assert len(played.lines) == 6
 
 
 def test_other_failures_are_not_waited_for() -> None:

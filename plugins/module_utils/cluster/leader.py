@@ -1,0 +1,71 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Does virt-controller work? The process that leads renews its Lease every two seconds.
+
+A process that could not renew it for 10 s ends, and another one takes the Lease after 15 s (KubeVirt,
+pkg/virt-controller/leaderelectionconfig/config.go). Two readings are compared, never the clocks of two hosts.
+"""
+
+from __future__ import annotations
+
+from ..api.client import ApiClient
+from ..api.errors import Forbidden, NotFound
+from ..model.json_pointer import JSON
+from ..model.rendering import one_line
+
+LOOK_EVERY = 15.0
+"""Seconds between two readings of the Lease while a run waits."""
+
+UNKNOWN_FOR = 300.0
+"""Seconds after which a Lease is read again that could not be read."""
+
+STALE_AFTER = 30.0
+"""Seconds without a renewal after which no virt-controller leads: the next one would have taken the Lease."""
+
+LEASE = "virt-controller"
+
+NO_ANSWER = "virt-controller does not answer"
+"""How each text about it begins."""
+
+
+def see_deployment(namespace: str) -> str:
+    """The advice."""
+    return f"see Deployment virt-controller in namespace {namespace}"
+
+
+class Leader:
+    """The Lease of virt-controller, as a run sees it. `known` is kept from step to step: the last renewal, since when
+    it has not changed, and when the Lease is read again, both on the clock of the run. A Lease that cannot be read
+    says nothing."""
+
+    def __init__(self, api: ApiClient, known: dict[str, JSON]) -> None:
+        self._api = api
+        self._known = known
+        self.silence = ""
+        """That virt-controller does not answer, with what was seen; empty where it does, or where it is unknown."""
+
+    def look(self, namespace: str, now: float) -> None:
+        """Read the Lease if it is time to, and renew `silence`."""
+        known = self._known
+        if now >= known.setdefault("due", now + LOOK_EVERY):
+            known["due"] = now + LOOK_EVERY
+            renewal = self._renewal(namespace)
+            if not renewal:
+                known["due"] = now + UNKNOWN_FOR
+            if renewal != known.get("renewal"):
+                known["renewal"], known["since"] = renewal, now
+        renewal = known.get("renewal", "")
+        stale = renewal and now - known["since"] >= STALE_AFTER
+        self.silence = (
+            f"{NO_ANSWER}: its Lease {namespace}/{LEASE} was renewed last at {renewal}; {see_deployment(namespace)}"
+            if stale
+            else ""
+        )
+
+    def _renewal(self, namespace: str) -> str:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}"
+        try:
+            spec = self._api.get(path).get("spec") or {}
+        except (NotFound, Forbidden):
+            return ""
+        return one_line(str(spec.get("renewTime") or ""))[:40]
