@@ -4,7 +4,8 @@
 
 The oldest release runs all pure code, since what runs on the oldest Python runs on the newer ones. The oldest and the
 newest run what depends on Ansible, the client library or the system. The newest, with the fastest Python, runs the
-sweeps. On those between, the suites with a control plane run.
+sweeps. On those between, the suites with a control plane run, and what
+each ansible-core does in its own way.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ _SWEEPS = (
 """Tests that run whole tasks many times, or read the sources: on one release."""
 
 
+_EVERY_RELEASE = ("tests/unit/action/test_crashed_modules.py",)
+"""Tests of what each ansible-core does in a way of its own."""
+
+
 class Part(t.NamedTuple):
     """Unit tests that one process runs on one release."""
 
@@ -74,7 +79,8 @@ def parts(ready: list[matrix.Prepared], asked: tuple[str, ...]) -> list[Part]:
     for each in (each for each in ready if each.release in (oldest, newest)):
         sweeps = () if each.release == newest else _SWEEPS
         found.append(Part(each, "", ("tests/unit",), (*pure, *sweeps)))
-    return found
+    between = (each for each in ready if each.release not in (oldest, newest))
+    return [*found, *(Part(each, "", _EVERY_RELEASE, ()) for each in between)]
 
 
 def check(part: Part) -> Outcome:

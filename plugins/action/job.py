@@ -51,6 +51,7 @@ class ActionModule(ActionBase):
     def _staged(self, stage: str, job: Job) -> Result:
         """What the stage returns. Until then the record has it as what the job could end in."""
         if stage == "close":
+            job.note_unseen_failure()
             return STAGES[stage](job)
         job.record.open = job.task_name
         job.record.save()

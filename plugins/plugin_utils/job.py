@@ -8,6 +8,7 @@ A role has few tasks, since Ansible prints three lines for each, also for one th
 
 from __future__ import annotations
 
+import hashlib
 import typing as t
 
 from ansible import constants as C  # noqa: N812
@@ -15,6 +16,8 @@ from ansible import constants as C  # noqa: N812
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     JobRecord,
     Result,
+    has_crashed,
+    has_failed,
     new_record,
     play_of,
     read_record,
@@ -63,7 +66,26 @@ class Job:
         """A new record, at the first task of the role."""
         play = play_of(self._action._task)
         self.record = new_record(self.role, self.host, play, check_mode=self.check_mode)
+        self.record.failure_before = self._failure_of_a_task
         return self.record
+
+    @property
+    def _failure_of_a_task(self) -> str:
+        """What Ansible knows of a task that failed on this host: that it takes no further part in the play, or which
+        task it was if the playbook goes on with a section `rescue`. Empty if none failed."""
+        left = self._task_vars.get("ansible_play_hosts")
+        is_out = "" if left is None or self.host in left else "out"
+        known = [self._task_vars.get(f"ansible_failed_{name}", "") for name in ("task", "result")]
+        rescued = hashlib.sha256(repr(known).encode()).hexdigest() if any(known) else ""
+        return f"{is_out} {rescued}".strip()
+
+    def note_unseen_failure(self) -> None:
+        """A task that fails before its action begins, as for a template in its options, notes nothing here."""
+        record, failure = self.record, self._failure_of_a_task
+        if failure not in ("", record.failure_before) and not (record.failures or record.open):
+            record.failures.append(
+                "A task of this job failed before it began: see the error above."
+            )
 
     @property
     def hosts(self) -> list[str]:
@@ -130,7 +152,7 @@ class Job:
             self.record.note(module, result)
             self.changed = self.changed or bool(result.get("changed"))
             self.diffs += result.get("diff") or []
-        if result.get("failed") and not may_fail:
+        if has_failed(result) and not may_fail:
             raise JobFailed(lines_of(result))
         return result
 
@@ -154,6 +176,8 @@ def failed_result(
     lines: t.Sequence[str],
     show: t.Callable[[t.Iterable[str], str | None], None],
 ) -> Result:
+    if not (lines or record.failures):
+        lines = [f"{task_name} has failed and gave no reason."]
     show(lines, C.COLOR_ERROR)
     record.failures += lines
     record.failed_task = record.failed_task or task_name
@@ -168,11 +192,25 @@ def published(data: Result) -> Result:
 
 
 def lines_of(result: Result) -> list[str]:
-    """The message of a module that failed, as lines. Of one that crashed Ansible says only that it did: what it
-    printed last is its error."""
+    """Why a module failed, as lines, of which there is at least one."""
+    if has_crashed(result):
+        return [
+            f"The module ended without a result: {_last_words(result)}. With -vvv the same job prints the traceback."
+        ]
     lines = [line for line in str(result.get("msg", "")).splitlines() if line.strip()]
-    printed = [line for line in str(result.get("module_stderr", "")).splitlines() if line.strip()]
-    return [*lines, *(line for line in printed[-1:] if line not in lines)]
+    return lines or [
+        "The module failed and gave no reason. With -vvv the same job prints its result."
+    ]
+
+
+def _last_words(result: Result) -> str:
+    """The last line of the exception with which a module ended, else of what it printed, else its exit code."""
+    printed = str(result.get("module_stderr", ""))
+    if "module_stdout" not in result:
+        # ansible-core 2.19 and newer
+        printed = str(getattr(getattr(result.get("exception"), "event", None), "msg", ""))
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    return (lines or [f"exit code {result.get('rc', 'unknown')}"])[-1].rstrip(".")
 
 
 def same_clusters(hosts: t.Sequence[str], play: str) -> list[str]:

@@ -64,7 +64,8 @@ KEPT = (
 class JobRecord:
     """`asked` are the options of the role. `notes`: what each task of a module returned, in part. `failures`: texts
     that make the job fail; `ended`: whether a task has failed with them. `open`: what runs now and could fail.
-    `changed`: whether a task has changed something.
+    `changed`: whether a task has changed something. `failure_before`: the failure of
+    another task that Ansible knew of when the role began, as in a section `always` of a playbook.
     `undo`: how many `notes` and `failures` there were when the job began to undo its change, empty if it did not."""
 
     role: str
@@ -82,6 +83,7 @@ class JobRecord:
     ended: bool = False
     open: str = ""
     changed: bool = False
+    failure_before: str = ""
     maintenance: Result = field(default_factory=dict)
     undo: Result = field(default_factory=dict)
 
@@ -89,10 +91,10 @@ class JobRecord:
         kept = {name: result[name] for name in KEPT if name in result}
         if members := new_members(result):
             kept["new_members"] = members
-        if "module_stdout" in result:  # Ansible has no result of the module
+        if has_crashed(result):
             kept["crashed"] = True
         self.changed = self.changed or bool(result.get("changed"))
-        self.notes.append({"module": module, "failed": bool(result.get("failed")), **kept})
+        self.notes.append({"module": module, "failed": has_failed(result), **kept})
 
     def of(self, module: str) -> list[Result]:
         return [note for note in self.notes if note["module"] == module]
@@ -122,7 +124,7 @@ class JobRecord:
     @property
     def begun(self) -> bool:
         """Whether something was written, or may have been, so that the same job continues."""
-        wrote = (x.get("changed") or x.get("change") or x.get("crashed") for x in self.notes)
+        wrote = (x.get("changed") or x.get("change") or _may_have_written(x) for x in self.notes)
         return not self.check_mode and any(wrote)
 
     def save(self) -> None:
@@ -130,6 +132,23 @@ class JobRecord:
         new = path.with_suffix(".new")
         new.write_text(json.dumps(asdict(self), default=str))
         os.replace(new, path)
+
+
+def has_failed(result: Result) -> bool:
+    """Whether Ansible takes the task for failed, whatever else its result has."""
+    return bool(result.get("failed") or result.get("unreachable"))
+
+
+def has_crashed(result: Result) -> bool:
+    """Whether the module has ended without a result of its own: by an exception, or killed. A module of this collection
+    that fails has a message. From ansible-core 2.19 on Ansible has none for an exception of a module, before that a
+    message of its own beside what the module has printed."""
+    return has_failed(result) and ("module_stdout" in result or "msg" not in result)
+
+
+def _may_have_written(note: Result) -> bool:
+    """Whether a module that ended without a result may have written before."""
+    return bool(note.get("crashed")) and not note["module"].endswith("_info")
 
 
 def was_refused(note: Result) -> bool:

@@ -35,6 +35,8 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     same_clusters,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
+    has_crashed,
+    has_failed,
     is_in_role,
     play_of,
     read_record,
@@ -82,12 +84,16 @@ class KubeconfigAction(ActionBase):
         if not lines:
             worked = self._work(task_vars)
             record.note(self._task.action.rpartition(".")[2], worked)
-            lines = lines_of(worked) if worked.get("failed") else []
+            lines = lines_of(worked) if has_failed(worked) else []
         if lines:
             show = functools.partial(show_lines, self._task, host)
             failed = failed_result(record, str(self._task.name), lines, show)
             # What was written before the failure, for a role that undoes it
-            return failed | {key: worked[key] for key in ("change", "changed") if key in worked}
+            # and the traceback of a module that crashed, which Ansible prints with -vvv
+            kept = (
+                ("change", "changed", "exception") if has_crashed(worked) else ("change", "changed")
+            )
+            return failed | {key: worked[key] for key in kept if key in worked}
         record.open = ""
         record.save()
         return worked

@@ -79,8 +79,13 @@ def environment(folder: Path) -> dict[str, str]:
 def played(folder: Path, tasks: list[Task], verbosity: str) -> subprocess.CompletedProcess[str]:
     """The play in `folder` when it has ended; its log is the file `log` there."""
     (folder / "play.yml").write_text(play(tasks))
+    return run_playbook(folder, verbosity, "play.yml")
+
+
+def run_playbook(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The playbook in `folder` when it has ended; its log is the file `log` there."""
     return subprocess.run(
-        [PLAYBOOK, verbosity, "play.yml"],
+        [PLAYBOOK, *arguments],
         cwd=folder,
         env=environment(folder),
         capture_output=True,

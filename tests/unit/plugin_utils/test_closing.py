@@ -541,7 +541,7 @@ def test_refused_models_leave_nothing_to_continue(
 def test_job_continues_only_what_it_has_begun(task: str, step: str, changed: bool) -> None:
     asked = {"rules": [], "rule_set": "default", "namespace": "shop", "state": "present"}
     refused = record("placement_apply", asked=asked, failures=["x"], failed_task=task)
-    refused.note("rules", {"failed": True, "changed": changed})
+    refused.note("rules", {"failed": True, "msg": "x", "changed": changed})
     (following,) = closing_of(refused, 1).next_steps
     assert following.startswith(step)
     assert ("it continues" in following) == (task == "Write rules" and changed)
@@ -606,7 +606,7 @@ def test_failure_is_continued_only_where_something_was_written(
     asked: dict[str, t.Any] = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
     asked |= {"set_models": {"a": ""}, "restart": False}
     failed = record(role, asked=asked, failures=["x"], failed_task="Task", check_mode=check_mode)
-    failed.note("rollout", {"failed": True, "changed": changed})
+    failed.note("rollout", {"failed": True, "msg": "x", "changed": changed})
     (following,) = closing_of(failed, 1).next_steps
     assert following.startswith("correct the cause, then launch the same job again")
     assert following.endswith("it continues") == continues

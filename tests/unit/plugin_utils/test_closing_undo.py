@@ -86,8 +86,8 @@ def undoing(record: JobRecord, *tasks: tuple[str, Result], failing: str = "") ->
     return record
 
 
-TIMEOUT: Result = {"failed": True, "moves": [], "errors": [{"type": "api"}]}
-AWAY: Result = {"failed": True, "errors": [{"type": "api"}]}
+TIMEOUT: Result = {"failed": True, "msg": "x", "moves": [], "errors": [{"type": "api"}]}
+AWAY: Result = {"failed": True, "msg": "x", "errors": [{"type": "api"}]}
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,25 @@ AWAY: Result = {"failed": True, "errors": [{"type": "api"}]}
             RELAUNCH_OR_UNDO,
         ),
         (
-            [("rules", {"failed": True, "errors": [{"type": "input"}]})],
+            [("rules", {"failed": True, "msg": "x", "errors": [{"type": "input"}]})],
             "Write rules",
             "not_undone",
             "was NOT undone: Write rules of the undo has failed, too",
             BY_HAND,
         ),
         (
-            [("rules", {**REVERTED, "failed": True, "reverted": [A], "errors": [{"type": "api"}]})],
+            [
+                (
+                    "rules",
+                    {
+                        **REVERTED,
+                        "failed": True,
+                        "msg": "x",
+                        "reverted": [A],
+                        "errors": [{"type": "api"}],
+                    },
+                )
+            ],
             "Write rules",
             "partly_undone",
             "was undone in part: Write rules of the undo has failed, too",
@@ -197,7 +208,7 @@ def test_rules_that_a_job_must_not_undo_are_kept(result: Result, reason: str) ->
     ("tasks", "on_failure"),
     [
         ([("rules", {"changed": False, "workloads": [], "writes": []})], "undo"),
-        ([("rules", {"failed": True, "errors": [{"type": "finding"}]})], "undo"),
+        ([("rules", {"failed": True, "msg": "x", "errors": [{"type": "finding"}]})], "undo"),
         ([("forecast_info", AWAY)], "undo"),
         ([("rules", OWN), ("rollout", TIMEOUT)], "keep"),
     ],

@@ -4,12 +4,25 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
 from ansible_collections.virt.placement.plugins.plugin_utils.job import lines_of
 
 CRASH = "MODULE FAILURE\nSee stdout/stderr for the exact error"
 TRACEBACK = "Traceback (most recent call last):\n  File \"x.py\", line 1\nNameError: name 'y' is not defined\n"
+ENDED = "The module ended without a result: {}. With -vvv the same job prints the traceback."
+
+
+class Event(t.NamedTuple):
+    """As in the exception of a result from ansible-core 2.19 on."""
+
+    msg: str
+
+
+class Summary(t.NamedTuple):
+    event: Event
 
 
 @pytest.mark.parametrize(
@@ -17,12 +30,24 @@ TRACEBACK = "Traceback (most recent call last):\n  File \"x.py\", line 1\nNameEr
     [
         ({"msg": "w1: refused.\n\nw2: refused."}, ["w1: refused.", "w2: refused."]),
         (
-            {"msg": CRASH, "module_stderr": TRACEBACK},
-            [*CRASH.splitlines(), "NameError: name 'y' is not defined"],
+            {"msg": CRASH, "module_stdout": "", "module_stderr": TRACEBACK},
+            [ENDED.format("NameError: name 'y' is not defined")],
         ),
-        ({"msg": "refused", "module_stderr": "refused\n"}, ["refused"]),
-        ({}, []),
+        ({"exception": Summary(Event("one\nlast."))}, [ENDED.format("last")]),
+        (
+            {"msg": "no JSON", "module_stdout": "", "module_stderr": "Killed\n", "rc": 137},
+            [ENDED.format("Killed")],
+        ),
+        (
+            {"msg": "no JSON", "module_stdout": "", "module_stderr": "", "rc": 0},
+            [ENDED.format("exit code 0")],
+        ),
+        ({}, [ENDED.format("exit code unknown")]),
+        (
+            {"msg": ""},
+            ["The module failed and gave no reason. With -vvv the same job prints its result."],
+        ),
     ],
 )
-def test_lines_of_a_failed_module(result: dict[str, str], lines: list[str]) -> None:
-    assert lines_of(result) == lines
+def test_lines_of_a_failed_module(result: dict[str, t.Any], lines: list[str]) -> None:
+    assert lines_of({"failed": True, **result}) == lines

@@ -1,0 +1,172 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A job whose module raises, or is killed, has failed: on each ansible-core, whatever that returns for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tests.unit.action.plays import CHECKOUT, run_playbook
+
+RULE = {"name": "apart", "workloads": ["a", "b"], "keep_apart": "zone"}
+NO_RULES = {"namespace": "shop", "rules": [RULE]}
+
+RAISES = """
+def run(*_arguments):
+    raise RuntimeError("a reason\\nthat goes on in this line")
+
+
+if __name__ == "__main__":"""
+KILLED = """
+def run(*_arguments):
+    import os
+    os.kill(os.getpid(), 9)
+
+
+if __name__ == "__main__":"""
+
+LAST_LINE = "that goes on in this line"
+
+
+class Case(t.NamedTuple):
+    """The role that runs the module first, with these variables."""
+
+    role: str
+    variables: dict[str, t.Any] = {}
+    task: str = ""
+    """The task of the role that fails."""
+
+
+CASES = {
+    "capacity_info": Case("capacity", {}, "Forecast each failure"),
+    "cpu_info": Case("cpu", {}, "Read CPU labels and CPU models"),
+    "cpu_model": Case(
+        "cpu",
+        {"set_model": "Haswell", "set_model_on": ["shop/a"]},
+        "Set CPU models",
+    ),
+    "drill_info": Case("drill", {}, "Forecast each failure"),
+    "drs_import": Case(
+        "drs_import",
+        {"files": [str(CHECKOUT / "galaxy.yml")], "folder": "/nowhere", "read_cluster": False},
+        "Import rules of DRS",
+    ),
+    "forecast_info": Case("apply", NO_RULES, "Forecast"),
+    "node_labels": Case("topology", {"labels": {"x": "y"}, "nodes": ["w1"]}, "Label nodes"),
+    "node_maintenance": Case("maintenance", {"nodes": ["w1"]}, "Check the request and the nodes"),
+    "placement_info": Case("verify", {}, "Verify"),
+    "rollout": Case("rollout", {"namespaces": ["shop"]}, "Roll out"),
+    "rules": Case("apply", {**NO_RULES, "forecast": False}, "Write rules"),
+    "rules_info": Case("rules", {}, "Show rules"),
+    "topology_info": Case("topology", {}, "Read topology"),
+}
+WRITING = ("cpu_model", "node_labels", "rollout", "rules")
+
+
+def crashing_collection(folder: Path, end: str) -> Path:
+    """A path of collections with this one, whose modules all end so."""
+    collection = folder / "ansible_collections" / "virt" / "placement"
+    (collection / "plugins" / "modules").mkdir(parents=True)
+    for module in CASES:
+        text = (CHECKOUT / "plugins" / "modules" / f"{module}.py").read_text()
+        crashing = text.replace('\nif __name__ == "__main__":', end)
+        assert crashing != text
+        (collection / "plugins" / "modules" / f"{module}.py").write_text(crashing)
+    for name in ("action", "lookup", "module_utils", "plugin_utils", "doc_fragments"):
+        (collection / "plugins" / name).symlink_to(CHECKOUT / "plugins" / name)
+    for name in ("roles", "meta", "galaxy.yml"):
+        (collection / name).symlink_to(CHECKOUT / name)
+    return folder
+
+
+def play_of(module: str) -> dict[str, t.Any]:
+    role, values, _task = CASES[module]
+    variables = {f"placement_{role}_{name}": value for name, value in values.items()}
+    include = {"name": f"virt.placement.placement_{role}", "rolespec_validate": False}
+    tried = [{"ansible.builtin.include_role": include, "vars": variables}]
+    passed = {"ansible.builtin.set_stats": {"data": {"passed": {module: True}}}}
+    ended = {"ansible.builtin.debug": {"msg": f"end of {module}"}}
+    return {
+        "hosts": module,
+        "connection": "local",
+        "gather_facts": False,
+        "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+        "module_defaults": {
+            "group/virt.placement.auth": {"host": "http://127.0.0.1:1", "api_key": "x"}
+        },
+        "tasks": [{"block": [*tried, passed], "rescue": [ended]}],
+    }
+
+
+class Ended(t.NamedTuple):
+    jobs: dict[str, dict[str, t.Any]]
+    """By module: the artifact of the job."""
+    output: str
+
+    def block(self, module: str) -> str:
+        """What is printed of its job."""
+        before, found, _after = self.output.partition(f"end of {module}")
+        assert found, self.output[-3000:]
+        return before.rpartition("PLAY [")[2]
+
+
+def jobs_with(folder: Path, modules: t.Iterable[str], end: str, *arguments: str) -> Ended:
+    collections = crashing_collection(folder / "collections", end)
+    (folder / "plays.yml").write_text(json.dumps([play_of(module) for module in modules]))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections), prepend=os.pathsep)
+        patched.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
+        inventory = ("--inventory", ",".join([*CASES, ""]))
+        ran = run_playbook(folder, "plays.yml", *inventory, *arguments)
+    output, found, stats = ran.stdout.rpartition("CUSTOM STATS")
+    assert ran.returncode == 0 and found, ran.stdout[-5000:] + ran.stderr
+    published = json.loads(stats.partition("RUN: ")[2])
+    assert "passed" not in published
+    jobs = {
+        host: job for host, roles in published["placement_job"].items() for job in roles.values()
+    }
+    return Ended(jobs, output)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """All modules in one playbook: Ansible itself takes the most time."""
+    return jobs_with(tmp_path_factory.mktemp("raises"), CASES, RAISES)
+
+
+@pytest.mark.parametrize("module", CASES)
+def test_job_whose_module_raises_has_failed(ended: Ended, module: str) -> None:
+    case, job = CASES[module], ended.jobs[module]
+    assert job["outcome"] == "failed"
+    (reason,) = job["failed"]
+    assert LAST_LINE in reason
+    block = ended.block(module)
+    assert f"{case.role.replace('_', ' ').capitalize()}: FAILED, after" in block
+    assert f"failed   {case.task}: " in block
+    assert block.count(LAST_LINE) <= 3  # where it occurred, in the block, and by Ansible itself
+
+
+@pytest.mark.parametrize("module", CASES)
+def test_nothing_was_written_is_printed_only_where_that_is_known(ended: Ended, module: str) -> None:
+    steps = " ".join(ended.jobs[module]["next"])
+    assert not (module in WRITING and "nothing was written" in steps)
+    assert steps
+
+
+def test_job_whose_module_is_killed_has_failed(tmp_path: Path) -> None:
+    job = jobs_with(tmp_path, ["rules"], KILLED).jobs["rules"]
+    assert job["outcome"] == "failed"
+    assert job["failed"][0].startswith("The module ended without a result: ")
+    assert job["next"] == ["correct the cause, then launch the same job again: it continues"]
+
+
+def test_job_whose_task_fails_before_its_action_begins_has_failed(tmp_path: Path) -> None:
+    undefined = '{"__placement_apply_node_labels": "{{ not_a_variable }}"}'
+    job = jobs_with(tmp_path, ["rules"], RAISES, "--extra-vars", undefined).jobs["rules"]
+    assert job["outcome"] == "failed"
+    assert job["failed"] == ["A task of this job failed before it began: see the error above."]
