@@ -162,6 +162,11 @@ def _status(arguments: argparse.Namespace) -> int:
         names = processes.running(directory)
         for name, code in processes.ended(directory).items():
             print(f"{name} ended by itself with exit code {code}")
+        for name, (times, code) in processes.started_again(directory).items():
+            print(
+                f"{name} ended by itself and was started again, as by its Deployment: {times} times,"
+                f" last exit code {code}"
+            )
         if not names:
             print(f"{directory}: nothing runs")
             idle = 1

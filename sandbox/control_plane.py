@@ -46,11 +46,14 @@ class ControlPlane:
         *flags: object,
         program: Path | None = None,
         environment: t.Mapping[str, str] | None = None,
+        again: bool = False,
     ) -> None:
-        """Start one of the sandbox's programs, or another one under a name."""
+        """Start one of the sandbox's programs, or another one under a name. With ``again`` it is
+        started again whenever it ends by itself, as by a Deployment."""
         command = [program or self.layout.programs / name, *flags]
         temporary = {"TMPDIR": str(self.layout.directory)}
-        self._supervisor.start(name, command, **_ENVIRONMENT, **temporary, **(environment or {}))
+        variables = {**_ENVIRONMENT, **temporary, **(environment or {})}
+        self._supervisor.start(name, command, again=again, **variables)
 
     def start_api_server(self, token_file: Path) -> None:
         """Start etcd and kube-apiserver; the API server itself waits for etcd."""

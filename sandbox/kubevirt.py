@@ -125,6 +125,7 @@ class KubeVirt:
             f"--tls-key-file={pki}/virt-api.key",
             f"--handler-cert-file={pki}/virt-controller.crt",
             f"--handler-key-file={pki}/virt-controller.key",
+            again=True,
         )
 
     def _start_virt_controller(self) -> None:
@@ -136,6 +137,7 @@ class KubeVirt:
             "--launcher-image=virt-launcher",
             f"--prom-cert-file={pki}/virt-controller.crt",
             f"--prom-key-file={pki}/virt-controller.key",
+            again=True,
         )
 
     def _listen(self, process: str) -> tuple[str, str]:
@@ -150,6 +152,7 @@ class KubeVirt:
             self._layout.directory,
             program=Path(sys.executable),
             environment={"PYTHONPATH": str(PACKAGE.parent)},
+            again=True,
         )
 
     def _route_to_virt_api(self) -> None:

@@ -10,6 +10,9 @@ the supervisor itself be killed (PR_SET_PDEATHSIG). A detached supervisor lives 
 Every process is a session of its own and is written down in ``pids.json`` with its start time, so
 that a process which merely got a recycled id is never touched.
 
+What a Deployment or a DaemonSet would start again after its end is started again here, by the
+supervisor, which writes a line to its log. ``end`` keeps a process from that until ``start_again``.
+
 Run as a program (the supervisor) this file needs the standard library only.
 """
 
@@ -32,6 +35,13 @@ from pathlib import Path
 PID_FILE = "pids.json"
 _PR_SET_PDEATHSIG = 1
 _END_TIMEOUT = 20.0
+_KEPT_ENDED = "kept-ended"
+
+_FIRST_PAUSE = 1.0
+"""Seconds after which a process is started again. They double with each end, up to the last pause."""
+_LAST_PAUSE = 30.0
+_HEALTHY_AFTER = 60.0
+"""Seconds after which a process that was started again counts as a working one."""
 
 
 class ProcessError(RuntimeError):
@@ -79,10 +89,19 @@ class Supervisor:
                 start_new_session=True,
             )
 
-    def start(self, name: str, arguments: t.Sequence[object], **environment: str) -> int:
-        """Start a process and return its id. Its output goes to ``log/<name>.log``."""
+    def start(
+        self,
+        name: str,
+        arguments: t.Sequence[object],
+        *,
+        again: bool = False,
+        **environment: str,
+    ) -> int:
+        """Start a process and return its id. Its output goes to ``log/<name>.log``. With ``again``
+        it is started again whenever it ends by itself."""
         request = {
             "name": name,
+            "again": again,
             "arguments": [str(argument) for argument in arguments],
             "environment": {**os.environ, **environment},
         }
@@ -127,7 +146,8 @@ class PidFile:
         self.path = directory / PID_FILE
 
     def read(self) -> dict[str, t.Any] | None:
-        """``{supervisor, owner, processes: {name: record}, ended: {name: exit code}}`` or None."""
+        """``{supervisor, owner, processes: {name: record}, ended: {name: exit code},
+        started_again: {name: [times, last exit code]}}`` or None."""
         try:
             return t.cast("dict[str, t.Any]", json.loads(self.path.read_text()))
         except FileNotFoundError:
@@ -150,6 +170,34 @@ def running(directory: Path) -> list[str]:
 def ended(directory: Path) -> dict[str, int]:
     """Exit codes of the processes of this directory that ended by themselves."""
     return dict((PidFile(directory).read() or {}).get("ended", {}))
+
+
+def started_again(directory: Path) -> dict[str, tuple[int, int]]:
+    """How often processes of this directory were started again, and their last exit codes."""
+    known = (PidFile(directory).read() or {}).get("started_again", {})
+    return {name: (times, code) for name, (times, code) in known.items()}
+
+
+def end(directory: Path, name: str) -> None:
+    """End a process and keep it ended: it is not started again."""
+    _kept_ended(directory, name).touch()
+    known = (PidFile(directory).read() or {})["processes"][name]
+    if alive(known):
+        _signal(known, signal.SIGKILL, group=True)
+    if _await_end([known], _END_TIMEOUT):
+        raise ProcessError(f"{directory}: {name} does not end")
+
+
+def start_again(directory: Path, name: str) -> None:
+    """Let the supervisor start what was ended by ``end``."""
+    _kept_ended(directory, name).unlink(missing_ok=True)
+    content = PidFile(directory).read() or {}
+    if alive(content.get("supervisor")):  # wakes it up
+        _signal(content["supervisor"], signal.SIGCHLD, group=False)
+
+
+def _kept_ended(directory: Path, name: str) -> Path:
+    return directory / f"{name}.{_KEPT_ENDED}"
 
 
 def abandoned(directory: Path) -> bool:
@@ -202,12 +250,17 @@ class _Served:
         self.detached = detached
         self.file = PidFile(directory)
         self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.requests: dict[str, dict[str, t.Any]] = {}
+        self.began: dict[str, float] = {}
+        self.pauses: dict[str, float] = {}
+        self.due: dict[str, float] = {}
         self.known: dict[str, t.Any] = {
             "supervisor": record(os.getpid()),
             "owner": record(owner),
             "detached": detached,
             "processes": {},
             "ended": {},
+            "started_again": {},
         }
         self.file.write(self.known)
 
@@ -216,7 +269,10 @@ class _Served:
         wake = _signal_pipe()
         watched, pending = [0, wake], b""
         while True:
-            ready, _writable, _broken = select.select(watched, [], [])
+            next_due = min(self.due.values(), default=None)
+            timeout = None if next_due is None else max(0.0, next_due - time.monotonic())
+            ready, _writable, _broken = select.select(watched, [], [], timeout)
+            self.start_due()
             if wake in ready:
                 numbers = os.read(wake, 512)
                 self.reap()
@@ -248,6 +304,8 @@ class _Served:
         except OSError as error:
             return {"error": str(error)}
         self.children[name] = child
+        self.requests[name] = request
+        self.began[name] = time.monotonic()
         self.known["processes"][name] = record(child.pid) or {"pid": child.pid, "started": 0}
         self.known["ended"].pop(name, None)
         self.file.write(self.known)
@@ -259,6 +317,28 @@ class _Served:
                 del self.children[name]
                 self.known["ended"][name] = code
                 self.file.write(self.known)
+        for name in set(self.known["ended"]) - set(self.due):
+            if not self.requests[name]["again"] or _kept_ended(self.directory, name).exists():
+                continue
+            healthy = time.monotonic() - self.began[name] >= _HEALTHY_AFTER
+            pause = _FIRST_PAUSE if healthy else self.pauses.get(name, _FIRST_PAUSE)
+            self.due[name] = time.monotonic() + pause
+            self.pauses[name] = min(2 * pause, _LAST_PAUSE)
+
+    def start_due(self) -> None:
+        for name in [name for name, at in self.due.items() if at <= time.monotonic()]:
+            del self.due[name]
+            if _kept_ended(self.directory, name).exists():
+                continue
+            code = self.known["ended"][name]
+            times = self.known["started_again"].get(name, (0, 0))[0] + 1
+            self.known["started_again"][name] = (times, code)
+            text = self.start(self.requests[name]).get("error", "is started again")
+            print(
+                f"{time.strftime('%H:%M:%S')} {name} ended with exit code {code}: {text}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def end(self) -> None:
         for child in reversed(self.children.values()):

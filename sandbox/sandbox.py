@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import os
 import shutil
@@ -175,6 +176,15 @@ class Sandbox:
     def running(self) -> list[str]:
         """Names of its processes that run."""
         return processes.running(self.directory)
+
+    @contextlib.contextmanager
+    def without(self, process: str) -> t.Iterator[None]:
+        """A process is ended meanwhile. At the end it is started again, if it is one that is."""
+        processes.end(self.directory, process)
+        try:
+            yield
+        finally:
+            processes.start_again(self.directory, process)
 
     def node_down(self, name: str, *, without_heartbeat: bool = False) -> None:
         """The node dies; see :func:`sandbox.node_faults.node_down`."""

@@ -27,7 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.moves import migrate
+from ansible_collections.virt.placement.plugins.module_utils.moves import migrate, reminder
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import (
     RunJournal,
     digest,
@@ -168,7 +168,6 @@ def test_virt_controller_that_does_not_answer_is_named(
     the next rollout moves the VM."""
     monkeypatch.setattr(migrate, "CANCEL_PATIENCE", 2.0)
     monkeypatch.setattr(migrate, "ANSWER_PATIENCE", 4.0)
-    monkeypatch.setattr(leader, "LOOK_EVERY", 2.0)
     names = pair_on_one_node(shop)
     for name in names:
         path = shop.path("VirtualMachineInstance", name)
@@ -193,6 +192,45 @@ def test_virt_controller_that_does_not_answer_is_named(
     assert "virt-handler" not in result["msg"]
 
     again = shop.roll(seconds=60)
+    assert not again.get("failed"), again["msg"]
+    assert len({shop.zone(node) for node in shop.nodes().values()}) == len(names)
+
+
+def test_virt_controller_that_has_ended_is_named_by_its_lease(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Number 15 of issue 41. The migration has its phase already. A Deployment starts virt-controller again, and the
+    next rollout moves the VM."""
+    monkeypatch.setattr(leader, "LOOK_EVERY", 1.0)
+    monkeypatch.setattr(leader, "STALE_AFTER", 8.0)
+    monkeypatch.setattr(reminder, "REMIND_AFTER", 3.0)
+    names = pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "5"})
+    for name in names:
+        path = shop.path("VirtualMachineInstance", name)
+        shop.api.wait(lambda vmi: "affinity" in vmi["spec"], path)
+
+    def migrating() -> bool:
+        migrations = shop.api.list(shop.path("VirtualMachineInstanceMigration"))
+        return any(m.get("status", {}).get("phase") for m in migrations)
+
+    with contextlib.ExitStack() as stack:
+        ended = shop.sandbox.without("virt-controller")
+        with shop.meanwhile(until=migrating, do=lambda: stack.enter_context(ended)):
+            result = shop.roll(run_timeout=25, seconds=90)
+
+    silence = (
+        r"virt-controller does not answer: its Lease kubevirt/virt-controller was renewed last at \S+;"
+        " see Deployment virt-controller in namespace kubevirt"
+    )
+    lines = result["progress"]
+    named = [x for x in lines if re.search(rf"^the migration of \S+ \S+ waits: {silence}$", x)]
+    assert len(named) == 1, lines
+    reminders = [x for x in lines if re.search(r"^still waiting: migrating .* since \S+ \S+ \(", x)]
+    assert len(reminders) >= 2, lines
+    assert re.search(silence, reminders[-1])
+    assert re.search(silence, result["msg"])
+
+    again = shop.roll(seconds=90, failures_allowed=1)  # its migration was canceled
     assert not again.get("failed"), again["msg"]
     assert len({shop.zone(node) for node in shop.nodes().values()}) == len(names)
 
