@@ -128,7 +128,7 @@ summary:
           where no live migration does (RV(instances[].rules[].takes_effect)).
       type: int
     pending:
-      description: Instances without a node.
+      description: Instances without a node, and workloads whose pods the API server refuses.
       type: int
     unknown:
       description:
@@ -385,7 +385,9 @@ nodes:
       states: [cordoned]
       maintenance: ""
 pending:
-  description: Instances without a node, and migrations with a target pod that has none.
+  description:
+    - Instances without a node, and migrations with a target pod that has none.
+    - Also a workload whose pods the API server refuses (condition C(ReplicaFailure)), in place of its instances.
   returned: success
   type: list
   elements: dict

@@ -42,7 +42,7 @@ from .drift import (
 )
 from .evaluate import RuleEvaluator
 from .obstacles import Obstacles
-from .pending import PendingReasons, pending_of
+from .pending import PendingReasons, lacking_instances, pending_of
 from .violations import (
     MissingData,
     RuleAttribution,
@@ -111,6 +111,10 @@ def judge(
     reasons = PendingReasons(index, judge.topology, Obstacles(view, reader))
     pending = pending_of(instances, reasons, judge.missing, covers)
     waiting = [x for x in instances.waiting if covers(x.workload, x.ref)]
+    for refused, lacks in lacking_instances(snapshot.workloads):
+        if covers(refused.workload, refused.ref):
+            waiting.append(refused)
+            pending += (lacks,)
     return Verdicts(
         instances=(*judge.verdicts, *judge.without_node(waiting, pending)),
         pending=pending,

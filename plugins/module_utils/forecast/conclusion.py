@@ -196,6 +196,14 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     "limit_range_unread": CodeMeaning(
         "LimitRanges could not be read", "admission.LimitRanges.doubts"
     ),
+    "pods_refused": CodeMeaning(
+        "the API server refused the last pod of a workload (condition ReplicaFailure)",
+        "refused_pods.refused_doubt",
+    ),
+    "pod_security": CodeMeaning(
+        "the level of PodSecurity that a namespace enforces may refuse a pod",
+        "refused_pods.RefusedPods._of_levels",
+    ),
     "pod_webhook": CodeMeaning(
         "a mutating webhook or policy may change the first pod of a workload",
         "admission._of_webhooks",

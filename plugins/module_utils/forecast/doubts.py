@@ -38,6 +38,7 @@ from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, Doubt
 from .eviction import UNREACHABLE, EvictedInstance, held_by_pause, other_revision
+from .refused_pods import RefusedPods, doubts_of_refused
 from .scaling import Scale, expanded_template, of_changed_template
 from .simulation import PendingPod
 
@@ -77,14 +78,18 @@ POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = (of_claims, of_pod_spec, of_admis
 
 
 def doubts_of_pods(
-    pending: t.Iterable[PendingPod], snapshot: Snapshot, limit_ranges: LimitRanges
+    pending: t.Iterable[PendingPod],
+    snapshot: Snapshot,
+    limit_ranges: LimitRanges,
+    refused: RefusedPods,
 ) -> tuple[Doubt, ...]:
-    """The doubts about the pods that the answer is about. `limit_ranges` are those of the snapshot."""
+    """The doubts about the pods that the answer is about. `limit_ranges` and `refused` are those of the snapshot."""
     required = [pod for pod in pending if pod.required]
     doubts = (
         doubt for pod in required for function in POD_DOUBTS for doubt in function(pod, snapshot)
     )
-    return tuple(dict.fromkeys((*doubts, *limit_ranges.doubts(required))))
+    admitted = (*limit_ranges.doubts(required), *refused.doubts(required))
+    return tuple(dict.fromkeys((*doubts, *admitted)))
 
 
 def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> tuple[Doubt, ...]:
@@ -104,6 +109,7 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
             else ()
         ),
         *admission_doubts(change),
+        *doubts_of_refused(change, {entry.workload for entry in scale}),
     )
 
 

@@ -57,6 +57,7 @@ from .explain import (
 from .forecast import UNTIL_MOVED
 from .loss import Loss
 from .quota import Quotas, quota_evidence
+from .refused_pods import RefusedPods
 from .simulation import PendingPod, PlacementSimulation, Reason
 
 LIMIT = 400
@@ -171,6 +172,7 @@ class DrillEngine:
         self.blocking = Blocking(view, topology)
         self.quotas = Quotas(view.snapshot.quotas)
         self.limit_ranges = LimitRanges(view.snapshot)
+        self.refused = RefusedPods(view.snapshot)
         pods = view.snapshot.pods if self.quotas else ()
         self.used_of_quotas = self.quotas.used(pods, pods)
         self._tolerated: dict[tuple[Toleration, ...], bool] = {}
@@ -317,7 +319,7 @@ class DrillEngine:
         refused = (*by_quotas, *((number, why, True) for number, why in by_ranges))
         proofs, external = blocked_evidence(loss.blocked)
         of_pods = (
-            *doubts_of_pods(pending, self.snapshot, self.limit_ranges),
+            *doubts_of_pods(pending, self.snapshot, self.limit_ranges, self.refused),
             *of_schedulers(pending),
             *(of_failed_nodes(pending) if self.event == "failure" else ()),
         )

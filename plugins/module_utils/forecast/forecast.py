@@ -50,6 +50,7 @@ from .doubts import doubts_of_pods, of_schedulers, relevant_gaps
 from .eviction import ESTIMATED, Evictions, NodeEvent, blocked_evidence
 from .explain import ProofWords
 from .quota import within_quotas
+from .refused_pods import RefusedPods
 from .result import (
     NAMED,
     Deadlock,
@@ -97,7 +98,7 @@ def forecast(
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps, codes=("unreadable",))
     forecaster = _Forecaster(change, topology or Topology.of(), scope)
     result = within_limit_ranges(within_quotas(forecaster.forecast(), change), change)
-    return _concluded(result, (*doubts, *forecaster.doubts()))
+    return _concluded(result, tuple(dict.fromkeys((*doubts, *forecaster.doubts()))))
 
 
 def _concluded(result: Forecast, doubts: t.Sequence[Doubt]) -> Forecast:
@@ -222,9 +223,9 @@ class _Forecaster:
 
     def doubts(self) -> tuple[Doubt, ...]:
         """The doubts about the pods that need a node, and about those of planned moves."""
-        pods = [*self.pending, *self._pods_of_moves()]
+        pods, after = [*self.pending, *self._pods_of_moves()], self.change.after
         return (
-            *doubts_of_pods(pods, self.change.after, LimitRanges(self.change.after)),
+            *doubts_of_pods(pods, after, LimitRanges(after), RefusedPods(after)),
             *of_schedulers(self.pending),
             *self._doubts_of_moves(),
         )

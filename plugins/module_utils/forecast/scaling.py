@@ -134,7 +134,7 @@ def _with_more(
             pod = with_data_volumes(pod, workload)
             name = pod.name
             if model is not None and before.pod is None:
-                pod = replace(pod, requests=model.requests)
+                pod = replace(pod, requests=model.requests, forbidden=model.forbidden)
                 pod = as_configured(pod, vmi, snapshot.platform)
         elif model is not None:
             pod = evictions.recreated(model, workload, name)

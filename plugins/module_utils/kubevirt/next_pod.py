@@ -70,6 +70,9 @@ Template = t.Mapping[str, JSON]
 
 NODE_NAME = "nodeName"
 
+OWN_LAUNCHER = "its launcher pod is an estimate"
+"""Why a level of PodSecurity may forbid the first launcher pod of a VM: its security context is not modeled."""
+
 NEXT = "-next"
 """Suffix of the names of pods that do not exist yet. It is only shown; no code reads it."""
 
@@ -294,7 +297,8 @@ def launcher_pod(
     asked = launcher_node_expressions(vmi.spec, platform)
     added = tuple(Requirement(key, operator) for key, operator in asked)
     terms = _with_expressions(pod.placement.node_terms, added)
-    return replace(pod, placement=replace(pod.placement, node_terms=terms))
+    placed = replace(pod.placement, node_terms=terms)
+    return replace(pod, placement=placed, forbidden=((OWN_LAUNCHER,), (OWN_LAUNCHER,)))
 
 
 _TRACKED = ("Initializing", "Enabled")

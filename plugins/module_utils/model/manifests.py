@@ -23,6 +23,7 @@ from .placement_manifests import (
     placement_of_owner,
 )
 from .pod_fields import unmodeled_fields
+from .pod_security import Forbidden, forbidden
 from .quantity import Container, amounts, parse_quantity, pod_requests
 from .rendering import one_line
 from .snapshot import Migration, Vmi, Workload
@@ -44,6 +45,7 @@ _OWN = b"\xff\xfeown value\xfe\xff"
 _LIMIT = 200_000
 
 _names: dict[tuple[str, ...], tuple[str, ...]] = {}
+_levels: dict[Forbidden, Forbidden] = {}
 _placements: dict[bytes, Placement] = {}
 _resources: dict[bytes, tuple[dict[str, int], dict[str, int]]] = {}
 
@@ -203,6 +205,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         scheduler_name=_texts[spec.get("schedulerName") or "default-scheduler"],
         gated=bool(spec.get("schedulingGates")),
         unmodeled=unmodeled_fields(spec),
+        forbidden=_forbidden(metadata, spec),
         unscheduled="" if spec.get("nodeName") else _unscheduled(status),
         owner=controller_of(metadata),
         may_preempt=spec.get("preemptionPolicy") != "Never",
@@ -382,6 +385,11 @@ def _ports_of(container: t.Mapping[str, JSON]) -> t.Iterator[tuple[str, str, int
         if port.get("hostPort"):
             address = port.get("hostIP") or "0.0.0.0"
             yield (port.get("protocol") or "TCP", address, port["hostPort"])
+
+
+def _forbidden(metadata: t.Mapping[str, JSON], spec: t.Mapping[str, JSON]) -> Forbidden:
+    found = forbidden(metadata, spec)
+    return _remembered(_levels, found, found)
 
 
 def _unscheduled(status: t.Mapping[str, JSON]) -> str:

@@ -197,6 +197,8 @@ class Pod:
     schedulinggates)."""
     unmodeled: tuple[str, ...] = ()
     """Fields of its spec that may matter for its node and that no filter reads."""
+    forbidden: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """What the levels baseline and restricted of PodSecurity may forbid of it (`pod_security`)."""
     unscheduled: str = ""
     """Why kube-scheduler has not given it a node, in its own words: the condition PodScheduled of a pending pod."""
     required_node_name: str = ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import summary
 from tests.unit.compliance.cluster import Cluster, Object
 from tests.unit.compliance.judged import judge
 
@@ -81,3 +82,36 @@ def test_field_42_vm_without_a_pod_says_why_its_vmi_does_not_go_on() -> None:
     ]
     (pending,) = judge(cluster.snapshot()).pending
     assert pending.reason == f"it has no pod yet: FailedPvcNotFound: {message}"
+
+
+REFUSAL = (
+    'pods "unsealer-5c" is forbidden: violates PodSecurity "restricted:latest": seccompProfile'
+)
+
+
+@pytest.mark.parametrize(
+    ("there", "missing"), [(0, "; 1 of 1 do not exist"), (1, "")], ids=["lacking", "surge"]
+)
+def test_case_90_workload_whose_pods_are_refused_is_named_as_a_vm_is(
+    there: int, missing: str
+) -> None:
+    cluster = Cluster("ab")
+    template = {"metadata": {"labels": {"app": "unsealer"}}, "spec": {"containers": []}}
+    ref = cluster.workload("Deployment", "unsealer", {"template": template, "replicas": 1})
+    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}
+    status = {"replicas": there, "conditions": [{**condition, "message": REFUSAL}]}
+    cluster.workloads[ref]["status"] = status
+
+    verdicts = judge(cluster.snapshot())
+
+    (pending,), (verdict,) = verdicts.pending, verdicts.instances
+    reason = f"the API server refuses its pods{missing}: {REFUSAL}"
+    assert (pending.instance, pending.workload, pending.reason) == (ref, ref, reason)
+    assert (verdict.instance, str(verdict.verdict), verdict.node) == (ref, "pending", "")
+    assert [rule.reason for rule in verdict.rules] == [reason]
+    assert summary(verdicts)["pending"] == 1
+    assert judge(cluster.snapshot(), namespaces=["other"]).instances == ()
+
+    condition["status"] = "False"
+    cluster.workloads[ref]["status"] = {"conditions": [condition]}
+    assert judge(cluster.snapshot()).pending == ()

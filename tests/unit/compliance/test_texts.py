@@ -14,8 +14,14 @@ UTILS = Path(__file__).resolve().parents[3] / "plugins" / "module_utils"
 OF_THE_SCHEDULER = ("node(s)", "didn't match", "didn't satisfy", "didn't have", "Insufficient ")
 """How reasons of kube-scheduler begin, or what is in each of them."""
 
-SHOWN = {"model/manifests.py", "model/budget_manifests.py", "kubevirt/moving.py"}
-"""Files that take a message along, for people: the reason beside LiveMigratable and Progressing, and of a budget."""
+SHOWN = {
+    "model/manifests.py",
+    "model/budget_manifests.py",
+    "kubevirt/moving.py",
+    "compliance/pending.py",
+}
+"""Files that take a message along, for people: the reason beside LiveMigratable, Progressing and ReplicaFailure, and of
+a budget."""
 
 
 def trees() -> t.Iterator[tuple[str, ast.Module]]:

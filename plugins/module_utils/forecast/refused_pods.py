@@ -1,0 +1,76 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which new pods may admission refuse or hold, by what the cluster shows of it?
+
+The level of Pod Security that a namespace enforces may refuse a pod like one that runs, since it is asked only when a
+pod is created. It is no proof: the API server may exempt a controller, and a webhook may change the pod. Conditions of
+workloads show what was refused already.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..compliance.pending import why_refused
+from ..kubevirt.next_pod import OWN_LAUNCHER
+from ..model.objects import Ref
+from ..model.pod_security import BASELINE, PRIVILEGED, enforced_level
+from ..model.rendering import listed
+from ..model.snapshot import Snapshot
+from .change import ChangedCluster
+from .conclusion import NO_GUARANTEE, NO_PLACEMENT, Doubt
+from .simulation import PendingPod
+
+
+class RefusedPods:
+    """What the namespaces and workloads of a snapshot show of pods that do not exist yet."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        levels = ((x.name, enforced_level(x.labels)) for x in snapshot.namespaces)
+        self._levels = {name: level for name, level in levels if level[0] != PRIVILEGED}
+        self._refused = {x.ref: why for x in snapshot.workloads if (why := why_refused(x))}
+
+    def doubts(self, pending: t.Iterable[PendingPod]) -> tuple[Doubt, ...]:
+        """Of the pods that do not exist yet and that the answer is about."""
+        new = [x for x in pending if x.required and not x.pod.uid]
+        workloads = dict.fromkeys(x.workload for x in new)
+        refused = (
+            refused_doubt(ref, self._refused[ref]) for ref in workloads if ref in self._refused
+        )
+        return (*refused, *self._of_levels(new))
+
+    def _of_levels(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
+        """A doubt for each namespace and what its level forbids."""
+        alike: dict[tuple[str, tuple[str, ...]], dict[object, None]] = {}
+        for pending in new:
+            level, _version = self._levels.get(pending.pod.namespace, (PRIVILEGED, ""))
+            if level == PRIVILEGED:
+                continue
+            names = pending.pod.forbidden[level != BASELINE]
+            if names:
+                shown = alike.setdefault((pending.pod.namespace, names), {})
+                shown[pending.workload or pending.name] = None
+        for (namespace, names), shown in alike.items():
+            level = ":".join(self._levels[namespace])
+            text = (
+                f"namespace {namespace} enforces PodSecurity {level}, which may refuse the next pod of"
+                f" {listed([*shown])} ({listed(names)})"
+            )
+            forbids = NO_GUARANTEE if names == (OWN_LAUNCHER,) else NO_PLACEMENT
+            yield Doubt("pod_security", text, forbids)
+
+
+def refused_doubt(ref: Ref, why: str) -> Doubt:
+    """The doubt about the pods of a workload of which one was refused. It counts where none is placed, too."""
+    text = f"the last pod of {ref} was refused (condition ReplicaFailure): {why}"
+    return Doubt("pods_refused", text, NO_PLACEMENT, more_pods=True)
+
+
+def doubts_of_refused(change: ChangedCluster, scaled: t.Container[Ref]) -> t.Iterator[Doubt]:
+    """The doubts about workloads that a change makes larger or gives another template, also where it is not known
+    that it makes a pod."""
+    for workload in change.after.workloads:
+        if (workload.ref in scaled or workload.ref in change.touched) and (
+            why := why_refused(workload)
+        ):
+            yield refused_doubt(workload.ref, why)

@@ -1,0 +1,160 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What keeps a pod from a level of the Pod Security Standards, so that a namespace may refuse the next one like it?
+
+A pod for which nothing is named satisfies every version of the level. What is named is what the latest version
+forbids; an older version, a pod of Windows or one in a user namespace may be allowed it.
+
+Source: k8s.io/pod-security-admission, policy/check_*.go; the names are their reasons.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .json_pointer import JSON
+from .objects import Labels
+
+Object = t.Mapping[str, JSON]
+Forbidden = tuple[tuple[str, ...], tuple[str, ...]]
+"""What baseline and what restricted may forbid of a pod."""
+_NONE: t.Final[Object] = {}
+
+ENFORCE: t.Final = "pod-security.kubernetes.io/enforce"
+ENFORCE_VERSION: t.Final = "pod-security.kubernetes.io/enforce-version"
+PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
+
+_CAPABILITIES = frozenset(
+    (
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"),
+        *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    )
+)
+_SYSCTLS = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.ping_group_range",
+    }
+)
+"""Those of the oldest version; newer ones allow more."""
+_SELINUX_TYPES = ("", "container_t", "container_init_t", "container_kvm_t")
+_VOLUMES = frozenset(
+    (
+        *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image"),
+        *("persistentVolumeClaim", "projected", "secret"),
+    )
+)
+_PROFILE_ANNOTATIONS = {
+    "container.apparmor.security.beta.kubernetes.io/": "appArmorProfile",
+    "container.seccomp.security.alpha.kubernetes.io/": "seccompProfile",
+    "seccomp.security.alpha.kubernetes.io/pod": "seccompProfile",
+}
+"""Prefixes of annotations that stand for fields in old versions."""
+_PROFILES = ("runtime/default", "docker/default", "localhost/")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def enforced_level(labels: Labels) -> tuple[str, str]:
+    """The level and the version that a namespace with these labels enforces. A level that is none counts as
+    restricted (api/helpers.go, PolicyToEvaluate). A default of the whole cluster is not readable."""
+    level = labels.get(ENFORCE) or PRIVILEGED
+    version = labels.get(ENFORCE_VERSION) or "latest"
+    return (level if level in (PRIVILEGED, BASELINE) else RESTRICTED), version
+
+
+def forbidden(metadata: Object, spec: Object) -> Forbidden:
+    """What the levels baseline and restricted may forbid of a pod. Ephemeral containers do not come again."""
+    containers = spec.get("containers") or ()
+    if initial := spec.get("initContainers"):
+        containers = [*containers, *initial]
+    pod = spec.get("securityContext") or _NONE
+    contexts = [container.get("securityContext") or _NONE for container in containers]
+    baseline = [*_of_host(spec, containers)]
+    for context in (pod, *contexts):
+        if context:
+            baseline += _of_context(context)
+    baseline += _of_annotations(metadata.get("annotations") or _NONE)
+    restricted = (*baseline, *_of_restricted(spec, pod, contexts))
+    return tuple(dict.fromkeys(baseline)), tuple(dict.fromkeys(restricted))
+
+
+def _of_host(spec: Object, containers: t.Iterable[Object]) -> t.Iterator[str]:
+    """What a pod has of its node."""
+    if spec.get("hostNetwork") or spec.get("hostPID") or spec.get("hostIPC"):
+        yield "host namespaces"
+    for volume in spec.get("volumes") or ():
+        if "hostPath" in volume:
+            yield "hostPath volumes"
+    for container in containers:
+        for port in container.get("ports") or ():
+            if port.get("hostPort"):
+                yield "hostPort"
+        handlers = [container[name] for name in _PROBES if name in container]
+        handlers += (container.get("lifecycle") or _NONE).values()
+        for handler in handlers:
+            for kind in ("httpGet", "tcpSocket"):
+                if kind in handler and handler[kind].get("host"):
+                    yield "probe or lifecycle host"
+
+
+def _of_context(context: Object) -> t.Iterator[str]:
+    """What the security context of a pod or a container has that baseline forbids."""
+    if context.get("privileged"):
+        yield "privileged"
+    if (context.get("windowsOptions") or _NONE).get("hostProcess"):
+        yield "hostProcess"
+    if not _CAPABILITIES.issuperset((context.get("capabilities") or _NONE).get("add") or ()):
+        yield "non-default capabilities"
+    if selinux := context.get("seLinuxOptions"):
+        allowed = (selinux.get("type") or "") in _SELINUX_TYPES
+        if not allowed or selinux.get("user") or selinux.get("role"):
+            yield "seLinuxOptions"
+    if (context.get("procMount") or "Default") != "Default":
+        yield "procMount"
+    for name in ("seccompProfile", "appArmorProfile"):
+        if name in context and not _is_profile(context[name]):
+            yield name
+    for entry in context.get("sysctls") or ():
+        if entry.get("name") not in _SYSCTLS:
+            yield "forbidden sysctls"
+
+
+def _of_annotations(annotations: Object) -> t.Iterator[str]:
+    for prefix, name in _PROFILE_ANNOTATIONS.items():
+        for key in annotations:
+            value = annotations[key]
+            if key.startswith(prefix) and value and not str(value).startswith(_PROFILES):
+                yield name
+
+
+def _of_restricted(spec: Object, pod: Object, contexts: t.Iterable[Object]) -> t.Iterator[str]:
+    """What restricted asks for beside baseline, and these have not."""
+    for volume in spec.get("volumes") or ():
+        if _VOLUMES.isdisjoint(volume):
+            yield "restricted volume types"
+    non_root, default = pod.get("runAsNonRoot"), pod.get("seccompProfile")
+    if non_root is False:
+        yield "runAsNonRoot != true"
+    if pod.get("runAsUser") == 0:
+        yield "runAsUser=0"
+    for context in contexts:
+        if context.get("allowPrivilegeEscalation") is not False:
+            yield "allowPrivilegeEscalation != false"
+        capabilities = context.get("capabilities") or _NONE
+        if "ALL" not in (capabilities.get("drop") or ()) or (
+            {*(capabilities.get("add") or ())} - {"NET_BIND_SERVICE"}
+        ):
+            yield "unrestricted capabilities"
+        if context.get("runAsNonRoot", non_root) is not True:
+            yield "runAsNonRoot != true"
+        if context.get("runAsUser") == 0:
+            yield "runAsUser=0"
+        if not _is_profile(context.get("seccompProfile", default)):
+            yield "seccompProfile"
+
+
+def _is_profile(profile: JSON) -> bool:
+    return (profile or _NONE).get("type") in ("RuntimeDefault", "Localhost")

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Forecasts of pods that admission refuses, as far as the cluster shows it (field cases 63 and 90)."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from tests.unit.compliance.cluster import HOST, Cluster
+from tests.unit.planning.scenes import cluster, deployment, machine, pinned
+
+JSON = t.Any
+ENFORCE = "pod-security.kubernetes.io/enforce"
+RESTRICTED: JSON = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+MESSAGE = (
+    'pods "unsealer-5c" is forbidden: violates PodSecurity "restricted:latest": seccompProfile'
+)
+
+
+def enforcing(made: Cluster, **labels: str) -> None:
+    made.namespace("shop", **labels)
+
+
+def secure(made: Cluster, **changes: JSON) -> None:
+    """The running pods with what restricted asks for, and `changes`."""
+    for pod in made.pods.values():
+        for container in pod["spec"]["containers"]:
+            container["securityContext"] = {**RESTRICTED, **changes}
+
+
+def drained(made: Cluster) -> Forecast:
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+    return forecast(change, doubts=doubts_of_change(change))
+
+
+def drilled(made: Cluster) -> tuple[str, tuple[str, ...]]:
+    (lost,) = (x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.domain == "n1")
+    return lost.answer.value, lost.codes
+
+
+def test_case_63_drain_of_a_vm_whose_namespace_became_restricted_is_not_guaranteed() -> None:
+    made = cluster("ab")
+    machine(made, "vault-1", "n1")
+    assert drained(made).answer is ForecastResult.GUARANTEED
+
+    secure(made)
+    for pod in made.pods.values():
+        del pod["spec"]["containers"][0]["securityContext"]["seccompProfile"]
+    enforcing(made, **{ENFORCE: "restricted"})
+
+    found = drained(made)
+    assert (found.answer, found.codes) == (ForecastResult.UNKNOWN, ("pod_security",))
+    assert found.reasons == (
+        "not proven, since namespace shop enforces PodSecurity restricted:latest, which may refuse the next pod of"
+        " VirtualMachine shop/vault-1 (seccompProfile)",
+    )
+    assert drilled(made) == ("unknown", ("pod_security",))
+
+
+@pytest.mark.parametrize(
+    ("labels", "changes", "answer"),
+    [
+        ({ENFORCE: "restricted"}, {}, "guaranteed"),
+        ({ENFORCE: "restricted"}, {"capabilities": {"drop": ["KILL"]}}, "unknown"),
+        ({ENFORCE: "baseline"}, {"capabilities": {}}, "guaranteed"),
+        ({ENFORCE: "baseline"}, {"privileged": True}, "unknown"),
+        ({ENFORCE: "privileged"}, {"privileged": True}, "guaranteed"),
+        ({ENFORCE: "misspelt"}, {"capabilities": {}}, "unknown"),
+        ({"pod-security.kubernetes.io/warn": "restricted"}, {"privileged": True}, "guaranteed"),
+    ],
+)
+def test_level_that_a_namespace_enforces_is_compared_with_the_running_pod(
+    labels: dict[str, str], changes: JSON, answer: str
+) -> None:
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {})
+    secure(made, **changes)
+    enforcing(made, **labels)
+    assert drained(made).answer.value == answer
+    assert drilled(made)[0] == answer
+
+
+def test_first_pod_of_a_vm_in_a_namespace_with_a_level_is_no_guarantee() -> None:
+    made = cluster("ab")
+    vm = made.vm("db")
+    enforcing(made, **{ENFORCE: "baseline"})
+    change = what_if(made.snapshot(), members={vm})
+    found = forecast(change, doubts=doubts_of_change(change))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("pod_security",))
+
+
+def refused(made: Cluster) -> Ref:
+    """A Deployment of which the API server refuses each pod: it has none."""
+    container = {"name": "main", "securityContext": RESTRICTED}
+    template = {"metadata": {"labels": {"app": "unsealer"}}, "spec": {"containers": [container]}}
+    ref = made.workload("Deployment", "unsealer", {"template": template, "replicas": 1})
+    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}
+    made.workloads[ref]["status"] = {"conditions": [{**condition, "message": MESSAGE}]}
+    return ref
+
+
+def test_case_90_more_replicas_of_a_deployment_whose_pods_are_refused_are_not_guaranteed() -> None:
+    made = cluster("ab")
+    ref = refused(made)
+    scale = [Scale(ref, 3)]
+    change = what_if(made.snapshot(), scale=scale)
+    found = forecast(change, doubts=doubts_of_change(change, scale))
+    assert (found.answer, found.codes) == (ForecastResult.UNKNOWN, ("pods_refused",))
+    assert found.reasons == (
+        "not proven, since the last pod of Deployment shop/unsealer was refused (condition ReplicaFailure):"
+        f" {MESSAGE}",
+    )
+
+    del made.workloads[ref]["status"]
+    change = what_if(made.snapshot(), scale=scale)
+    assert forecast(change, doubts=doubts_of_change(change, scale)).answer.value == "guaranteed"
+
+
+def test_case_90_rule_that_makes_a_new_pod_where_pods_are_refused_is_not_guaranteed() -> None:
+    made = cluster("ab")
+    ref = refused(made)
+    change = what_if(made.snapshot(), writes=[pinned(ref, "a")])
+    found = forecast(change, doubts=doubts_of_change(change))
+    assert (found.answer, found.codes) == (ForecastResult.UNKNOWN, ("pods_refused",))
