@@ -100,7 +100,6 @@ def check(part: Part) -> Outcome:
         "pytest",
         "-q",
         "--tb=short",
-        "--override-ini=faulthandler_timeout=300",
         "-p",
         "no:cacheprovider",
         report,

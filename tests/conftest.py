@@ -86,7 +86,7 @@ def _sandbox_plugins() -> list[str]:
 _drop_inherited_clusters()
 _make_collections_importable()
 _use_own_programs()
-pytest_plugins = _sandbox_plugins()
+pytest_plugins = ["tests.processor_time", *_sandbox_plugins()]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -96,19 +96,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fault-seed", type=int, default=seed, help="chooses the sample")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The examples of hypothesis are those of PLACEMENT_SEED, too: as with its own option, which
-    counts for nothing where hypothesis sees that it runs in CI, unless it is told otherwise."""
+    """Declare the marks."""
     config.addinivalue_line("markers", "long_fault: a sample of faults has few of these")
     config.addinivalue_line("markers", "sweep: slow; `make sweeps` runs it, `make test` does not")
     config.addinivalue_line("markers", "tour: what `make releases` runs on each pair of releases")
     config.addinivalue_line("markers", "packaged_modules: Ansible packs and starts each module")
-    if os.environ.get("PLACEMENT_SEED") and getattr(config.option, "hypothesis_seed", "") is None:
-        config.option.hypothesis_seed = os.environ["PLACEMENT_SEED"]
-        settings = importlib.import_module("hypothesis").settings
-        settings.register_profile("seeded", derandomize=False)
-        settings.load_profile("seeded")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -127,7 +120,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A full sweep of faults takes long; a sample of it, chosen anew each time, does not. Files run in the order in
     which few sandboxes start."""
     _sample_faults(config, items)
-    if not pytest_plugins:
+    if not _sandbox_plugins():
         return
     from sandbox.pytest_plugin import ALIVE, CLUSTERS
 

@@ -22,6 +22,9 @@ BIN = Path(sys.executable).parent
 CHECKOUT = Path(__file__).resolve().parent.parent
 INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter={python}\n"
 
+PATIENCE = 600.0
+"""Seconds for a playbook that takes some 20 where nothing else runs."""
+
 
 class Job:
     """Writes the play into `folder` and runs it as an identity of the sandbox, with the ansible-core of the tests or
@@ -93,7 +96,7 @@ class Job:
 
     def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
         process = self.start(*arguments, **options)
-        output, _errors = process.communicate(timeout=120)
+        output, _errors = process.communicate(timeout=PATIENCE)
         return process.returncode, output
 
     def run_playbook(self, name: str, **variables: t.Any) -> tuple[int, str]:
@@ -101,7 +104,7 @@ class Job:
         given = self.folder / "variables.yml"
         given.write_text(yaml.safe_dump({"placement_clusters": "lab", **variables}))
         process = self.start_play(f"virt.placement.{name}", "-e", f"@{given}")
-        output, _errors = process.communicate(timeout=600)
+        output, _errors = process.communicate(timeout=PATIENCE)
         return process.returncode, output
 
     def frozen(
@@ -119,11 +122,11 @@ class Job:
         with self.shop.sandbox.fault_proxy([rule(freeze)]) as proxy:
             process = self.start(through=proxy.kubeconfig(self.identity), **options)
             try:
-                assert freeze.frozen.wait(60)
+                assert freeze.frozen.wait(PATIENCE)
                 result = take_over()
                 arrives.set()
                 freeze.thaw()
-                output, _errors = process.communicate(timeout=90)
+                output, _errors = process.communicate(timeout=PATIENCE)
             finally:
                 freeze.thaw()
                 process.kill()

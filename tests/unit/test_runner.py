@@ -123,6 +123,47 @@ def _drawn(folder: pathlib.Path, seed: str) -> list[str]:
     return [line for line in outcome.output.splitlines() if "drawn" in line]
 
 
+ENDLESS = """
+import time
+from hypothesis import given, strategies
+
+def test_endless():
+    while True:
+        pass
+
+@given(strategies.integers())
+def test_endless_property(number):
+    while True:
+        pass
+
+@given(strategies.integers())
+def test_slow_examples(number):
+    time.sleep(0.25 if number == 0 else 0)
+
+def test_slow():
+    time.sleep(1.5)
+"""
+
+
+def test_test_that_computes_without_end_fails_alone_and_one_that_waits_does_not(
+    tmp_path: pathlib.Path,
+) -> None:
+    pytest.importorskip("hypothesis")
+    (tmp_path / "test_times.py").write_text(ENDLESS)
+
+    arguments = ["-q", "-p", "no:cacheprovider", "-p", "tests.conftest", str(tmp_path)]
+    arguments.append("--override-ini=processor_seconds=1")
+    outcome = commands.run(commands.Command("times", [sys.executable, "-m", "pytest", *arguments]))
+
+    lines = outcome.output.splitlines()
+    assert lines[-1].startswith("2 failed, 2 passed"), outcome.output
+    failed = [line.partition(" - ")[0] for line in lines if line.startswith("FAILED")]
+    assert [name.rpartition("::")[2] for name in failed] == [
+        "test_endless",
+        "test_endless_property",
+    ]
+
+
 def test_summary_of_releases_has_a_line_for_each_pair(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
 ) -> None:

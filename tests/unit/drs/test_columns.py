@@ -71,7 +71,7 @@ def _at(rule: DrsRule, where: str) -> DrsRule:
     return DrsRule(**{**fields, "where": where})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(clusters())
 def test_each_rule_is_in_exactly_one_column_and_the_result_is_valid(cluster: DrsCluster) -> None:
     faults: list[InputError] = []
@@ -101,7 +101,7 @@ def test_each_rule_is_in_exactly_one_column_and_the_result_is_valid(cluster: Drs
         assert parsed.faults == ()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(members.filter(lambda vms: len(vms) > 1), st.booleans()), max_size=8))
 def test_followers_are_on_one_node_as_in_the_export_also_once_rules_at_rest_are_enabled(
     drawn: list[tuple[tuple[SourceVm, ...], bool]],
@@ -158,7 +158,7 @@ def names_in(became: str) -> list[str]:
     return [text.partition(": ")[0] for text in became.split(", ")]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=90))
 def test_name_that_forklift_gives_is_a_dns_name(name: str) -> None:
     renamed = forklift_name(name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.drs.host_groups import FreeNames
@@ -43,7 +43,6 @@ def test_names_that_become_the_same_get_a_number() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=70), max_size=6))
 def test_each_name_is_a_label_value_and_given_once(texts: list[str]) -> None:
     names = FreeNames("rule")

@@ -32,8 +32,7 @@ from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment,
 JSON = t.Any
 thorough = settings(
     max_examples=12 * int(os.environ.get("PLACEMENT_EXAMPLES", "40")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    suppress_health_check=[HealthCheck.filter_too_much],
 )
 APPS = ("web", "db")
 ROOMS = [(1, 0), (1, 0), (0, 1), (0, 1), (1, 1), (2, 0), (2, 1), None]

@@ -46,8 +46,7 @@ from tests.unit.scheduler import random_clusters
 JSON = t.Any
 thorough = settings(
     max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "40")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    suppress_health_check=[HealthCheck.filter_too_much],
 )
 LOST = "n1"
 MACHINE = "vm.kubevirt.io/name"

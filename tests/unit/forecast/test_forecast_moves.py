@@ -40,7 +40,7 @@ from tests.unit.compliance.cluster import node_affinity
 from tests.unit.planning.random_clusters import APPS, random_cluster
 from tests.unit.planning.scenes import HOST, ZONE, Cluster, keep_apart, template_write
 
-thorough = settings(max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60")), deadline=None)
+thorough = settings(max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60")))
 HELPED = (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE)
 
 

@@ -53,9 +53,7 @@ from tests.unit.scheduler import random_clusters
 
 thorough = settings(
     max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "20")),
-    deadline=None,
     suppress_health_check=[
-        HealthCheck.too_slow,
         HealthCheck.data_too_large,
         HealthCheck.filter_too_much,
     ],

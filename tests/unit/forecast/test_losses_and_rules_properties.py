@@ -41,8 +41,7 @@ from tests.unit.scheduler.reference import World
 JSON = t.Any
 thorough = settings(
     max_examples=3 * int(os.environ.get("PLACEMENT_EXAMPLES", "40")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    suppress_health_check=[HealthCheck.filter_too_much],
 )
 STATES = 1500
 ASKS = {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}

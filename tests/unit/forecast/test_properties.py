@@ -115,7 +115,7 @@ def violators(world: ClusterSimulation) -> set[str]:
     return {uid for uid in world.candidates if world.violations(uid)}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clusters())
 def test_each_move_is_legal_in_its_turn(
     cluster: tuple[Snapshot, dict[str, MovableInstance], Method],
@@ -140,7 +140,7 @@ def test_each_move_is_legal_in_its_turn(
     assert len({move.uid for move in moves}) == len(moves), "no instance moves twice"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters(rooms=(110,)))
 def test_repair_makes_the_fewest_moves(
     cluster: tuple[Snapshot, dict[str, MovableInstance], Method],
@@ -163,7 +163,7 @@ def test_repair_makes_the_fewest_moves(
         assert len(moves) == len(best.moves)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters())
 def test_reverted_moves_restore_the_simulation(
     cluster: tuple[Snapshot, dict[str, MovableInstance], Method],

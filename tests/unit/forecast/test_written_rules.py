@@ -51,8 +51,7 @@ from tests.unit.scheduler.reference import World
 JSON = t.Any
 thorough = settings(
     max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "40")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    suppress_health_check=[HealthCheck.filter_too_much],
 )
 APPS = ("web", "db")
 STATES = 600

@@ -249,7 +249,7 @@ def test_the_manifests_stay_as_they_are() -> None:
     assert listed == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(strategies.templates)
 def test_whatever_a_template_holds_rules_can_be_put_there(template: JSON) -> None:
     listed = [vm("a"), vm("b")]

@@ -55,7 +55,7 @@ from .random_clusters import random_cluster
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
 SCOPES: tuple[Scope, ...] = ("violated", "preference_not_met", "not_enforced", "all")
 
-thorough = settings(max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60")), deadline=None)
+thorough = settings(max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60")))
 
 
 def indexed(snapshot: Snapshot) -> Index:

@@ -69,7 +69,7 @@ def _gone(rules: Rules) -> dict[RuleId, None]:
     return dict.fromkeys(rules)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(strategies.templates, strategies.rule_maps)
 def test_taking_all_rules_away_restores_every_byte(template: JSON, rules: Rules) -> None:
     before = _object(template)
@@ -79,7 +79,7 @@ def test_taking_all_rules_away_restores_every_byte(template: JSON, rules: Rules)
     assert set(back["metadata"].get("annotations") or {}) <= {UNDO}, "what undoes the removal"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(strategies.templates, strategies.rule_maps, st.randoms(use_true_random=False))
 def test_rules_taken_away_one_by_one_restore_every_byte(
     template: JSON, rules: Rules, random: t.Any
@@ -95,7 +95,7 @@ def test_rules_taken_away_one_by_one_restore_every_byte(
     assert _placement(seen) == _placement(before)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(strategies.templates, strategies.rule_maps, st.booleans())
 def test_a_second_merge_writes_nothing(template: JSON, rules: Rules, adopt: bool) -> None:
     there = _after(_object(template), rules, adopt=adopt)
@@ -104,7 +104,7 @@ def test_a_second_merge_writes_nothing(template: JSON, rules: Rules, adopt: bool
     assert not (again.added or again.updated or again.removed)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(strategies.templates, strategies.rule_maps, st.randoms(use_true_random=False))
 def test_the_order_of_the_list_decides_nothing(template: JSON, rules: Rules, random: t.Any) -> None:
     order = list(rules)
@@ -113,7 +113,7 @@ def test_the_order_of_the_list_decides_nothing(template: JSON, rules: Rules, ran
     assert _bytes(_after(_object(template), rules)) == _bytes(_after(_object(template), shuffled))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(strategies.templates, strategies.rule_maps, st.booleans())
 def test_foreign_terms_keep_their_order(template: JSON, rules: Rules, adopt: bool) -> None:
     before = _object(template)
@@ -129,7 +129,7 @@ def test_foreign_terms_keep_their_order(template: JSON, rules: Rules, adopt: boo
         assert all(entry in all_of_them for entry in theirs), slot
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(strategies.templates, strategies.rule_maps)
 def test_a_selector_that_is_taken_over_allows_the_same_nodes(template: JSON, rules: Rules) -> None:
     """What goes from nodeSelector stands in every required node term that can match."""
@@ -147,7 +147,7 @@ def test_a_selector_that_is_taken_over_allows_the_same_nodes(template: JSON, rul
     assert "nodeSelector" not in new or new["nodeSelector"] or not old["nodeSelector"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(strategies.templates, strategies.rule_maps)
 def test_no_empty_node_term_begins_to_match(template: JSON, rules: Rules) -> None:
     before = _object(template)
@@ -164,7 +164,7 @@ def _speaks(term: JSON) -> bool:
     return bool(term.get("matchExpressions") or term.get("matchFields"))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(strategies.templates, strategies.rule_maps, strategies.rule_maps)
 def test_changing_rules_is_the_same_as_writing_the_new_ones(
     template: JSON, first: Rules, second: Rules

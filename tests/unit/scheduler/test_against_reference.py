@@ -32,8 +32,7 @@ from .reference import Verdict, World
 
 thorough = settings(
     max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "50")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    suppress_health_check=[HealthCheck.data_too_large],
 )
 
 
