@@ -19,13 +19,17 @@ description:
   - Pods count as those that run on the cluster if they were read from it, with C(uid) and C(nodeName).
   - With PersistentVolumeClaim manifests, rolling updates are checked against their access modes, and against the
     nodes of PersistentVolume manifests.
-  - With O(online) the input is checked as if it were on a cluster. Its nodes, namespaces, pods and workloads are read.
+  - VMs are checked with the node labels that KubeVirt adds to their pods, as far as these are known, and with the
+    instance types and preferences among the input.
+  - With O(online) the input is checked as if it were on a cluster. Its nodes, namespaces, pods and workloads are read,
+    and its instance types if a VM names one.
   - M(virt.placement.placement_info) has the findings for objects that are on a cluster already.
   - Changes nothing, and does not fail because of findings. Use RV(ok) to stop a pipeline.
 options:
   files:
     description:
-      - Files of YAML or JSON on the host that runs the module, each with one or more documents.
+      - Files of YAML or JSON on the host that runs the module, each with one or more documents, or with a list of
+        objects.
       - They are read as kubectl reads them, so that C(y) is true and of equal keys the last one counts.
         Definitions of custom resources are not parsed.
       - In a folder all files that end with C(.yml), C(.yaml) or C(.json) are read, with all subfolders except C(.git),
@@ -33,6 +37,8 @@ options:
       - A folder may hold more than manifests. Templates that are not rendered, patches of kustomize, documents without
         C(apiVersion) or C(kind), and what is not YAML are passed over. One warning has their numbers by reason, and
         RV(passed_over) names them. A file that is named by itself must be a manifest.
+      - If only a name or a label is to be filled in, such as C(${NAME}), the object is checked as it stands, and a
+        warning names it.
       - A field with a name similar to that of a placement field, such as C(nodeSelecter), or at the wrong level, is an
         error. In a folder it is the finding C(invalid_manifest), and the other manifests are checked.
       - Checked are Pods, all kinds of Kubernetes and KubeVirt with a template of pods or VMIs, and C(DeploymentConfig),

@@ -498,7 +498,8 @@ findings:
       C(rollout_deadlock), C(max_skew_misread) and C(spread_blocks_drain) are about what terms do to moves.
     - C(volume_blocks_rollout) is about a rollout whose new pods need the volume of the old ones.
     - C(workload_rollout_held) is about a StatefulSet, Deployment or pool whose own rollout is held by rules.
-    - C(names_node) is about pods that their template puts on a node, without kube-scheduler.
+    - C(names_node) and C(other_scheduler) are about pods that kube-scheduler does not place.
+    - C(architecture_mismatch) is about VMs that ask for nodes of another architecture than that of their guest.
     - C(label_on_pod_only) is about a label that terms select by and that the next restart loses.
     - C(spread_counts_unusable_domain) is about a spread constraint that leaves pods Pending.
     - C(too_many_terms) is about a pod with more than 32 of them.

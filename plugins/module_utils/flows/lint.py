@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
+from ..kubevirt.instance_types import InstanceType
 from ..lint.documents import Document, reasons_as_json, summary
 from ..lint.manifests import ReadManifests, in_namespace, read_manifests
 from ..lint.offline import (
@@ -18,6 +19,7 @@ from ..lint.offline import (
     lint_manifests,
     lint_nodes,
     lint_rules,
+    names_instance_type,
     not_served,
     render,
 )
@@ -44,14 +46,28 @@ Params = t.Mapping[str, t.Any]
 
 def run_online(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """The input as if it stood on the cluster. Raises InvalidInput and ApiError."""
+    from ..api.errors import Forbidden
+    from ..cluster.identity import unreadable
+    from ..cluster.read_instance_types import instance_types
     from ..cluster.reading import ReadScope, read_snapshot
 
-    return run(module, read_snapshot(api, ReadScope(pods="metadata", migrations="")))
+    snapshot = read_snapshot(api, ReadScope(pods="metadata", migrations=""))
+    request = _request(module.params, snapshot, module.warn)
+    if any(map(names_instance_type, request.manifests)):
+        try:
+            request = replace(request, instance_types=instance_types(api))
+        except Forbidden as error:
+            snapshot = replace(snapshot, unreadable=(*snapshot.unreadable, unreadable(error)))
+            request = replace(request, cluster=snapshot)
+    return _result(module, request)
 
 
-def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.Any]:
-    """The result; `cluster` None: no server is asked. Raises InvalidInput with every fault."""
-    request = _request(module.params, cluster, module.warn)
+def run(module: AnsibleModule) -> dict[str, t.Any]:
+    """The result without a cluster. Raises InvalidInput with every fault."""
+    return _result(module, _request(module.params, None, module.warn))
+
+
+def _result(module: AnsibleModule, request: _LintRequest) -> dict[str, t.Any]:
     findings, kinds = request.findings(), request.kinds()
     objects = sum(kinds.values()) - sum(kinds[kind] for kind in CONTEXT_KINDS)
     request.warn_of_input(module.warn, objects)
@@ -90,12 +106,14 @@ class _LintRequest:
     topology: Topology
     platform: Platform | None
     cluster: Snapshot | None
+    instance_types: tuple[InstanceType, ...] = ()
 
     def findings(self) -> list[Finding]:
         context: dict[str, t.Any] = {
             "topology": self.topology,
             "platform": self.platform,
             "cluster": self.cluster,
+            "instance_types": self.instance_types,
         }
         findings = without_findings_of_rules(
             (
@@ -129,6 +147,8 @@ class _LintRequest:
             warn(one_line(not_checked))
         if self.read.nodes:
             warn(one_line(_counted_nodes(self.read.nodes)))
+        if self.read.unrendered:
+            warn(one_line(_unrendered(self.read.unrendered)))
         if alone := checked_without_manifests(self.rules, self.manifests):
             warn(one_line("; ".join(alone)))
 
@@ -172,6 +192,15 @@ def _counted_nodes(places: t.Sequence[str]) -> str:
     count, them = ("count", "them") if len(places) != 1 else ("counts", "it")
     manifests = f"{plural(len(places), 'Node manifest')} ({listed(places, 1)})"
     return f"{manifests} {count} as all nodes of the cluster: exclude {them} if there are others"
+
+
+def _unrendered(places: t.Sequence[tuple[str, str]]) -> str:
+    """What it means that names or labels are still to be filled in."""
+    where, value = places[0]
+    has = "has" if len(places) == 1 else "have"
+    shown = listed([f"{where}: {value!r}"], 1, count=len(places))
+    manifests = f"{plural(len(places), 'manifest')} {has} a name or label that a template fills in ({shown})"
+    return f"{manifests}: checked as it stands. Lint the rendered files to check its value"
 
 
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:[.+-].*)?")

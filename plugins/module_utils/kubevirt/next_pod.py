@@ -288,17 +288,26 @@ def launcher_pod(
     spec = {
         **placement,
         **launcher_containers(vmi.spec, platform, _annotations(template), network_devices),
-        "nodeSelector": launcher_node_selector(vmi.spec, platform),
         "volumes": claims,
         "resourceClaims": vmi.spec.get("resourceClaims"),
     }
     owner = {"kind": VMI, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
     pod = _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
-    asked = launcher_node_expressions(vmi.spec, platform)
-    added = tuple(Requirement(key, operator) for key, operator in asked)
-    terms = _with_expressions(pod.placement.node_terms, added)
-    placed = replace(pod.placement, node_terms=terms)
+    placed = launcher_placement(pod.placement, vmi.spec, platform)
     return replace(pod, placement=placed, forbidden=((OWN_LAUNCHER,), (OWN_LAUNCHER,)))
+
+
+def launcher_placement(
+    placement: Placement, spec: t.Mapping[str, JSON], platform: Platform
+) -> Placement:
+    """The placement of a VMI with this spec as its launcher pod has it: with the node labels that KubeVirt asks for."""
+    asked = launcher_node_expressions(spec, platform)
+    added = tuple(Requirement(key, operator) for key, operator in asked)
+    return replace(
+        placement,
+        node_selector=tuple(launcher_node_selector(spec, platform).items()),
+        node_terms=_with_expressions(placement.node_terms, added),
+    )
 
 
 _TRACKED = ("Initializing", "Enabled")

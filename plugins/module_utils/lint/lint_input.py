@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..compliance.declared import Declared, DeclaredReader
-from ..compliance.terms import Term, requirement
+from ..compliance.terms import Term, TermSet, requirement
+from ..kubevirt.expansion import KnownTypes
 from ..kubevirt.labels import LAUNCHER_LABEL, VM_HOSTNAME, VMI_ID, hostname, vmi_id
 from ..model.budget import BudgetSpec
 from ..model.findings import Finding, Severity
@@ -45,6 +46,7 @@ from ..scheduler.node_state import TRANSIENT_TAINTS, UNSCHEDULABLE_TAINT, TaintT
 from ..scheduler.nodes import NodeTable
 from ..scheduler.selector_index import SelectorCount, SelectorIndex
 from ..view.view import ClusterView
+from .next_vmi import NextPods
 
 LabelPairs = tuple[tuple[str, str], ...]
 _Member = t.TypeVar("_Member")
@@ -183,10 +185,18 @@ class LintInput:
     """Those of `subjects`, and others that are not checked but may be selected."""
     view: ClusterView | None = None
     """The cluster that the pods are of."""
+    cluster: Snapshot | None = None
+    """The cluster on which the subjects are, or would be; None without one."""
+    types: KnownTypes = field(default_factory=KnownTypes.of)
+    """Instance types and preferences in files, and instance types of the cluster."""
     _selected: dict[t.Hashable, tuple[Term, tuple[LintedWorkload, ...] | None]] = field(
         default_factory=dict, init=False
     )
     """The results of `selected` by the id of the term, which they keep, and what it depends on beside that."""
+    _scheduled: dict[int, tuple[LintedWorkload, Placement]] = field(
+        default_factory=dict, init=False
+    )
+    """The results of `scheduled` by the id of the subject, which they keep."""
     _selected_refs: dict[int, frozenset[Ref]] = field(default_factory=dict, init=False)
     """The results of `selected_refs` by the id of the tuple, which `_selected` keeps."""
     _eligible: dict[t.Hashable, int] = field(default_factory=dict, init=False)
@@ -203,6 +213,51 @@ class LintInput:
     @cached_property
     def table(self) -> NodeTable:
         return NodeTable(self.nodes or ())
+
+    def with_types(self, others: KnownTypes) -> LintInput:
+        """With instance types and preferences beside those that are known already, whose node selectors the workloads
+        declare then."""
+        changed = replace(self, types=self.types.beside(others))
+        return replace(
+            changed,
+            subjects=tuple(map(changed.typed, self.subjects)),
+            all_subjects=tuple(map(changed.typed, self.all_subjects)),
+        )
+
+    def typed(self, subject: LintedWorkload) -> LintedWorkload:
+        """The subject with the node selector of its instance type. One that was read from a cluster has it already."""
+        vmi = self.next_pods.vmi(subject)
+        if vmi is None or not vmi.instance_type:
+            return subject
+        declared, own = subject.declared, dict(subject.declared.placement.node_selector)
+        selector = vmi.spec.get("nodeSelector") or {}
+        added = tuple(pair for pair in selector.items() if pair[0] not in own)
+        if not added:
+            return subject
+        placement = replace(declared.placement, node_selector=(*own.items(), *added))
+        foreign = replace(declared.foreign, pairs=(*declared.foreign.pairs, *added))
+        terms = TermSet(placement, declared.labels)
+        return replace(
+            subject,
+            declared=replace(declared, placement=placement, foreign=foreign, term_set=terms),
+        )
+
+    @cached_property
+    def next_pods(self) -> NextPods:
+        """What the next pods of VMs ask of nodes."""
+        labels = [node.labels for node in self.nodes or ()]
+        return NextPods(self.types, labels, self.platform, self.cluster)
+
+    def scheduled(self, subject: LintedWorkload, declared: Placement | None = None) -> Placement:
+        """The placement of the subject's next pods. `declared`: instead of what it declares."""
+        if not subject.is_vm or subject.spec is None:
+            return declared or subject.declared.placement
+        if declared is not None:
+            return self.next_pods.placement(subject, declared)
+        if id(subject) not in self._scheduled:
+            placement = self.next_pods.placement(subject, subject.declared.placement)
+            self._scheduled[id(subject)] = subject, placement
+        return self._scheduled[id(subject)][1]
 
     @cached_property
     def lasting(self) -> LintInput:
@@ -282,7 +337,7 @@ class LintInput:
     def eligible(self, subject: LintedWorkload) -> int:
         """The nodes that take the subject's pods by its node terms and tolerations, as a set of
         the table; cordons pass, so they do not count."""
-        placement = subject.declared.placement
+        placement = self.scheduled(subject)
         key = (placement.node_selector, placement.node_terms, placement.tolerations)
         if key not in self._eligible:
             matching = nodes_of_placement(placement, self.table)
@@ -296,7 +351,7 @@ class LintInput:
     def cordoned(self, subject: LintedWorkload) -> int:
         """The nodes that do not take the subject's pods only because they are cordoned, as a set of
         the table."""
-        placement = subject.declared.placement
+        placement = self.scheduled(subject)
         by_cordon = Toleration(UNSCHEDULABLE_TAINT.key, "Exists")
         takes = self._taints.tolerated_nodes((*placement.tolerations, by_cordon))
         takes &= nodes_of_placement(placement, self.table) & self.table.cordoned
@@ -422,6 +477,7 @@ def lint_input_of(
         access_modes=snapshot.access_modes,
         all_subjects=all_subjects,
         view=view,
+        cluster=snapshot,
     )
 
 

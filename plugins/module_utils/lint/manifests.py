@@ -9,6 +9,15 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..kubevirt.expansion import (
+    CLUSTER_INSTANCE_TYPE,
+    CLUSTER_PREFERENCE,
+    INSTANCE_TYPE,
+    PREFERENCE,
+    TYPE_KINDS,
+    preference_from_manifest,
+)
+from ..kubevirt.instance_types import instance_type_from_manifest
 from ..model.budget import BUDGET
 from ..model.budget_manifests import budget_spec
 from ..model.findings import Finding, InputError
@@ -37,30 +46,32 @@ from .documents import (
     reason_of,
     template_reason,
 )
-from .object_lists import opened
+from .object_lists import listed_objects, opened
 from .offline import CLUSTER_KINDS, CONTEXT_KINDS, named
 from .template_places import group_of, has_vms, template_of, template_pointer
-from .unfilled import lint_parts, unfilled_value, with_plain_labels
+from .unfilled import lint_parts, unfilled_name, unfilled_value, with_plain_labels
 
 
 @dataclass(frozen=True)
 class ReadManifests:
     """The manifests that lint checks or needs, what was passed over, and what is wrong with the form of the
     rest: `faults` of what was named by itself, `findings` about objects in folders. `nodes`: where Nodes were
-    found in folders."""
+    found in folders. `unrendered`: checked objects with a name or label that a template is to fill in, each with it."""
 
     manifests: tuple[t.Mapping[str, JSON], ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
     faults: tuple[InputError, ...] = ()
     findings: tuple[Finding, ...] = ()
     nodes: tuple[str, ...] = ()
+    unrendered: tuple[tuple[str, str], ...] = ()
 
 
 def read_manifests(documents: t.Iterable[Document], namespace: str = "default") -> ReadManifests:
     """Lists and OpenShift templates are opened. Objects of other kinds are passed over. Text, a number or a
     plain list is an error, unless it was found in a folder. `namespace`: of an object that names none."""
     reader = _ManifestReader(namespace)
-    for document in documents:
+    each = (part for document in documents for part in listed_objects(document))
+    for document in each:
         reason, why = reason_of(document)
         if reason in ("list", "text", "patch") and not document.in_folder:
             message = f"must be a Kubernetes object, not {shown(document.value)}"
@@ -81,6 +92,7 @@ def read_manifests(documents: t.Iterable[Document], namespace: str = "default") 
         tuple(reader.faults),
         tuple(reader.findings),
         tuple(reader.nodes),
+        tuple(reader.unrendered),
     )
 
 
@@ -92,6 +104,7 @@ class _ManifestReader:
     faults: list[InputError] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
+    unrendered: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, document: Document, where: str, item: dict[str, JSON]) -> None:
         """Keeps an object, or notes why it is not kept."""
@@ -106,7 +119,7 @@ class _ManifestReader:
         if reason:
             self.passed_over.append(PassedOver(where, reason, why, kind, fields))
             return
-        item = with_plain_labels(item)
+        to_fill_in, item = unfilled_name(item), with_plain_labels(item)
         faults: list[InputError] = []
         sound = _is_sound(InputReader(where, faults), item)
         unfilled = unfilled_value(lint_parts(item)) if document.in_folder else ""
@@ -119,6 +132,8 @@ class _ManifestReader:
             )
         elif sound:
             self.kept.append(item)
+            if to_fill_in:
+                self.unrendered.append((where, to_fill_in))
             if item["kind"] == "Node" and document.in_folder:
                 self.nodes.append(where)
         elif document.in_folder:
@@ -155,13 +170,22 @@ def _reason_in_folder(item: t.Mapping[str, JSON]) -> tuple[str, str]:
     ):
         return "patch", "it has no name"
     if _is_context(item):
-        return "", ""
+        is_part = item["kind"] in TYPE_KINDS and not _is_readable(item)
+        return ("patch", "its spec is not complete") if is_part else ("", "")
     if item["kind"] == "Rollout" and template_of(item) is None:
         return "no_placement", ""
     pointer = template_pointer(item)
     if is_incomplete(item) and not (pointer and any(_parts_elsewhere(item, pointer))):
         return "patch", "its template is not complete"
     return "", ""
+
+
+def _is_readable(item: t.Mapping[str, JSON]) -> bool:
+    try:
+        _READERS[str(item["kind"])](named(item))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return True
 
 
 def in_namespace(
@@ -221,6 +245,10 @@ _READERS: t.Mapping[str, t.Callable[[t.Mapping[str, JSON]], object]] = {
     VOLUME: volume_terms,
     CLAIM: claim_from_manifest,
     BUDGET: budget_spec,
+    **dict.fromkeys(
+        (INSTANCE_TYPE, CLUSTER_INSTANCE_TYPE), lambda x: instance_type_from_manifest(x).template
+    ),
+    **dict.fromkeys((PREFERENCE, CLUSTER_PREFERENCE), preference_from_manifest),
 }
 _NEARLY = 0.8
 _TYPO = 0.87

@@ -22,6 +22,11 @@ from ..scheduler.labels import is_readable, parse_integer
 from ..scheduler.node_affinity import nodes_of_placement, nodes_of_term, nodes_of_terms
 from .affinity import remove_one, selected_pods
 from .lint_input import LintedWorkload, LintInput, of_each_rule
+from .next_vmi import ARCH, pairs_of
+
+ARCHITECTURE_ADVICE = (
+    "Set the field architecture of its template to that of the nodes, or change the node terms."
+)
 
 
 def findings(lint_input: LintInput) -> t.Iterator[Finding]:
@@ -67,29 +72,39 @@ def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
 
 
 def _required(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
-    placement = subject.declared.placement
-    pairs = tuple(Requirement(key, "In", (value,)) for key, value in placement.node_selector)
+    placement = lint_input.scheduled(subject)
+    pairs = pairs_of(placement)
     terms = (NodeTerm(),) if placement.node_terms is None else placement.node_terms
     terms = tuple(term for term in terms if placement.node_terms is None or not _is_empty(term))
     clashes = [_contradiction((*pairs, *term.expressions)) for term in terms]
+    declared_pairs = pairs_of(subject.declared.placement)
     if not terms or not (pairs or any(term.expressions for term in terms) or placement.node_terms):
         return
     if all(clashes):
         finding = _excluded(subject, None, "its node terms ask for", clashes[0], pairs)
+        if any(part.key == ARCH and part not in declared_pairs for part in clashes[0]):
+            finding = replace(finding, advice=ARCHITECTURE_ADVICE)
         yield from of_each_rule(finding, map(subject.owner_of_requirement, clashes[0]))
     elif lint_input.nodes is not None:
-        checkable = _of_known_keys(lint_input, placement)
+        known = _of_known_keys(lint_input, subject.declared.placement)
+        checkable = lint_input.scheduled(subject, known)
         asks = checkable.node_selector or checkable.node_terms
         if asks and not nodes_of_placement(checkable, lint_input.table):
             selector_texts = [
-                wording.requirement_text(Requirement(key, "In", (value,)))
-                for key, value in checkable.node_selector
+                wording.requirement_text(part)
+                for part in pairs_of(checkable)
+                if part in declared_pairs or not _all_satisfy(lint_input, part)
             ]
-            terms_text = " or ".join(map(wording.node_term, checkable.node_terms or ()))
+            terms_text = " or ".join(map(wording.node_term, known.node_terms or ()))
             requirements = " and ".join(filter(None, (*selector_texts, terms_text)))
             owners = _without_nodes(lint_input, subject)
             why = f"no node satisfies {requirements}{rules_text(owners)}"
             yield from of_each_rule(_never(subject, None, why), owners)
+
+
+def _all_satisfy(lint_input: LintInput, part: Requirement) -> bool:
+    table = lint_input.table
+    return nodes_of_term(NodeTerm((part,)), table) == table.all
 
 
 def _without_nodes(lint_input: LintInput, subject: LintedWorkload) -> list[str]:
@@ -180,7 +195,7 @@ def _leaves_out(
 ) -> bool:
     """Whether node terms and a volume's `terms` have nodes each and none in common. Without nodes: whether no label
     of a node can satisfy both."""
-    placement = subject.declared.placement
+    placement = lint_input.scheduled(subject)
     if lint_input.nodes is not None:
         nodes = nodes_of_placement(placement, lint_input.table)
         reached = nodes_of_terms(terms, lint_input.table, with_fields=False)
@@ -274,6 +289,8 @@ def _excluded(
             owners[part] = "its own node affinity"
         elif part.key in ((subject.spec or {}).get("nodeSelector") or {}):
             owners[part] = "its nodeSelector"
+        elif part.key == ARCH and part not in pairs_of(subject.declared.placement):
+            owners[part] = "which KubeVirt adds for its guest"
         else:
             owners[part] = "the nodeSelector of its instance type or of KubeVirt's configuration"
     several_owners = len(set(owners.values())) > 1

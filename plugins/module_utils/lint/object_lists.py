@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 import re
 import typing as t
+from dataclasses import replace
 
 from ..model.findings import InputError
 from ..model.input import shown
 from ..model.json_pointer import JSON, Pointer
+from .documents import Document
 from .template_places import group_of
 
 _TEMPLATE_GROUPS = ("template.openshift.io", "")
@@ -25,6 +27,22 @@ _HOLDERS = {
 }
 """Where objects of others hold manifests (open-cluster-management-io/api, work/v1/types.go;
 operator-framework/api, pkg/operators/v1alpha1/clusterserviceversion_types.go)."""
+
+
+def listed_objects(document: Document) -> t.Iterator[Document]:
+    """The document, or each object of one that is a plain list of objects, as scripts write it with JSON."""
+    value = document.value
+    is_list = isinstance(value, list) and bool(value) and not document.reason
+    if not is_list or not all(map(_is_object, value)):
+        yield document
+        return
+    for number, item in enumerate(value):
+        yield replace(document, where=f"{document.where}[{number}]", value=item)
+
+
+def _is_object(value: JSON) -> bool:
+    names = ("apiVersion", "kind")
+    return isinstance(value, dict) and all(isinstance(value.get(x), str) for x in names)
 
 
 def opened(

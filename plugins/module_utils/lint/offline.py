@@ -13,11 +13,23 @@ from dataclasses import replace
 
 from ..compliance.declared import Declared
 from ..compliance.terms import TermSet
+from ..kubevirt.expansion import (
+    CLUSTER_INSTANCE_TYPE,
+    CLUSTER_PREFERENCE,
+    GROUP,
+    INSTANCE_TYPE,
+    PREFERENCE,
+    TYPE_KINDS,
+    KnownTypes,
+    preference_from_manifest,
+)
+from ..kubevirt.instance_types import InstanceType, instance_type_from_manifest
+from ..kubevirt.labels import vm_spec
 from ..model.budget import BUDGET
 from ..model.budget_manifests import budget_spec
 from ..model.findings import Finding, InputError
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, KUBEVIRT_KINDS, RULES, VMI
+from ..model.kinds import KINDS, KUBEVIRT_KINDS, POOL, RULES, VIRTUAL_MACHINE, VMI
 from ..model.manifests import (
     controller_of,
     namespace_from_manifest,
@@ -72,10 +84,11 @@ Manifest = t.Mapping[str, JSON]
 CONTEXT_KINDS: t.Mapping[str, str] = {
     **dict.fromkeys(("Node", "Namespace", VOLUME, CLAIM), ""),
     BUDGET: "policy",
+    **dict.fromkeys(TYPE_KINDS, GROUP),
 }
 """The kinds that are only read as the surroundings of those with a template, with their API groups."""
 
-CLUSTER_KINDS = ("Node", "Namespace", VOLUME)
+CLUSTER_KINDS = ("Node", "Namespace", VOLUME, CLUSTER_INSTANCE_TYPE, CLUSTER_PREFERENCE)
 """Those of them that are in no namespace."""
 
 
@@ -89,14 +102,17 @@ def lint_manifests(
     topology: Topology | None = None,
     platform: Platform | None = None,
     cluster: Snapshot | None = None,
+    instance_types: t.Iterable[InstanceType] = (),
 ) -> tuple[Finding, ...]:
     """The findings about workloads, VMIs, pods and other objects with a template among `manifests`.
 
     Nodes and Namespaces among them are taken for all that there are; if there are none, they are
     those of `cluster`, and without one nothing is known about them. What a cluster holds beside
-    the manifests may be selected by their terms. Other kinds are passed over.
+    the manifests may be selected by their terms. Other kinds are passed over. `instance_types` are those of the
+    cluster, beside those among the manifests.
     """
-    return all_findings(_lint_input(manifests, topology or Topology.of(), platform, cluster))
+    lint_input = _lint_input(manifests, topology or Topology.of(), platform, cluster)
+    return all_findings(lint_input.with_types(KnownTypes.of(instance_types)))
 
 
 def lint_rules(
@@ -106,12 +122,14 @@ def lint_rules(
     platform: Platform | None = None,
     manifests: t.Iterable[Manifest] = (),
     cluster: Snapshot | None = None,
+    instance_types: t.Iterable[InstanceType] = (),
 ) -> tuple[Finding, ...]:
     """The findings about rules: put into the manifests of the workloads that they are about, or
     by themselves where one of those is not among the manifests. Nodes and Namespaces are known as
     in `lint_manifests`."""
     listed = tuple(rules)
     lint_input = _lint_input(manifests, topology or Topology.of(), platform, cluster)
+    lint_input = lint_input.with_types(KnownTypes.of(instance_types))
     placed = write_into_manifests(listed, lint_input)
     reported = {(finding.name, finding.rule) for finding in placed.findings}
     # A manifest does not show whether its VM runs, so the finding restart_required stays.
@@ -210,12 +228,36 @@ def _lint_input(
         claim_terms=claim_terms,
         access_modes=access_modes,
         budgets=tuple(map(budget_spec, by_kind.get(BUDGET, ()))),
+        types=_types(by_kind),
         nodes=read.nodes or None,
         namespaces=read.namespaces or None,
         pods=read.pods or None,
         platform=platform,
+        cluster=None,
     )
     return lint_input if cluster is None else _on(cluster, lint_input)
+
+
+def names_instance_type(manifest: Manifest) -> bool:
+    """Whether it is a VM, or a pool of VMs, whose next VMI depends on an instance type."""
+    if manifest.get("kind") not in (VIRTUAL_MACHINE.name, POOL.name):
+        return False
+    return "instancetype" in vm_spec(_workload(str(manifest["kind"]), named(manifest)))
+
+
+def _types(by_kind: t.Mapping[str, t.Sequence[Manifest]]) -> KnownTypes:
+    """Those of the cluster have no namespace, also where `named` has given them one."""
+    of_cluster = [
+        {**m, "metadata": {**m["metadata"], "namespace": ""}}
+        for kind in (CLUSTER_INSTANCE_TYPE, CLUSTER_PREFERENCE)
+        for m in by_kind.get(kind, ())
+    ]
+    listed = [*by_kind.get(INSTANCE_TYPE, ()), *by_kind.get(PREFERENCE, ()), *of_cluster]
+    preferences = [m for m in listed if m["kind"] in (PREFERENCE, CLUSTER_PREFERENCE)]
+    types = [m for m in listed if m["kind"] in (INSTANCE_TYPE, CLUSTER_INSTANCE_TYPE)]
+    return KnownTypes.of(
+        map(instance_type_from_manifest, types), map(preference_from_manifest, preferences)
+    )
 
 
 def _is_read_from_cluster(pod: Manifest) -> bool:
@@ -244,6 +286,7 @@ def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
         namespaces=lint_input.namespaces or cluster_input.namespaces,
         pods=cluster_input.pods,
         view=cluster_input.view,
+        cluster=cluster,
         claim_terms={**cluster_input.claim_terms, **lint_input.claim_terms},
         access_modes={**cluster_input.access_modes, **lint_input.access_modes},
         platform=lint_input.platform or cluster_input.platform,

@@ -197,7 +197,7 @@ def _after(lint_input: LintInput, before: Snapshot, writes: tuple[Write, ...]) -
     vmis = {subject.ref: subject.vmis for subject in lint_input.subjects}
     reader = DeclaredReader()
     subjects = {
-        workload.ref: linted_workload(workload, reader, vmis[workload.ref])
+        workload.ref: lint_input.typed(linted_workload(workload, reader, vmis[workload.ref]))
         for workload in written(before, writes).workloads
     }
     unchanged = (subject for subject in lint_input.all_subjects if subject.ref not in subjects)

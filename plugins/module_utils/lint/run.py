@@ -25,14 +25,21 @@ from .affinity import (
     anti_affinity_of_leader,
     required_affinity_findings,
 )
+from .architecture import architecture_findings
 from .budgets import budget_findings
 from .capacity import domain_findings
 from .label_places import findings as label_findings
 from .lint_input import LintInput, lint_input_of
 from .node_keys import findings as node_key_findings
 from .node_terms import findings as node_term_findings
+from .schedulers import scheduler_findings
 from .selectors import findings as selector_findings
-from .server import invalid_template_findings, unsupported_field_findings
+from .server import (
+    gate_findings,
+    instance_type_findings,
+    invalid_template_findings,
+    unsupported_field_findings,
+)
 from .similar_terms import findings as similar_term_findings
 from .spread import spread_findings
 from .volumes import findings as volume_findings
@@ -108,6 +115,10 @@ ALL_CHECKS: tuple[Check, ...] = (
     new_member_findings,
     count_findings,
     similar_term_findings,
+    architecture_findings,
+    scheduler_findings,
+    gate_findings,
+    instance_type_findings,
 )
 """The registry: a new check is a function from LintInput to findings, and an entry here."""
 

@@ -18,7 +18,14 @@ from ..model.objects import Labels, PodTerm, SpreadConstraint
 from ..model.rendering import label_text
 from ..model.snapshot import MIN_DOMAINS_SINCE, SPREAD_KEYS_SINCE, TAINTS_POLICY_SINCE, Platform
 from ..rules.term_slots import FIELDS
-from ..scheduler.validation import ValidationError, label_errors, validate_pod_placement
+from ..scheduler.validation import (
+    DUPLICATE,
+    WRONG_TYPE,
+    ValidationError,
+    key_errors,
+    label_errors,
+    validate_pod_placement,
+)
 from .lint_input import LintedWorkload, LintInput
 
 
@@ -88,6 +95,43 @@ def invalid_template_findings(lint_input: LintInput) -> t.Iterator[Finding]:
         ]
         if errors:
             yield _invalid(subject, errors)
+
+
+def gate_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    """Scheduling gates that a template names twice, or by no valid name (kubernetes, pkg/apis/core/validation,
+    validateSchedulingGates). A VMI has no such field."""
+    for subject in lint_input.subjects:
+        gates = (subject.spec or {}).get("schedulingGates")
+        if subject.is_vm or not isinstance(gates, list):
+            continue
+        names = [gate.get("name") if isinstance(gate, dict) else gate for gate in gates]
+        errors = []
+        for number, name in enumerate(names):
+            field = f"spec.schedulingGates[{number}]"
+            if not isinstance(name, str):
+                errors.append(ValidationError(WRONG_TYPE, field, "must have a name"))
+            elif name in names[:number]:
+                errors.append(ValidationError(DUPLICATE, field, f'Duplicate value: "{name}"'))
+            else:
+                errors += key_errors(name, field)
+        if errors:
+            yield _invalid(subject, errors)
+
+
+def instance_type_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    """Fields that a VM must not have beside its instance type."""
+    for subject in lint_input.subjects:
+        vmi = lint_input.next_pods.vmi(subject)
+        if vmi is not None and vmi.conflicts:
+            fields = " and ".join(f"spec.template.spec.{name}" for name in vmi.conflicts)
+            yield subject.finding(
+                None,
+                "invalid_placement",
+                "error",
+                f"virt-api refuses it: {fields} {'conflicts' if len(vmi.conflicts) == 1 else 'conflict'} with its"
+                f" instance type {vmi.instance_type}, which has the same.",
+                "Leave the field out of the VM, or choose another instance type.",
+            )
 
 
 def _of_labels(labels: Labels, field: str) -> t.Iterator[ValidationError]:

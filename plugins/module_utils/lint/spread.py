@@ -67,7 +67,7 @@ class _Domains:
 
 
 def _domains_of(lasting: LintInput, subject: LintedWorkload, term: Term) -> _Domains:
-    placement, table = subject.declared.placement, lasting.table
+    placement, table = lasting.scheduled(subject), lasting.table
     constraint: SpreadConstraint = term.source
     matching = nodes_of_placement(placement, table)
     if subject.is_vm and (kubevirt := table.domains(SCHEDULABLE).get("true", 0)):

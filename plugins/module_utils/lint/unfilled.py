@@ -26,9 +26,8 @@ def lint_parts(item: t.Mapping[str, JSON]) -> list[JSON]:
             parts += [template["spec"].get(name) for name in FIELDS]
     if isinstance(spec, dict):
         parts += [spec.get(name) for name in ("replicas", "selector", "strategy")]
-        parts += [
-            spec.get(name) for name in ("accessModes", "nodeAffinity", "taints", "volumeName")
-        ]
+        names = ("accessModes", "nodeAffinity", "nodeSelector", "taints", "volumeName")
+        parts += [spec.get(name) for name in names]
     if item.get("kind") in ("Node", "Namespace"):
         parts += [item.get("metadata"), item.get("status")]
     return parts
@@ -43,6 +42,15 @@ def unfilled_value(value: JSON) -> str:
     if isinstance(value, list):
         return next(filter(None, map(unfilled_value, value)), "")
     return ""
+
+
+def unfilled_name(item: t.Mapping[str, JSON]) -> str:
+    """The first name or label of an object that is still to be filled in; empty if there is none. Lint checks such an
+    object, as if the template gave each object a text of its own."""
+    metadata = item.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    names = [named.get(x) for x in ("name", "generateName", "namespace", "labels")]
+    return unfilled_value([names, *lint_parts(item)])
 
 
 def with_plain_labels(item: dict[str, JSON]) -> dict[str, JSON]:

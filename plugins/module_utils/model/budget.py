@@ -29,6 +29,11 @@ class BudgetSpec:
             return isinstance(self.min_available, str) and self.kept(100) >= 100
         return self.max_unavailable is not None and self.kept(100) >= 100
 
+    @property
+    def counts_scale(self) -> bool:
+        """Whether it is about a share of what the controllers of its pods want, and not about pods that are there."""
+        return self.max_unavailable is not None or isinstance(self.min_available, str)
+
     def kept(self, pods: int) -> int:
         """How many of so many pods must be healthy; percentages are rounded up (Kubernetes 1.36,
         pkg/controller/disruption/disruption.go, getExpectedPodCount)."""

@@ -121,6 +121,7 @@ def rules_text(rules: t.Iterable[str]) -> str:
 
 
 OF_TERMS = (
+    "architecture_mismatch",
     "blocks_live_migration",
     "bypassed_by_node_term",
     "copied_annotation",
@@ -136,6 +137,7 @@ OF_TERMS = (
     "no_node_has_key",
     "no_node_has_value",
     "nodes_lack_key",
+    "other_scheduler",
     "restart_required",
     "rollout_deadlock",
     "rule_not_on_new_member",

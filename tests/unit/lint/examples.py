@@ -27,6 +27,7 @@ from tests.unit.lint.online_offline import deployment
 
 JSON = t.Any
 Build = t.Callable[[Cluster], None]
+ARCH = "kubernetes.io/arch"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 OLD = Platform(kubernetes=(1, 25), kubevirt="v1.0.0")
 FAULTY = Platform(kubernetes=(1, 34), kubevirt="v1.8.4")
@@ -267,6 +268,13 @@ EXAMPLES: dict[str, Example] = {
     "too_many_terms": Example(
         machine(anti_affinity(*(apart(tier=f"app-{number}") for number in range(33)))),
         machine(anti_affinity(apart(tier="app-1"))),
+    ),
+    "architecture_mismatch": Example(
+        machine({"nodeSelector": {ARCH: "arm64"}, "architecture": "amd64"}),
+        machine({"nodeSelector": {ARCH: "amd64"}, "architecture": "amd64"}),
+    ),
+    "other_scheduler": Example(
+        web({"schedulerName": "batch"}), web({"schedulerName": "default-scheduler"})
     ),
     "names_node": Example(web({"nodeName": "n1"}), web({"nodeSelector": {HOST: "n1"}})),
     "workload_rollout_held": Example(

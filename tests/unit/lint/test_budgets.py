@@ -77,7 +77,19 @@ def test_other_budgets_are_none(manifests: tuple[JSON, ...]) -> None:
     assert found(*manifests) == []
 
 
-def test_live_migration_of_vms_needs_no_budget() -> None:
+@pytest.mark.parametrize(
+    ("numbers", "seen"),
+    [
+        ({"minAvailable": 1}, ""),
+        ({"maxUnavailable": 1}, "maxUnavailable is 1"),
+        ({"minAvailable": "50%"}, "minAvailable is 50%"),
+    ],
+)
+@pytest.mark.parametrize("others", [(), (deployment(),)], ids=["alone", "with-pods"])
+def test_only_a_number_of_available_vms_can_be_counted(
+    numbers: t.Mapping[str, int | str], seen: str, others: tuple[JSON, ...]
+) -> None:
+    """A VirtualMachineInstance has no scale, so the disruption controller allows no eviction at all."""
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"domain": {}}}
     vm = {
         "apiVersion": "kubevirt.io/v1",
@@ -85,7 +97,11 @@ def test_live_migration_of_vms_needs_no_budget() -> None:
         "metadata": {"name": "db", "namespace": "shop"},
         "spec": {"runStrategy": "Always", "template": template},
     }
-    assert found(budget(maxUnavailable=0), vm) == []
+    why = (
+        "PodDisruptionBudget shop/keep allows no eviction: it selects pods of VirtualMachine shop/db, and its"
+        f" {seen}. Kubernetes cannot count pods of VMs for that."
+    )
+    assert found(budget(**numbers), vm, *others) == [why] * bool(seen)
 
 
 def test_number_that_is_none_is_refused() -> None:

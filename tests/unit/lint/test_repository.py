@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing as t
 from pathlib import Path
@@ -606,9 +607,50 @@ def test_placeholders_in_labels_are_no_invalid_labels(tmp_path: Path) -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: '${X}', labels: {app: '${X}-db'}}\n"
         f"spec:\n  affinity: {{podAntiAffinity: {{{REQUIRED}: [{term}]}}}}\n  containers: []\n"
     )
-    result, _warnings = lint(write(tmp_path, {"pod.yaml": text}))
+    result, warnings = lint(write(tmp_path, {"pod.yaml": text}))
 
     assert (result["findings"], result["counts"]["objects"]) == ([], 1)
+    assert warnings == [
+        f"1 manifest has a name or label that a template fills in ({tmp_path}/pod.yaml: '${{X}}'): checked as it"
+        " stands. Lint the rendered files to check its value"
+    ]
+
+
+@pytest.mark.parametrize("value", ["${NAME}", "{{ name }}", "$(NAME)", "{% raw %}"])
+@pytest.mark.parametrize("place", ["name", "namespace", "label", "template"])
+def test_template_in_a_name_or_label_is_a_note(tmp_path: Path, value: str, place: str) -> None:
+    """Also in a file that is named by itself; rendered, there is none."""
+
+    def warnings_of(text: str) -> list[str]:
+        labels = {"app": text if place == "template" else "web"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
+        metadata: JSON = {"name": text if place == "name" else "web"}
+        metadata |= {"namespace": text} if place == "namespace" else {}
+        metadata |= {"labels": {"app": text}} if place == "label" else {}
+        spec = {"selector": {"matchLabels": labels}, "template": template}
+        web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+        (tmp_path / "web.json").write_text(json.dumps(web))
+        found, in_folder = [lint(path)[1] for path in (tmp_path / "web.json", tmp_path)]
+        assert found == in_folder
+        return found
+
+    (note,) = warnings_of(value)
+    assert f"a name or label that a template fills in ({tmp_path}/web.json: {value!r})" in note
+    assert warnings_of("shop") == []
+
+
+@pytest.mark.parametrize("in_folder", [True, False])
+def test_list_of_objects_is_read(tmp_path: Path, in_folder: bool) -> None:
+    """As scripts write it: [{"kind": ...}, ...]."""
+    specs = [{"containers": [], "nodeSelector": {"kubernetes.io/zone": x}} for x in "ab"]
+    items = [of_kind("apps/v1 Deployment", "spec.template", spec) for spec in specs]
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps(items))
+    result, warnings = lint(tmp_path if in_folder else file)
+
+    assert (result["counts"]["objects"], result["counts"]["passed_over"]) == (2, 0)
+    assert {f["name"] for f in result["findings"]} == {"no_node_has_key"}
+    assert not any("not checked" in x for x in warnings)
 
 
 def test_items_of_a_typed_list_have_its_kind() -> None:
