@@ -224,7 +224,7 @@ def test_virt_controller_that_has_ended_is_named_by_its_lease(
     )
     lines = result["progress"]
     named = [x for x in lines if re.search(rf"^the migration of \S+ \S+ waits: {silence}$", x)]
-    assert len(named) == 1, lines
+    assert len(named) == 1, "\n".join(lines)
     reminders = [x for x in lines if re.search(r"^still waiting: migrating .* since \S+ \S+ \(", x)]
     assert len(reminders) >= 2, lines
     assert re.search(silence, reminders[-1])
@@ -233,6 +233,25 @@ def test_virt_controller_that_has_ended_is_named_by_its_lease(
     again = shop.roll(seconds=90, failures_allowed=1)  # its migration was canceled
     assert not again.get("failed"), again["msg"]
     assert len({shop.zone(node) for node in shop.nodes().values()}) == len(names)
+
+
+def test_case_63_namespace_made_restricted_after_the_start(shop: Shop) -> None:
+    """Only an event says why no target pod is created."""
+    names = pair_on_one_node(shop)
+    for name in names:
+        path = shop.path("VirtualMachineInstance", name)
+        shop.api.wait(lambda vmi: "affinity" in vmi["spec"], path)
+    label = {"pod-security.kubernetes.io/enforce": "restricted"}
+    shop.api.patch(f"/api/v1/namespaces/{shop.namespace}", {"metadata": {"labels": label}})
+
+    result = shop.roll(move_timeout=12, seconds=90)
+
+    refusal = r"no pod is created for it \(newest event FailedCreate\): .*violates PodSecurity"
+    lines = result["progress"]
+    named = [x for x in lines if re.search(rf"^the migration of \S+ \S+ waits: {refusal}", x)]
+    assert len(named) == 1, "\n".join(lines)
+    assert result["failed"]
+    assert re.search(f"canceled because it took too long: {refusal}", result["msg"]), result["msg"]
 
 
 def test_canceled_migration_that_does_not_end_delays_no_other_vm(

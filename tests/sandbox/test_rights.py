@@ -89,7 +89,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
         "virtualmachineinstancemigrations": {"create", "delete"},
         "virtualmachines/restart": {"update"},
         "pods/eviction": {"create"},
-        "events": {"create"},
+        "events": {"create", "list"},
     },
     "maintainer": {
         "nodes": {"patch"},
@@ -102,7 +102,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
         "virtualmachines/stop": {"update"},
         "virtualmachineinstances/evacuate": {"update"},
         "virtualmachineinstances/evacuate/cancel": {"update"},
-        "events": {"create"},
+        "events": {"create", "list"},
     },
 }
 WRITES["labeler-mover"] = {**WRITES["labeler"], **WRITES["mover"]}

@@ -200,6 +200,11 @@ def write(journal: RunJournal) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
+def has_note(record: MoveRecord, text: str) -> bool:
+    """Whether the note of the record has this text, of which the journal keeps the beginning."""
+    return cut(text, NOTE_LIMIT // 2) in record.note
+
+
 def has_room(journal: RunJournal) -> bool:
     """Whether the text has room for one more move, even if all moves in flight get notes of NOTE_LIMIT."""
     without_notes = replace(journal, records=tuple(replace(x, note="") for x in journal.records))

@@ -90,7 +90,13 @@ def advance(
         note = f"its migration was canceled and is still {phase or 'queued'} ({why})"
         return Transition(replace(record, phase=Phase.GIVEN_UP, note=note))
     silence = _unanswered(record, seen, now, settings)
-    note = seen.quota or seen.pending or silence or f"the migration is {phase or 'queued'}"
+    note = (
+        seen.quota
+        or seen.pending
+        or seen.refused
+        or silence
+        or f"the migration is {phase or 'queued'}"
+    )
     record = replace(record, note=note)
     hopeless = seen.quota and seen.alone
     timeout = settings.unschedulable_timeout if hopeless else settings.move_timeout
@@ -203,6 +209,7 @@ def _why(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON]) -> 
     return str(
         failure
         or seen.pending
+        or seen.refused
         or record.note
         or "the migration failed, and KubeVirt gives no reason"
     )

@@ -74,17 +74,19 @@ class Observation:
 
     `instance` is the instance with the record's uid, if it is still there. `successor` is what its
     controller made in its place. `migration` is our migration object. `pending` says why the pod
-    that is to run it (the migration's target, the successor's) has no node. `quota`: the ResourceQuota
-    that refuses the migration's target pod. `alone`: no other move of this run may free some of it. `surplus`: the
-    workload has all the instances that it wants without a successor. `restart_queued`: KubeVirt has
-    a request to restart this very instance and has not begun yet. `kubevirt_namespace`: of virt-controller.
-    `no_leader`: that virt-controller does not answer (`cluster.leader.Leader`).
+    that is to run it (the migration's target, the successor's) has no node, `refused` why there is no such
+    pod. `quota`: the ResourceQuota that refuses the migration's target pod. `alone`: no other move of this run may
+    free some of it. `surplus`: the workload has all the instances that it wants without a successor.
+    `restart_queued`: KubeVirt has a request to restart this very instance and has not begun yet.
+    `kubevirt_namespace`: of virt-controller. `no_leader`: that virt-controller does not answer
+    (`cluster.leader.Leader`).
     """
 
     instance: Instance | None = None
     successor: Instance | None = None
     migration: t.Mapping[str, JSON] | None = None
     pending: str = ""
+    refused: str = ""
     foreign_migration: bool = False
     propagating: bool = False
     quota: str = ""

@@ -13,6 +13,7 @@ import typing as t
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
+from ..cluster.refusals import PodRefusals
 from ..compliance.declared import DeclaredReader
 from ..compliance.pending import without_preemption
 from ..kubevirt.instances import active_pod
@@ -24,7 +25,7 @@ from ..model.kinds import KINDS, VIRTUAL_MACHINE, VMI, instance_path, instances_
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
-from ..model.rendering import listed
+from ..model.rendering import listed, one_line
 from ..model.snapshot import Instance, Migration, Snapshot, Workload, quota_from_manifest
 from ..view.view import ClusterView
 from .gates import VmiKey
@@ -69,9 +70,15 @@ class Observer:
     migrations, and why a pod has no node. `no_leader` is that of an Observation."""
 
     def __init__(
-        self, api: ApiClient, snapshot: Snapshot, journal: RunJournal, no_leader: str = ""
+        self,
+        api: ApiClient,
+        snapshot: Snapshot,
+        journal: RunJournal,
+        no_leader: str = "",
+        refused_pods: PodRefusals | None = None,
     ) -> None:
         self._api = api
+        self._refused_pods = refused_pods or PodRefusals(api)
         self._no_leader = no_leader
         self._snapshot = snapshot
         self._journal = journal
@@ -91,6 +98,7 @@ class Observer:
             instance=instance,
             successor=successor,
             pending=self._why_pending(record, successor),
+            refused=self._why_refused(record, instance, successor),
             surplus=self._has_enough(record),
             restart_queued=self._restart_queued(record),
             no_leader=no_leader,
@@ -126,13 +134,15 @@ class Observer:
             instance = self._instance(record, fresh=True)
         name = path.rpartition("/")[2]
         namespace = record.instance.namespace
+        pending, refused = self._why_target_pending(record, migration)
         in_namespace = [r for r in self._journal.records if r.instance.namespace == namespace]
         return Observation(
             instance=instance,
             migration=migration,
             quota=self._refusing_quota(record, migration, instance),
             alone=len(in_namespace) == 1,
-            pending=self._why_target_pending(record, migration),
+            pending=pending,
+            refused=refused,
             foreign_migration=instance is not None and self.has_foreign_migration(instance, name),
             propagating=instance is not None and self.propagating(instance),
             kubevirt_namespace=self._snapshot.platform.kubevirt_namespace,
@@ -204,14 +214,34 @@ class Observer:
 
     def _why_target_pending(
         self, record: MoveRecord, migration: t.Mapping[str, JSON] | None
-    ) -> str:
+    ) -> tuple[str, str]:
+        """Why the target pod has no node, and why there is none."""
         if migration is None or phase_of(migration) not in ("Pending", "Scheduling"):
-            return ""
-        path = instances_path("Pod", record.instance.namespace)
-        chosen = {"labelSelector": f"{MIGRATION_JOB}={migration['metadata']['uid']}"}
+            return "", ""
+        namespace, metadata = record.instance.namespace, migration["metadata"]
+        path = instances_path("Pod", namespace)
+        chosen = {"labelSelector": f"{MIGRATION_JOB}={metadata['uid']}"}
         pods = list_all(self._api, path, params=chosen).items
+        if not pods:
+            since = str(metadata.get("creationTimestamp") or "")
+            return "", self._refused_pods.newest(namespace, record.uid, since)
         workload = self.view.workloads.get(record.workload)
-        return next(filter(None, (why_unschedulable(pod, workload) for pod in pods)), "")
+        return next(filter(None, (why_unschedulable(pod, workload) for pod in pods)), ""), ""
+
+    def _why_refused(
+        self, record: MoveRecord, instance: Instance | None, successor: Instance | None
+    ) -> str:
+        """Why there is no new pod once the old one is gone: conditions of the workload and the new VMI, else events."""
+        if successor is not None:
+            vmi = successor.vmi if successor.pod is None else None
+            return vmi.unsynchronized if vmi is not None else ""
+        workload = self.view.workloads.get(record.workload)
+        if instance is not None or workload is None:
+            return ""
+        condition = workload.condition("ReplicaFailure") or workload.condition("Failure")
+        if condition is not None:
+            return one_line(str(condition.get("message") or condition.get("reason")))
+        return self._refused_pods.newest(workload.ref.namespace, workload.uid)
 
     def _refusing_quota(
         self,

@@ -17,6 +17,7 @@ from ..api.transport import uptime
 from ..cluster import lease
 from ..cluster.leader import NO_ANSWER, Leader
 from ..cluster.lease import LeaseKeeper, LeaseLost
+from ..cluster.refusals import PodRefusals
 from ..model.kinds import instance_path
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from . import journal as journals
@@ -69,6 +70,7 @@ class Reconciler:
         )
         self._zero = uptime() - clock
         self._foreign = ForeignMigrations()
+        self._refused_pods = PodRefusals(keeper.api)
         self.refused: set[str] = set()
         """Uids of the instances of which the server refused a migration."""
         self.report.save()
@@ -147,7 +149,9 @@ class Reconciler:
         if self.leader is not None and view.snapshot.vmis:
             self.leader.look(view.snapshot.platform.kubevirt_namespace, self.clock)
             no_leader = self.leader.silence
-        observer = Observer(self.keeper.api, view.snapshot, self.journal, no_leader)
+        observer = Observer(
+            self.keeper.api, view.snapshot, self.journal, no_leader, self._refused_pods
+        )
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         return Reconciliation(view, observer, nodes)
 
@@ -173,8 +177,9 @@ class Reconciler:
                 return
             record = replace(record, phase=Phase.BEGUN)
         name = report.short(record.workload, record.instance)
-        if observation.quota and observation.quota != record.note:
-            self.report.lines.append(report.held(name, observation.quota))
+        refused = observation.quota or observation.refused
+        if refused and not journals.has_note(record, refused):
+            self.report.lines.append(report.held(name, refused, record.method))
         machine = STATE_MACHINES[record.method]
         transition = machine.advance(record, observation, self.clock, self.settings)
         note = transition.record.note

@@ -101,12 +101,15 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
 
 def _obstacle(seen: Observation) -> str:
     """What the move waits for."""
-    if seen.no_leader and not seen.pending:
+    if seen.no_leader and not (seen.pending or seen.refused):
         return seen.no_leader
+    why = f": {seen.refused}" if seen.refused else ""
     if seen.successor is None:
         if seen.instance is not None:
             return f"{seen.instance.ref} has not terminated yet"
-        return "its controller has not created a replacement yet"
+        return f"its controller has not created a replacement yet{why}"
+    if why:
+        return f"{seen.successor.ref} has no pod yet{why}"
     if seen.pending:
         return f"{seen.successor.ref} is Pending: {seen.pending}"
     return f"{seen.successor.ref} is not Ready yet"

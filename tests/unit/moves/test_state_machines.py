@@ -212,6 +212,15 @@ class TestMigrate:
         pending = Observation(instance(), migration=migration("Pending"))
         assert migrate.advance(silent, pending, 60, SETTINGS).record.note.endswith("is Pending")
 
+    def test_migration_whose_target_pod_is_refused_names_the_refusal(self) -> None:
+        refused = "no pod is created for it: violates PodSecurity"
+        seen = Observation(instance(), migration=migration("Pending"), refused=refused)
+        record = migrate.advance(BEGUN, seen, 20, SETTINGS).record
+        assert record.note == refused
+        failed = Observation(instance(), migration=migration("Failed"), refused=refused)
+        ended = migrate.advance(BEGUN, failed, 30, SETTINGS).ended
+        assert ended == MoveResult(Outcome.FAILED, reason=refused)
+
     def test_migration_that_copies_memory_is_not_canceled(self) -> None:
         running = Observation(instance(), migration=migration("Running"))
         assert migrate.cancel(BEGUN, running, SETTINGS).request is None
