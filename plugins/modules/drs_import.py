@@ -55,7 +55,9 @@ options:
       - The VMs of the Kubernetes cluster, as VirtualMachine objects that C(kubernetes.core.k8s_info) returns, or as
         maps.
       - A VM is found by the annotations C(original-ID) and C(openshift.io/display-name), which Forklift leaves on it,
-        then by the name that Forklift would give it. O(vm_names) has precedence over the name alone.
+        then by the name that Forklift would give it. O(vm_names) has precedence over the name alone. Who may write a
+        VM may write its annotations. So a VM that has the name, and no annotations of Forklift, is taken before one
+        that has the name in its annotations, and RV(report) has that as a decision.
       - If it is not given, VMs have the names that Forklift would give them, and it is not checked that they exist.
     type: list
     elements: dict

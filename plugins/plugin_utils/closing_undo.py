@@ -100,6 +100,7 @@ def undo_parts(record: JobRecord) -> Parts:
 def _done(made: JobRecord, undone: JobRecord, result: Parts) -> t.Iterator[str]:
     if result.get("workloads"):
         yield from (f"undo: {text}" for text in rules_written(result, check_mode=False))
+        yield from (f"undo: {text}" for text in restored(result, check_mode=False))
     back = tuple(undone.moves)
     yield from (f"undo: {text}" for text in Closing("", "done", moves=back).move_texts())
     moved_back = {_vm(move) for move in back if move["state"] == "moved"}
@@ -148,6 +149,19 @@ def not_reverted(result: Parts) -> list[str]:
         f"{entry['namespace']}/{entry['name']}: {entry['reason']}"
         for entry in result.get("not_reverted") or ()
     ]
+
+
+def restored(result: Parts, *, check_mode: bool) -> list[str]:
+    """The workloads that get back the placement of their undo records, which others than this job may have written."""
+    if result.get("failed") and none_written(result):
+        return []
+    names = [
+        _vm(entry)
+        for entry in result["workloads"]
+        if entry["changed"] and (entry.get("added") or entry.get("updated"))
+    ]
+    words = "would get constraints back" if check_mode else "got constraints back"
+    return [f"{words}, by their undo records: {listed(names, 8)}"] if names else []
 
 
 def rules_written(result: Parts, *, check_mode: bool) -> list[str]:

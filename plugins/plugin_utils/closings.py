@@ -33,6 +33,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import
     before_undo,
     none_written,
     not_reverted,
+    restored,
     rules_written,
     undo_parts,
 )
@@ -252,6 +253,7 @@ def _undo(record: JobRecord) -> Parts:
     result = record.last("rules")
     if result.get("workloads"):
         done += rules_written(result, check_mode=record.check_mode)
+        done += restored(result, check_mode=record.check_mode)
     elif "reverted" in result and not result["failed"]:
         done.append(f"{plural(len(result['reverted']), 'workload')} restored by an earlier run")
     done += held_done(record)

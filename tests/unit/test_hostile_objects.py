@@ -199,7 +199,9 @@ def test_deep_json_in_an_unknown_field_is_lost_alone(objects: Objects, depth: in
 def test_an_annotation_with_thousands_of_fingerprints_stalls_nothing(objects: Objects) -> None:
     vm = objects[f"{VMS}/web0"]
     marks = [f"node-expression:{number:010x}.000000" for number in range(6000)]
-    text = json.dumps({**OWNERSHIP, "uid": vm["metadata"]["uid"], "rules": {"a/b/c": marks}})
+    text = json.dumps(
+        {**OWNERSHIP, "uid": vm["metadata"]["uid"], "rules": {f"{TENANT}/b/c": marks}}
+    )
     vm["metadata"]["annotations"] = {"placement.virt/rules": text}
     expressions = [{"key": f"k{number}", "operator": "Exists"} for number in range(2000)]
     terms = [{"matchExpressions": [expression]} for expression in expressions]
@@ -419,3 +421,74 @@ def test_damaged_annotations_of_the_lease_and_of_nodes_end_no_task_with_a_traceb
         result, _writes = checks.check(task, objects)
         reads_them = task[0] in ("rollout", "node_maintenance", "node_labels")
         assert reads_them or "failed" not in result
+
+
+def of_tenant(objects: Objects, rules: Object, **more: t.Any) -> Object:
+    """The annotations of the tenant's web0, once it has written these rules itself."""
+    vm = objects[f"{VMS}/web0"]
+    content = {**OWNERSHIP, "uid": vm["metadata"]["uid"], "rules": rules, **more}
+    annotations: Object = vm["metadata"]["annotations"]
+    annotations[f"{PREFIX}rules"] = json.dumps(content)
+    return annotations
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {f"{OTHERS}/default/web-apart": []},
+        {f"{OTHERS}/default/forged": ["toleration:ab.cd"]},
+        {f"{TENANT}/default/r{number}": [] for number in range(10_000)},
+        {f"{TENANT}/default/{{{{ 1 }}}}": []},
+    ],
+    ids=["rule of others", "forged rule of others", "10000 rules", "template"],
+)
+def test_rules_that_options_refuse_are_a_finding_and_no_rules(
+    objects: Objects, rules: Object
+) -> None:
+    of_tenant(objects, rules)
+    listed, _writes = checks.check(LISTED, objects)
+    of_others = {x["name"]: x for x in listed["rules"] if x["namespace"] == OTHERS}
+    assert "forged" not in of_others
+    assert [x["namespace"] for x in of_others["web-apart"]["workloads"]].count(TENANT) == 0
+    carriers = [(w["namespace"], w["name"]) for x in listed["rules"] for w in x["workloads"]]
+    assert (TENANT, "web0") not in carriers
+    judged, _writes = checks.check(("placement_info", {"details": "all"}, True), objects)
+    named = {
+        (x["workload"]["namespace"], rule["rule"])
+        for x in judged["instances"]
+        for rule in x["rules"]
+    }
+    refused = {(TENANT, name) for name in rules}
+    assert not named & refused
+    findings = [x for x in judged["findings"] if x["name"] == "invalid_rules_annotation"]
+    assert [x["objects"] for x in findings] == [[f"VirtualMachine {TENANT}/web0"]]
+    for task in OF_OTHERS:
+        checks.check_others(task, objects)
+
+
+@pytest.mark.parametrize("number", ["9" * 4300, "9" * 5000, "1000000000", "18446744073709551616"])
+def test_number_of_a_change_ends_no_task_of_the_namespace(objects: Objects, number: str) -> None:
+    """A tenant may write some VMs of a namespace whose rules others declare."""
+    path = next(x for x in objects if f"/namespaces/{OTHERS}/virtualmachines/" in x)
+    record = {
+        "version": 1,
+        "uid": objects[path]["metadata"]["uid"],
+        "placement": {},
+        "labels": {},
+        "rules": None,
+        "change": {"rule_set": f"{OTHERS}/default", "number": 1, "request": "a"},
+        "written": {"fields": {}, "labels": {}, "rules": ""},
+    }
+    text = json.dumps(record).replace('"number": 1', f'"number": {number}')
+    metadata = objects[path]["metadata"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), f"{PREFIX}undo": text}
+    of_another = [x for x in RULES if objects[path]["metadata"]["name"] not in str(x)]
+    written, _writes = checks.check(
+        ("rules", {"namespace": OTHERS, "rules": of_another, "workload_rollout": "allow"}, False),
+        objects,
+    )
+    assert not written.get("failed"), written.get("msg")
+    for task in (LISTED, ("placement_info", {}, True)):
+        result, _writes = checks.check(task, objects)
+        assert not result.get("failed"), result.get("msg")
+    checks.check(("rules", {"namespace": OTHERS, "state": "reverted"}, True), objects)

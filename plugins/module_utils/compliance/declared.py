@@ -363,7 +363,7 @@ def _with_rules(
             str(rule), fingerprints, terms.get(str(rule), ()), nodes.get(str(rule)), template
         )
         for rule, fingerprints in ownership.rules.items()
-        if rule not in ownership.resting
+        if rule not in ownership.resting and rule.namespace == plain.workload.namespace
     )
     foreign = replace(foreign, pairs=(*foreign.pairs, *added))
     resting = {str(rule): kind for rule, kind in sorted(ownership.resting.items())}

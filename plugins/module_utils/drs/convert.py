@@ -265,6 +265,9 @@ class _Import:
                 f"It leaves out {listed(missing)}, not on the cluster.",
                 "Import again when they are.",
             )
+        for vm in self._members[rule.where]:
+            if text := self._vms.find(vm).decision:
+                yield ImportDecision("vm_annotations", text, "Name the right VM in vm_names.")
         if not self._is_enabled(rule):
             yield _RESTS
         elif not rule.enabled:

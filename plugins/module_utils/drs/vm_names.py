@@ -53,11 +53,13 @@ class TargetVm:
 
 @dataclass(frozen=True, slots=True)
 class FoundVm:
-    """`target`, or why there is none: it is `missing` on the cluster, or the answer is not clear (`fault`)."""
+    """`target`, or why there is none: it is `missing` on the cluster, or the answer is not clear (`fault`). `decision`:
+    what annotations had to do with it, which the owner of a VM may write."""
 
     target: TargetVm | None = None
     missing: str = ""
     fault: str = ""
+    decision: str = ""
 
 
 class VmNames:
@@ -114,7 +116,7 @@ class VmNames:
                 f" {marked[0]}: correct vm_names"
             )
         if named or marked:
-            return named or FoundVm(marked[0])
+            return named or self._marked(vm, marked[0])
         if not vm.name:
             return FoundVm(
                 fault=f"VM {vm.moref} has no name in the files: name it in vm_names, or add the output that has the"
@@ -141,6 +143,20 @@ class VmNames:
         return FoundVm(
             missing=f"{namespace}/{name}, which vm_names has for VM {str(vm)!r}, is not on the cluster"
         )
+
+    def _marked(self, vm: SourceVm, marked: TargetVm) -> FoundVm:
+        """A VM with this name and without annotations is taken before one with annotations."""
+        plain = [x for x in self._by_name[forklift_name(vm.name)] if not x.origin and x != marked]
+        if len(plain) > 1:
+            return _twice(vm, [*plain, marked], "by name and by annotations")
+        if plain:
+            text = f"VM {str(vm)!r} is {plain[0]}, by its name. {marked} has that name in its annotations."
+            return FoundVm(plain[0], decision=text)
+        by_name_alone = not (vm.moref and marked.original_id == vm.moref)
+        if by_name_alone and marked.namespace != self._namespace:
+            text = f"VM {str(vm)!r} is {marked}, in another namespace, by its annotation {DISPLAY_NAME} alone."
+            return FoundVm(marked, decision=text)
+        return FoundVm(marked)
 
     def _with_annotations(self, vm: SourceVm) -> list[TargetVm]:
         """A MoRef is unique in one vCenter only, so that a known name has to agree."""

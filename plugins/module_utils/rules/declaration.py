@@ -85,7 +85,8 @@ class DeclarationReader:
         for ref, ownership in sorted(self._ownerships.owned.items()):
             workload = self._view.workloads[ref]
             for rule in ownership.rules if ownership.uid == workload.uid else ():
-                self._carriers.setdefault(rule, []).append(workload)
+                if rule.namespace == ref.namespace:
+                    self._carriers.setdefault(rule, []).append(workload)
 
     def declaration(self, rule: RuleId) -> Declaration | None:
         """The rule as the module `rules` takes it. None where no declaration is exact: terms of it were removed, it
@@ -221,6 +222,7 @@ class DeclarationReader:
         effects = {
             ref: frozenset(Fingerprint.of(term.location, term.value).effect for term in terms)
             for ref, terms in compiled.terms.items()
+            if ref.namespace == rule.namespace  # others get a label of it at most
         }
         return not faults and effects == carried.effects
 

@@ -8,9 +8,10 @@ label that no pod has leaves the next pod Pending.
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model.kinds import RULE_KINDS, RULES, UNDO
 from ..model.objects import Labels, Ref
@@ -19,7 +20,8 @@ from ..model.snapshot import Workload
 from ..view.view import ClusterView
 from .change import WorkloadChange
 from .labels_first import Label, unmet_requirements
-from .ownership import UnreadableAnnotation
+from .ownership import UnreadableAnnotation, read_ownership
+from .restorable import KnownRules
 from .rules_request import RulesRequest
 from .undo import UndoRecord, read_undo_record, records_of
 
@@ -77,12 +79,37 @@ def no_record(request: RulesRequest, view: ClusterView) -> str:
             record = read_undo_record(workload)
         except UnreadableAnnotation:
             continue
-        known |= {name.partition("/")[2] for name in (record.changes if record else ())}
+        for rule_set in record.changes if record else ():
+            namespace, _slash, name = rule_set.partition("/")
+            known |= {name} if namespace == request.namespace else set()
     sets = f"rule sets with one are {listed(sorted(known))}" if known else "no rule set has one"
     return (
         f"there is nothing to undo: no workload in namespace {request.namespace} has an undo record ({UNDO}) of rule"
         f" set {request.rule_set!r}; {sets}"
     )
+
+
+def before_change(workload: Workload, record: UndoRecord) -> Workload:
+    """The workload with no annotation but that of the rules before the change."""
+    annotations = {} if record.rules is None else {RULES: record.rules}
+    metadata = {**workload.manifest["metadata"], "annotations": annotations}
+    return replace(workload, manifest={"metadata": metadata})
+
+
+def known_rules(request: RulesRequest, view: ClusterView) -> dict[Ref, KnownRules]:
+    """The rules of the set by workload, of those that know one."""
+    known = {}
+    for workload in _workloads(request, view):
+        with contextlib.suppress(UnreadableAnnotation):
+            record = read_undo_record(workload)
+            rules = {*read_ownership(workload).rules}
+            if record is not None:
+                rules |= {*read_ownership(before_change(workload, record)).rules}
+            of_set = {x for x in rules if f"{x.namespace}/{x.rule_set}" == _set_of(request)}
+            if of_set:
+                change = record.change if record is not None else None
+                known[workload.ref] = KnownRules(frozenset(of_set), change)
+    return known
 
 
 def other_change(request: RulesRequest, view: ClusterView) -> str:

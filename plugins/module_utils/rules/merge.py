@@ -30,8 +30,10 @@ from .draft import (
     remove_entry,
 )
 from .ownership import (
+    MOST_RULES,
     Fingerprint,
     Ownership,
+    TooManyRules,
     owners_of,
     read_ownership,
 )
@@ -78,8 +80,8 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     """What `wanted` changes on the workload.
 
     A finding of severity error means that the write would not do what the rules say: it is for
-    the caller to refuse. Raises UnreadableAnnotation where ours is damaged: nothing may be
-    written then.
+    the caller to refuse. Raises UnreadableAnnotation where ours is damaged, or has no room for more rules: nothing may
+    be written then.
     """
     ownership = read_ownership(workload)
     change = ownership_change(ownership, wanted, workload.template, workload.ref.namespace)
@@ -244,6 +246,11 @@ def _ownership_after(
     created = tidy(draft.root, draft.created)
     if not change.rules:
         return Ownership(workload.uid)
+    if len(change.rules) > MOST_RULES:
+        raise TooManyRules(
+            f"{workload.ref} would have {len(change.rules)} rules, at most {MOST_RULES} are possible: put constraints"
+            " that belong together into one rule"
+        )
     if not draft.touched and dict(change.rules) == dict(before.rules):
         created = set(before.created)
     return Ownership(workload.uid, change.rules, frozenset(created), change.resting)

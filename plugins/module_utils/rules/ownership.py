@@ -31,17 +31,29 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.findings import Finding
-from ..model.json_pointer import JSON
-from ..model.json_text import DamagedAnnotation, read_annotation
+from ..model.input import shown
+from ..model.json_pointer import JSON, Pointer
+from ..model.json_text import DamagedAnnotation, cut, read_annotation
 from ..model.kinds import RULES
 from ..model.objects import Ref
-from ..model.rule import RuleId
+from ..model.rule import TYPE_NAMES, RuleId
 from ..model.snapshot import Workload
-from .term_slots import IN_NODE_TERM, POD_TERMS, WEIGHTED_POD_TERMS, TermLocation
+from ..scheduler.labels import is_dns_label, is_label_value
+from .term_slots import (
+    IN_NODE_TERM,
+    LISTS,
+    MAPS,
+    NODE_TERMS,
+    POD_TERMS,
+    SPEC,
+    WEIGHTED_POD_TERMS,
+    TermLocation,
+)
 
 NodeTerm = dict[str, JSON]
 
@@ -71,6 +83,8 @@ class Fingerprint:
     def parse(cls, text: str) -> Fingerprint:
         """Raises ValueError for what is no fingerprint."""
         location, digests = text.split(":", 1)
+        if not _DIGESTS.fullmatch(digests):
+            raise ValueError("a fingerprint has no digests")
         meaning, form, *bare = digests.split(".", 2)
         return cls(TermLocation(location), meaning, form, "".join(bare))
 
@@ -174,9 +188,41 @@ def _text(value: JSON) -> str:
 
 VERSION = 1
 
+MOST_RULES = 64
+"""Of one workload. A report and the metrics have each rule of each workload, and a tenant can write the annotation."""
+
+_DIGESTS = re.compile(r"[0-9a-f]{1,64}(\.[0-9a-f]{1,64}){1,2}", re.ASCII)
+_IN_A_TERM = re.compile(
+    rf"{NODE_TERMS}/#[0-9a-f]{{1,64}}/({'|'.join(IN_NODE_TERM.values())})", re.ASCII
+)
+_CONTAINERS = frozenset(
+    str(Pointer(pointer.parts[:depth]))
+    for pointer in (*LISTS.values(), *MAPS.values(), NODE_TERMS)
+    for depth in range(1, len(pointer.parts) + 1)
+) - {str(SPEC)}
+"""What rules may add to a template, so that it goes with their last term."""
+
+
+_TYPES = frozenset({*TYPE_NAMES.values(), "label"})
+
+
+def rule_id(text: str) -> RuleId:
+    """The identity of a rule in an annotation, as strict as the options that make one. Raises ValueError."""
+    rule = RuleId.parse(text)
+    if not (is_dns_label(rule.namespace) and len(rule.namespace) <= 63):
+        raise ValueError(f"{shown(rule.namespace)} is no name of a namespace")
+    for name in (rule.rule_set, rule.name):
+        if not name or not is_label_value(name):
+            raise ValueError(f"{shown(name)} is no name of a rule or rule set")
+    return rule
+
 
 class UnreadableAnnotation(ValueError):
     """An annotation of ours that is damaged, or that a newer release has written."""
+
+
+class TooManyRules(UnreadableAnnotation):
+    """The annotation would have more rules than one that is read."""
 
 
 @dataclass(frozen=True)
@@ -247,24 +293,60 @@ def owners_of(
 def read_ownership(workload: Workload) -> Ownership:
     """The ownership in the object's annotation; empty where there is none.
 
-    Raises UnreadableAnnotation. The uid may be another object's: compare it.
+    Raises UnreadableAnnotation. The uid may be another object's: compare it. That object may have been in another
+    namespace, whose rules are left out.
     """
     text = workload.annotations.get(RULES)
     if text is None:
         return Ownership(workload.uid)
     content = decode(workload, RULES, text)
     try:
-        rules = {
-            RuleId.parse(rule): tuple(sorted(map(Fingerprint.parse, fingerprints)))
-            for rule, fingerprints in content["rules"].items()
-        }
-        resting = {
-            RuleId.parse(rule): str(kind) for rule, kind in content.get("resting", {}).items()
-        }
-        created = frozenset(map(str, content["created"]))
-        return Ownership(str(content["uid"]), rules, created, resting)
+        ownership = _ownership(content)
+        if ownership.uid == workload.uid:
+            _check_scope(ownership, workload)
+            return ownership
+        return _of_namespace(ownership, workload.ref.namespace)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise UnreadableAnnotation(_damaged(workload, RULES, repr(error))) from error
+        raise UnreadableAnnotation(_damaged(workload, RULES, _reason(error))) from error
+
+
+def _ownership(content: t.Mapping[str, JSON]) -> Ownership:
+    rules = {
+        rule_id(rule): tuple(sorted(map(Fingerprint.parse, fingerprints)))
+        for rule, fingerprints in content["rules"].items()
+    }
+    if len(rules) > MOST_RULES:
+        raise ValueError(f"it has {len(rules)} rules, at most {MOST_RULES} are allowed")
+    resting = {rule_id(rule): str(kind) for rule, kind in content.get("resting", {}).items()}
+    if not (resting.keys() <= rules.keys() and {*resting.values()} <= _TYPES):
+        raise ValueError("a rule that rests is not among its rules, or has an unknown type")
+    created = frozenset(map(str, content["created"]))
+    if unknown := [x for x in created if x not in _CONTAINERS and not _IN_A_TERM.fullmatch(x)]:
+        raise ValueError(f"rules create no {shown(min(unknown))}")
+    return Ownership(str(content["uid"]), rules, created, resting)
+
+
+def _check_scope(ownership: Ownership, workload: Workload) -> None:
+    """Rules are about workloads of their own namespace. On those of others, which they keep away from, they set labels
+    alone. Raises ValueError."""
+    for rule, fingerprints in ownership.rules.items():
+        labels = {fingerprint.location for fingerprint in fingerprints} == {TermLocation.LABEL}
+        if rule.namespace != workload.ref.namespace and (not labels or rule in ownership.resting):
+            raise ValueError(f"rule {rule} is of another namespace")
+
+
+def _of_namespace(ownership: Ownership, namespace: str) -> Ownership:
+    return replace(
+        ownership,
+        rules={rule: x for rule, x in ownership.rules.items() if rule.namespace == namespace},
+        resting={rule: x for rule, x in ownership.resting.items() if rule.namespace == namespace},
+    )
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, without more of a tenant's text than a line holds."""
+    text = str(error) if isinstance(error, ValueError) else repr(error)
+    return cut(text, 200)
 
 
 def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:
@@ -273,7 +355,8 @@ def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:
         content = read_annotation(text)
     except DamagedAnnotation as error:
         raise UnreadableAnnotation(_damaged(workload, annotation, str(error))) from error
-    if not isinstance(content.get("version"), int):
+    version = content.get("version")
+    if not isinstance(version, int) or version < 1:
         raise UnreadableAnnotation(_damaged(workload, annotation, "it has no version"))
     if content["version"] > VERSION:
         raise UnreadableAnnotation(

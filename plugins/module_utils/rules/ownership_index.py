@@ -37,8 +37,14 @@ class OwnershipIndex:
 
     @property
     def rules(self) -> frozenset[RuleId]:
-        """The rules that some workload carries."""
-        return frozenset(rule for ownership in self.owned.values() for rule in ownership.rules)
+        """The rules that some workload of their namespace carries. Workloads of others have no more than their
+        labels."""
+        return frozenset(
+            rule
+            for ref, ownership in self.owned.items()
+            for rule in ownership.rules
+            if rule.namespace == ref.namespace
+        )
 
     def ownership(self, workload: Workload) -> Ownership:
         """The ownership of a workload; empty if its annotation cannot be read."""

@@ -224,9 +224,12 @@ def read_rules(
     """`raw` is a list of maps. With `absent` a rule needs only its name."""
     faults: list[InputError] = []
     reader = InputReader("rules", faults)
-    for option, value in (("namespace", namespace), ("rule_set", rule_set)):
-        if not value.strip() or "/" in value:
-            faults.append(InputError(option, f"must be a name without a slash, not {value!r}"))
+    if not namespace.strip() or "/" in namespace:
+        text = f"must be a name without a slash, not {shown(namespace)}"
+        faults.append(InputError("namespace", text))
+    if not rule_set or not is_label_value(rule_set):
+        text = f"{shown(rule_set)} is not a valid name of a rule set: {_VALID}"
+        faults.append(InputError("rule_set", text))
     items = raw if isinstance(raw, list) else None
     if items is None:
         reader.error(f"must be a list of rules, or the YAML or JSON text of one, not {shown(raw)}")
@@ -273,8 +276,7 @@ def _rule(
 
 
 def _name(index: int, item: JSON, absent: bool, faults: list[InputError]) -> str | None:
-    """The name, valid as a part of an annotation. A rule that is only to be removed may have any
-    printable name."""
+    """The name, valid as a part of an annotation."""
     reader = InputReader(f"rules[{index}]", faults)
     if not isinstance(item, dict):
         return None
@@ -287,13 +289,13 @@ def _name(index: int, item: JSON, absent: bool, faults: list[InputError]) -> str
         inner.error(f"must be text, not {shown(item['name'])}: quote it")
         return None
     name = inner.text(item["name"])
-    if name is None or is_label_value(name) or (absent and name.isprintable()):
+    if name is None or is_label_value(name):
         return name
-    inner.error(
-        f"{shown(name)} is not a valid name of a rule: 1 to 63 letters (a-z, A-Z), digits, '-', '_' and '.',"
-        " beginning and ending with a letter or digit"
-    )
+    inner.error(f"{shown(name)} is not a valid name of a rule: {_VALID}")
     return None
+
+
+_VALID = "1 to 63 letters (a-z, A-Z), digits, '-', '_' and '.', beginning and ending with a letter or digit"
 
 
 def _allowed(reader: InputReader, value: JSON) -> frozenset[str]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from ..model.json_pointer import JSON, MISSING, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
-from ..model.kinds import HOLD, RolloutRoom, rollout_room
+from ..model.kinds import HOLD, RolloutRoom, is_strategy, rollout_room
 from ..model.objects import Ref
 from ..model.snapshot import Workload
 from ..model.write import Operation, Write, patched
@@ -115,7 +115,7 @@ def paused_hold_of(workload: Workload) -> PausedHold | None:
     except DamagedAnnotation:
         return PausedHold(workload, None)
     known = record.get("phase") in (HELD, RELEASED)
-    known = known and all(isinstance(record.get(x, {}), dict) for x in ("strategy", "limited"))
+    known = known and all(map(is_strategy, (record.get(x, {}) for x in ("strategy", "limited"))))
     known = known and ("limited" in record) == ("strategy" in record)
     return PausedHold(workload, record if known else None)
 

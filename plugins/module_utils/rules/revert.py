@@ -29,10 +29,13 @@ from .checks import CHANGED_BY_WEBHOOK
 from .draft import placement_parts, present_terms
 from .labels_first import needs_of_restored
 from .last_change import (
+    WRITE_RULES,
     Candidate,
     NotRevertible,
+    before_change,
     candidates_of,
     keep_required_labels,
+    known_rules,
     no_record,
     other_change,
 )
@@ -44,6 +47,7 @@ from .ownership import (
     digest,
     read_ownership,
 )
+from .restorable import KnownBy, RuleSetOnWorkload
 from .rules_plan import ExtraFindings, RulesPlan, plan_of_changes
 from .rules_request import RulesRequest, option_faults
 from .term_slots import MAPS, TermLocation, ensure, tidy
@@ -76,9 +80,10 @@ def plan_revert(
     if faults:
         raise InvalidInput(faults)
     restored: dict[Ref, WorkloadChange] = {}
+    known = known_rules(request, view)
     for candidate in candidates:
         try:
-            restored[candidate.ref] = _change(candidate, view)
+            restored[candidate.ref] = _change(candidate, view, known)
         except NotRevertible as error:
             left[candidate.ref] = error
     keep_required_labels(candidates, restored, left, view)
@@ -92,7 +97,7 @@ def plan_revert(
     needs = needs_of_restored(
         changes, {x.ref: _labels_to_set(x.workload, x.record) for x in candidates}
     )
-    recompute = RecomputeRevert({x.ref: x.record.change for x in candidates}, changes)
+    recompute = RecomputeRevert({x.ref: x.record.change for x in candidates}, changes, known)
     plan = plan_of_changes(view, request, changes, findings, needs, recompute, extra_findings)
     return replace(plan, about=len({*restored, *left}), members=frozenset(restored))
 
@@ -105,22 +110,16 @@ def _unread(request: RulesRequest, view: ClusterView) -> list[InputError]:
     return [InputError("state", text) for text in unreadable_texts(x for x in gaps if x)]
 
 
-def _annotated(workload: Workload, record: UndoRecord) -> dict[str, JSON]:
-    """The metadata of the workload with the ownership before the change."""
-    annotations = {} if record.rules is None else {RULES: record.rules}
-    return {"metadata": {**workload.manifest["metadata"], "annotations": annotations}}
-
-
 def _not_reverted(ref: Ref, error: NotRevertible, severity: Severity) -> Finding:
     return Finding(
         NOT_REVERTED, severity, f"{ref} was left as it is: {error}.", error.advice, (ref,)
     )
 
 
-def _change(candidate: Candidate, view: ClusterView) -> WorkloadChange:
+def _change(candidate: Candidate, view: ClusterView, known: KnownBy) -> WorkloadChange:
     """The change that restores one workload; without writes where that was done before. Raises NotRevertible."""
     workload, record = candidate.workload, candidate.record
-    merged = restore(workload, record)
+    merged = restore(workload, record, known)
     relabeled = relabels(workload, view, _labels_to_set(workload, record), merged.removed_terms)
     for relabel, current in relabeled:
         for key, present, value in relabel.conflicts(current):
@@ -141,9 +140,10 @@ def _labels_to_set(workload: Workload, record: UndoRecord) -> list[tuple[str, st
     )
 
 
-def restore(workload: Workload, record: UndoRecord) -> Merged:
+def restore(workload: Workload, record: UndoRecord, known: KnownBy) -> Merged:
     """What restores the workload as `record` has it; without a write where that was done. Raises NotRevertible where
-    others have changed since what the change has written."""
+    others have changed since what the change has written, or the record has what no change of the rules wrote. `known`
+    are the rules of the set by workload (last_change.known_rules)."""
     if record.reverted:
         ownership = _ownership(workload)
         return Merged(None, ownership, placement_parts(workload)["spec"])
@@ -155,7 +155,7 @@ def restore(workload: Workload, record: UndoRecord) -> Merged:
         if name in record.placement:
             after["spec"][name] = copy.deepcopy(record.placement[name])
     ownership = _ownership(workload)
-    owned = _ownership(replace(workload, manifest=_annotated(workload, record)))
+    owned = _ownership(before_change(workload, record))
     created = set(ownership.created) - set(owned.created)
     labels = _LABELS.read(after, None)
     for key in sorted(record.written.labels):
@@ -165,6 +165,11 @@ def restore(workload: Workload, record: UndoRecord) -> Merged:
         elif labels is not None:
             labels.pop(key, None)
     tidy(after, [text for text in created if text.startswith("/metadata")])
+    on_workload = RuleSetOnWorkload(
+        workload, record.change, ownership, owned, (before, after), known
+    )
+    if why := on_workload.why_not_restorable():
+        raise NotRevertible(why, WRITE_RULES)
     annotations = {RULES: record.rules, UNDO: replace(record, reverted=True).text()}
     terms = {*present_terms(before)}, {*present_terms(after)}
     locations = {fingerprint.location for fingerprint in terms[0] ^ terms[1]}
@@ -235,8 +240,10 @@ class RecomputeRevert:
         self,
         of_workload: t.Mapping[Ref, RuleSetChange],
         changes: t.Iterable[WorkloadChange],
+        known: KnownBy,
     ) -> None:
         self._of_workload = of_workload
+        self._known = known
         self._relabels: dict[Ref, Relabel] = {
             relabel.target: relabel for change in changes for relabel in change.relabels
         }
@@ -258,7 +265,7 @@ class RecomputeRevert:
             _check_restored(workload, record)
             return None
         try:
-            return restore(workload, record).write
+            return restore(workload, record, self._known).write
         except NotRevertible as error:
             raise InvalidInput([InputError(str(write.target), str(error))]) from error
 

@@ -132,6 +132,15 @@ def _term(location: TermLocation, value: JSON, namespace: str) -> _ComparedTerm 
     )
 
 
+def have_one_place(
+    one: tuple[TermLocation, JSON], other: tuple[TermLocation, JSON], namespace: str
+) -> bool:
+    """Whether two terms are in the same place of a template, over the same topology key and about the same
+    namespaces, whatever they select."""
+    terms = [_term(location, value, namespace) for location, value in (one, other)]
+    return None not in terms and len({term.place for term in terms if term is not None}) == 1
+
+
 def is_similar(
     location: TermLocation,
     value: JSON,

@@ -31,24 +31,32 @@ import json
 import re
 import typing as t
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from ..model.json_pointer import JSON
+from ..model.json_text import cut
 from ..model.kinds import RULES, UNDO
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.snapshot import Workload
+from ..scheduler.labels import is_label_key, is_label_value
 from ..view.label_input import is_reserved
 from .ownership import (
+    MOST_RULES,
     VERSION,
     Ownership,
     UnreadableAnnotation,
     decode,
     digest,
+    rule_id,
     without_empties,
 )
 from .term_slots import FIELDS
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+MOST_CHANGES = 10**9
+"""Of one rule set."""
 
 REVERTED = "reverted"
 """The state of the module rules that undoes the last change."""
@@ -184,7 +192,7 @@ def change_of_request(
     again = RuleSetChange(rule_set, number, request, at)
     if any(x.is_of(again) for x in last) and not any(x.reverted for x in last):
         return again
-    return RuleSetChange(rule_set, number + 1, request, at)
+    return RuleSetChange(rule_set, min(number + 1, MOST_CHANGES), request, at)
 
 
 def is_begun(change: RuleSetChange, workloads: t.Iterable[Workload]) -> bool:
@@ -241,7 +249,7 @@ def _read_record(workload: Workload) -> UndoRecord | None:
         return _record(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnreadableAnnotation(
-            f"{workload.ref}: annotation {UNDO} is damaged ({error}): remove it if nothing has to be"
+            f"{workload.ref}: annotation {UNDO} is damaged ({cut(str(error), 200)}): remove it if nothing has to be"
             " undone, and write the rules again"
         ) from error
 
@@ -267,20 +275,36 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
         content.get("reverted") is True,
         _typed({"since": {}, **content}, "since", dict),
     )
-    numbers = record.earlier.values()
-    if any(isinstance(x, bool) or not isinstance(x, int) for x in numbers):
-        raise TypeError("a number of earlier is no integer")
+    for rule_set, number in record.changes.items():
+        rule_id(f"{rule_set}/r")
+        if isinstance(number, bool) or number not in range(1, MOST_CHANGES + 1):
+            raise ValueError(f"a number of a change is not from 1 to {MOST_CHANGES}")
+    if len(record.since) > MOST_RULES:
+        raise ValueError(f"it has the times of more than {MOST_RULES} rules")
+    if not is_label_value(record.change.request):
+        raise ValueError("its request is no digest")
     if not {*record.written.fields, *record.placement} <= {*FIELDS}:
         raise TypeError("it names other fields than those of placement")
     placement_from_spec(record.placement)
-    values = {*record.labels.values(), *record.written.labels.values()} - {None}
-    if not all(isinstance(value, str) for value in values):
-        raise TypeError("a label is no text")
-    if not all(isinstance(time, str) and _TIME.fullmatch(time) for time in record.since.values()):
-        raise TypeError("a time of since is no time")
-    if any(map(is_reserved, record.written.labels)):
-        raise TypeError("it names a label that rules never set")
+    _check_labels(record)
+    for rule, time in record.since.items():
+        rule_id(rule)
+        if not (isinstance(time, str) and _TIME.fullmatch(time)):
+            raise TypeError("a time of since is no time")
+        datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
     return record
+
+
+def _check_labels(record: UndoRecord) -> None:
+    """Raises an error for labels that rules never set. A template may have others."""
+    if not all(isinstance(value, str) for value in record.labels.values()):
+        raise TypeError("a label is no text")
+    for key, value in record.written.labels.items():
+        if is_reserved(key):
+            raise TypeError("it names a label that rules never set")
+        values = {value, record.labels.get(key)} - {None}
+        if not is_label_key(key) or not all(map(is_label_value, values)):
+            raise ValueError("it names a label that is none")
 
 
 def _typed(content: t.Mapping[str, JSON], name: str, kind: type | tuple[type, ...]) -> JSON:

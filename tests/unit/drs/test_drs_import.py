@@ -336,6 +336,28 @@ def test_vms_are_found_by_what_forklift_left_on_them(run_module: RunModule) -> N
     }
 
 
+def test_annotation_of_a_tenant_beats_no_vm_of_the_name(run_module: RunModule) -> None:
+    """Each owner of a VM may write openshift.io/display-name, in each namespace."""
+    vms = [
+        {"name": "db", "namespace": "shop"},
+        {"name": "trap", "namespace": "tenant", "display_name": "db"},
+        {"name": "moved-x7qz", "namespace": "shop", "display_name": "moved"},
+        {"name": "out", "namespace": "tenant", "display_name": "OUT"},
+    ]
+
+    result = of_content(
+        run_module, rule("r", "apart", "db", "moved", "OUT"), vms=vms, namespace="shop"
+    )
+
+    assert rules_of(result)["shop"][0]["workloads"] == ["db", "moved-x7qz"]
+    (made,) = result["report"]["decisions"]
+    texts = [x["taken"] for x in made["decisions"] if x["code"] == "vm_annotations"]
+    assert texts == [
+        "VM 'db' is shop/db, by its name. tenant/trap has that name in its annotations.",
+        "VM 'OUT' is tenant/out, in another namespace, by its annotation openshift.io/display-name alone.",
+    ]
+
+
 @pytest.mark.parametrize("annotation", ["backup/1", "backup%2f1"])
 def test_annotation_of_forklift_may_be_escaped_as_in_the_api(
     run_module: RunModule, annotation: str

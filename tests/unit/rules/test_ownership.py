@@ -20,9 +20,11 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
+    MOST_CHANGES,
     RuleSetChange,
     UndoRecord,
     WrittenPlacement,
+    change_of_request,
     read_undo_record,
     undo_record_of,
 )
@@ -30,7 +32,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
 from .builders import vm
 
 JSON = t.Any
-ONE, TWO = RuleId("shop", "s", "one"), RuleId("shop", "s", "two/with/slashes")
+ONE, TWO = RuleId("shop", "s", "one"), RuleId("shop", "s", "two.with-dots_2")
 TERM = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 _SELECTORS: tuple[dict[str, JSON], ...] = ({}, {"labelSelector": {}})
 MARK = Fingerprint.of(TermLocation.NODE_EXPRESSION, TERM)
@@ -189,3 +191,97 @@ def test_an_undo_record_with_a_wrong_type_is_damaged(field: str) -> None:
     content = {**json.loads(_record_of(vm("a")).text()), field: 7}
     with pytest.raises(UnreadableAnnotation, match="is damaged"):
         read_undo_record(_machine(undo=json.dumps(content)))
+
+
+NODE = str(MARK)
+OF_RULES: dict[str, JSON] = {
+    "version": 1,
+    "uid": "uid-a",
+    "rules": {"shop/s/one": []},
+    "created": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "seen"),
+    [
+        ({"rules": {"other/s/one": [NODE]}}, "rule other/s/one is of another namespace"),
+        ({"rules": {"other/s/one": []}}, "rule other/s/one is of another namespace"),
+        ({"rules": {"Shop/s/one": []}}, "'Shop' is no name of a namespace"),
+        ({"rules": {"shop/s/{{ 1 }}": []}}, "'{{ 1 }}' is no name of a rule"),
+        ({"rules": {"shop/s/a\nb": []}}, "is no name of a rule"),
+        ({"rules": {"shop/s/": []}}, "'' is no name of a rule"),
+        ({"rules": {"shop/s x/a": []}}, "'s x' is no name of a rule or rule set"),
+        ({"rules": {f"shop/s/r{n}": [] for n in range(65)}}, "it has 65 rules, at most 64"),
+        ({"rules": {"shop/s/one": ["toleration:{{ 1 }}.b"]}}, "has no digests"),
+        ({"rules": {"shop/s/one": [f"{'x' * 100_000}:ab.cd"]}}, "is damaged"),
+        ({"created": ["/spec"]}, "rules create no '/spec'"),
+        ({"created": ["spec"]}, "rules create no 'spec'"),
+        ({"created": ["/metadata/annotations"]}, "rules create no"),
+        ({"resting": {"shop/s/two": "spread"}}, "a rule that rests is not among its rules"),
+        ({"resting": {"shop/s/one": "<b>"}}, "or has an unknown type"),
+        ({"version": int("9" * 4300)}, "more than 64 bits"),
+        ({"version": True, "rules": {"other/s/one": [NODE]}}, "another namespace"),
+        ({"version": 0}, "it has no version"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_options_refuse_is_damage_in_the_annotation(
+    changed: dict[str, JSON], seen: str
+) -> None:
+    """A tenant can write it, and it would be in findings, verdicts, declarations and metrics."""
+    with pytest.raises(UnreadableAnnotation) as error:
+        read_ownership(_machine(rules=json.dumps({**OF_RULES, **changed})))
+    assert seen in str(error.value)
+    assert len(str(error.value)) < 500
+    assert read_ownership(_machine(rules=json.dumps(OF_RULES))).rules == {ONE: ()}
+
+
+def test_rule_of_another_namespace_may_have_labelled_the_workload() -> None:
+    """A rule that keeps away from workloads of another namespace labels them, if nothing else selects them."""
+    label = Fingerprint.of(TermLocation.LABEL, {"key": "k", "value": "v"})
+    other = RuleId("other", "s", "one")
+    content = {**OF_RULES, "rules": {str(other): [str(label)]}}
+    assert read_ownership(_machine(rules=json.dumps(content))).rules == {other: (label,)}
+    content["rules"] = {str(other): [str(label), NODE]}
+    with pytest.raises(UnreadableAnnotation):
+        read_ownership(_machine(rules=json.dumps(content)))
+    copied = {**content, "uid": "of another object", "rules": {str(other): [NODE], str(ONE): []}}
+    assert read_ownership(_machine(rules=json.dumps(copied))).rules == {ONE: ()}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"number": int("9" * 4299)},
+        {"number": 10**9 + 1},
+        {"number": 0},
+        {"number": True},
+        {"number": 1.5},
+        {"rule_set": "shop"},
+        {"rule_set": "shop/a b"},
+        {"request": "{{ 1 }}"},
+    ],
+    ids=str,
+)
+def test_change_that_rules_never_make_is_damage(changed: dict[str, JSON]) -> None:
+    content = json.loads(_record_of(vm("a")).text())
+    content["change"] |= changed
+    with pytest.raises(UnreadableAnnotation, match="is damaged"):
+        read_undo_record(_machine(undo=json.dumps(content)))
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "1e999", "9" * 4300, "9" * 20, "9" * 5000])
+def test_number_that_the_api_has_not_is_damage(text: str) -> None:
+    record = json.dumps({**json.loads(_record_of(vm("a")).text()), "placement": "X"})
+    field = '{"tolerations": [{"operator": "Exists", "tolerationSeconds": ' + text + "}]}"
+    with pytest.raises(UnreadableAnnotation, match="is damaged"):
+        read_undo_record(_machine(undo=record.replace('"X"', field)))
+
+
+def test_number_of_a_change_ends_at_the_most_that_is_read() -> None:
+    record = undo_record_of(
+        vm("a"), RuleSetChange("shop/default", MOST_CHANGES, "a"), WrittenPlacement()
+    )
+    there = _machine(undo=record.text())
+    assert change_of_request("shop/default", "b", [there], "").number == MOST_CHANGES

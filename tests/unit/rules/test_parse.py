@@ -351,11 +351,6 @@ def test_a_name_that_annotations_do_not_take(name: t.Any, fault: str) -> None:
     assert fault in found
 
 
-@pytest.mark.parametrize("name", ["a/b", "two words", "x" * 64])
-def test_a_rule_that_is_to_go_may_have_any_name(name: str) -> None:
-    assert _parse({"name": name}, absent=True)[0].id.name == name
-
-
 @pytest.mark.parametrize("name", sorted(DOCUMENTED))
 def test_each_finding_that_is_documented_can_be_allowed(name: str) -> None:
     (rule,) = _parse({"name": "r", **WHO, "avoid": {"zone": "a"}, "allow_findings": [name]})

@@ -66,7 +66,7 @@ def test_rule_has_the_time_of_the_change_that_wrote_it_as_it_is() -> None:
 def test_time_is_unknown_where_no_record_has_it() -> None:
     """A record that an undo has used, or of a release that wrote none."""
     second = written(written(vm("db"), HOME, at=MONDAY), AWAY, at=TUESDAY)
-    write = restore(second, record_of(second)).write
+    write = restore(second, record_of(second), {}).write
     assert write is not None
     reverted = workload(applied(dict(second.manifest), write))
     assert since(written(reverted, AWAY, at=FRIDAY)) == {"away": FRIDAY}

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""May an undo write what the undo record of a workload has?
+
+Each client that may write a workload may write its record, and the identity of an undo may have rights that such a
+client lacks, for example where an admission policy refuses tolerations. So an undo restores only what a change of the
+rule set can have written: it takes away terms that the set owns, and brings back terms that the set owned, or whose
+place a term of the set has taken. A record may not stand alone against other workloads of the set: a rule that it
+brings back has to be known of one of them, or one of them has a record of the same change.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.json_pointer import JSON
+from ..model.objects import Ref
+from ..model.rendering import listed
+from ..model.rule import RuleId
+from ..model.snapshot import Workload
+from .ownership import Fingerprint, Ownership, foreign_part, is_empty
+from .similar import have_one_place
+from .term_slots import IN_NODE_TERM, MAPS, NODE_TERMS, TermLocation, terms_of
+from .undo import RuleSetChange
+
+Effect = tuple[TermLocation, str]
+Terms = dict[Effect, tuple[TermLocation, JSON]]
+
+
+class KnownRules(t.NamedTuple):
+    """The rules of a set that a workload has, or had before its last change, and that change."""
+
+    rules: frozenset[RuleId]
+    change: RuleSetChange | None
+
+
+KnownBy = t.Mapping[Ref, KnownRules]
+
+
+@dataclass(frozen=True)
+class RuleSetOnWorkload:
+    """The rule set of a change on a workload: `now`, and `before` that change, which is to be undone. `parts` are those
+    of the template (draft.placement_parts) at both times. `known`: the rules of the set by workload."""
+
+    workload: Workload
+    change: RuleSetChange
+    now: Ownership
+    before: Ownership
+    parts: tuple[JSON, JSON]
+    known: KnownBy
+
+    def why_not_restorable(self) -> str:
+        """The end of a sentence about the workload; empty where its record can be restored."""
+        return self._fault_of_rules() or self._fault_of_terms() or self._fault_of_node_terms()
+
+    def _of_set(self, ownership: Ownership) -> frozenset[RuleId]:
+        return frozenset(ownership.of_set(*self.change.rule_set.split("/", 1)))
+
+    def _effects(self, ownership: Ownership) -> frozenset[Effect]:
+        rules = self._of_set(ownership)
+        return frozenset(x.effect for rule in rules for x in ownership.rules[rule])
+
+    def _fault_of_rules(self) -> str:
+        now, before = self._of_set(self.now), self._of_set(self.before)
+        name = self.change.rule_set.partition("/")[2]
+        if not now | before:
+            return f"it has no rule of rule set {name!r}, neither now nor in its undo record"
+        others = [_rules(x, self._of_set(x)) for x in (self.now, self.before)]
+        if others[0] != others[1]:
+            return "its undo record changes rules of other rule sets"
+        known = [x for ref, x in self.known.items() if ref != self.workload.ref]
+        alone = before - now - frozenset().union(*(x.rules for x in known))
+        if alone and known and all(x.change != self.change for x in known):
+            names = listed([rule.name for rule in sorted(alone)])
+            return f"its undo record brings back {names}, and no other workload knows that rule or that change"
+        return ""
+
+    def _fault_of_terms(self) -> str:
+        now, before = map(_terms, self.parts)
+        ours = self._effects(self.now)
+        taken = [now[x] for x in now.keys() - before.keys() - ours]
+        if taken:
+            return f"its undo record takes away what no rule of the set has written: {_text(taken)}"
+        of_rules = [now[x] for x in now.keys() & ours]
+        back = [before[x] for x in before.keys() - now.keys() - self._effects(self.before)]
+        namespace = self.workload.ref.namespace
+        foreign = [x for x in back if not any(_replaces(y, x, namespace) for y in of_rules)]
+        if foreign:
+            return (
+                f"its undo record brings back what no rule of the set had written: {_text(foreign)}"
+            )
+        return ""
+
+    def _fault_of_node_terms(self) -> str:
+        """Required node terms are OR-ed: one more or one less is another requirement."""
+        effects = [self._effects(self.now), self._effects(self.before)]
+        ours = {effect for effect in effects[0] | effects[1] if effect[0] in IN_NODE_TERM}
+        now, before = (_rests(parts, ours) for parts in self.parts)
+        if now - before - effects[0] or before - now - effects[1]:
+            return "its undo record changes node terms that no rule of the set has written"
+        return ""
+
+
+def _rules(
+    ownership: Ownership, without: frozenset[RuleId]
+) -> dict[RuleId, tuple[frozenset[Fingerprint], str | None]]:
+    return {
+        rule: (frozenset(fingerprints), ownership.resting.get(rule))
+        for rule, fingerprints in ownership.rules.items()
+        if rule not in without
+    }
+
+
+def _terms(parts: JSON) -> Terms:
+    labels = MAPS[TermLocation.LABEL].read(parts, None) or {}
+    entries = [
+        *terms_of(parts),
+        *((TermLocation.LABEL, {"key": key, "value": value}) for key, value in labels.items()),
+    ]
+    return {Fingerprint.of(*entry).effect: entry for entry in entries}
+
+
+def _rests(parts: JSON, ours: t.Collection[Effect]) -> frozenset[Effect]:
+    """The required node terms without entries of the set."""
+    terms = NODE_TERMS.read(parts, None) or ()
+    rests = [foreign_part(term, ours) for term in terms]
+    return frozenset(
+        Fingerprint.of(TermLocation.NODE_TERM, rest).effect for rest in rests if not is_empty(rest)
+    )
+
+
+def _replaces(
+    ours: tuple[TermLocation, JSON], other: tuple[TermLocation, JSON], namespace: str
+) -> bool:
+    """Whether a rule with this term may have taken the place of the other one, as `adopt` does."""
+    location, value = other
+    if location is TermLocation.NODE_SELECTOR and ours[0] is TermLocation.NODE_EXPRESSION:
+        return bool(ours[1].get("key") == value["key"] and value["value"] in ours[1]["values"])
+    stripped = Fingerprint.of(*ours).is_stripped_to(Fingerprint.of(*other))
+    return stripped or have_one_place(ours, other, namespace)
+
+
+def _text(terms: t.Sequence[tuple[TermLocation, JSON]]) -> str:
+    return listed(sorted({str(location) for location, _value in terms}))

@@ -1,0 +1,237 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a client that may write a VM, and its annotations, can have an undo write with the rights of the job."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD, RULES, UNDO
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.write import written
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
+    Fingerprint,
+    digest,
+    read_ownership,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.paused_hold import paused_hold_of
+from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from ansible_collections.virt.placement.plugins.module_utils.rules.undo import field_digest
+
+from .builders import deployment, plan, request, running, snapshot, vm, workload
+
+JSON = t.Any
+NAMES = ("a", "b", "c")
+APART = {"name": "apart", "workloads": list(NAMES), "keep_apart": "zone"}
+HOME = {"name": "home", "workloads": ["a"], "run_on": {"zone": "a"}}
+ANYWHERE = {"operator": "Exists"}
+CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}
+TAINTED = Fingerprint.of(TermLocation.TOLERATION, ANYWHERE)
+
+
+def fleet(*more: Workload) -> Snapshot:
+    vms = [*(vm(name) for name in NAMES), *more]
+    return snapshot(*vms, run=[running(x) for x in vms])
+
+
+def ruled(*rules: JSON, seen: Snapshot | None = None, **options: t.Any) -> Snapshot:
+    there = seen or fleet()
+    return written(there, plan(there, *rules, **options).writes)
+
+
+def forged(seen: Snapshot, name: str, edit: t.Callable[[JSON, JSON], None]) -> Snapshot:
+    """The cluster after a tenant changed the VM and its undo record, with digests that fit."""
+
+    def changed(found: Workload) -> Workload:
+        if found.ref.name != name:
+            return found
+        manifest = json.loads(json.dumps(found.manifest))
+        annotations = manifest["metadata"].setdefault("annotations", {})
+        record = json.loads(annotations.get(UNDO, "null")) or new_record(manifest)
+        edit(manifest, record)
+        spec = manifest["spec"]["template"]["spec"]
+        record["written"]["rules"] = digest(annotations.get(RULES), 12)
+        for field in record["placement"].keys() | record["written"]["fields"]:
+            record["written"]["fields"][field] = field_digest(spec.get(field))
+        annotations[UNDO] = json.dumps(record)
+        return workload(manifest)
+
+    there = copy.copy(seen)
+    object.__setattr__(there, "workloads", tuple(map(changed, seen.workloads)))
+    return there
+
+
+def new_record(manifest: JSON) -> JSON:
+    return {
+        "version": 1,
+        "uid": manifest["metadata"]["uid"],
+        "placement": {},
+        "labels": {},
+        "rules": None,
+        "change": {"rule_set": "shop/default", "number": 9, "request": "f00"},
+        "written": {"fields": {}, "labels": {}, "rules": ""},
+    }
+
+
+def owning(record: JSON, rule: str, *fingerprints: Fingerprint) -> None:
+    """The record says that the workload had a rule with these terms."""
+    rules = json.loads(record["rules"] or json.dumps({"rules": {}, "created": []}))
+    rules |= {"version": 1, "uid": record["uid"]}
+    rules["rules"][rule] = list(map(str, fingerprints))
+    record["rules"] = json.dumps(rules)
+
+
+def adds_toleration(_manifest: JSON, record: JSON) -> None:
+    record["placement"]["tolerations"] = [ANYWHERE]
+
+
+def adds_owned_toleration_of_another_set(_manifest: JSON, record: JSON) -> None:
+    adds_toleration(_manifest, record)
+    owning(record, "shop/other/x", TAINTED)
+
+
+def adds_toleration_of_another_namespace(_manifest: JSON, record: JSON) -> None:
+    adds_toleration(_manifest, record)
+    owning(record, "kube-system/default/x", TAINTED)
+
+
+def adds_a_rule_of_its_own(_manifest: JSON, record: JSON) -> None:
+    adds_toleration(_manifest, record)
+    owning(record, "shop/default/mine", TAINTED)
+    record["change"] |= {"number": 9, "request": "f00"}
+
+
+def takes_selector_away(manifest: JSON, record: JSON) -> None:
+    manifest["spec"]["template"]["spec"]["nodeSelector"] = {"tenant": "a"}
+    record["written"]["fields"]["nodeSelector"] = ""
+
+
+def adds_node_term(manifest: JSON, record: JSON) -> None:
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+    here = copy.deepcopy(manifest["spec"]["template"]["spec"].get("affinity") or {})
+    here["nodeAffinity"] = {field: {"nodeSelectorTerms": [term]}}
+    record["placement"]["affinity"] = here
+
+
+def adds_label(manifest: JSON, record: JSON) -> None:
+    manifest["spec"]["template"].setdefault("metadata", {}).setdefault("labels", {})
+    record["labels"]["team"] = "admins"
+    record["written"]["labels"]["team"] = None
+
+
+Attack = t.Callable[[JSON, JSON], None]
+ATTACKS: dict[Attack, str] = {
+    adds_toleration: "brings back what no rule of the set had written: toleration",
+    adds_owned_toleration_of_another_set: "changes rules of other rule sets",
+    adds_toleration_of_another_namespace: "rule kube-system/default/x is of another namespace",
+    adds_a_rule_of_its_own: "brings back mine, and no other workload knows that rule or that change",
+    takes_selector_away: "takes away what no rule of the set has written: node-selector",
+    adds_node_term: "brings back what no rule of the set had written: node-expression",
+    adds_label: "brings back what no rule of the set had written: label",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_undo_restores_nothing_that_no_rule_of_the_set_wrote(
+    attack: Attack,
+) -> None:
+    seen = forged(ruled(APART), "a", attack)
+
+    plan_of_undo = plan_revert(seen, request(state="reverted"))
+
+    assert "a" not in {write.target.name for write in plan_of_undo.writes}
+    (finding,) = (x for x in plan_of_undo.findings if "shop/a " in x.why)
+    assert (finding.name, ATTACKS[attack] in finding.why) == ("not_reverted", True), finding.why
+
+
+def test_record_on_a_workload_without_rules_is_a_finding_and_the_others_are_restored() -> None:
+    def same_change(_manifest: JSON, record: JSON) -> None:
+        adds_toleration(_manifest, record)
+        record["change"] = json.loads(there.annotations[UNDO])["change"]
+
+    seen = ruled(APART, seen=fleet(vm("free")))
+    there = next(x for x in seen.workloads if x.ref.name == "b")
+
+    plan_of_undo = plan_revert(forged(seen, "free", same_change), request(state="reverted"))
+
+    assert {write.target.name for write in plan_of_undo.writes} == set(NAMES)
+    (finding,) = plan_of_undo.findings
+    assert "shop/free was left as it is: it has no rule of rule set 'default'" in finding.why
+
+
+def test_record_is_checked_again_when_it_is_written() -> None:
+    seen = ruled(APART)
+    planned = plan_revert(seen, request(state="reverted"))
+    (write,) = (x for x in planned.writes if x.target.name == "a")
+    (attacked,) = (x for x in forged(seen, "a", adds_toleration).workloads if x.ref.name == "a")
+
+    with pytest.raises(ValueError, match="brings back what no rule of the set had written"):
+        planned.recompute(write, dict(attacked.manifest))
+
+
+@pytest.mark.parametrize(
+    ("before", "rules", "options"),
+    [
+        ((HOME,), (), {"prune": True}),
+        ((HOME, APART), (), {"prune": True}),
+        ((HOME,), ({**HOME, "run_on": {"zone": "b"}},), {}),
+        ((HOME, APART), ({"name": "apart"},), {"state": "absent"}),
+    ],
+)
+def test_what_rules_wrote_is_restored(
+    before: tuple[JSON, ...], rules: tuple[JSON, ...], options: dict[str, t.Any]
+) -> None:
+    there = ruled(*before)
+    undone = plan_revert(ruled(*rules, seen=there, **options), request(state="reverted"))
+
+    assert undone.findings == ()
+    after = written(ruled(*rules, seen=there, **options), undone.writes)
+    assert [x.template for x in after.workloads] == [x.template for x in there.workloads]
+    assert [read_ownership(x).rules for x in after.workloads] == [
+        read_ownership(x).rules for x in there.workloads
+    ]
+
+
+def test_workload_takes_no_more_rules_than_are_read() -> None:
+    rules = [{"name": f"r{n}", "workloads": ["a"], "run_on": {f"k.io/{n}": "x"}} for n in range(65)]
+    there = ruled(*rules[:64])
+    assert len(read_ownership(there.workloads[0]).rules) == 64
+
+    with pytest.raises(InvalidInput) as error:
+        plan(there, *rules)
+
+    (fault,) = {x.message for x in error.value.errors}
+    assert fault.startswith("VirtualMachine shop/a would have 65 rules, at most 64 are possible")
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"type": "Bogus"},
+        {"rollingUpdate": {"maxSurge": "9" * 5000}},
+        {"rollingUpdate": {"maxUnavailable": "a"}},
+        {"rollingUpdate": {"maxUnavailable": -1}},
+        {"rollingUpdate": [1]},
+        {"rollingUpdate": {"maxUnavailable": True}},
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_strategy_in_an_annotation_is_one_that_the_api_takes(strategy: JSON) -> None:
+    """A rollout computes with it, and gives it back."""
+    text = json.dumps({"phase": "released", "strategy": strategy, "limited": {}})
+    manifest = copy.deepcopy(dict(deployment("web").manifest))
+    manifest["metadata"]["annotations"] = {HOLD: text}
+    found = paused_hold_of(workload(manifest))
+    assert found is not None
+    assert found.record is None
+    assert found.room.unavailable >= 0
