@@ -5,7 +5,7 @@
 An instance that is recreated gives its share back first. The target of a live migration is a second
 pod beside its source, and so is a pod that a rollout adds by its surge. Migrations of a namespace can
 be made one after the other, and a rollout ends an old pod before it adds another, so each is counted
-alone.
+alone. Where several workloads roll at once, a pod is not certain that has no share beside those of the others.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from __future__ import annotations
 import typing as t
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import chain
 
-from ..model.objects import Pod
+from ..model.objects import Pod, Ref
 from ..model.plan import Method
 from ..model.snapshot import Quota, charged
 from .change import ChangedCluster
@@ -103,8 +104,10 @@ class Quotas:
         self, beside: t.Sequence[tuple[int, PendingPod]], used: Used, with_new: Used
     ) -> t.Iterator[tuple[int, str, bool]]:
         """The refusals of pods that come beside or after others. A rollout that is not refused ends old pods, and one
-        of another workload or a migration may take their share."""
+        of another workload or a migration may take their share. A new pod of a rollout that waits for a node keeps its
+        share, also where that node becomes free only once the rollout of another workload has its own."""
         refused = {number: self._alone(pod, used) for number, pod in beside}
+        beside_others = self._beside_others([pod for _number, pod in beside], with_new)
         going_on = {
             (x.pod.namespace, x.workload)
             for number, x in beside
@@ -119,10 +122,27 @@ class Quotas:
                 for namespace, workload in going_on
             ):
                 reason, certain = f"{reason} unless another rollout ends a pod before", False
-            if not reason and (later := self.refusal(pod.pod, self._given_back(pod, with_new))[0]):
+            around = self._given_back(pod, beside_others[pod.workload])
+            if not reason and (later := self.refusal(pod.pod, around)[0]):
                 reason = f"beside other new pods, {later}"
             if reason:
                 yield number, reason, certain
+
+    def _beside_others(
+        self, pods: t.Sequence[PendingPod], used: Used
+    ) -> t.Mapping[Ref | None, Used]:
+        """By workload, what is used once the rollouts of all other workloads have their new pods, too."""
+        surges: dict[Ref | None, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            surges[pod.workload] += [pod.pod] if pod.reason == "surge" else []
+        with_all: Used = defaultdict(Counter, {key: Counter(x) for key, x in used.items()})
+        for surge in chain.from_iterable(surges.values()):
+            self.add(surge, with_all)
+        everywhere = set(self._of)
+        return {
+            workload: self.used_without(with_all, own, everywhere)
+            for workload, own in surges.items()
+        }
 
     def _alone(self, pod: PendingPod, used: Used) -> tuple[str, bool]:
         """The refusal of a pod beside what is used now."""

@@ -136,6 +136,9 @@ def test_no_order_contradicts_a_forecast_of_a_rollout(seed: int) -> None:
 @thorough
 @example(seed=1015)  # the old pod of one ends and leaves its CPU to the other
 @example(seed=2148)  # the old pod of one ends and leaves its share of a quota to the other
+@example(
+    seed=4296012
+)  # the new pod of one waits for a node, and keeps the share of a quota that the other needs
 @given(seed=st.integers(0, 10**9))
 def test_no_order_contradicts_a_forecast_of_two_rollouts_at_once(seed: int) -> None:
     made, chance = random_cluster(seed)
