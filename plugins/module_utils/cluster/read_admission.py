@@ -1,6 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what the API server makes of pods that are created: LimitRanges, and webhooks and policies that change pods.
+"""Read what the API server makes of pods that are created: LimitRanges, webhooks and policies that change pods, and
+their default PriorityClass.
 
 A right that is missing is no failure here: None says that a forecast cannot know.
 """
@@ -17,10 +18,12 @@ from ..model.admission import (
     pod_policy_from_manifest,
     pod_webhooks_from_manifest,
 )
+from ..model.json_pointer import JSON
 from ..model.limit_range import LimitRange, limit_range_from_manifest
 from .served_versions import ServedVersions
 
 _LIMIT_RANGES = "/api/v1/{}limitranges"
+_PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 
@@ -42,6 +45,23 @@ def limit_ranges(api: ApiClient, namespaces: t.Collection[str]) -> tuple[LimitRa
     except Forbidden:
         return None
     return tuple(x for x in listed if x is not None and x.namespace in namespaces)
+
+
+def default_priority_class(api: ApiClient) -> str | None:
+    """The PriorityClass of a pod that names none, of several default ones the lowest (kubernetes plugin/pkg/admission/
+    priority, getDefaultPriorityClass); empty where there is none. Raises ApiError, but not for a missing right."""
+    try:
+        listed = list_converted(api, _PRIORITY_CLASSES, _default_priority).items
+    except Forbidden:
+        return None
+    return min(filter(None, listed), default=(0, ""))[1]
+
+
+def _default_priority(manifest: t.Mapping[str, JSON]) -> tuple[int, str] | None:
+    """Value and name of a PriorityClass that is a default."""
+    if not manifest.get("globalDefault"):
+        return None
+    return int(manifest.get("value") or 0), manifest["metadata"]["name"]
 
 
 def pod_mutators(api: ApiClient) -> tuple[PodMutator, ...] | None:

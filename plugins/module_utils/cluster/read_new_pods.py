@@ -8,7 +8,7 @@ import typing as t
 
 from ..api.client import ApiClient
 from ..model.new_pod_needs import NewPodNeeds
-from .read_admission import limit_ranges, pod_mutators
+from .read_admission import default_priority_class, limit_ranges, pod_mutators
 from .read_storage import attach_limits, claim_states
 
 
@@ -19,6 +19,8 @@ def new_pod_fields(api: ApiClient, needs: NewPodNeeds) -> dict[str, t.Any]:
         fields["limit_ranges"] = limit_ranges(api, needs.namespaces)
     if needs.mutators:
         fields["pod_mutators"] = pod_mutators(api)
+    if needs.priority_class:
+        fields["default_priority_class"] = default_priority_class(api)
     drivers = dict(needs.drivers)
     if needs.claims:
         fields["claim_states"] = states = claim_states(api, needs.claims)

@@ -34,7 +34,8 @@ from ..model.manifests import (
 )
 from ..model.objects import Ref
 from ..model.placement_manifests import placement_from_spec
-from ..model.snapshot import Platform, Snapshot, Unreadable, quota_from_manifest
+from ..model.quota import quota_from_manifest
+from ..model.snapshot import Platform, Snapshot, Unreadable
 from .foreign_owners import without_foreign_owners
 from .identity import platform_and_gaps, unreadable
 from .read_storage import (

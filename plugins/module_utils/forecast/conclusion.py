@@ -202,7 +202,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "pod_security": CodeMeaning(
         "the level of PodSecurity that a namespace enforces may refuse a pod",
-        "refused_pods.RefusedPods._of_levels",
+        "refused_pods.PodAdmission._of_levels",
     ),
     "pod_webhook": CodeMeaning(
         "a mutating webhook or policy may change the first pod of a workload",

@@ -38,7 +38,7 @@ from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, Doubt
 from .eviction import UNREACHABLE, EvictedInstance, held_by_pause, other_revision
-from .refused_pods import RefusedPods, doubts_of_refused
+from .refused_pods import PodAdmission, doubts_of_refused
 from .scaling import Scale, expanded_template, of_changed_template
 from .simulation import PendingPod
 
@@ -81,7 +81,7 @@ def doubts_of_pods(
     pending: t.Iterable[PendingPod],
     snapshot: Snapshot,
     limit_ranges: LimitRanges,
-    refused: RefusedPods,
+    refused: PodAdmission,
 ) -> tuple[Doubt, ...]:
     """The doubts about the pods that the answer is about. `limit_ranges` and `refused` are those of the snapshot."""
     required = [pod for pod in pending if pod.required]

@@ -19,7 +19,7 @@ from .change import lost_node
 from .conclusion import NO_CERTAINTY, Doubt
 from .doubts import doubts_of_pods, of_evicted
 from .eviction import DrainOutcome, Evictions
-from .refused_pods import RefusedPods
+from .refused_pods import PodAdmission
 from .simulation import PendingPod
 
 
@@ -79,7 +79,7 @@ def drained(
         pods=tuple(pod for pod in snapshot.pods if id(pod) not in gone),
         vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in vmis),
     )
-    doubts += doubts_of_pods(replacing, snapshot, LimitRanges(snapshot), RefusedPods(snapshot))
+    doubts += doubts_of_pods(replacing, snapshot, LimitRanges(snapshot), PodAdmission(snapshot))
     return Drained(after, tuple(moved), tuple(by_rules), tuple(dict.fromkeys(doubts)))
 
 

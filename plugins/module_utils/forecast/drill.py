@@ -57,7 +57,7 @@ from .explain import (
 from .forecast import UNTIL_MOVED
 from .loss import Loss
 from .quota import Quotas, quota_evidence
-from .refused_pods import RefusedPods
+from .refused_pods import PodAdmission
 from .simulation import PendingPod, PlacementSimulation, Reason
 
 LIMIT = 400
@@ -170,9 +170,9 @@ class DrillEngine:
         ]
         self.waiting = _waiting(view)
         self.blocking = Blocking(view, topology)
-        self.quotas = Quotas(view.snapshot.quotas)
+        self.quotas = Quotas(view.snapshot)
         self.limit_ranges = LimitRanges(view.snapshot)
-        self.refused = RefusedPods(view.snapshot)
+        self.refused = PodAdmission(view.snapshot)
         pods = view.snapshot.pods if self.quotas else ()
         self.used_of_quotas = self.quotas.used(pods, pods)
         self._tolerated: dict[tuple[Toleration, ...], bool] = {}

@@ -50,7 +50,7 @@ from .doubts import doubts_of_pods, of_schedulers, relevant_gaps
 from .eviction import ESTIMATED, Evictions, NodeEvent, blocked_evidence
 from .explain import ProofWords
 from .quota import within_quotas
-from .refused_pods import RefusedPods
+from .refused_pods import PodAdmission
 from .result import (
     NAMED,
     Deadlock,
@@ -225,7 +225,7 @@ class _Forecaster:
         """The doubts about the pods that need a node, and about those of planned moves."""
         pods, after = [*self.pending, *self._pods_of_moves()], self.change.after
         return (
-            *doubts_of_pods(pods, after, LimitRanges(after), RefusedPods(after)),
+            *doubts_of_pods(pods, after, LimitRanges(after), PodAdmission(after)),
             *of_schedulers(self.pending),
             *self._doubts_of_moves(),
         )

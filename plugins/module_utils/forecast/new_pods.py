@@ -24,6 +24,9 @@ def needs_of_change(change: ChangedCluster, *, drills: bool = False) -> NewPodNe
         drivers=before.drivers,
         namespaces=namespaces,
         mutators=bool(first_pods(change)),
+        priority_class=any(
+            x.asks_for_priority and x.namespace in namespaces for x in before.quotas
+        ),
     )
 
 

@@ -15,9 +15,12 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import chain
 
+from ..model.kinds import VMI
 from ..model.objects import Pod, Ref
 from ..model.plan import Method
-from ..model.snapshot import Quota, charged
+from ..model.quota import Quota, charged
+from ..model.rendering import listed
+from ..model.snapshot import Snapshot
 from .change import ChangedCluster
 from .conclusion import NOTHING, Doubt, Evidence
 from .result import Forecast, NotMigratableInstance, UnschedulableInstance
@@ -30,10 +33,14 @@ Used = dict[tuple[str, str], Counter[str]]
 class Quotas:
     """The quotas of a cluster, by their namespaces."""
 
-    def __init__(self, quotas: t.Iterable[Quota]) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self._of: dict[str, list[Quota]] = defaultdict(list)
-        for quota in quotas:
+        for quota in snapshot.quotas:
             self._of[quota.namespace].append(quota)
+        self._default_class = snapshot.default_priority_class
+        self._with_defaults = (
+            None if snapshot.limit_ranges is None else {x.namespace for x in snapshot.limit_ranges}
+        )
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -53,17 +60,43 @@ class Quotas:
     def refusal(self, pod: Pod, used: Used) -> tuple[str, bool]:
         """Why a quota refuses one more pod, or may refuse it, and whether that is certain; no text where
         none does."""
-        quotas = self._of.get(pod.namespace, ())
+        quotas, pod, doubts = self._of.get(pod.namespace, ()), self._admitted(pod), list[str]()
         for quota in quotas:
-            if exceeded := quota.exceeded_by(pod, used[quota.namespace, quota.name]):
+            why = self._why_unknown(quota, pod)
+            if not why and (exceeded := quota.exceeded_by(pod, used[quota.namespace, quota.name])):
                 return f"{quota} allows {exceeded}", True
-        for quota in quotas:
-            if why := quota.why_unknown(pod):
-                return f"{quota} may refuse its pod: {why}", False
-        return "", False
+            missing = listed(quota.missing(pod))
+            if not why and missing and not self._may_be_completed(pod):
+                return (
+                    f"{quota} refuses a pod with a container that does not specify {missing}",
+                    True,
+                )
+            why = why or (f"{missing} of the next pod is not known" if missing else "")
+            doubts += [f"{quota} may refuse its pod: {why}"] if why else []
+        return (doubts[0], False) if doubts else ("", False)
+
+    def _admitted(self, pod: Pod) -> Pod:
+        """The pod with the PriorityClass that it gets when it is created, as far as that is known."""
+        if pod.uid or pod.priority_class or not self._default_class:
+            return pod
+        return replace(pod, priority_class=self._default_class)
+
+    def _why_unknown(self, quota: Quota, pod: Pod) -> str:
+        """Why it is not known whether a quota counts a pod; empty where that is known."""
+        unread = self._default_class is None and not (pod.uid or pod.priority_class)
+        if unread and quota.asks_for_priority and quota.may_count(pod):
+            return "the default PriorityClass of a pod could not be read"
+        return quota.why_unknown(pod)
+
+    def _may_be_completed(self, pod: Pod) -> bool:
+        """Whether a LimitRange, or KubeVirt for its quota, may set what the containers of a pod do not (KubeVirt,
+        pkg/virt-controller/services/renderresources.go)."""
+        launcher = pod.owner is not None and pod.owner.kind == VMI
+        return launcher or self._with_defaults is None or pod.namespace in self._with_defaults
 
     def add(self, pod: Pod, used: Used) -> None:
         """Count `pod` as used."""
+        pod = self._admitted(pod)
         for quota in self._of.get(pod.namespace, ()):
             if quota.counts(pod):
                 used[quota.namespace, quota.name].update(charged(pod))
@@ -167,7 +200,7 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     """The forecast with what the quotas of the namespaces refuse, or may refuse."""
     if not change.after.quotas:
         return result
-    quotas = Quotas(change.after.quotas)
+    quotas = Quotas(change.after)
     existing = {pod.uid for pod in change.before.pods}
     staying_pods = [pod for pod in change.after.pods if pod.uid in existing]
     used = quotas.used(change.before.pods, staying_pods)

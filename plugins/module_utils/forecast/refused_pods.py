@@ -22,7 +22,7 @@ from .conclusion import NO_GUARANTEE, NO_PLACEMENT, Doubt
 from .simulation import PendingPod
 
 
-class RefusedPods:
+class PodAdmission:
     """What the namespaces and workloads of a snapshot show of pods that do not exist yet."""
 
     def __init__(self, snapshot: Snapshot) -> None:

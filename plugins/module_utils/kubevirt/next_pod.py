@@ -290,6 +290,7 @@ def launcher_pod(
         **launcher_containers(vmi.spec, platform, _annotations(template), network_devices),
         "volumes": claims,
         "resourceClaims": vmi.spec.get("resourceClaims"),
+        "priorityClassName": vmi.spec.get("priorityClassName"),
     }
     owner = {"kind": VMI, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
     pod = _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
@@ -378,7 +379,8 @@ def with_own_way(pod: Pod, template: Template) -> Pod:
     fields = tuple(x for x in pod.unmodeled if x != NODE_NAME)
     if spec.get(NODE_NAME):
         fields += (NODE_NAME,)
-    return replace(pod, node_name="", gated=bool(spec.get("schedulingGates")), unmodeled=fields)
+    gated, priority_class = bool(spec.get("schedulingGates")), spec.get("priorityClassName") or ""
+    return replace(pod, node_name="", gated=gated, unmodeled=fields, priority_class=priority_class)
 
 
 def why_first_estimated(workload: Workload) -> str:

@@ -47,7 +47,8 @@ _LIMIT = 200_000
 _names: dict[tuple[str, ...], tuple[str, ...]] = {}
 _levels: dict[Forbidden, Forbidden] = {}
 _placements: dict[bytes, Placement] = {}
-_resources: dict[bytes, tuple[dict[str, int], dict[str, int]]] = {}
+_Amounts = tuple[dict[str, int], dict[str, int], tuple[str, ...]]
+_resources: dict[bytes, _Amounts] = {}
 
 
 class _Texts(dict[str, str]):
@@ -180,7 +181,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
     spec = manifest["spec"]
     status = manifest.get("status") or _NONE
     labels = labels_of(metadata)
-    requests, limits = _amounts(spec, status)
+    requests, limits, unset = _amounts(spec, status)
     claims, made_claims, empty_dirs = volumes_of_pod(metadata["name"], spec)
     return Pod(
         namespace=_texts[metadata.get("namespace") or ""],
@@ -197,6 +198,9 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         placement=_placement(spec, labels),
         requests=requests,
         limits=limits,
+        unset=unset,
+        has_deadline=spec.get("activeDeadlineSeconds") is not None,
+        priority_class=_texts[spec.get("priorityClassName") or ""],
         host_ports=_host_ports(spec),
         claims=claims,
         made_claims=made_claims,
@@ -300,10 +304,8 @@ def _placement(spec: t.Mapping[str, JSON], labels: Labels) -> Placement:
 _LIMITED = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
-def _amounts(
-    spec: t.Mapping[str, JSON], status: t.Mapping[str, JSON]
-) -> tuple[dict[str, int], dict[str, int]]:
-    """The requests and the limits of a pod. Limits add up as requests do (kubernetes
+def _amounts(spec: t.Mapping[str, JSON], status: t.Mapping[str, JSON]) -> _Amounts:
+    """The requests, the limits and what is unset of a pod. Limits add up as requests do (kubernetes
     pkg/quota/v1/evaluator/core/pods.go, PodUsageFunc)."""
     listed = spec.get("containers") or ()
     containers = [container.get("resources") for container in listed]
@@ -333,7 +335,24 @@ def _amounts(
     if not all(map(_LIMITED.isdisjoint, limits)):
         amounts = total("limits", limits)
         limited = {resource: amounts[resource] for resource in amounts if resource in _LIMITED}
-    return _remembered(_resources, key, (requests, limited))
+    resources = [*containers, *(x for x, _policy in initial)]
+    unset = () if pod_level and any(pod_level.values()) else _unset(resources)
+    return _remembered(_resources, key, (requests, limited, unset))
+
+
+def _unset(resources: t.Sequence[t.Mapping[str, JSON] | None]) -> tuple[str, ...]:
+    """What not all containers with these resources set (pods.go, Constraints). A limit is a request, too (pkg/apis/
+    core/v1/defaults.go, SetDefaults_Pod)."""
+    limits = [_part(x, "limits") for x in resources]
+    requests = [
+        {**limit, **_part(x, "requests")} for x, limit in zip(resources, limits, strict=True)
+    ]
+    return tuple(
+        f"{prefix}{name}"
+        for prefix, amounts in (("", requests), ("limits.", limits))
+        for name in ("cpu", "memory")
+        if not all(name in x for x in amounts)
+    )
 
 
 def _part(resources: t.Mapping[str, JSON] | None, field: str) -> dict[str, JSON]:

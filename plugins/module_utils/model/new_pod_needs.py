@@ -15,10 +15,12 @@ from .storage import ClaimKey
 class NewPodNeeds:
     """`claims` are those that must be read, each with the template that makes it where it does not exist; None where
     nothing does. `moved` are bound claims of pods that move, `drivers` those of all bound claims. `namespaces` are
-    those of the pods, for LimitRanges. With `mutators` what changes new pods is read."""
+    those of the pods, for LimitRanges. With `mutators` what changes new pods is read, with `priority_class` which class
+    they have by default."""
 
     claims: t.Mapping[ClaimKey, ClaimTemplate | None] = field(default_factory=dict)
     moved: t.Collection[ClaimKey] = ()
     drivers: t.Mapping[ClaimKey, str] = field(default_factory=dict)
     namespaces: t.Collection[str] = ()
     mutators: bool = False
+    priority_class: bool = False

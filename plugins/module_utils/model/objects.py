@@ -182,6 +182,11 @@ class Pod:
     requests: t.Mapping[str, int] = field(default_factory=dict)
     limits: t.Mapping[str, int] = field(default_factory=dict)
     """Of cpu, memory and ephemeral storage, in the units of `requests`: ResourceQuotas count them."""
+    unset: tuple[str, ...] = ()
+    """Of cpu, memory, limits.cpu and limits.memory what some container does not set, where the pod does not either."""
+    has_deadline: bool = False
+    """It ends by itself after some time (activeDeadlineSeconds)."""
+    priority_class: str = ""
     host_ports: tuple[tuple[str, str, int], ...] = ()
     """(protocol, host IP, port) of each host port."""
     claims: tuple[str, ...] = ()

@@ -25,8 +25,9 @@ from ..model.kinds import KINDS, VIRTUAL_MACHINE, VMI, instance_path, instances_
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
+from ..model.quota import quota_from_manifest
 from ..model.rendering import listed, one_line
-from ..model.snapshot import Instance, Migration, Snapshot, Workload, quota_from_manifest
+from ..model.snapshot import Instance, Migration, Snapshot, Workload
 from ..view.view import ClusterView
 from .gates import VmiKey
 from .journal import RunJournal, digest

@@ -19,8 +19,9 @@ from ..api.lists import list_all
 from ..model.json_pointer import JSON
 from ..model.objects import Node, NodeTerm, Placement, Ref
 from ..model.plan import Move
+from ..model.quota import quota_from_manifest
 from ..model.rendering import listed
-from ..model.snapshot import Snapshot, quota_from_manifest
+from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.movable_instances import MovableInstance
 from ..rules.term_slots import FIELDS

@@ -23,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts imp
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota
+from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
 from tests.unit.compliance.cluster import affinity, anti_affinity, selector, spread
 from tests.unit.forecast.schedulers import NOW, STANDS, Controlled, TooMany
 from tests.unit.forecast.test_written_rules import writes

@@ -20,11 +20,17 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction i
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.quota import within_quotas
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.limit_range import LimitRange
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Owner,
+    Pod,
+    Ref,
+    Requirement,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
+from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Migration,
-    Quota,
     Snapshot,
 )
 from tests.unit.planning.scenes import (
@@ -247,3 +253,62 @@ def test_work_for_a_quota_grows_with_moves_and_not_with_moves_times_pods() -> No
 
     assert result.moves == moves
     assert CountedName.comparisons <= 4 * len(names)
+
+
+GOLD = Requirement("PriorityClass", "In", ("gold",))
+
+
+@pytest.mark.parametrize(
+    ("default", "answer"), [("", "guaranteed"), ("gold", "impossible"), (None, "unknown")]
+)
+def test_case_77_quota_of_another_priority_class_has_no_effect(
+    default: str | None, answer: str
+) -> None:
+    """A VM without a PriorityClass gets the default one. Where that could not be read, nothing is claimed."""
+    made = cluster("ab")
+    made.more["quotas"] = (Quota("shop", "no-gold", {"pods": 0}, {}, (GOLD,)),)
+    made.more["default_priority_class"] = default
+    machine(made, "quay-1", "n1")
+
+    assert answers(made)[:2] == (answer, answer)
+
+
+def test_case_77_quota_of_the_own_priority_class_counts() -> None:
+    made = cluster("ab")
+    made.more["quotas"] = (Quota("shop", "no-gold", {"pods": 1}, {}, (GOLD,)),)
+    made.more["default_priority_class"] = None
+    machine(made, "quay-1", "n1")
+    for pod in made.pods.values():
+        pod["spec"]["priorityClassName"] = "gold"
+
+    assert answers(made)[:2] == ("impossible", "impossible")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "answer"), [((), "impossible"), (None, "unknown"), (("shop",), "unknown")]
+)
+def test_case_77_container_that_does_not_specify_what_a_quota_limits_is_refused(
+    ranges: tuple[str, ...] | None, answer: str
+) -> None:
+    """Only where no LimitRange may complete it."""
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {})
+    made.more["quotas"] = (Quota("shop", "small", {"pods": 9, "limits.cpu": 9000}, {}),)
+    listed = [LimitRange(name, "limits", ({"type": "Container"},)) for name in ranges or ()]
+    made.more["limit_ranges"] = None if ranges is None else tuple(listed)
+
+    *both, reason = answers(made)
+
+    assert both == [answer, answer]
+    refused = (
+        "ResourceQuota shop/small refuses a pod with a container that does not specify limits.cpu"
+    )
+    assert (refused in reason) == (answer == "impossible")
+
+
+def test_kubevirt_may_set_what_a_quota_asks_of_a_launcher_pod() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.more["quotas"] = (Quota("shop", "small", {"pods": 9, "limits.cpu": 9000}, {}),)
+
+    assert answers(made)[:2] == ("unknown", "unknown")

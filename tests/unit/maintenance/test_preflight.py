@@ -43,9 +43,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Selector,
     Taint,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Platform,
-    Quota,
     Unreadable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
     pod_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+from ansible_collections.virt.placement.plugins.module_utils.model.quota import (
     Quota,
     charged,
     quota_from_manifest,
@@ -24,10 +25,18 @@ LAUNCHER: dict[str, t.Any] = {
 }
 
 
-def pod(resources: t.Mapping[str, t.Any]) -> Pod:
-    containers = [{"name": "compute", "resources": resources}]
+def pod(of_container: t.Mapping[str, t.Any], **spec: t.Any) -> Pod:
+    containers = [{"name": "compute", "resources": of_container}]
     metadata = {"namespace": "shop", "name": "launcher"}
-    return pod_from_manifest({"metadata": metadata, "spec": {"containers": containers}})
+    return pod_from_manifest({"metadata": metadata, "spec": {"containers": containers, **spec}})
+
+
+def across(**namespaces: t.Any) -> dict[str, t.Any]:
+    """A preferred anti-affinity to pods of these namespaces."""
+    term = {"topologyKey": "zone", "labelSelector": {}, **namespaces}
+    weighted = [{"weight": 1, "podAffinityTerm": term}]
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": weighted}
+    return {"affinity": {"podAntiAffinity": preferred}}
 
 
 def counted(hard: t.Mapping[str, str], **spec: t.Any) -> Quota | None:
@@ -73,7 +82,7 @@ def _selected(scope: str) -> dict[str, t.Any]:
         ({"scopes": ["NotBestEffort"]}, "0 pods, and 4 are needed"),
         ({"scopes": ["BestEffort"]}, ""),
         ({"scopeSelector": _selected("BestEffort")}, ""),
-        ({"scopes": ["Terminating"]}, "not counted"),
+        ({"scopes": ["Terminating"]}, ""),
         ({"scopeSelector": _selected("PriorityClass")}, ""),
     ],
 )
@@ -81,24 +90,85 @@ def test_quota_counts_the_pods_in_its_scopes(spec: dict[str, t.Any], reason: str
     assert exceeded({"pods": "0"}, **spec) == reason
 
 
+def priority(operator: str, *values: str) -> dict[str, t.Any]:
+    selector = {"scopeName": "PriorityClass", "operator": operator, "values": list(values)}
+    return {"scopeSelector": {"matchExpressions": [selector]}}
+
+
 @pytest.mark.parametrize(
-    ("spec", "reason"),
+    ("spec", "counts"),
     [
-        ({"hard": {"pods": "1", "limits.memory": "1Gi"}}, ""),
-        ({"hard": {"limits.cpu": "9"}}, "limits.cpu of the next pod is not known"),
-        (
-            {"scopeSelector": _selected("PriorityClass")},
-            "its scope PriorityClass is not evaluated",
-        ),
-        ({"hard": {"limits.cpu": "9"}, "scopes": ["BestEffort"]}, ""),
+        ({"scopes": ["PriorityClass"]}, {"gold", "silver"}),
+        (priority("Exists"), {"gold", "silver"}),
+        (priority("DoesNotExist"), {""}),
+        (priority("In", "gold"), {"gold"}),
+        (priority("NotIn", "gold"), {"", "silver"}),
+        ({**priority("NotIn", "gold"), "scopes": ["BestEffort"]}, set()),
     ],
 )
-def test_quota_that_may_refuse_unknown_requests_is_reported(
-    spec: dict[str, t.Any], reason: str
+def test_case_77_scope_priority_class_is_compared_with_the_class_of_the_pod(
+    spec: dict[str, t.Any], counts: set[str]
 ) -> None:
-    quota = counted(**{"hard": {}, **spec})
+    quota = counted({"pods": "0"}, **spec)
     assert quota is not None
-    assert quota.why_unknown(pod(LAUNCHER)) == reason
+    pods = [replace(pod(LAUNCHER), priority_class=x) for x in ("", "gold", "silver")]
+    assert {x.priority_class for x in pods if quota.counts(x)} == counts
+    assert {x.priority_class for x in pods if quota.exceeded_by(x, {})} == counts
+
+
+@pytest.mark.parametrize(
+    ("scope", "spec", "counts"),
+    [
+        ("Terminating", {}, False),
+        ("NotTerminating", {}, True),
+        ("Terminating", {"activeDeadlineSeconds": 60}, True),
+        ("NotTerminating", {"activeDeadlineSeconds": 60}, False),
+        ("CrossNamespacePodAffinity", {}, False),
+        ("CrossNamespacePodAffinity", across(namespaces=["shop"]), True),
+        ("CrossNamespacePodAffinity", across(namespaceSelector={}), True),
+        ("CrossNamespacePodAffinity", across(), False),
+    ],
+)
+def test_other_scopes_are_read_of_the_pod(scope: str, spec: dict[str, t.Any], counts: bool) -> None:
+    quota = counted({"pods": "0"}, scopes=[scope])
+    assert quota is not None
+    assert quota.counts(pod(LAUNCHER, **spec)) == counts
+
+
+def test_scope_that_is_not_known_is_reported() -> None:
+    quota = counted({"pods": "0"}, scopes=["Newer"])
+    assert quota is not None
+    assert quota.why_unknown(pod(LAUNCHER)) == "its scope Newer is not evaluated"
+    assert (quota.exceeded_by(pod(LAUNCHER), {}), quota.missing(pod(LAUNCHER))) == ("", ())
+
+
+def test_quota_of_claims_counts_no_pod() -> None:
+    assert counted({"count/pods": "0"}, scopes=["VolumeAttributesClass"]) is None
+
+
+EVERY = ("cpu", "memory", "limits.cpu", "limits.memory")
+
+
+@pytest.mark.parametrize(
+    ("containers", "missing"),
+    [
+        ([LAUNCHER], ("limits.cpu",)),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}}], ()),
+        ([{"requests": {"cpu": "0", "memory": "0"}}], ("limits.cpu", "limits.memory")),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}}, {"requests": {"cpu": "1"}}], EVERY[1:]),
+        ([None], EVERY),
+    ],
+)
+def test_each_container_has_to_specify_what_a_quota_limits(
+    containers: list[t.Any], missing: tuple[str, ...]
+) -> None:
+    quota = counted(dict.fromkeys(("requests.cpu", *EVERY[1:], "pods"), "9"))
+    assert quota is not None
+    listed = [{"name": "a", "resources": x} for x in containers]
+    assert quota.missing(pod({}, containers=listed)) == missing
+    assert quota.missing(pod({}, initContainers=listed, containers=[])) == missing
+    whole = {"limits": {"cpu": "1"}}
+    assert quota.missing(pod({}, containers=listed, resources=whole)) == ()
 
 
 def test_pod_without_requests_is_best_effort() -> None:
