@@ -46,6 +46,9 @@ options:
       - V(in_service) waits until each node is back, and uncordons it. A node is back if it is Ready and KubeVirt can
         start VMs on it. The task also waits for selected nodes that were not in
         maintenance.
+      - If a Node object was deleted after its drain had begun, V(in_service) waits until a new one of its name has
+        registered, as after a new installation of the host. The new one gets O(change_id), too. A warning names the
+        labels that it lacks.
       - V(in_service) then waits until an uncordoned node has no startup taint, such as
         C(node.cilium.io/agent-not-ready).
       - V(in_service) deletes migrations that have not started to copy, and cancels evacuations.
@@ -391,6 +394,14 @@ nodes:
         run_strategy:
           description: Its run strategy before it was stopped.
           type: str
+gone:
+  description: >-
+    With O(state=in_service), the names of nodes of the task whose Node objects were deleted in their maintenance. The
+    task waits for new ones. Empty for other states.
+  returned: always, unless the task could not start
+  type: list
+  elements: str
+  sample: []
 started:
   description: >-
     With O(state=in_service), the VMs that were started again, or would be in check mode. Empty for other states.

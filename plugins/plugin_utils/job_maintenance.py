@@ -49,10 +49,12 @@ def check(job: Job) -> Result:
     found = job.run("node_maintenance", read, check=True, may_fail=True, quiet=True)
     if approved is not None and found.get("failed"):  # the module names all that has changed
         job.run("node_maintenance", {"plan": approved, "state": "drained"}, check=True)
-    if found.get("failed") and (options["state"] != "in_service" or "nodes" not in found):
+    if found.get("failed") and "nodes" not in found:
         raise JobFailed(lines_of(found))
-    plan = maintenance_plan(found["nodes"], options)
-    states = {node["name"]: "not_begun" for node in plan.nodes}
+    plan = maintenance_plan(found["nodes"], options, found.get("gone") or ())
+    if found.get("failed") and (approved or not _goes_on_without_some(job, found, plan)):
+        raise JobFailed(lines_of(found))
+    states = dict.fromkeys((name for group in plan.groups for name in group), "not_begun")
     states |= {node["name"]: "skipped" for node in plan.done}
     job.record.maintenance = {
         "groups": [list(group) for group in plan.groups],
@@ -63,7 +65,7 @@ def check(job: Job) -> Result:
         "marked": [node["name"] for node in plan.marked],
         "found": {},
         "begun": options["state"] == "in_service" if plan.groups else _may_return_home(job),
-        "missing": lines_of(found) if found.get("failed") else [],
+        "missing": lines_of(found) if _left_out(names, states) else [],
         "has_room": False,
         "approved": approved,
         "plans": [],
@@ -76,6 +78,18 @@ def check(job: Job) -> Result:
     for node in plan.done:
         job.show([_already_serviced(node)])
     return _published(job, steps=_steps(job, plan))
+
+
+def _goes_on_without_some(job: Job, found: Result, plan: MaintenancePlan) -> bool:
+    """Whether the job takes the nodes that exist, and fails at its end for the others. A job that continues another one
+    does: a node of it may have been deleted meanwhile. In a new job the name may be wrong."""
+    state = job.record.asked["state"]
+    continues = bool(plan.done or plan.marked or found.get("gone"))
+    return state == "in_service" or (state == "serviced" and continues)
+
+
+def _left_out(names: t.Iterable[str], states: t.Container[str]) -> list[str]:
+    return [name for name in names if name not in states]
 
 
 def _names(job: Job) -> list[str]:
@@ -289,6 +303,8 @@ def drain(job: Job) -> Result:
             if _is_refusal(drained):
                 left = (name for name in group if name not in known["marked"])
                 known["states"] |= dict.fromkeys(left, "not_begun")
+                if gone := _deleted_meanwhile(job, group, drained):
+                    return _drain_without(job, group, gone)
             raise JobFailed(lines_of(drained))
         known["found"] |= dict.fromkeys(group, "refused")
         job.complain(_of_group(group, drained))
@@ -306,6 +322,35 @@ def drain(job: Job) -> Result:
             steps = [_step("work.yml", [name]) for name in group]
         steps += _end_of(job, group)
     return {**_published(job, steps=steps), "stop_reason": drained["stop_reason"]}
+
+
+def _deleted_meanwhile(job: Job, group: t.Sequence[str], drained: Result) -> list[str]:
+    """The nodes of a drain that was refused which do not exist any more."""
+    types = {error["type"] for error in drained["errors"]}
+    if types != {"input"} or job.record.asked["state"] != "serviced":
+        return []
+    names = list(job.record.maintenance["states"])
+    read = job.run("node_maintenance", _reading(job, names), check=True, may_fail=True, quiet=True)
+    there = {node["name"] for node in read.get("nodes") or ()}
+    return [name for name in group if name not in there] if there else []
+
+
+def _drain_without(job: Job, group: list[str], gone: t.Sequence[str]) -> Result:
+    """Drain the others, if any. The job fails at its end."""
+    known = job.record.maintenance
+    lines = [
+        f"Node {name} does not exist any more: another client deleted it before its turn. It was not drained. Launch"
+        " this job again once it is back."
+        for name in gone
+    ]
+    job.show(lines)
+    known["missing"] += lines
+    place = known["groups"].index(group)
+    known["groups"][place] = [name for name in group if name not in gone]
+    if not known["groups"][place]:
+        return {"steps": []}
+    job.arguments["nodes"] = known["groups"][place]
+    return drain(job)
 
 
 def _is_refusal(drained: Result) -> bool:
@@ -369,10 +414,24 @@ def in_service(job: Job) -> Result:
         known["found"] |= {x: "in_service" if x in marked else "nothing" for x in group}
     if not job.check_mode:
         known["states"] |= end_states(ended["nodes"], options["state"])
+        job.show(_not_recorded(job, ended["nodes"]))
     gated = options.get("gate_tasks") and not job.check_mode
     if gated:
         job.record.open = f"gate after {', '.join(group)}"
     return _published(job)
+
+
+def _not_recorded(job: Job, nodes: t.Iterable[Result]) -> list[str]:
+    """Of nodes whose Node objects were deleted, and the Lease had no room for their marks."""
+    change = change_id(job.record.asked)
+    if not change or job.record.asked["state"] != "serviced":
+        return []
+    return [
+        f"node {node['name']}: serviced, and its Node object does not have the change_id {change}: another client"
+        " has removed the mark of its maintenance. A job with the same nodes services it again."
+        for node in nodes
+        if node["change_id"] != change
+    ]
 
 
 def finish(job: Job) -> Result:

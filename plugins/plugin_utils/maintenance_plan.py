@@ -28,15 +28,21 @@ class MaintenancePlan:
         return [node["name"] for node in self.marked if node not in self.begun]
 
 
-def maintenance_plan(nodes: t.Sequence[Node], options: Options) -> MaintenancePlan:
+def maintenance_plan(
+    nodes: t.Sequence[Node], options: Options, gone: t.Sequence[str] = ()
+) -> MaintenancePlan:
     """`nodes` as node_maintenance returns them. A zone with a node in maintenance is first, and this node in it, so
-    that a job that is run again continues there."""
+    that a job that is run again continues there. `gone` are the names of nodes that may register again: to be put in
+    service they are waited for at the end."""
     change = change_id(options)
     done = tuple(x for x in nodes if change and x["since"] is None and x["change_id"] == change)
     left = tuple(node for node in nodes if node not in done)
     marked = tuple(node for node in left if node["since"])
     begun = tuple(node for node in marked if node["cordoned"])
-    return MaintenancePlan(done, left, marked, begun, tuple(_groups(left, marked, begun, options)))
+    groups = tuple(_groups(left, marked, begun, options))
+    if gone and options["state"] == "in_service":
+        groups += (tuple(gone),)
+    return MaintenancePlan(done, left, marked, begun, groups)
 
 
 def change_id(options: Options) -> str:

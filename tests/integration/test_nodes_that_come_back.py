@@ -82,3 +82,88 @@ def test_case_68_next_node_is_drained_once_the_startup_taint_is_gone(
     assert places == sorted(places)
     assert uncordoned[0] and not shop.cordoned("w1") and not shop.cordoned("w2")
     assert shop.uids() == before and shop.nodes() == {"till-1": "w1"}
+
+
+def reinstall(shop: Maintenance, name: str) -> None:
+    """The host is installed anew: its Node object is deleted, and the kubelet registers the same name again."""
+    old = shop.node(name)
+    shop.api.delete(f"/api/v1/nodes/{name}")
+    metadata = {"name": name, "labels": old["metadata"]["labels"]}
+    shop.api.create("/api/v1/nodes", {**old, "metadata": metadata, "spec": {}})
+    status = {key: value for key, value in old["status"].items() if key != "conditions"}
+    shop.api.patch(f"/api/v1/nodes/{name}/status", {"status": status})
+
+
+def test_case_71_node_that_was_installed_anew_is_serviced_once(
+    shop: Maintenance, tmp_path: Path
+) -> None:
+    """The second launch finds both nodes done."""
+    shop.start(*vms(shop, "db-1"), nodes=["w1"])
+    work, before, uid = Work(tmp_path), shop.uids(), shop.node("w1")["metadata"]["uid"]
+
+    def look() -> bool:
+        if work.begun("w1"):
+            reinstall(shop, "w1")
+            work.end("w1")
+        elif work.begun("w3"):
+            work.end("w3")
+        return False
+
+    selected = {
+        "placement_maintenance_nodes": ["w1", "w3"],
+        "placement_maintenance_change_id": "CHG7",
+        "placement_maintenance_tasks": str(work.tasks),
+        "placement_maintenance_return_home": "none",
+    }
+    stage = Stage(shop.sandbox, shop.namespace, quiet=True)
+    result = stage.play("maintenance", selected, identity="maintainer-mover", cancel=look)
+
+    assert result.rc == 0, result.stdout
+    assert "node w1: its Node object was deleted in its maintenance" in result.stdout
+    assert "node w1: in service" in result.stdout
+    node = shop.node("w1")
+    assert node["metadata"]["uid"] != uid
+    assert node["metadata"]["annotations"]["placement.virt/serviced"] == "CHG7"
+    assert "unschedulable" not in node["spec"]
+    assert shop.uids() == before
+    mark = shop.sandbox.audit.mark()
+    again = stage.play("maintenance", selected, identity="maintainer-mover")
+    assert (again.rc, again.changed) == (0, 0), again.stdout
+    assert again.stdout.count("skipped, since its change_id is CHG7 already") == 2
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_case_71_job_goes_on_without_a_node_that_did_not_come_back(
+    shop: Maintenance, tmp_path: Path
+) -> None:
+    """The first job ends at its limit. The list of nodes stays as it is for the second, and for the third."""
+    work = Work(tmp_path)
+    selected = {
+        "placement_maintenance_nodes": ["w1", "w3"],
+        "placement_maintenance_change_id": "CHG8",
+        "placement_maintenance_tasks": str(work.tasks),
+        "placement_maintenance_return_home": "none",
+        "placement_maintenance_run_timeout": 20,
+    }
+    stage = Stage(shop.sandbox, shop.namespace, quiet=True)
+
+    def look() -> bool:
+        if work.begun("w1"):
+            shop.api.delete("/api/v1/nodes/w1")
+            work.end("w1")
+        elif work.begun("w3"):
+            work.end("w3")
+        return False
+
+    with shop.recreated_afterwards("w1"):
+        first = stage.play("maintenance", selected, identity="maintainer-mover", cancel=look)
+        second = stage.play("maintenance", selected, identity="maintainer-mover", cancel=look)
+    third = stage.play("maintenance", selected, identity="maintainer-mover", cancel=look)
+
+    gone = "node w1 does not exist: its Node object was deleted in its maintenance"
+    assert first.rc != 0 and f"waiting: {gone}" in first.stdout
+    assert second.rc != 0 and gone in second.stdout
+    assert "node w3: in service" in second.stdout
+    assert third.rc == 0, third.stdout
+    serviced = (shop.node(name)["metadata"]["annotations"] for name in ("w1", "w3"))
+    assert [annotations["placement.virt/serviced"] for annotations in serviced] == ["CHG8"] * 2

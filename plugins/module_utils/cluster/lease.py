@@ -67,6 +67,8 @@ class LeaseReading:
     last_holder: str = ""
     holder_text: str = ""
     """Account, host and job of the holder. Empty if it did not write them."""
+    drained: str = ""
+    """The marks of drained nodes (`maintenance/drained_nodes`)."""
     annotated: bool = True
     """The Lease has annotations. A JSON patch can add one only then."""
 
@@ -246,6 +248,23 @@ def release(api: ApiClient, held: HeldLease, journal: str = "") -> None:
     _write(api, held, operations)
 
 
+def write_drained(api: ApiClient, reading: LeaseReading, text: str) -> None:
+    """Write the marks of drained nodes, whichever run holds the Lease. Raises TestFailed if they are not as they were
+    read."""
+    marks = _ANNOTATIONS / names.DRAINED
+    if not reading.annotated:
+        patch = [
+            _operation("test", _ANNOTATIONS, None),
+            _operation("add", _ANNOTATIONS, {names.DRAINED: text}),
+        ]
+    else:
+        patch = [
+            _operation("test", marks, reading.drained or None),
+            _operation("add", marks, text) if text else {"op": "remove", "path": str(marks)},
+        ]
+    api.patch(PATH, patch)
+
+
 class LeaseKeeper:
     """A Lease that this run holds, the time (`transport.uptime`) of its last renewal, and the journal on
     it."""
@@ -359,6 +378,7 @@ def _reading(lease: t.Mapping[str, JSON]) -> LeaseReading:
         resource_version=metadata["resourceVersion"],
         last_holder=annotations.get(names.RUN, ""),
         holder_text=one_line(text)[:300] if term == str(seen) else "",
+        drained=annotations.get(names.DRAINED, ""),
         annotated=bool(annotations),
     )
 

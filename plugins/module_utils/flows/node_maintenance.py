@@ -42,10 +42,12 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     previous_step = module.params["step_state"]
     step: DrainSource | InServiceStep
     started: list[dict[str, t.Any]] = []
+    gone: tuple[str, ...] = ()
     with until_interrupted() as listening:
         if options.state == "in_service":
             step = InServiceStep(api, options, ReturnState.read(previous_step), listening)
             result, started = step.run(check=module.check_mode), step.started
+            gone = step.gone
         else:
             step = DrainSource(api, options, DrainState.read(previous_step), listening)
             result = run_step(step, check=module.check_mode)
@@ -56,6 +58,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "changed": bool(result.changed or step.context.writes),
         "findings": [finding.as_json() for finding in step.findings],
         "started": started,
+        "gone": list(gone),
         "nodes": [node_as_json(node, options.zone_key) for node in step.nodes],
     }
     if result.failure:

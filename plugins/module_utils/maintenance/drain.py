@@ -34,7 +34,7 @@ from ..moves.send import StartRevisions, rights_of_run
 from ..moves.state import StepResult
 from ..moves.takeover import new_run
 from ..moves.watch import Listening
-from . import returns, start_again
+from . import drained_nodes, returns, start_again
 from .attached_volumes import attached_volumes
 from .drain_approval import changed_nodes, changes
 from .drain_plan import DrainView
@@ -233,10 +233,14 @@ class DrainSource:
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
         self.drain.returned = self.marks.returned_before(self.nodes, keeper.held.run)
         self.context.writes += self.steering.end_of_others(keeper.api_while_ours(), self.view)
+        if draining:
+            self.marks.replaced = drained_nodes.replaced(self.api, self.nodes)
         marks = self.marks.of_phase(phase, keeper.held.run, self.view)
         self.marks.write(keeper.api_while_ours(), self.nodes, marks, phase, keeper.held.run)
         self.drain.cordoned = True
         view = self.read(records, again=("nodes",))
+        if draining:
+            drained_nodes.note(self.api, self.nodes, self.asked.topology)
         self._steer(keeper)
         return view
 
@@ -293,6 +297,7 @@ class DrainSource:
             marks = self.marks.of_phase(phase, run, self.view)
             self.marks.write(self.api, self.nodes, marks, phase, run)
             self.nodes = self.marks.still_ours(read_snapshot(self.api, NODES_ONLY))
+            drained_nodes.note(self.api, self.nodes, self.asked.topology)
         elif self.asked.state == "drained":
             marks = self._boots(run := new_run())
             verb = "drained before, and rebooted since"

@@ -29,9 +29,10 @@ from ..moves.context import StepContext, step_limit
 from ..moves.send import record_node_event, timestamp
 from ..moves.state import StepResult
 from ..moves.watch import STEP_SECONDS, Listening, step_bounded
-from . import start_again, steering
+from . import drained_nodes, start_again, steering
+from .drained_nodes import DrainedNode
 from .holders import held_by, startup_taints
-from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
+from .mark import MaintenancePhase, Mark, again, mark_of, takeover_write, unmark_write
 from .options import MaintenanceOptions, missing_nodes, select
 from .undo_drain import ReturnState, UndoOfDrain, left_steering
 
@@ -39,6 +40,12 @@ POLL = 1.0
 """Seconds between two readings of nodes that are not back yet."""
 
 IN_SERVICE = "in service"
+
+STAYS_CORDONED = "it stays cordoned, since another client cordoned it"
+
+GONE = (
+    "does not exist: its Node object was deleted in its maintenance, and none has registered since"
+)
 
 _NO_SERVER = (BadAnswer, Unreachable)
 """At first contact a wrong address more often than an outage (`api.client.RetryPolicy`)."""
@@ -74,7 +81,8 @@ def why_not_started(node: Node) -> str:
 
 class InServiceStep:
     """`nodes` are the selected ones as they were read last, `writes` what was written to them. `missing` says which of
-    the others do not exist."""
+    the others do not exist. `gone` are the names of those whose Node objects were deleted in their maintenance: they
+    may register again."""
 
     def __init__(
         self, api: ApiClient, asked: MaintenanceOptions, state: ReturnState, listening: Listening
@@ -86,8 +94,10 @@ class InServiceStep:
         self.asked, self.state = asked, state
         self.nodes: tuple[Node, ...] = ()
         self.missing = ""
+        self.gone: tuple[str, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self.started: list[dict[str, JSON]] = []
+        self._drained: drained_nodes.DrainedNodes = {}
         self._undo = UndoOfDrain(self.context, state)
 
     def run(self, *, check: bool) -> StepResult:
@@ -116,7 +126,9 @@ class InServiceStep:
                     raise
                 waiting = f"waiting for the API server: {error}"
             if not waiting or check:
-                return self._result(finished=True, failure=self.missing)
+                gone = [f"node {name} {GONE}" for name in self.gone]
+                failure = "; ".join([*filter(None, [self.missing]), *gone])
+                return self._result(finished=True, failure=failure)
             if waiting != self.state.waiting:
                 self._lines += [] if self.context.outage.since else [waiting]
                 self.state.waiting = waiting
@@ -133,32 +145,17 @@ class InServiceStep:
         """Put each node in service that is back. Returns what the others lack."""
         all_nodes = _nodes_of(self.context.cluster.snapshot(NODES_ONLY))
         self.context.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
+        if not self.nodes:
+            self._drained = drained_nodes.read(self.api)
         self._select(all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
-        waiting = {vm for node in self.nodes for vm in start_again.vms_of(node)}
-        if (marked or waiting) and not self.state.checked:
-            rights = {Right("patch", "", "nodes", "", "", name) for name in marked}
-            rights |= {Right("patch", "", "nodes", "", "", x.name) for x in self.nodes if waiting}
-            rights |= start_again.rights(waiting)
-            require_rights(self.api, rights, role="maintainer")
-            self.state.checked = True
-        reboot = self.asked.reboot_expected
-        lacks = {
-            node.name: why
-            for node in self.nodes
-            if (why := why_not_back(node, mark_of(node), reboot_expected=reboot))
-        }
+        replaced = [node for node in self.nodes if self._is_replaced(node)]
+        self._require_rights([*marked, *(node.name for node in replaced)])
+        lacks = {node.name: why for node in self.nodes if (why := self._why_not_back(node))}
+        lacks |= dict.fromkeys(self.gone, GONE)
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
-            writes = (self._unmark(node, mark) for node, mark in marked.values())
-            steered = left_steering(marked.values(), all_nodes)
-            self.context.writes += [*steered, *filter(None, writes)]
-            self._lines += steering.would_be_taken_off(steered)
-            stopped = {
-                vm: how for node in self.nodes for vm, how in start_again.vms_of(node).items()
-            }
-            self.started = [start_again.as_json(vm, how) for vm, how in stopped.items()]
-            self._lines += [f"would start {vm} again" for vm in stopped]
+            self._plan(list(marked.values()), replaced, all_nodes)
             all_lacks = {**lacks, **self._starting(lacks)}
             self._lines += [f"node {name} {why}" for name, why in sorted(all_lacks.items())]
         elif back and (held_up := self._undo.undo(back, all_nodes)):
@@ -166,9 +163,94 @@ class InServiceStep:
         elif back:
             self._uncordon([node for node, _mark in back])
         if not check:
+            self._take_over([node for node in replaced if node.name not in lacks])
             lacks |= self._starting(lacks)
             self._start_again()
+            self._forget(lacks)
         return "; ".join(f"waiting: node {name} {why}" for name, why in sorted(lacks.items()))
+
+    def _require_rights(self, names: t.Collection[str]) -> None:
+        """Once a task, before its first write to the nodes of these names."""
+        waiting = {vm for node in self.nodes for vm in start_again.vms_of(node)}
+        if not (names or waiting) or self.state.checked:
+            return
+        patched = {*names, *(node.name for node in self.nodes if waiting)}
+        rights = {Right("patch", "", "nodes", "", "", name) for name in patched}
+        require_rights(self.api, rights | start_again.rights(waiting), role="maintainer")
+        self.state.checked = True
+
+    def _plan(
+        self,
+        marked: t.Sequence[tuple[Node, Mark]],
+        replaced: t.Iterable[Node],
+        all_nodes: t.Iterable[Node],
+    ) -> None:
+        """What check mode returns: the writes, and the VMs that would be started."""
+        steered = left_steering(marked, all_nodes)
+        writes = [*(self._unmark(node, mark) for node, mark in marked)]
+        writes += map(self._taken_over, replaced)
+        self.context.writes += [*steered, *filter(None, writes)]
+        self._lines += steering.would_be_taken_off(steered)
+        stopped = {vm: how for node in self.nodes for vm, how in start_again.vms_of(node).items()}
+        self.started = [start_again.as_json(vm, how) for vm, how in stopped.items()]
+        self._lines += [f"would start {vm} again" for vm in stopped]
+
+    def _is_replaced(self, node: Node) -> bool:
+        """Whether the Node object that was drained was deleted since, and this one registered."""
+        drained = self._drained.get(node.name)
+        return drained is not None and drained.is_replaced_by(node)
+
+    def _why_not_back(self, node: Node) -> str:
+        reboot = self.asked.reboot_expected
+        if not self._is_replaced(node):
+            return why_not_back(node, mark_of(node), reboot_expected=reboot)
+        mark = self._drained[node.name].mark
+        if mark.devices and SCHEDULABLE not in node.labels:
+            return (
+                f"is a new Node object without the label {SCHEDULABLE}: virt-handler is not ready"
+            )
+        return why_not_back(node, mark, reboot_expected=reboot)
+
+    def _taken_over(self, node: Node) -> Write | None:
+        mark = self._drained[node.name].mark
+        return takeover_write(node, mark, self.asked.change_id, timestamp())
+
+    def _take_over(self, nodes: t.Sequence[Node]) -> None:
+        """Write to new Node objects what the end of a maintenance leaves on a node. Their cordons are not ours."""
+        if not nodes:
+            return
+        applied = apply(
+            self.api,
+            [write for node in nodes if (write := self._taken_over(node)) is not None],
+            recompute=again(
+                lambda node: self._taken_over(node) if self._is_replaced(node) else None
+            ),
+        )
+        self.context.writes += applied.done
+        cordoned = {node.name for node in nodes if node.unschedulable}
+        for write in applied.done:
+            name = write.target.name
+            self._lines += _about_new(self._drained[name], next(x for x in nodes if x.name == name))
+            if name in cordoned:
+                self._lines.append(f"node {name}: maintenance has ended; {STAYS_CORDONED}")
+            else:
+                self.state.starting.append(name)
+            record_node_event(self.api, self._drained[name].mark.run, write, "in_service", "")
+        self._select(_nodes_of(read_snapshot(self.api, NODES_ONLY)))  # read back
+        if applied.errors:
+            raise InvalidInput(applied.errors)
+
+    def _forget(self, lacks: t.Container[str]) -> None:
+        """The Lease need not have the marks of nodes that are in service."""
+        done = {
+            node.name
+            for node in self.nodes
+            if node.name in self._drained and node.name not in lacks and mark_of(node) is None
+        }
+        done -= {node.name for node in self.nodes if self._is_replaced(node)}
+        if done:
+            drained_nodes.forget(self.api, done)
+            self._drained = {name: x for name, x in self._drained.items() if name not in done}
 
     def _starting(self, lacks: t.Container[str]) -> dict[str, str]:
         """What the nodes that are uncordoned, and not in `lacks`, still lack. The others of them are in service."""
@@ -202,14 +284,18 @@ class InServiceStep:
         object of a machine that is off. Raises InvalidInput if there is none."""
         names = {node.name for node in nodes}
         there = tuple(name for name in self.asked.nodes or () if name in names)
-        self.missing = "; ".join(map(str, missing_nodes(self.asked, nodes)))
+        absent = [name for name in self.asked.nodes or () if name not in names]
+        self.gone = tuple(name for name in absent if name in self._drained)
+        unknown = replace(self.asked, nodes=tuple(x for x in absent if x not in self.gone))
+        self.missing = "; ".join(map(str, missing_nodes(unknown, nodes)))
         if self.missing:
             stop = "" if self.missing.endswith("?") else "."
             self.missing += (
                 f"{stop} If it was in maintenance and another client deleted it, run again with state"
                 " in_service when it is back"
             )
-        self.nodes = select(replace(self.asked, nodes=there) if there else self.asked, nodes)
+        known = there or self.gone
+        self.nodes = select(replace(self.asked, nodes=there) if known else self.asked, nodes)
 
     def _unmark(self, node: Node, mark: Mark) -> Write | None:
         return unmark_write(node, mark, self.asked.change_id, timestamp())
@@ -258,6 +344,19 @@ class InServiceStep:
         return result
 
 
+def _about_new(drained: DrainedNode, node: Node) -> list[str]:
+    """Lines about a Node object that has taken the place of one that was deleted in its maintenance."""
+    lines = [
+        f"node {node.name}: its Node object was deleted in its maintenance, and a new one has registered"
+    ]
+    if lost := drained.lost_labels(node):
+        lines.append(
+            f"warning: the new Node object {node.name} has not the labels of the old one: {'; '.join(lost)}. Set them"
+            " again, by the playbook topology where it has set them"
+        )
+    return lines
+
+
 def _state_after(write: Write, mark: Mark, node: Node) -> str:
     """What a node is once its mark is removed, in words. `node` as it was read before."""
     if write.after["cordoned"] and mark.cordoned:
@@ -267,7 +366,7 @@ def _state_after(write: Write, mark: Mark, node: Node) -> str:
             " that has ended, if it is not uncordoned by then"
         )
     if write.after["cordoned"]:
-        return "maintenance has ended; it stays cordoned, since another client cordoned it"
+        return f"maintenance has ended; {STAYS_CORDONED}"
     if write.before["cordoned"]:
         return IN_SERVICE
     return (

@@ -35,10 +35,7 @@ AWAY_LIMIT = 64 * 1024
 
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 _MARK = _ANNOTATIONS / MAINTENANCE
-_SERVICED = _ANNOTATIONS / SERVICED
-_SERVICED_AT = _ANNOTATIONS / SERVICED_AT
 _MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
-_START_AGAIN = _ANNOTATIONS / START_AGAIN
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
 TAINTS = Pointer(("spec", "taints"))
 
@@ -174,14 +171,14 @@ def moved_away(node: Node) -> t.Mapping[str, str]:
     return away if _is_by_workload(away) else {}
 
 
-def waiting_to_start(node: Node) -> dict[str, str]:
+def waiting_to_start(node: Node, mark: Mark | None = None) -> dict[str, str]:
     """The VMs that are to be started again once the node is in service, with their run strategies before: those of its
-    mark, and those that an earlier maintenance left. Raises DamagedMark."""
+    mark, or of `mark`, and those that an earlier maintenance left. Raises DamagedMark."""
     try:
         left = read_annotation(node.annotations.get(START_AGAIN, "{}"))
     except DamagedAnnotation:
         left = {}
-    mark = mark_of(node)
+    mark = mark or mark_of(node)
     starts = {name: mark.away[name] for name in mark.starts if name in mark.away} if mark else {}
     return {**(left if _is_by_workload(left) else {}), **starts}
 
@@ -254,16 +251,10 @@ def mark_write(node: Node, mark: Mark) -> Write | None:
 def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> Write | None:
     """The write that removes the mark, and the cordon if it is ours and no other system holds the node. It records
     the change, and that it was done `now`, unless the node was never empty: the change was not done then."""
+    kept = _kept(node, mark, change_id, now)
     operations = [Operation("remove", _MARK)]
-    if change_id and mark.phase is not MaintenancePhase.DRAINING:
-        operations.append(Operation("add", _SERVICED, change_id))
-        operations.append(Operation("add", _SERVICED_AT, now))
-    if starts := waiting_to_start(node):
-        operations.append(Operation("add", _START_AGAIN, _json(starts)))
-    if mark.away:
-        away = {name: "" if name in starts else text for name, text in mark.away.items()}
-        operations.append(Operation("add", _MOVED_AWAY, _json(away)))
-    elif MOVED_AWAY in node.annotations:
+    operations += [Operation("add", _ANNOTATIONS / key, text) for key, text in kept.items()]
+    if MOVED_AWAY in node.annotations and MOVED_AWAY not in kept:
         operations.append(Operation("remove", _MOVED_AWAY))
     stays = node.unschedulable and _keeps_cordon(node, mark)
     tests: tuple[Operation, ...] = ()
@@ -277,6 +268,31 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
             taints_test(node),
         )
     return _write(node, operations, {"cordoned": stays, "maintenance": None}, tests)
+
+
+def takeover_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> Write | None:
+    """The write after which a new Node object has what `unmark_write` leaves on the one that it replaces, which had
+    `mark`. It has no cordon of ours."""
+    kept = {MOVED_AWAY: "{}", **_kept(node, mark, change_id, now)}
+    if node.annotations:
+        operations = [Operation("add", _ANNOTATIONS / key, text) for key, text in kept.items()]
+    else:
+        operations = [Operation("add", _ANNOTATIONS, kept)]
+    after = {"cordoned": node.unschedulable, "maintenance": None, "taken_over": mark.run}
+    return _write(node, operations, after)
+
+
+def _kept(node: Node, mark: Mark, change_id: str, now: str) -> dict[str, str]:
+    """The annotations of a node whose maintenance has ended."""
+    kept: dict[str, str] = {}
+    if change_id and mark.phase is not MaintenancePhase.DRAINING:
+        kept |= {SERVICED: change_id, SERVICED_AT: now}
+    if starts := waiting_to_start(node, mark):
+        kept[START_AGAIN] = _json(starts)
+    if mark.away:
+        away = {name: "" if name in starts else text for name, text in mark.away.items()}
+        kept[MOVED_AWAY] = _json(away)
+    return kept
 
 
 def taints_test(node: Node) -> Operation:

@@ -20,6 +20,7 @@ from .drain_state import DrainState
 from .mark import (
     DamagedMark,
     MaintenancePhase,
+    Mark,
     again,
     begun,
     has_begun,
@@ -45,6 +46,8 @@ class NodeMarks:
         self._asked = asked
         self._state = state
         self._context = context
+        self.replaced: dict[str, Mark] = {}
+        """The marks of Node objects that were deleted in an earlier maintenance, by the name that a new one has."""
 
     def is_ours(self, node: Node) -> bool:
         """Whether the node has the mark of this run; one that is only cordoned may have an older one."""
@@ -104,6 +107,9 @@ class NodeMarks:
             if state.cordoned and not (node.unschedulable and self.is_ours(node)):
                 error = InputError(f"Node {node.name}", "was put in service meanwhile")
                 raise InvalidInput([error])
+            lost = self.replaced.get(node.name)
+            away = {**(lost.away if lost else {}), **view.away.get(node.name, {})}
+            starts = {*(lost.starts if lost else ()), *view.starts.get(node.name, ())}
             mark = begun(
                 node,
                 mark_of(node),
@@ -111,8 +117,8 @@ class NodeMarks:
                 phase=phase,
                 reason=self._asked.reason,
                 now=timestamp(),
-                away=view.away.get(node.name, {}) if draining else {},
-                starts=view.starts.get(node.name, ()) if draining else (),
+                away=away if draining else {},
+                starts=starts if draining else (),
             )
             drained = phase is MaintenancePhase.DRAINED
             down = {} if drained else {**mark.down, **state.restarts.get(node.name, {})}

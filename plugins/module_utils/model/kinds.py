@@ -279,6 +279,9 @@ HOLD = f"{PREFIX}hold"
 JOURNAL = f"{PREFIX}journal"
 """Annotation on the Lease: the state of the run."""
 
+DRAINED = f"{PREFIX}drained"
+"""Annotation on the Lease: the marks of the nodes that are drained (`maintenance/drained_nodes.py`)."""
+
 MAINTENANCE = f"{PREFIX}maintenance"
 """Annotation on a node: the mark of its maintenance (`maintenance/mark.py`)."""
 

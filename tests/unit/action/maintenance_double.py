@@ -4,7 +4,8 @@
 
 The variable `played_cluster` has its path. It holds `nodes`, by name, `window_open`, `room`, the answer of
 capacity_info while nodes are drained, where that is not green, and `calls`, one line for each task; `quiet` are those
-of them that show no progress.
+of them that show no progress. `gone` are the names of nodes that were deleted in their maintenance. A node is deleted
+when the one of its field `deleted_with` is drained.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             del result["nodes"]
         if missing := [x for x in args.get("nodes", ()) if x not in cluster["nodes"]]:
             message = f"there is no node {missing}"
-            result |= {"failed": True, "msg": message, "errors": [{"message": message}]}
+            error = {"type": "input", "message": message}
+            result |= {"failed": True, "msg": message, "errors": [error]}
+            result["gone"] = [x for x in missing if x in cluster["gone"]]
             if name != "in_service" or not nodes:
                 del result["nodes"]
         file.write_text(json.dumps(cluster))
@@ -93,4 +96,8 @@ def drain(nodes: list[Node], cluster: Result, args: Result, *, check: bool) -> R
         for node in nodes:
             cordoned = not node.get("uncordoned_later", False)
             node |= {"since": "2026-11-22T19:00:00Z", "ours": True, "unschedulable": cordoned}
+        names = {node["name"] for node in nodes}
+        for name, node in list(cluster["nodes"].items()):
+            if node.get("deleted_with") in names:
+                del cluster["nodes"][name]
     return {}

@@ -80,6 +80,7 @@ def maintained(
     *uses: dict[str, t.Any],
     window_open: bool = True,
     room: t.Mapping[str, str] | None = None,
+    gone: t.Sequence[str] = (),
     check: bool = False,
     verbosity: str = "-v",
     **task: t.Any,
@@ -89,7 +90,7 @@ def maintained(
     file = folder / "cluster.json"
     by_name = {node["name"]: node for node in nodes}
     begun = {"nodes": by_name, "window_open": window_open, "room": room or {}}
-    begun |= {"calls": [], "quiet": []}
+    begun |= {"calls": [], "quiet": [], "gone": list(gone)}
     file.write_text(json.dumps(begun))
     tasks: list[Task] = []
     for use in uses:
@@ -353,6 +354,56 @@ def test_node_that_does_not_exist_ends_the_job_at_once(folder: Path, use: dict[s
     assert play.failed
     assert "there is no node" in play.output
     assert play.calls == [f"in_service check {','.join(use['nodes'])}"]
+
+
+@pytest.mark.parametrize(
+    ("others", "gone"),
+    [
+        ([node("w2", "b")], ["w1"]),
+        ([done("w3", "b"), node("w2", "b")], []),
+        ([drained("w2", "b")], []),
+    ],
+    ids=["drained before", "others are done", "others are drained"],
+)
+def test_case_71_job_that_continues_takes_the_nodes_that_exist(
+    folder: Path, others: list[Node], gone: list[str]
+) -> None:
+    """w1 was deleted since the first job began. The list of nodes is as it was."""
+    use = {
+        "nodes": ["w1", "w2", "w3"][: 1 + len(others)],
+        "change_id": "CHG1",
+        "return_home": "none",
+    }
+    play = maintained(folder, others, use, gone=gone)
+    assert play.failed
+    assert "there is no node ['w1']" in play.output
+    assert "in_service w2" in play.calls
+    assert {node["change_id"] for node in play.nodes.values()} == {"CHG1"}
+
+
+def test_node_that_is_deleted_before_its_turn_is_named_and_the_others_are_serviced(
+    folder: Path,
+) -> None:
+    nodes = [node("w1", "a"), node("w2", "a", deleted_with="w1"), node("w3", "a")]
+    play = maintained(folder, nodes, {"return_home": "none"})
+    assert play.failed
+    assert (
+        "Node w2 does not exist any more: another client deleted it before its turn" in play.output
+    )
+    assert [call for call in play.calls if call.startswith("in_service w")] == [
+        "in_service w1",
+        "in_service w3",
+    ]
+
+
+def test_nodes_that_may_register_again_are_waited_for_at_the_end(folder: Path) -> None:
+    use = {"nodes": ["w1", "w2"], "state": "in_service", "return_home": "none"}
+    play = maintained(folder, [drained("w2", "a")], use, gone=["w1"])
+    assert [call for call in play.calls if "check" not in call] == [
+        "in_service w2",
+        "in_service w1",
+    ]
+    assert play.failed
 
 
 UNDO = "To undo, launch it with placement_maintenance_state: in_service and without placement_maintenance_change_id"

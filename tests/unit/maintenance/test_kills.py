@@ -340,11 +340,11 @@ def test_taint_of_a_killed_drain_goes_with_its_undo(write: int, after: bool) -> 
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("write", range(1, 8))
+@pytest.mark.parametrize("write", range(1, 9))
 def test_taint_of_a_drain_that_is_killed_again_goes_with_its_undo(write: int, after: bool) -> None:
     """The mark has the run that was killed last, and says nothing about the one before."""
     server = with_restarted_vm()
-    server.kill_at, server.after = 4, True
+    server.kill_at, server.after = 5, True
     with contextlib.suppress(Killed):
         maintain(server, "drained", "w3", serviced_later=["w5"])
     assert server.of("nodes")["w5"]["spec"].get("taints"), "killed before its journal has a move"

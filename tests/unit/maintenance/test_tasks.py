@@ -470,22 +470,39 @@ def test_boot_id_that_could_not_be_written_beside_one_that_was() -> None:
     assert drained["changed"]
 
 
-@pytest.mark.parametrize(
-    ("gone", "named"), [("w2", "'w2'."), ("w1-", "'w1-'; did you mean 'w1'?")], ids=["gone", "typo"]
+NO_NODE = (
+    "nodes: there is no node {} If it was in maintenance and another client deleted it, run again with state in_service"
+    " when it is back"
 )
-@pytest.mark.parametrize("check", [True, False], ids=["check", "run"])
+GONE = "node w2 does not exist: its Node object was deleted in its maintenance, and none has registered since"
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "named"),
+    [
+        ("w2", True, GONE),
+        ("w2", False, f"not back within 1 s (run_timeout): waiting: {GONE}"),
+        ("w5", True, NO_NODE.format("'w5'.")),
+        ("w5", False, NO_NODE.format("'w5'.")),
+        ("w1-", True, NO_NODE.format("'w1-'; did you mean 'w1'?")),
+        ("w1-", False, NO_NODE.format("'w1-'; did you mean 'w1'?")),
+    ],
+)
 def test_nodes_are_put_in_service_beside_one_that_does_not_exist(
-    check: bool, gone: str, named: str
+    name: str, check: bool, named: str
 ) -> None:
+    """w2 was drained. The Lease has forgotten w5, if it ever was."""
     server = refusing({}, "w1", "w2")
-    del server.objects[at("w2")]
-    asked = {"nodes": ["w1", gone], "state": "in_service"}
-    back = run("node_maintenance", server, asked, check=check)
-    assert back["msg"] == (
-        f"nodes: there is no node {named} If it was in maintenance and another client"
-        " deleted it, run again with state in_service when it is back"
-    )
-    assert [write["name"] for write in back["writes"]] == ["w1"]
+    del server.objects[at("w2")], server.objects[at("w5")]
+    asked = {"nodes": ["w1", name], "run_timeout": 1}
+    if check:
+        back = run("node_maintenance", server, {**asked, "state": "in_service"}, check=True)
+    else:
+        back = maintain(server, "in_service", "", **asked)
+    assert back["msg"] == named
+    assert back["gone"] == (["w2"] if name == "w2" else [])
+    if check or name != "w2":  # else an earlier step has written
+        assert [write["name"] for write in back["writes"]] == ["w1"]
     assert [node["name"] for node in back["nodes"]] == ["w1"]
     assert back["changed"] and back["finished"]
     assert ("unschedulable" in server.objects[at("w1")]["spec"]) is check
@@ -504,9 +521,11 @@ def test_node_that_does_not_exist_is_named_beside_one_that_is_not_back() -> None
     server = refusing({}, "w1", "w2")
     del server.objects[at("w2")]
     server._change(at("w1"), "status", {"conditions": [{"type": "Ready", "status": "False"}]})
-    back = maintain(server, "in_service", "", nodes=["w1", "w2"], run_timeout=1)
+    back = maintain(server, "in_service", "", nodes=["w1", "w2", "w9"], run_timeout=1)
     assert "not back within 1 s (run_timeout): waiting: node w1 is not Ready" in back["msg"]
-    assert "there is no node 'w2'" in back["msg"]
+    assert "waiting: node w2 does not exist: its Node object was deleted" in back["msg"]
+    assert "there is no node 'w9'" in back["msg"]
+    assert back["gone"] == ["w2"]
 
 
 def test_what_was_undone_is_returned_beside_what_could_not_be() -> None:

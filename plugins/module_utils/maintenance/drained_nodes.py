@@ -1,0 +1,167 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which nodes were in maintenance when their Node objects were deleted, and with which marks?
+
+A host that is installed anew registers a new Node object of its name, which has neither our mark nor our labels. So the
+marks of nodes that are drained are also in an annotation of the Lease, until the nodes are in service. A node that the
+annotation has no room for is in service without them, as before.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..api.client import ApiClient
+from ..api.errors import TestFailed
+from ..cluster import lease
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
+from ..model.json_text import DamagedAnnotation, read_annotation
+from ..model.kinds import DRAINED, MOVED_AWAY, NODE_LABELS
+from ..model.objects import Node
+from ..model.topology import Topology
+from . import mark as marks
+from .mark import DamagedMark, Mark, mark_of
+
+LIMIT = 32 * 1024
+"""The most characters of the annotation: all annotations of the Lease have 256 KiB, most of it for the journal."""
+
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedNode:
+    """`labels` say where the node is (topology), or were set by node_labels."""
+
+    uid: str
+    mark: Mark
+    labels: t.Mapping[str, str]
+
+    @classmethod
+    def of(cls, node: Node, mark: Mark, topology: Topology) -> DrainedNode:
+        try:
+            ours = read_annotation(node.annotations.get(NODE_LABELS) or "{}")
+        except DamagedAnnotation:
+            ours = {}
+        keys = {*topology.keys.values(), *ours}
+        labels = {key: node.labels[key] for key in sorted(keys) if key in node.labels}
+        return cls(node.uid, replace(mark, down={}, returned={}), labels)
+
+    def is_replaced_by(self, node: Node) -> bool:
+        """Whether `node`, of the same name, is a new object that has taken over nothing of this one yet."""
+        return node.uid != self.uid and mark_of(node) is None and MOVED_AWAY not in node.annotations
+
+    def lost_labels(self, node: Node) -> list[str]:
+        """Which labels the new object lacks, or has with another value, in words."""
+        return [
+            f"{key}={node.labels[key]}, which was {value}"
+            if key in node.labels
+            else f"no {key}, which was {value}"
+            for key, value in self.labels.items()
+            if node.labels.get(key) != value
+        ]
+
+
+DrainedNodes = dict[str, DrainedNode]
+"""By name."""
+
+
+def decode(text: str) -> DrainedNodes:
+    """Raises InvalidInput for anything but what `encode` writes."""
+    try:
+        return {name: _decoded(entry) for name, entry in read_annotation(text or "{}").items()}
+    except (DamagedAnnotation, DamagedMark) as error:
+        raise InvalidInput(
+            [
+                InputError(
+                    f"{lease.NAME}, annotation {DRAINED}",
+                    f"is damaged ({error}): remove it. What was moved away from Node objects that were deleted in their"
+                    " maintenance is then not known",
+                )
+            ]
+        ) from error
+
+
+def _decoded(entry: JSON) -> DrainedNode:
+    if not isinstance(entry, dict) or set(entry) != {"uid", "mark", "labels"}:
+        raise DamagedMark("an entry is no map of uid, mark and labels")
+    uid, mark, labels = entry["uid"], entry["mark"], entry["labels"]
+    texts = [uid, mark, *labels.values()] if isinstance(labels, dict) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise DamagedMark("a field has the wrong type")
+    return DrainedNode(uid, marks.decode(mark), labels)
+
+
+def encode(nodes: t.Mapping[str, DrainedNode]) -> str:
+    """Empty for no nodes. Where LIMIT needs it, only with the VMs that are started again, and without the last nodes by
+    name."""
+    text = _encoded(nodes)
+    if len(text) > LIMIT:
+        nodes = {name: replace(node, mark=_short(node.mark)) for name, node in nodes.items()}
+        text = _encoded(nodes)
+    while len(text) > LIMIT:
+        nodes = dict(sorted(nodes.items())[:-1])
+        text = _encoded(nodes)
+    return text
+
+
+def _encoded(nodes: t.Mapping[str, DrainedNode]) -> str:
+    body = {
+        name: {"uid": node.uid, "mark": marks.encode(node.mark), "labels": dict(node.labels)}
+        for name, node in sorted(nodes.items())
+    }
+    return json.dumps(body, separators=(",", ":")) if body else ""
+
+
+def _short(mark: Mark) -> Mark:
+    away = {name: text for name, text in mark.away.items() if name in mark.starts}
+    return replace(mark, away=away)
+
+
+def read(api: ApiClient) -> DrainedNodes:
+    """Empty where there is no Lease, or it may not be read."""
+    reading = lease.read_if_allowed(api)
+    return decode(reading.drained) if reading is not None else {}
+
+
+def replaced(api: ApiClient, nodes: t.Iterable[Node]) -> dict[str, Mark]:
+    """The marks of Node objects that were deleted, by the names of those of `nodes` that took their places."""
+    drained = read(api)
+    return {
+        node.name: known.mark
+        for node in nodes
+        if (known := drained.get(node.name)) is not None and known.is_replaced_by(node)
+    }
+
+
+def note(api: ApiClient, nodes: t.Iterable[Node], topology: Topology) -> None:
+    """Write the marks of these nodes beside those of others."""
+    noted = {
+        node.name: DrainedNode.of(node, mark, topology)
+        for node in nodes
+        if (mark := mark_of(node)) is not None
+    }
+    _change(api, lambda known: {**known, **noted})
+
+
+def forget(api: ApiClient, names: t.Collection[str]) -> None:
+    """Nodes that are in service."""
+    _change(api, lambda known: {name: x for name, x in known.items() if name not in names})
+
+
+def _change(api: ApiClient, changed: t.Callable[[DrainedNodes], DrainedNodes]) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        reading = lease.read(api)
+        text = encode(changed(decode(reading.drained)))
+        if text == reading.drained or not reading.exists:
+            return
+        try:
+            lease.write_drained(api, reading, text)
+        except TestFailed:  # another job has put a node in service, or drained one
+            if attempt == _ATTEMPTS:
+                raise
+            api.pause(attempt)
+        else:
+            return

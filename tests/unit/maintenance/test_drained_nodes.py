@@ -1,0 +1,269 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A Node object that was deleted in its maintenance, and one of its name that registered since (case 71)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.maintenance import drained_nodes
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drained_nodes import (
+    LIMIT,
+    DrainedNode,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
+    MaintenancePhase,
+    Mark,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from tests.fuzz import checks
+from tests.fuzz.cluster import ZONE
+from tests.fuzz.tasks import run
+from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_zones
+
+Object = dict[str, t.Any]
+Labels = t.Mapping[str, "str | None"]
+NO_LABELS: Labels = {}
+SERVICED, SERVICED_AT = "placement.virt/serviced", "placement.virt/serviced-at"
+MOVED_AWAY, DRAINED = "placement.virt/moved-away", "placement.virt/drained"
+LEASE = f"{checks.LEASE}/virt-placement"
+W1 = "/api/v1/nodes/w1"
+
+
+def lease(server: KubeVirt) -> dict[str, str]:
+    return dict(server.objects[LEASE]["metadata"].get("annotations") or {})
+
+
+def node_annotations(server: KubeVirt) -> dict[str, str]:
+    return dict(server.objects[W1]["metadata"].get("annotations") or {})
+
+
+def registered(old: Object, labels: Labels = NO_LABELS, *, uid: str = "new") -> Object:
+    """What the kubelet registers: neither annotations nor our cordon."""
+    kept = {**old["metadata"]["labels"], **labels}
+    metadata = {"name": old["metadata"]["name"], "uid": uid, "resourceVersion": "1"}
+    metadata["labels"] = {key: text for key, text in kept.items() if text is not None}
+    return {**copy.deepcopy(old), "metadata": metadata, "spec": {}}
+
+
+def reinstall(server: KubeVirt, labels: Labels = NO_LABELS) -> None:
+    server.objects[W1] = registered(server.objects[W1], labels)
+
+
+def drained(**options: t.Any) -> KubeVirt:
+    server = three_zones()
+    result = maintain(server, "drained", "w1", **options)
+    assert not result.get("failed"), result["msg"]
+    return server
+
+
+def test_case_71_new_node_object_is_marked_as_serviced() -> None:
+    server = drained()
+    away = server.objects[W1]["metadata"]["annotations"]
+    assert DRAINED in lease(server) and away
+    reinstall(server)
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    assert not back.get("failed"), back["msg"]
+    assert back["progress"] == [
+        "node w1: its Node object was deleted in its maintenance, and a new one has registered",
+        "node w1: in service",
+    ]
+    (node,) = back["nodes"]
+    assert (node["change_id"], node["state"], node["since"]) == ("CHG7", "in_service", None)
+    assert node["serviced_at"] and [vm["name"] for vm in node["moved_away"]]
+    assert server.objects[W1]["spec"] == {} and DRAINED not in lease(server)
+    writes = len(server.writes)
+    assert not maintain(server, "in_service", "w1", change_id="CHG7")["changed"]
+    assert len(server.writes) == writes
+
+
+@pytest.mark.parametrize("begins", ["drained", "in_service"])
+def test_node_that_no_drain_has_emptied_is_not_marked_as_serviced(begins: str) -> None:
+    """Neither one that was never in maintenance, nor one that was replaced before or after it."""
+    server = three_zones() if begins == "in_service" else drained()
+    if begins == "drained":
+        maintain(server, "in_service", "w1", change_id="CHG6")
+    reinstall(server)
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    assert not back["changed"] and SERVICED not in node_annotations(server)
+
+
+def test_node_that_was_deleted_while_it_was_drained_is_not_marked_as_serviced() -> None:
+    """What it moved away until then is known."""
+    server = three_zones()
+    server.kill_at, server.after = 9, True
+    with contextlib.suppress(Killed):
+        maintain(server, "drained", "w1")
+    server.dead, server.kill_at = False, 0
+    assert '\\"draining\\"' in lease(server)[DRAINED]
+    reinstall(server)
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    assert not back.get("failed"), back["msg"]
+    assert SERVICED not in node_annotations(server) and MOVED_AWAY in node_annotations(server)
+
+
+def test_labels_that_the_new_object_lacks_are_named() -> None:
+    server = drained()
+    reinstall(server, {ZONE: "c", "kubernetes.io/hostname": None})
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    (warning,) = [line for line in back["progress"] if line.startswith("warning: ")]
+    assert warning == (
+        "warning: the new Node object w1 has not the labels of the old one: no kubernetes.io/hostname, which was w1;"
+        f" {ZONE}=c, which was a. Set them again, by the playbook topology where it has set them"
+    )
+
+
+def test_new_object_without_the_label_of_virt_handler_is_not_back() -> None:
+    server = drained()
+    reinstall(server, {"kubevirt.io/schedulable": None})
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7", run_timeout=1)
+
+    assert "is a new Node object without the label kubevirt.io/schedulable" in back["msg"]
+    assert SERVICED not in node_annotations(server) and DRAINED in lease(server)
+
+
+def test_new_object_that_is_cordoned_stays_so() -> None:
+    server = drained()
+    reinstall(server)
+    server.objects[W1]["spec"] = {"unschedulable": True}
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    assert not back.get("failed"), back["msg"]
+    assert "node w1: maintenance has ended; it stays cordoned" in back["progress"][-1]
+    assert server.objects[W1]["spec"] == {"unschedulable": True}
+    assert node_annotations(server)[SERVICED] == "CHG7"
+
+
+class ReplacedAgain(KubeVirt):
+    """The node is deleted once more, just before it is written."""
+
+    armed = False
+
+    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> t.Any:
+        if self.armed and method == "PATCH" and path == W1:
+            self.armed = False
+            self.objects[W1] = registered(self.objects[W1], uid="third")
+        return super().answer(method, path, *rest, **options)
+
+
+def test_object_that_was_not_read_is_not_written() -> None:
+    server = ReplacedAgain(three_zones().objects)
+    maintain(server, "drained", "w1")
+    reinstall(server)
+    server.armed = True
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    assert "Node w1" in back["msg"] and SERVICED not in node_annotations(server)
+    again = maintain(server, "in_service", "w1", change_id="CHG7")
+    assert not again.get("failed") and node_annotations(server)[SERVICED] == "CHG7"
+
+
+def test_task_waits_for_the_new_object() -> None:
+    server = drained()
+    old = server.objects.pop(W1)
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7", run_timeout=1)
+    assert back["msg"] == (
+        "not back within 1 s (run_timeout): waiting: node w1 does not exist: its Node object was deleted in its"
+        " maintenance, and none has registered since"
+    )
+    checked = {"nodes": ["w1"], "state": "in_service"}
+    assert run("node_maintenance", server, checked, check=True)["gone"] == ["w1"]
+
+    server.objects[W1] = registered(old)
+    again = maintain(server, "in_service", "w1", change_id="CHG7")
+    assert not again.get("failed") and node_annotations(server)[SERVICED] == "CHG7"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("write", [1, 2, 3, 4])
+def test_job_that_is_killed_as_it_takes_over_a_new_object_does_so_the_next_time(
+    write: int, after: bool
+) -> None:
+    server = drained()
+    reinstall(server)
+    server.kill_at, server.after = len(server.writes) + write, after
+    with contextlib.suppress(Killed):
+        maintain(server, "in_service", "w1", change_id="CHG7")
+    server.dead, server.kill_at = False, 0
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    assert not back.get("failed"), back["msg"]
+    assert node_annotations(server)[SERVICED] == "CHG7" and DRAINED not in lease(server)
+
+
+def test_new_object_that_is_drained_again_keeps_what_the_first_drain_moved() -> None:
+    """The job was killed before it put the new object in service."""
+    server = drained()
+    reinstall(server)
+
+    assert not maintain(server, "drained", "w1").get("failed")
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    (node,) = back["nodes"]
+    assert [vm["name"] for vm in node["moved_away"]] and node["change_id"] == "CHG7"
+    assert DRAINED not in lease(server)
+
+
+def test_damaged_annotation_is_an_error_that_says_what_to_do() -> None:
+    server = drained()
+    server.objects[LEASE]["metadata"]["annotations"][DRAINED] = '{"w1": {"uid": 7}}'
+
+    back = maintain(server, "in_service", "w1")
+
+    assert "annotation placement.virt/drained: is damaged" in back["msg"]
+    assert "remove it" in back["msg"]
+
+
+def mark(*away: str, starts: t.Sequence[str] = ()) -> Mark:
+    return Mark(
+        run="r1",
+        reason="firmware",
+        phase=MaintenancePhase.DRAINED,
+        boot_id="b1",
+        cordoned=True,
+        since="2026-11-29T10:00:00Z",
+        away=dict.fromkeys(away, "Always"),
+        starts=tuple(starts),
+    )
+
+
+@pytest.mark.parametrize(("nodes", "workloads"), [(3, 10), (20, 300), (400, 3)])
+def test_annotation_ends_at_its_limit(nodes: int, workloads: int) -> None:
+    names = [f"VirtualMachine/shop/vm-{n}" for n in range(workloads)]
+    known = {
+        f"w{n:03}": DrainedNode(f"u{n}", mark(*names, starts=names[:1]), {}) for n in range(nodes)
+    }
+
+    text = drained_nodes.encode(known)
+    read = drained_nodes.decode(text)
+
+    assert len(text) <= LIMIT
+    assert list(read) == sorted(known)[: len(read)] and len(read) >= min(nodes, 80)
+    assert all(set(node.mark.away) >= {names[0]} for node in read.values())
+    assert nodes > 3 or read == known
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "{", '{"w1": 1}', '{"w1": {"uid": "u", "mark": "{}", "labels": {}}}', "[" * 3000],
+)
+def test_text_of_others_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is damaged"):
+        drained_nodes.decode(text)
