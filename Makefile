@@ -7,6 +7,8 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 RELEASE ?= $(VIRT_PLACEMENT_RELEASE)
+NODES ?=
+ZONES ?=
 SYSTEM ?= kubevirt
 CASES ?= tests/conformance/cases
 CLUSTERS ?= 50
@@ -61,6 +63,11 @@ sweeps: prepare ## the slow tests that `test` leaves out
 	@echo "sweeps: the tests with the mark sweep"
 	@$(RUN) -m pytest -m sweep tests/modules tests/forecasts tests/integration tests/jobs
 
+.PHONY: real
+real: prepare ## rules, rollouts, drains and losses with real nodes and guests that run, as root
+	@echo "real: three real nodes, and guests that count while they are migrated"
+	@$(RUN) -m pytest tests/real
+
 .PHONY: forecasts
 forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50, VMS=67: 200 VMs)
 	@echo "forecasts: $(CLUSTERS) clusters and $(VMS) drains and fleets of VMs by chance, on a real scheduler"
@@ -80,9 +87,9 @@ bench: prepare ## time the modules and the engine beside their peers
 	@$(RUN) -m tests.bench
 
 .PHONY: sandbox-up
-sandbox-up: prepare ## start a control plane to play with (RELEASE=1.31+1.6)
+sandbox-up: prepare ## start a control plane to play with (RELEASE=1.31+1.6, NODES=real: with guests that run, ZONES=3)
 	@echo "sandbox-up: a control plane on loopback"
-	@$(RUN) -m sandbox up
+	@$(RUN) -m sandbox up $(if $(NODES),--nodes "$(NODES)") $(if $(ZONES),--zones "$(ZONES)")
 	@echo "export ANSIBLE_COLLECTIONS_PATH='$(ANSIBLE_COLLECTIONS_PATH)'"
 	@echo 'export PATH="$(CURDIR)/.venv/bin:$$PATH"'
 

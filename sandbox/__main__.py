@@ -9,6 +9,7 @@ import contextlib
 import shutil
 import sys
 import time
+import typing as t
 from pathlib import Path
 
 from . import (
@@ -24,8 +25,11 @@ from . import (
 from .binaries import BinariesError
 from .installation import COMMAND, DOWN
 from .processes import ProcessError
+from .real_nodes import control_groups, files, ground
 
 DEFAULT = "article"
+REAL_NODES = 3
+"""Real nodes without a number."""
 
 
 class UsageError(ValueError):
@@ -40,6 +44,8 @@ def main() -> int:
         BinariesError,
         ProcessError,
         UsageError,
+        control_groups.GroupError,
+        ground.GroundError,
         cluster_file.ClusterFileError,
         layout.NoSandbox,
         releases.UnknownRelease,
@@ -71,12 +77,32 @@ def _parser() -> argparse.ArgumentParser:
             + (f" (default: {DEFAULT})" if action is _up else ""),
         )
         which.add_argument(
-            "--nodes", type=int, metavar="N", help="or a cluster of N nodes, w1 to wN"
+            "--nodes",
+            type=_nodes,
+            metavar="N",
+            help="or a cluster of N nodes, w1 to wN; `real:N` or `real` (three): with kubelets, and guests that run",
         )
         which.add_argument("--zones", type=int, metavar="M", help="in M zones, zone1 to zoneM")
         if action is _reboot:
             verb.add_argument("node")
     return parser
+
+
+class _Nodes(t.NamedTuple):
+    """How many nodes, and whether they are real."""
+
+    number: int
+    real: bool
+
+
+def _nodes(text: str) -> _Nodes:
+    """Nodes as an option names them: `6`, `real`, `real:2`."""
+    kind, _colon, number = text.rpartition(":")
+    if text == "real":
+        kind, number = "real", str(REAL_NODES)
+    if kind not in ("", "real") or not number.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor `real` nor `real:N`")
+    return _Nodes(int(number), bool(kind))
 
 
 def _cluster(arguments: argparse.Namespace) -> str | None:
@@ -88,7 +114,8 @@ def _cluster(arguments: argparse.Namespace) -> str | None:
         raise UsageError("--cluster names a cluster with its nodes: leave out --nodes and --zones")
     if arguments.nodes is None:
         raise UsageError("--zones needs --nodes: the number of nodes")
-    return cluster_file.numbered(arguments.nodes, arguments.zones or 0)
+    number, real = arguments.nodes
+    return cluster_file.numbered(number, arguments.zones or 0, real=real)
 
 
 def _directory_of(cluster: str) -> Path:
@@ -123,7 +150,7 @@ def _up(arguments: argparse.Namespace) -> None:
         )
         _print_exports(running)
         return
-    binaries.build(lambda line: print(line, file=sys.stderr, flush=True), release)
+    _build(cluster, release)
     sandbox = Sandbox.start(cluster, directory, detached=True)
     sandbox.release()
     print(
@@ -132,6 +159,20 @@ def _up(arguments: argparse.Namespace) -> None:
         file=sys.stderr,
     )
     _print_exports(sandbox)
+
+
+def _build(cluster: str, release: releases.Release) -> None:
+    """Build what the cluster runs and is not built yet, after a look at the machine where nodes are real."""
+    wanted = cluster_file.load(cluster, release)
+    if wanted.real:
+        ground.check(len(wanted.nodes))
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    binaries.build(say, release)
+    if wanted.real:
+        files.build(say)
 
 
 def _print_exports(sandbox: Sandbox) -> None:
@@ -152,6 +193,7 @@ def _down(arguments: argparse.Namespace) -> None:
             f"{directory}: ended {', '.join(ended) or 'nothing, nothing was running'}",
             file=sys.stderr,
         )
+    control_groups.sweep(processes.is_running)
     with contextlib.suppress(OSError):  # not there, or others are in it
         layout.root().rmdir()
 

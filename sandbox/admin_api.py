@@ -84,6 +84,19 @@ class AdminApi:
             raise ApiFailure(method, path, answer.status_code, answer.text)
         return answer
 
+    def lines(self, path: str) -> t.Iterator[str]:
+        """The lines of an answer that goes on, such as a log that is followed; it ends where none comes for long."""
+        url = self.url + path
+        # a session of its own: connections that last must not use up those of the others
+        with requests.Session() as session:
+            session.trust_env, session.verify = False, self._session.verify
+            session.headers.update(self._session.headers)
+            with session.get(url, stream=True, timeout=_TIMEOUT) as answer:
+                if answer.status_code >= 400:
+                    raise ApiFailure("GET", path, answer.status_code, answer.text)
+                for line in answer.iter_lines():
+                    yield line.decode(errors="replace")
+
     def get(self, path: str) -> Object:
         """The object at this path."""
         return t.cast(Object, self.request("GET", path).json())

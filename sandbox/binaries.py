@@ -23,7 +23,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import typing as t
 from pathlib import Path
@@ -38,6 +37,8 @@ else:  # by its bare name where this file is run as a program
 
 GO_MODULES = Path(__file__).resolve().parent / "go"
 MINIMUM_GO = (1, 26)
+
+Say = t.Callable[[str], None]
 
 #: package -> name of the program, for each module of the default pair
 PROGRAMS: t.Final[dict[str, dict[str, str]]] = {
@@ -87,13 +88,13 @@ class _Part:
         folder = GO_MODULES / EARLIER
         pins = [folder / f"{self.name}.{ending}" for ending in ("mod", "sum")]
         printers = [file for package in self.printed for file in (folder / package).rglob("*.go")]
-        return cache_root() / f"part-{self.name}-{_digest([*pins, *printers])}"
+        return cache_root() / f"part-{self.name}-{digest_of([*pins, *printers])}"
 
     def build(self, go: Path, made: Path) -> None:
         pins = [f"-modfile={self.name}.mod"]
-        _build_programs(go, EARLIER, self.programs, made, pins)
+        build_programs(go, EARLIER, self.programs, made, pins)
         for package, name in self.printed.items():
-            output = _run(go, EARLIER, ["run", *pins, "-trimpath", package])
+            output = run_go(go, EARLIER, ["run", *pins, "-trimpath", package])
             (made / name).write_bytes(output)
 
 
@@ -123,16 +124,17 @@ def target(release: Release | None = None) -> Path:
     if release in (None, releases.DEFAULT):
         folders = [GO_MODULES / module for module in PROGRAMS]
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return cache_root() / f"bin-{_digest(files)}"
+        return cache_root() / f"bin-{digest_of(files)}"
     places = " ".join(place.name for place in [target(), *(p.place() for p in _parts(release))])
     digest = hashlib.sha256(places.encode()).hexdigest()[:16]
     return cache_root() / f"bin-{release.name}-{digest}"
 
 
-def _digest(files: t.Iterable[Path]) -> str:
+def digest_of(files: t.Iterable[Path], folder: Path | None = None) -> str:
+    """Sixteen characters of this kind of machine, and of the names and contents of files, by default of Go modules."""
     digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
     for file in sorted(files):
-        digest.update(file.relative_to(GO_MODULES).as_posix().encode())
+        digest.update(file.relative_to(folder or GO_MODULES).as_posix().encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
@@ -150,62 +152,70 @@ def directory(release: Release | None = None) -> Path:
     return found
 
 
-def build(say: t.Callable[[str], None] = print, release: Release | None = None) -> Path:
+def build(say: Say = print, release: Release | None = None) -> Path:
     """Build what is missing of a pair and return its folder. Takes minutes once, then nothing."""
     wanted = target(release)
     if wanted.is_dir():
         return wanted
     if release in (None, releases.DEFAULT):
-        return _built(wanted, _build_default, say)
+        return built(wanted, go_build(_build_default), say)
     shared = build(say)
     try:
-        parts = [_built(part.place(), _build_part(part), say) for part in _parts(release)]
+        parts = [built(part.place(), go_build(_build_part(part)), say) for part in _parts(release)]
     except BinariesError as error:
         raise BinariesError(f"RELEASE {release.name} cannot be built: {error}") from None
 
-    def link(_go: Path, made: Path, _say: object) -> None:
+    def link(made: Path, _say: object) -> None:
         files = {file.name: file for folder in (shared, *parts) for file in folder.iterdir()}
         for name, file in files.items():
             (made / name).symlink_to(Path("..", file.parent.name, name))
 
-    return _built(wanted, link, say)
+    return built(wanted, link, say)
 
 
-class _Build(t.Protocol):
-    def __call__(self, go: Path, made: Path, say: t.Callable[[str], None], /) -> None:
-        raise NotImplementedError
+def go_build(make: t.Callable[[Path, Path, Say], None]) -> t.Callable[[Path, Say], None]:
+    """A build that is given the Go tool chain; BinariesError where there is none."""
+    return lambda made, say: make(find_go(), made, say)
 
 
-def _built(wanted: Path, make: _Build, say: t.Callable[[str], None]) -> Path:
+def built(
+    wanted: Path,
+    make: t.Callable[[Path, Say], None],
+    say: Say,
+    what: str = "the sandbox's programs",
+) -> Path:
     """The folder, made whole or not at all, by one process at a time."""
     if wanted.is_dir():
         return wanted
-    go = find_go()
     wanted.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(wanted.parent / f"{wanted.name}.lock", say):
+    with _locked(wanted.parent / f"{wanted.name}.lock", say, what):
         if wanted.is_dir():
             return wanted
-        with tempfile.TemporaryDirectory(prefix="bin-", dir=wanted.parent) as scratch:
-            made = Path(scratch) / "bin"
-            made.mkdir()
-            started = time.monotonic()
-            make(go, made, say)
-            made.rename(wanted)
-            say(f"built the sandbox's programs in {time.monotonic() - started:.0f} s: {wanted}")
+        # its name is known, so that the next build removes what a killed one left
+        scratch = wanted.with_name(f"{wanted.name}.new")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        started = time.monotonic()
+        try:
+            make(scratch, say)
+            scratch.rename(wanted)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        say(f"built {what} in {time.monotonic() - started:.0f} s: {wanted}")
     return wanted
 
 
-def _build_default(go: Path, made: Path, say: t.Callable[[str], None]) -> None:
+def _build_default(go: Path, made: Path, say: Say) -> None:
     for module, programs in PROGRAMS.items():
         say(f"building {', '.join(programs.values())} (minutes the first time)")
-        _build_programs(go, module, programs, made)
+        build_programs(go, module, programs, made)
     for (module, package), name in PRINTED.items():
         say(f"writing {name}")
-        (made / name).write_bytes(_run(go, module, ["run", "-trimpath", package]))
+        (made / name).write_bytes(run_go(go, module, ["run", "-trimpath", package]))
 
 
-def _build_part(part: _Part) -> _Build:
-    def make(go: Path, made: Path, say: t.Callable[[str], None]) -> None:
+def _build_part(part: _Part) -> t.Callable[[Path, Path, Say], None]:
+    def make(go: Path, made: Path, say: Say) -> None:
         say(f"building {', '.join(part.programs.values())} of {part.name} (minutes the first time)")
         part.build(go, made)
 
@@ -255,15 +265,19 @@ def _go_version(go: Path) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def _build_programs(
+def build_programs(
     go: Path,
     module: str,
     programs: t.Mapping[str, str],
     made: Path,
-    pins: t.Sequence[str] = (),
+    options: t.Sequence[str] = (),
+    *,
+    variables: str = "",
+    cgo: bool = False,
 ) -> None:
-    flags = ["build", *pins, "-trimpath", "-ldflags=-s -w"]
-    _run(go, module, [*flags, "-o", f"{made}{os.sep}", *programs])
+    """Build packages of a module, with more options of `go build`, and `-X name=value` for the linker."""
+    flags = ["build", *options, "-trimpath", f"-ldflags=-s -w {variables}".strip()]
+    run_go(go, module, [*flags, "-o", f"{made}{os.sep}", *programs], cgo=cgo)
     for package, name in programs.items():
         built = made / _default_name(package)
         if built.name != name:
@@ -275,11 +289,17 @@ def _default_name(package: str) -> str:
     return [part for part in package.split("/") if not re.fullmatch(r"v\d+", part)][-1]
 
 
-def _run(go: Path, module: str, arguments: list[str]) -> bytes:
+def run_go(go: Path, module: str, arguments: list[str], *, cgo: bool = False) -> bytes:
+    """What go prints in the folder of a module; BinariesError with the first line of an error."""
     done = subprocess.run(
         [str(go), *arguments],
         cwd=GO_MODULES / module,
-        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
+        env={
+            **os.environ,
+            "CGO_ENABLED": str(int(cgo)),
+            "GOFLAGS": "-mod=readonly",
+            "GOTOOLCHAIN": "local",
+        },
         capture_output=True,
         check=False,
     )
@@ -295,12 +315,12 @@ def _run(go: Path, module: str, arguments: list[str]) -> bytes:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, say: t.Callable[[str], None]) -> t.Iterator[None]:
+def _locked(path: Path, say: Say, what: str) -> t.Iterator[None]:
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for another build of the sandbox's programs")
+            say(f"waiting for another build of {what}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -18,6 +18,14 @@ _LIFETIME = datetime.timedelta(days=30)
 _DNS_NAMES = ("localhost", "kubernetes", "virt-api.kubevirt", "virt-api.kubevirt.svc")
 _ADDRESSES = ("127.0.0.1", "10.0.0.1")
 
+#: file to the name that virt-operator gives it, and that parts of KubeVirt ask for of each other
+#: (pkg/virt-operator/resource/generate/components/secrets.go)
+VIRT_HANDLER: t.Final = {
+    "virt-handler-server": "kubevirt.io:system:node:virt-handler",
+    "virt-handler-client": "kubevirt.io:system:client:virt-handler",
+    "virt-handler-migration": "kubevirt.io:system:client:migration",
+}
+
 
 class Issuer(t.NamedTuple):
     """A certificate with its key, able to sign others."""
@@ -26,8 +34,8 @@ class Issuer(t.NamedTuple):
     key: ec.EllipticCurvePrivateKey
 
 
-def issue_all(directory: Path) -> None:
-    """Write ``<name>.crt`` and ``<name>.key`` (PEM) for every part of the control plane.
+def issue_all(directory: Path, address: str = _ADDRESSES[0]) -> None:
+    """Write ``<name>.crt`` and ``<name>.key`` (PEM) for every part; nodes reach the control plane at `address`.
 
     ``ca`` signs the servers. ``front-proxy-ca`` is a second authority, since the API server trusts
     every certificate of it to speak for any user (aggregation layer). ``service-account`` is a bare
@@ -36,7 +44,9 @@ def issue_all(directory: Path) -> None:
     directory.mkdir(mode=0o700)
     authority = _issue(directory, "ca")
     for name in ("kube-apiserver", "virt-api", "virt-controller"):
-        _issue(directory, name, authority)
+        _issue(directory, name, authority, addresses={*_ADDRESSES, address})
+    for name, subject in VIRT_HANDLER.items():
+        _issue(directory, name, authority, subject)
     _issue(directory, "front-proxy-client", _issue(directory, "front-proxy-ca"))
     key = _write_key(directory, "service-account")
     (directory / "service-account.pub").write_bytes(
@@ -46,13 +56,19 @@ def issue_all(directory: Path) -> None:
     )
 
 
-def _issue(directory: Path, name: str, issuer: Issuer | None = None) -> Issuer:
+def _issue(
+    directory: Path,
+    name: str,
+    issuer: Issuer | None = None,
+    common_name: str = "",
+    addresses: t.Collection[str] = _ADDRESSES,
+) -> Issuer:
     key = _write_key(directory, name)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name or name)])
     # an hour back: clocks of containers on one machine may differ by moments
     begin = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)
     alternatives: list[x509.GeneralName] = [x509.DNSName(dns) for dns in _DNS_NAMES]
-    alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in _ADDRESSES]
+    alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in sorted(addresses)]
     certified = (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -6,6 +6,7 @@ A file in ``sandbox/clusters/`` (or anywhere) holds::
 
     kubevirt: true            # false: plain Kubernetes
     controllers: true         # false: etcd and the API server alone, with KubeVirt's kinds
+    real: false               # true: at most nine real nodes with kubelets and guests (sandbox/real_nodes)
     configuration: {}         # KubeVirt's spec.configuration; empty is upstream's default
     heartbeat_grace: 40       # seconds without a heartbeat until a node is NotReady
     nodes:
@@ -17,6 +18,9 @@ A file in ``sandbox/clusters/`` (or anywhere) holds::
         taints: []
         allocatable: {}       # beside the usual one; null takes a resource away
         boot_id: ""           # status.nodeInfo.bootID, made from the name where not given
+
+A real node has the labels and resources that its kubelet and virt-handler report. It gets the labels and taints of this
+file, and neither resources nor a boot ID.
 """
 
 from __future__ import annotations
@@ -33,7 +37,14 @@ from .releases import DEFAULT, Release
 
 FOLDER = Path(__file__).resolve().parent / "clusters"
 ZONE = "topology.kubernetes.io/zone"
-_NUMBERED = re.compile(r"(\d+)-nodes-(\d+)-zones")
+_NUMBERED = re.compile(r"(\d+)-(real-)?nodes-(\d+)-zones")
+MOST_REAL_NODES = 9
+
+#: guests run without KVM, and images are on each node already
+_OF_REAL_NODES: t.Final = {
+    "imagePullPolicy": "IfNotPresent",
+    "developerConfiguration": {"useEmulation": True},
+}
 Object = dict[str, t.Any]
 
 
@@ -59,6 +70,7 @@ class Cluster:
     name: str
     kubevirt: bool
     controllers: bool
+    real: bool
     configuration: Object
     heartbeat_grace: int
     nodes: tuple[Node, ...]
@@ -73,7 +85,8 @@ def load(cluster: str | Path, release: Release = DEFAULT) -> Cluster:
     """The cluster of this name (of the project's folder, or made by `numbered`), or of this file, as it is on these
     releases."""
     if numbers := _NUMBERED.fullmatch(str(cluster)):
-        return parse(str(cluster), _content(*map(int, numbers.groups())), release)
+        nodes, real, zones = numbers.groups()
+        return parse(str(cluster), _content(int(nodes), int(zones), bool(real)), release)
     path = Path(cluster) if str(cluster).endswith((".yml", ".yaml")) else FOLDER / f"{cluster}.yml"
     try:
         content = yaml.safe_load(path.read_text())
@@ -84,18 +97,21 @@ def load(cluster: str | Path, release: Release = DEFAULT) -> Cluster:
     return parse(path.stem, content, release)
 
 
-def numbered(nodes: int, zones: int) -> str:
+def numbered(nodes: int, zones: int, *, real: bool = False) -> str:
     """The name of a cluster of so many nodes, evenly in so many zones (0: without zone labels)."""
+    if real and nodes > MOST_REAL_NODES:
+        raise ClusterFileError(f"{nodes} real nodes: at most {MOST_REAL_NODES} run here")
     if nodes < 1 or not 0 <= zones <= nodes:
         raise ClusterFileError(
             f"a cluster of {nodes} nodes in {zones} zones: needs at least 1 node, and at most as many zones as nodes"
         )
-    return f"{nodes}-nodes-{zones}-zones"
+    return f"{nodes}-{'real-' if real else ''}nodes-{zones}-zones"
 
 
-def _content(nodes: int, zones: int) -> Object:
+def _content(nodes: int, zones: int, real: bool) -> Object:
     names = [f"zone{number}" for number in range(1, zones + 1)]
     return {
+        "real": real,
         "configuration": {"evictionStrategy": "LiveMigrate"},
         "nodes": [{"prefix": "w", "count": nodes, "zones": names}],
     }
@@ -103,18 +119,27 @@ def _content(nodes: int, zones: int) -> Object:
 
 def parse(name: str, content: Object, release: Release = DEFAULT) -> Cluster:
     """The cluster that this content of a cluster file describes, over what the releases need."""
-    _only(content, {"kubevirt", "controllers", "configuration", "heartbeat_grace", "nodes"}, name)
-    kubevirt = content.get("kubevirt", True)
+    _only(
+        content,
+        {"kubevirt", "controllers", "real", "configuration", "heartbeat_grace", "nodes"},
+        name,
+    )
+    kubevirt, real = content.get("kubevirt", True), content.get("real", False)
+    if real and release != DEFAULT:
+        raise ClusterFileError(f"RELEASE {release.name} has no real nodes; {DEFAULT.name} has")
+    configuration = _over(release.configuration, _OF_REAL_NODES if real else {})
+    make = _real_nodes if real else _nodes
     return Cluster(
         name=name,
         kubevirt=kubevirt,
         controllers=content.get("controllers", True),
-        configuration=_over(release.configuration, content.get("configuration") or {}),
+        real=real,
+        configuration=_over(configuration, content.get("configuration") or {}),
         heartbeat_grace=content.get("heartbeat_grace", 40),
         nodes=tuple(
             node
             for entry in content["nodes"]
-            for node in _nodes(entry, release.node_labels if kubevirt else None, name)
+            for node in make(entry, release.node_labels if kubevirt else None, name)
         ),
     )
 
@@ -145,6 +170,19 @@ def _nodes(
             allocatable=_merged(_usual_allocatable(kubevirt), entry.get("allocatable")),
             boot_id=entry.get("boot_id") or str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.boot")),
         )
+
+
+def _real_nodes(
+    entry: Object, _kubevirt_labels: t.Mapping[str, str] | None, where: str
+) -> t.Iterator[Node]:
+    """The nodes of one entry, with the labels and taints that are set on them after their kubelets made them."""
+    _only(entry, {"name", "prefix", "count", "zones", "labels", "taints"}, f"{where}: real node")
+    for node in _nodes(entry, None, where):
+        wanted = {
+            **(entry.get("labels") or {}),
+            **{k: v for k, v in node.labels.items() if k == ZONE},
+        }
+        yield dataclasses.replace(node, labels=wanted, allocatable={})
 
 
 def _usual_labels(name: str, kubevirt: bool) -> dict[str, str]:

@@ -1,6 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK as plain processes on loopback."""
+"""etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK as plain processes.
+
+They listen on loopback. Where nodes are real, all of it is in a network of its own, whose loopback has the same ports;
+the API server listens for the nodes, too, and there is no KWOK.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +40,14 @@ Object = dict[str, t.Any]
 class ControlPlane:
     """Starts the parts of one control plane, in their order, through its supervisor."""
 
-    def __init__(self, layout: Layout, supervisor: processes.Supervisor) -> None:
+    def __init__(
+        self, layout: Layout, supervisor: processes.Supervisor, address: str = HOST
+    ) -> None:
+        """`address` is where nodes reach the API server."""
         self.layout = layout
+        self.network: int | None = None
+        """The process in whose network programs run, None: in that of this process."""
+        self._address = address
         self._supervisor = supervisor
 
     def run(
@@ -47,13 +57,19 @@ class ControlPlane:
         program: Path | None = None,
         environment: t.Mapping[str, str] | None = None,
         again: bool = False,
-    ) -> None:
-        """Start one of the sandbox's programs, or another one under a name. With ``again`` it is
-        started again whenever it ends by itself, as by a Deployment."""
+        outside: bool = False,
+    ) -> int:
+        """Start one of the sandbox's programs, or another one under a name; returns its process id.
+
+        With ``again`` it is started again whenever it ends by itself, as by a Deployment. It runs in the control
+        plane's network if that has one of its own, unless it shall be outside.
+        """
         command = [program or self.layout.programs / name, *flags]
+        if self.network is not None and not outside:
+            command = ["nsenter", f"--net=/proc/{self.network}/ns/net", *command]
         temporary = {"TMPDIR": str(self.layout.directory)}
         variables = {**_ENVIRONMENT, **temporary, **(environment or {})}
-        self._supervisor.start(name, command, again=again, **variables)
+        return self._supervisor.start(name, command, again=again, **variables)
 
     def start_api_server(self, token_file: Path) -> None:
         """Start etcd and kube-apiserver; the API server itself waits for etcd."""
@@ -61,10 +77,10 @@ class ControlPlane:
         policy = layout.directory / "audit-policy.yml"
         policy.write_text(yaml.safe_dump(audit_policy()))
         self.run("etcd", *_etcd_flags(layout))
-        self.run("kube-apiserver", *_api_server_flags(layout, token_file, policy))
+        self.run("kube-apiserver", *_api_server_flags(layout, token_file, policy, self._address))
 
     def start_controllers(self, cluster: Cluster) -> None:
-        """Start kube-controller-manager, kube-scheduler and KWOK."""
+        """Start kube-controller-manager and kube-scheduler, and KWOK where nodes are simulated."""
         layout = self.layout
         self.run("kube-controller-manager", *_controller_manager_flags(layout, cluster))
         self.run(
@@ -75,6 +91,11 @@ class ControlPlane:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
         )
+        if not cluster.real:
+            self._start_kwok(cluster)
+
+    def _start_kwok(self, cluster: Cluster) -> None:
+        layout = self.layout
         self.run(
             "kwok",
             f"--kubeconfig={layout.kubeconfig('kwok')}",
@@ -90,12 +111,14 @@ class ControlPlane:
         """Wait until the API server serves whole: its roles and its own namespaces are there."""
         self.wait("the API server is ready", lambda: api.request("GET", "/readyz").ok)
 
-    def wait(self, what: str, check: t.Callable[[], object]) -> None:
+    def wait(
+        self, what: str, check: t.Callable[[], object], timeout: float = _READY_TIMEOUT
+    ) -> None:
         """Wait until the check holds; fails at once when a process has ended.
 
         An answer that is an error, or none, means not yet.
         """
-        deadline = time.monotonic() + _READY_TIMEOUT
+        deadline = time.monotonic() + timeout
         while True:
             last = "the answer is not yet as it must be"
             try:
@@ -106,7 +129,7 @@ class ControlPlane:
             self.check_processes()
             if time.monotonic() > deadline:
                 raise processes.ProcessError(
-                    f"not within {_READY_TIMEOUT:g} s: {what}; last seen: {last}; logs are in "
+                    f"not within {timeout:g} s: {what}; last seen: {last}; logs are in "
                     f"{self.layout.directory}/log (set {KEEP}=1 to keep them)"
                 )
             time.sleep(0.05)
@@ -156,12 +179,14 @@ def _etcd_flags(layout: Layout) -> list[str]:
     ]
 
 
-def _api_server_flags(layout: Layout, token_file: Path, policy: Path) -> list[str]:
+def _api_server_flags(layout: Layout, token_file: Path, policy: Path, address: str) -> list[str]:
     pki = layout.pki
     return [
         f"--etcd-servers=http://{HOST}:{layout.ports['etcd']}",
-        f"--bind-address={HOST}",
-        f"--advertise-address={HOST}",
+        f"--bind-address={HOST if address == HOST else '0.0.0.0'}",
+        f"--advertise-address={address}",
+        # names of nodes do not resolve here
+        "--kubelet-preferred-address-types=InternalIP",
         f"--secure-port={layout.ports['kube-apiserver']}",
         f"--cert-dir={layout.directory / 'certificates'}",
         f"--tls-cert-file={pki}/kube-apiserver.crt",

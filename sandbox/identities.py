@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import secrets
@@ -43,6 +44,7 @@ IDENTITIES: t.Final[dict[str, Identity]] = {
     # KubeVirt's webhooks know its own parts by these names
     "kubevirt-controller": Identity(f"{_KUBEVIRT}:kubevirt-controller", (_EVERYTHING,)),
     "kubevirt-apiserver": Identity(f"{_KUBEVIRT}:kubevirt-apiserver", (_EVERYTHING,)),
+    "kubevirt-handler": Identity(f"{_KUBEVIRT}:kubevirt-handler", (_EVERYTHING,)),
     "kube-controller-manager": Identity("system:kube-controller-manager", (_EVERYTHING,)),
     "kube-scheduler": Identity("system:kube-scheduler", (_EVERYTHING,)),
     "kwok": Identity("kwok", (_EVERYTHING,)),
@@ -56,6 +58,7 @@ CONTROL_PLANE: t.Final = (
         for name in (
             "kubevirt-controller",
             "kubevirt-apiserver",
+            "kubevirt-handler",
             "kube-controller-manager",
             "kube-scheduler",
             "kwok",
@@ -64,10 +67,14 @@ CONTROL_PLANE: t.Final = (
 )
 
 
-def create_all(layout: Layout) -> Path:
-    """Give each identity a token and a kubeconfig; returns the API server's token file."""
+def create_all(layout: Layout, nodes: t.Iterable[str] = ()) -> Path:
+    """Give each identity, and the kubelet of each of these nodes, a token and a kubeconfig; returns the API server's
+    token file."""
     rows = []
-    for name, identity in IDENTITIES.items():
+    kubelets = {
+        name: Identity(f"system:node:{name}", ("system:nodes", _EVERYTHING)) for name in nodes
+    }
+    for name, identity in {**IDENTITIES, **kubelets}.items():
         token = secrets.token_hex(16)
         groups = f',"{",".join(identity.groups)}"' if identity.groups else ""
         rows.append(f"{token},{identity.username},{name}{groups}\n")
@@ -84,6 +91,15 @@ def token(layout: Layout, identity: str) -> str:
     """The bearer token of an identity."""
     content = yaml.safe_load(layout.kubeconfig(identity).read_text())
     return str(content["users"][0]["user"]["token"])
+
+
+def for_nodes(layout: Layout, identity: str, address: str) -> str:
+    """The kubeconfig of an identity as a node needs it: by the address for nodes, and without other files."""
+    content = _kubeconfig(layout, token(layout, identity))
+    authority = base64.b64encode(layout.ca_file.read_bytes()).decode()
+    server = f"https://{address}:{layout.ports['kube-apiserver']}"
+    cluster = {"server": server, "certificate-authority-data": authority}
+    return yaml.safe_dump({**content, "clusters": [{"name": "sandbox", "cluster": cluster}]})
 
 
 def _kubeconfig(layout: Layout, token: str) -> dict[str, t.Any]:

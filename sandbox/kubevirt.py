@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """KubeVirt on a running control plane: virt-api and virt-controller, real, as plain processes.
 
+virt-handler is simulated, but not where nodes are real.
+
 The part of virt-operator is played here: definitions, configuration, webhooks, API services.
 """
 
@@ -58,7 +60,8 @@ class KubeVirt:
         # server has not heard of the kind: virt-api, the slowest to start, uses them.
         self._create_kubevirt()
         self._start_virt_controller()
-        self._start_virt_handler()
+        if not self._cluster.real:
+            self._start_virt_handler()
         wait = self._control_plane.wait
         wait("virt-api answers", lambda: self._answer("virt-api", "/healthz"))
         self._route_to_virt_api()
@@ -123,8 +126,8 @@ class KubeVirt:
             *self._listen("virt-api"),
             f"--tls-cert-file={pki}/virt-api.crt",
             f"--tls-key-file={pki}/virt-api.key",
-            f"--handler-cert-file={pki}/virt-controller.crt",
-            f"--handler-key-file={pki}/virt-controller.key",
+            f"--handler-cert-file={pki}/virt-handler-client.crt",
+            f"--handler-key-file={pki}/virt-handler-client.key",
             again=True,
         )
 

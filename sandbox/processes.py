@@ -71,6 +71,11 @@ def alive(known: Record | None) -> bool:
     return known is not None and record(known["pid"]) == known
 
 
+def is_running(pid: int, started: int) -> bool:
+    """Whether the process that had this id at that start still runs."""
+    return alive({"pid": pid, "started": started})
+
+
 class Supervisor:
     """The owner's end: starts processes through the supervisor of a directory."""
 
@@ -105,6 +110,13 @@ class Supervisor:
             "arguments": [str(argument) for argument in arguments],
             "environment": {**os.environ, **environment},
         }
+        return int(self._ask(name, request)["pid"])
+
+    def at_end(self, arguments: t.Sequence[object]) -> None:
+        """Run a command after the end of all processes, also where the owner has ended."""
+        self._ask("at_end", {"at_end": [str(argument) for argument in arguments]})
+
+    def _ask(self, name: str, request: dict[str, t.Any]) -> dict[str, t.Any]:
         assert self._process.stdin and self._process.stdout
         with self._lock:
             try:
@@ -115,7 +127,7 @@ class Supervisor:
                 answer = {"error": "it ended"}
         if "error" in answer:
             raise ProcessError(f"supervisor of {self.directory}: {name}: {answer['error']}")
-        return int(answer["pid"])
+        return t.cast("dict[str, t.Any]", answer)
 
     def stop(self) -> None:
         """End everything and wait until it is gone."""
@@ -254,6 +266,7 @@ class _Served:
         self.began: dict[str, float] = {}
         self.pauses: dict[str, float] = {}
         self.due: dict[str, float] = {}
+        self.at_end: list[list[str]] = []
         self.known: dict[str, t.Any] = {
             "supervisor": record(os.getpid()),
             "owner": record(owner),
@@ -289,6 +302,9 @@ class _Served:
                     os.write(1, json.dumps(self.start(json.loads(line))).encode() + b"\n")
 
     def start(self, request: dict[str, t.Any]) -> dict[str, t.Any]:
+        if "at_end" in request:
+            self.at_end.append(request["at_end"])
+            return {}
         name = request["name"]
         try:
             with (self.directory / "log" / f"{name}.log").open("ab") as log:
@@ -346,6 +362,8 @@ class _Served:
                 os.killpg(child.pid, signal.SIGKILL)
         for child in self.children.values():
             child.wait()
+        for command in self.at_end:
+            subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
 
 
 def _signal_pipe() -> int:

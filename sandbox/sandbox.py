@@ -29,13 +29,15 @@ from .cluster_file import Cluster
 from .control_plane import KEEP, ControlPlane
 from .etcd import Etcd
 from .kubevirt import KubeVirt
+from .real_nodes import control_groups
 
 if t.TYPE_CHECKING:
     from .fault_proxy import FaultProxy, Rule
+    from .real_nodes.cluster import RealNodes
 
 
 class Sandbox:
-    """A running control plane with simulated nodes; a context manager that stops it.
+    """A running control plane with its nodes, simulated or real; a context manager that stops it.
 
     Made by :meth:`start` or :meth:`attach`.
     """
@@ -59,8 +61,8 @@ class Sandbox:
         """
         from . import binaries  # at the top, `python -m sandbox.binaries` would meet itself
 
-        wanted = cluster_file.load(cluster)
         release = releases.chosen()
+        wanted = cluster_file.load(cluster, release)
         programs = binaries.directory(release)
         _discard_abandoned()
         own = directory is None
@@ -173,6 +175,13 @@ class Sandbox:
             kubeconfig_of=self.kubeconfig,
         )
 
+    @functools.cached_property
+    def real_nodes(self) -> RealNodes:
+        """Its nodes, where the cluster says that they are real."""
+        from .real_nodes.cluster import RealNodes  # it builds programs: see start()
+
+        return RealNodes(self.directory, self.cluster, self.api)
+
     def running(self) -> list[str]:
         """Names of its processes that run."""
         return processes.running(self.directory)
@@ -187,38 +196,72 @@ class Sandbox:
             processes.start_again(self.directory, process)
 
     def node_down(self, name: str, *, without_heartbeat: bool = False) -> None:
-        """The node dies; see :func:`sandbox.node_faults.node_down`."""
+        """The node dies; see :func:`sandbox.node_faults.node_down`. A real one loses its power."""
+        if self.cluster.real:
+            self.real_nodes[name].power_off()
+            return
         node_faults.node_down(self.api, name, without_heartbeat=without_heartbeat)
 
     def node_up(
         self, name: str, *, new_boot: bool = False, virt_handler_ready: bool = True
     ) -> None:
-        """The node is back, after a reboot or not; see :func:`sandbox.node_faults.node_up`."""
+        """The node is back, after a reboot or not; see :func:`sandbox.node_faults.node_up`. A real one boots."""
+        if self.cluster.real:
+            self.real_nodes[name].power_on()
+            return
         node_faults.node_up(
             self.api, name, new_boot=new_boot, virt_handler_ready=virt_handler_ready
         )
 
     def restore_nodes(self) -> None:
         """Give all nodes their first labels and taints again and make them schedulable."""
-        nodes.restore(self.api, self.cluster)
+        if self.cluster.real:
+            self.real_nodes.restore()
+        else:
+            nodes.restore(self.api, self.cluster)
 
     def _start(self) -> None:
         assert self._supervisor is not None
+        if self.cluster.real:
+            self._start_with_real_nodes(self._supervisor)
+            return
         certificates.issue_all(self._layout.pki)
         tokens = identities.create_all(self._layout)
         control_plane = ControlPlane(self._layout, self._supervisor)
+        create = functools.partial(nodes.create, self.api, self.cluster, self.versions)
+        self._start_control_plane(control_plane, tokens, create)
+        control_plane.wait("the nodes are Ready", lambda: nodes.all_ready(self.api, self.cluster))
+        control_plane.check_processes()
+
+    def _start_with_real_nodes(self, supervisor: processes.Supervisor) -> None:
+        from .real_nodes import cluster as real
+
+        certificates.issue_all(self._layout.pki, real.ADDRESS)
+        names = [node.name for node in self.cluster.nodes]
+        tokens = identities.create_all(self._layout, names)
+        control_plane = ControlPlane(self._layout, supervisor, real.ADDRESS)
+        real.remove_groups_at_end(supervisor)
+        real.start_network(control_plane)
+        real.write_keys(self._layout, names)
+        boot = functools.partial(self.real_nodes.boot, control_plane)
+        self._start_control_plane(control_plane, tokens, boot)
+        self.api.apply(real.virt_handlers())
+        self.real_nodes.wait_ready(control_plane)
+        control_plane.check_processes()
+
+    def _start_control_plane(
+        self, control_plane: ControlPlane, tokens: Path, make_nodes: t.Callable[[], None]
+    ) -> None:
         control_plane.start_api_server(tokens)
         control_plane.wait_api_server(self.api)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             steps: list[concurrent.futures.Future[t.Any]] = [
-                pool.submit(nodes.create, self.api, self.cluster, self.versions),
+                pool.submit(make_nodes),
                 pool.submit(self.api.create_all, identities.access_objects()),
                 pool.submit(self._start_controllers, control_plane),
             ]
             for step in concurrent.futures.as_completed(steps):
                 step.result()
-        control_plane.wait("the nodes are Ready", lambda: nodes.all_ready(self.api, self.cluster))
-        control_plane.check_processes()
 
     def _start_controllers(self, control_plane: ControlPlane) -> None:
         if not self.cluster.kubevirt:
@@ -254,7 +297,8 @@ def _clear(directory: Path) -> None:
 
 
 def _discard_abandoned() -> None:
-    """Remove the files of sandboxes whose supervisor was killed."""
+    """Remove the files and control groups of sandboxes whose supervisor was killed."""
+    control_groups.sweep(processes.is_running)
     if not layout.root().is_dir():
         return
     for directory in layout.root().iterdir():

@@ -18,7 +18,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[1]
 CHECKOUT = FOLDER.parent
 PACKAGE = "virt_placement_sandbox"
-SUFFIXES = {".go", ".mod", ".py", ".sum", ".yml"}
+SUFFIXES = {".c", ".go", ".mod", ".py", ".sh", ".sum", ".toml", ".yml"}
+LEFT_OUT = ("packaging", "pyproject.toml")
 REQUIRES = ("aiohttp>=3.9", "cryptography>=42", "PyYAML>=6", "requests>=2.31")
 
 METADATA = """\
@@ -67,7 +68,7 @@ def _package() -> t.Iterator[tuple[str, bytes]]:
     for folder, inside in ((FOLDER, PACKAGE), (CHECKOUT / "rbac", f"{PACKAGE}/rbac")):
         for file in sorted(folder.rglob("*")):
             name = file.relative_to(folder)
-            if file.suffix in SUFFIXES and name.parts[0] != "packaging":
+            if file.suffix in SUFFIXES and name.parts[0] not in LEFT_OUT:
                 yield f"{inside}/{name.as_posix()}", file.read_bytes()
 
 

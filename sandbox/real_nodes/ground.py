@@ -1,0 +1,201 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a machine lacks for real nodes: one line for each thing, with what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import typing as t
+from pathlib import Path
+
+from .. import layout
+from ..binaries import cache_root
+from . import control_groups, debian, images, programs
+
+#: program to the package of Debian that has it
+TO_RUN: t.Final = {
+    "bash": "bash",
+    "ip": "iproute2",
+    "mount": "mount",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+}
+#: and what else is needed until the files of nodes are built
+TO_BUILD: t.Final = {
+    "apt-get": "apt",
+    "cc": "gcc",
+    "dpkg-deb": "dpkg",
+    "perl": "perl",
+    "tar": "tar",
+}
+GIB: t.Final = 1 << 30
+BUILT_SIZE = 3 * GIB
+"""What the cache must have free until the files of nodes are built."""
+
+NODE_SIZE, CONTROL_PLANE_SIZE = 3 * GIB // 2, GIB
+"""Disk of a node and of the control plane, which both keep all in the folder of the sandbox."""
+
+MEMORY = 4 * GIB
+"""The control plane, three nodes, and a few guests of 128 MiB."""
+
+#: what a node and the bridge do; it ends with the first command that fails
+_TRIAL = """set -e
+mount -t overlay overlay -o lowerdir="$1/low",upperdir="$1/up",workdir="$1/work" "$1/root"
+ip link add br-trial type bridge
+ip link add trial0 type veth peer name trial1
+mount -t proc proc "$1/low"
+"""
+
+
+class GroundError(RuntimeError):
+    """Real nodes cannot run here; the message has a line for each thing that is missing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ground:
+    """What matters of a machine. Sizes are in bytes; `trial` is the error of a trial node, empty where it works."""
+
+    system: str
+    machine: str
+    user: int
+    is_built: bool
+    programs: t.Collection[str]
+    lacking_controllers: t.Sequence[str]
+    read_only_groups: str
+    trial: str
+    cache: Path
+    cache_free: int
+    sandboxes: Path
+    sandboxes_free: int
+    memory: int
+
+
+def lacking(ground: Ground, nodes: int = 3) -> list[str]:
+    """What is missing, a line each; what cannot be tried before something else is there is left out."""
+    if (ground.system, ground.machine) != ("Linux", "x86_64"):
+        return [
+            f"real nodes need Linux on x86_64: this is {ground.system} on {ground.machine}; use simulated nodes here"
+        ]
+    if ground.user:
+        return [
+            f"real nodes need root, for namespaces: this is user {ground.user}; run it again as root"
+        ]
+    return [*_missing_programs(ground), *_missing_kernel(ground), *_missing_room(ground, nodes)]
+
+
+def _missing_programs(ground: Ground) -> t.Iterator[str]:
+    needed = TO_RUN if ground.is_built else {**TO_RUN, **TO_BUILD}
+    for program, package in needed.items():
+        if program not in ground.programs:
+            yield f"real nodes need the program {program}: it is not in PATH; install the package {package}"
+
+
+def _missing_kernel(ground: Ground) -> t.Iterator[str]:
+    if ground.lacking_controllers:
+        names = ", ".join(ground.lacking_controllers)
+        yield f"real nodes need control groups: no controller {names} is mounted; mount it below /sys/fs/cgroup"
+    elif ground.read_only_groups:
+        yield (
+            f"real nodes need control groups of their own: {ground.read_only_groups}; let this container write them, "
+            "or run outside of it"
+        )
+    if ground.trial and not {*TO_RUN} - {*ground.programs}:
+        yield (
+            f"real nodes need namespaces, overlayfs, bridge and veth: a trial ended with '{ground.trial}'; "
+            "load the kernel's module, or run outside of this container"
+        )
+
+
+def _missing_room(ground: Ground, nodes: int) -> t.Iterator[str]:
+    wanted = {ground.sandboxes: CONTROL_PLANE_SIZE + nodes * NODE_SIZE}
+    if not ground.is_built:
+        wanted[ground.cache] = wanted.get(ground.cache, 0) + BUILT_SIZE
+    free = {ground.cache: ground.cache_free, ground.sandboxes: ground.sandboxes_free}
+    for folder, size in wanted.items():
+        if free[folder] < size:
+            yield (
+                f"real nodes need {_gib(size)} of disk below {folder}: {_gib(free[folder])} are free; make room there"
+            )
+    if ground.memory < MEMORY:
+        yield (
+            f"real nodes need {_gib(MEMORY)} of memory: {_gib(ground.memory)} are available; end other programs"
+        )
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+def check(nodes: int = 3) -> None:
+    """GroundError with all that is missing here."""
+    if lines := lacking(survey(), nodes):
+        raise GroundError("\n".join(lines))
+
+
+def survey() -> Ground:
+    """The facts of this machine. A trial node is made and ends, and leaves nothing."""
+    is_root = platform.system() == "Linux" and os.geteuid() == 0
+    mounted = control_groups.hierarchies() if is_root else []
+    cache, sandboxes = _existing(cache_root()), _existing(layout.root())
+    places = (programs.target(), debian.target(), images.target())
+    return Ground(
+        system=platform.system(),
+        machine=platform.machine(),
+        user=os.geteuid(),
+        is_built=all(place.is_dir() for place in places),
+        programs={name for name in {**TO_RUN, **TO_BUILD} if shutil.which(name)},
+        lacking_controllers=control_groups.lacking(mounted) if is_root else (),
+        read_only_groups=_try_groups(mounted),
+        trial=_try_namespaces(sandboxes) if is_root else "",
+        cache=cache,
+        cache_free=shutil.disk_usage(cache).free,
+        sandboxes=sandboxes,
+        sandboxes_free=shutil.disk_usage(sandboxes).free,
+        memory=_available_memory(),
+    )
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.is_dir():
+        folder = folder.parent
+    return folder
+
+
+def _try_groups(mounted: t.Iterable[control_groups.Hierarchy]) -> str:
+    """Why no group can be made, empty where one can."""
+    name = f"{control_groups.PREFIX}-trial-{os.getpid()}"
+    for hierarchy in mounted:
+        group = hierarchy.path / name
+        try:
+            group.mkdir()
+            group.rmdir()
+        except OSError as error:
+            return f"{group}: {error.strerror}"
+    return ""
+
+
+def _try_namespaces(folder: Path) -> str:
+    """The error of a trial in namespaces of its own, empty where it works."""
+    if not {"unshare", "ip", "mount"} <= {name for name in TO_RUN if shutil.which(name)}:
+        return ""
+    with tempfile.TemporaryDirectory(prefix="trial-", dir=folder) as scratch:
+        for name in ("low", "up", "work", "root"):
+            Path(scratch, name).mkdir()
+        namespaces = ["--mount", "--net", "--uts", "--ipc", "--pid", "--cgroup", "--fork"]
+        command = ["unshare", *namespaces, "sh", "-c", _TRIAL, "trial", scratch]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return lines[0] if done.returncode else ""
+
+
+def _available_memory() -> int:
+    match = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    return int(match[1]) * 1024 if match else MEMORY

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One real node: its power, its services, and commands on it."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import time
+import typing as t
+from pathlib import Path
+
+from .power import OFF, ON
+
+Service = t.Literal["containerd", "kubelet", "virt-handler"]
+_NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--pid", "--cgroup", "--root", "--wd")
+_PATH = "/opt/real/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TIMEOUT = 60.0
+
+
+class NodeError(RuntimeError):
+    """A node did not do what was asked; the message names it and its log."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A node by the folder of its disk, its power and its state."""
+
+    name: str
+    directory: Path
+
+    def power_off(self) -> None:
+        """A loss of power: all processes of the node end at once. Its disk stays."""
+        self._set_power(OFF)
+
+    def power_on(self) -> None:
+        """A boot with a new bootID, by the disk as it was; returns when its first process runs."""
+        self._set_power(ON)
+
+    def is_on(self) -> bool:
+        """Whether the node is booted."""
+        return self._state().startswith(ON)
+
+    def stop(self, *services: Service) -> None:
+        """Kill services, which do not start again; pods and guests of the node go on."""
+        for service in services:
+            killed = f'touch /run/real/{service}.stopped; kill -9 "$(cat /run/real/{service}.pid)"'
+            self.run("sh", "-c", killed)
+
+    def start(self, *services: Service) -> None:
+        """Let stopped services start, which takes a second."""
+        self.run("rm", "-f", *(f"/run/real/{service}.stopped" for service in services))
+
+    def run(self, *command: str) -> str:
+        """What a command on the node prints; NodeError where it fails."""
+        done = subprocess.run(
+            [*self.entry(), *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise NodeError(f"{self.name}: {' '.join(command)}: {done.stderr.strip()[-500:]}")
+        return done.stdout
+
+    def entry(self) -> list[str]:
+        """The words that run a command on the node when they stand before it."""
+        pid = (self.directory / "pid").read_text().strip()
+        return ["nsenter", f"--target={pid}", *_NAMESPACES, "env", "-i", f"PATH={_PATH}"]
+
+    def log(self, service: Service) -> Path:
+        """What a service printed, boot after boot."""
+        return self.directory / "upper" / "var" / "log" / f"{service}.log"
+
+    def _state(self) -> str:
+        file = self.directory / "state"
+        return file.read_text() if file.exists() else OFF
+
+    def _set_power(self, wanted: str) -> None:
+        (self.directory / "power").write_text(wanted)
+        deadline = time.monotonic() + _TIMEOUT
+        while not self._state().startswith(wanted):
+            if time.monotonic() > deadline:
+                raise NodeError(f"{self.name} is not {wanted} after {_TIMEOUT:g} s")
+            time.sleep(0.05)
