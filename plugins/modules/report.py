@@ -92,8 +92,8 @@ EXAMPLES = r"""
 - name: Write a page for people and a file for CI
   virt.placement.report:
     placement: "{{ placement }}"
-    html: /tmp/placement.html
-    junit: /tmp/placement.xml
+    html: /srv/www/placement.html
+    junit: /srv/ci/placement.xml
 """
 
 RETURN = r"""
@@ -118,5 +118,5 @@ files:
       description: Whether its content changed, or in check mode would change.
       type: bool
   sample:
-    - {format: html, path: /tmp/placement.html, changed: true}
+    - {format: html, path: /srv/www/placement.html, changed: true}
 """

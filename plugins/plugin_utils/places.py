@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
     columns,
     one_line,
 )
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import is_subdomain
 
 Entry = dict[str, t.Any]
 
@@ -40,7 +41,7 @@ class SavedPlacement(t.NamedTuple):
 
 def read_placement(path: str) -> SavedPlacement:
     """The nodes of VMs in a file: a result of placement_info, or a map of VMs to nodes as JSON. Pods are left out,
-    since they cannot be moved to a node, and so are VMs that had no node."""
+    since they cannot be moved to a node, and so are VMs that had no node. Nothing of another file is in a message."""
     if not os.path.isabs(path):
         raise NoPlacement(f"{path} is not an absolute path.")
     try:
@@ -52,7 +53,7 @@ def read_placement(path: str) -> SavedPlacement:
     if not isinstance(saved, dict):
         raise NoPlacement(f"{path} is not a placement: it has no map.")
     if "instances" not in saved:
-        return SavedPlacement(saved)
+        return SavedPlacement(_checked(saved, path))
     if not saved.get("nodes"):
         raise NoPlacement(
             f"{path} has not all VMs: save a result of placement_info with details: placement."
@@ -60,12 +61,21 @@ def read_placement(path: str) -> SavedPlacement:
     try:
         entries = [*saved["instances"], *saved.get("satisfied_instances", [])]
         cluster_uid = str(saved.get("cluster", {}).get("uid") or "")
-        return SavedPlacement(dict(filter(None, map(_place, entries))), cluster_uid)
+        places = dict(filter(None, map(_place, entries)))
+        return SavedPlacement(_checked(places, path), cluster_uid)
     except (KeyError, TypeError, AttributeError) as error:
         name = type(error).__name__
-        raise NoPlacement(
-            f"{path} is a damaged result of placement_info ({name}: {error})."
-        ) from error
+        raise NoPlacement(f"{path} is a damaged result of placement_info ({name}).") from error
+
+
+def _checked(places: Entry, path: str) -> dict[str, str]:
+    """Raises NoPlacement where something is no VM with its node."""
+    for number, (vm, node) in enumerate(places.items(), 1):
+        namespace, _slash, name = vm.partition("/")
+        if not all(isinstance(x, str) and is_subdomain(x) for x in (namespace, name, node)):
+            text = f"entry {number} is no VM, as namespace/name, with the name of a node"
+            raise NoPlacement(f"{path} is not a placement: {text}.")
+    return places
 
 
 def _place(entry: Entry) -> tuple[str, str] | None:

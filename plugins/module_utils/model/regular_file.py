@@ -47,6 +47,47 @@ def read_regular_file(
     return content
 
 
+def path_without_links(path: str | os.PathLike[str]) -> str:
+    """An absolute path with each link of it followed. What is not there yet is kept as it is. Raises NoRegularFile for
+    a link in a folder that others may write, since it may lead to any file of this user, and OSError."""
+    here, parts, links = "/", os.fspath(path).split("/"), 0
+    while parts:
+        part = parts.pop(0)
+        if part == "..":
+            here = os.path.dirname(here)
+        if part in ("", ".", ".."):
+            continue
+        there = os.path.join(here, part)
+        try:
+            is_link = stat.S_ISLNK(os.lstat(there).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return os.path.join(there, *parts)
+        if not is_link:
+            here = there
+            continue
+        if others_may_write(os.stat(here)):
+            text = f"{there} is a link in a folder that others may write"
+            raise NoRegularFile(errno.ELOOP, text)
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        target = os.readlink(there)
+        here = "/" if target.startswith("/") else here
+        parts = [*target.split("/"), *parts]
+    return here
+
+
+_MOST_LINKS = 40
+"""As Linux follows in one path."""
+
+
+def others_may_write(status: os.stat_result) -> bool:
+    """Whether other users than root and this one may write a folder."""
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != os.getegid()
+    foreign = status.st_uid not in (0, os.geteuid())
+    return bool(status.st_mode & stat.S_IWOTH or by_group or foreign)
+
+
 def differs(path: str | os.PathLike[str], content: bytes, *, follow_link: bool = True) -> bool:
     """Whether a path has other content, or nothing yet. No more is read than the content has. Raises NoRegularFile."""
     try:
@@ -58,8 +99,9 @@ def differs(path: str | os.PathLike[str], content: bytes, *, follow_link: bool =
 
 
 def read_json_file(path: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> t.Any:
-    """The value of a JSON file. Raises OSError, and ValueError for what is no JSON; neither quotes the file."""
-    content = read_regular_file(path, most_bytes)
+    """The value of a JSON file at an absolute path. Raises OSError, also for a link in a folder that others may write,
+    and ValueError for what is no JSON; neither quotes the file."""
+    content = read_regular_file(path_without_links(path), most_bytes, follow_link=False)
     try:
         return json.loads(content)
     except json.JSONDecodeError as error:

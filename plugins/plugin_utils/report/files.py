@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
+import secrets
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import differs
+from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import (
+    differs,
+    path_without_links,
+)
 
 
 class ReportFile(t.NamedTuple):
@@ -65,15 +68,14 @@ def _word(name: str) -> str:
 def write_file(file: ReportFile, text: str, *, only_check: bool) -> bool:
     """Whether the file differs from the text, and so was written, or with `only_check` would be. A reader never sees
     half of a file. Raises Unwritable."""
-    path = os.path.realpath(file.path)
-    folder = os.path.dirname(path)
     content = text.encode("utf-8", "replace")
     try:
-        if not differs(path, content):
+        path = path_without_links(file.path)
+        if not differs(path, content, follow_link=False):
             return False
-        _check_folder(folder)
+        _check_folder(os.path.dirname(path))
         if not only_check:
-            _replace(folder, path, content)
+            _replace(path, content)
     except OSError as error:
         reason = error.strerror or str(error)
         raise Unwritable(
@@ -91,21 +93,34 @@ def _check_folder(folder: str) -> None:
         raise OSError(0, f"the folder {folder} is not writable")
 
 
-def _replace(folder: str, path: str, content: bytes) -> None:
-    """By a file beside it, which takes its name. It keeps the mode that it has, a new one is readable by all that the
-    umask allows: a web server and node_exporter run as other users."""
+def _replace(path: str, content: bytes) -> None:
+    """By a new file beside it, which takes its name. The folder is opened once: others may exchange it meanwhile."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    new, name = f".placement-{secrets.token_hex(8)}", os.path.basename(path)
     try:
-        mode = os.stat(path).st_mode & 0o777
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        number = os.open(new, flags, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(number, "wb") as file:
+                os.fchmod(number, _mode(name, folder))
+                file.write(content)
+            os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(new, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
+
+
+def _mode(name: str, folder: int) -> int:
+    """A file of this user keeps its mode, a new one is readable by all that the umask allows: a web server and
+    node_exporter run as other users. Neither is writable for others."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if status.st_uid == os.geteuid():
+            return status.st_mode & 0o644
     except OSError:
-        umask = os.umask(0)
-        os.umask(umask)
-        mode = 0o666 & ~umask
-    number, name = tempfile.mkstemp(prefix=".placement-", dir=folder)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        pass
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return 0o644 & ~umask

@@ -7,6 +7,7 @@ Texts of the cluster are in code spans: there is no link, no mention and no HTML
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
@@ -34,8 +35,19 @@ def markdown_text(content: Content) -> str:
 
 def code(text: str) -> str:
     """The text as a code span, in a table too. Empty text is empty."""
-    line = one_line(text).replace("`", "'").replace("|", "\\|").strip()
+    line = _PIPE.sub(_escaped_pipe, one_line(text).replace("`", "'")).strip()
     return f"`{line}`" if line else ""
+
+
+_PIPE = re.compile(r"(\\*)\|")
+
+
+def _escaped_pipe(match: re.Match[str]) -> str:
+    """An odd number of backslashes before the pipe: some renderers take two of them for one, and the pipe for the end
+    of the cell, in which the code span then has no end."""
+    before = match[1]
+    more = "\\" if len(before) % 2 == 0 else "\\\\"
+    return f"{before}{more}|"
 
 
 def _head(content: Content) -> list[str]:
@@ -217,5 +229,14 @@ def _table(heading: t.Sequence[str], rows: t.Sequence[t.Sequence[str]], what: st
 
 
 def _plain(text: str) -> str:
-    """A sentence of ours, which may hold the name of a topology domain."""
-    return "".join(f"\\{c}" if c in "\\`*_[]<>|#@!" else c for c in one_line(text))
+    """A sentence of ours, which may hold the name of a topology domain: a word that could be a link, a mention or a
+    reference is a code span. An escaped @ is a mention all the same."""
+    return " ".join(map(_plain_word, one_line(text).split()))
+
+
+def _plain_word(word: str) -> str:
+    core = word.rstrip(".,;:")
+    return word if _WORD.fullmatch(core) else f"{code(core)}{word[len(core) :]}"
+
+
+_WORD = re.compile(r"[A-Za-z]+(['-][A-Za-z]+)*|[0-9]+%?|", re.ASCII)

@@ -72,6 +72,32 @@ def test_file_without_a_whole_placement_is_refused(tmp_path: Path, content: JSON
         read_placement(saved(tmp_path, content))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"apiVersion": "v1", "token": "s3cret"},
+        {"shop/db": ["s3cret"]},
+        {"shop/db": "s3cret token"},
+        {"s3cret/db/x": "w1"},
+        {"instances": [in_full("VirtualMachineInstance", "db", "S3cret")], "nodes": [{}]},
+        {"instances": ["s3cret"], "nodes": ["s3cret"]},
+    ],
+)
+def test_nothing_of_another_file_is_in_the_message(tmp_path: Path, content: JSON) -> None:
+    with pytest.raises(NoPlacement, match=r"is not a placement|is a damaged result") as refused:
+        read_placement(saved(tmp_path, content))
+    assert "s3cret" not in str(refused.value).lower()
+
+
+def test_link_in_a_folder_that_others_may_write_is_not_read(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "placement.json").symlink_to(saved(tmp_path, {"shop/db": "w1"}))
+    with pytest.raises(NoPlacement, match="is a link in a folder that others may write"):
+        read_placement(str(shared / "placement.json"))
+
+
 def test_device_is_refused() -> None:
     with pytest.raises(NoPlacement, match="it is a device and no regular file"):
         read_placement("/dev/zero")

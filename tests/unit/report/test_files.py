@@ -50,6 +50,70 @@ def test_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real.html").read_text() == "a"
 
 
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A folder that others may write, as /tmp is."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+@pytest.mark.parametrize("only_check", [True, False])
+@pytest.mark.parametrize("name", ["page.html", "folder/page.html", "folder/../page.html"])
+def test_link_in_a_folder_that_others_may_write_is_not_followed(
+    tmp_path: Path, shared: Path, name: str, only_check: bool
+) -> None:
+    """Another user has a report of root replace any file of root."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "page.html").write_text("secret")
+    (tmp_path / "page.html").write_text("secret")
+    link = shared / name.split("/")[0]
+    link.symlink_to(tmp_path / ("private" if "/" in name else "page.html"))
+
+    with pytest.raises(Unwritable) as refused:
+        write_file(ReportFile("html", str(shared / name)), "a", only_check=only_check)
+
+    assert f"{link} is a link in a folder that others may write" in str(refused.value)
+    assert (tmp_path / "page.html").read_text() == "secret"
+    assert (tmp_path / "private" / "page.html").read_text() == "secret"
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"), [(0o666, 0o644), (0o4755, 0o644), (0o600, 0o600), (0o662, 0o640)]
+)
+def test_file_is_writable_for_its_owner_alone(shared: Path, mode: int, kept: int) -> None:
+    path = shared / "page.html"
+    path.write_text("before")
+    path.chmod(mode)
+
+    write_file(ReportFile("html", str(path)), "a", only_check=False)
+
+    assert (path.read_text(), oct(path.stat().st_mode & 0o7777)) == ("a", oct(kept))
+    assert [x.name for x in shared.iterdir()] == ["page.html"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_file_of_another_user_is_replaced_and_its_mode_with_it(shared: Path) -> None:
+    path = shared / "page.html"
+    path.write_text("before")
+    path.chmod(0o622)
+    os.chown(path, 12345, 12345)
+    with path.open() as theirs:
+        write_file(ReportFile("html", str(path)), "a", only_check=False)
+        assert theirs.read() == "before"
+
+    status = path.stat()
+    assert (status.st_uid, oct(status.st_mode & 0o777)) == (0, oct(0o644 & ~umask()))
+
+
+def umask() -> int:
+    before = os.umask(0)
+    os.umask(before)
+    return before
+
+
 @pytest.mark.parametrize(
     ("name", "only_check"),
     [

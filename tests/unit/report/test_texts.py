@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.plugin_utils.report import words
 from ansible_collections.virt.placement.plugins.plugin_utils.report.content import (
     Content,
 )
@@ -231,8 +232,43 @@ def test_hostile_texts_stay_in_the_code_spans_of_markdown() -> None:
 
 
 @pytest.mark.parametrize(
+    "word",
+    [
+        "@all",
+        "#123",
+        "GH-123",
+        "www.evil.com",
+        "https://evil.com",
+        "a@b.c",
+        "!1",
+        "[x](y)",
+        "<b>",
+        "_x_",
+        "~l",
+    ],
+)
+def test_word_that_could_be_a_link_or_a_mention_is_text(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An escaped @ is a mention all the same, and www. a link."""
+    monkeypatch.setattr(
+        words, "sentence", lambda _content: f"6 of 7 VMs: no node, if {word} fails."
+    )
+    head = markdown_text(shop_content()).splitlines()[2]
+    assert head == f"**6 of 7 VMs: no node, if `{word}` fails.**"
+
+
+@pytest.mark.parametrize(
     ("text", "span"),
-    [("a`b", "`a'b`"), ("a|b", "`a\\|b`"), ("a\nb", "`a b`"), ("", ""), ("\x1b[2J", "`?[2J`")],
+    [
+        ("a`b", "`a'b`"),
+        ("a|b", "`a\\|b`"),
+        ("a\\|b", "`a\\\\\\|b`"),
+        ("a\\\\|b", "`a\\\\\\|b`"),
+        ("a\nb", "`a b`"),
+        ("", ""),
+        ("\x1b[2J", "`?[2J`"),
+    ],
 )
 def test_code_span_cannot_be_left(text: str, span: str) -> None:
     assert code(text) == span
