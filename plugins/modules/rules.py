@@ -185,6 +185,8 @@ options:
           - With V(false) the rule rests. Its workloads have none of its terms and labels, but still know the rule, and
             M(virt.placement.rules_info) lists it. With V(true) they get the same terms again.
           - A rule that rests is checked for valid options and for workloads that exist, and has no other findings.
+          - To disable a rule that workloads have, its name is enough. C(workloads) and the rule type may be omitted
+            then.
         type: bool
         default: true
       allow_findings:

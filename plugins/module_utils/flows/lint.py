@@ -280,4 +280,5 @@ def _rules_option(params: Params, faults: list[InputError]) -> Parsed:
         topology=topology_of(params),
     )
     faults += parsed.faults
-    return parsed
+    # Only a cluster has the workloads of a rule that is named alone.
+    return replace(parsed, rules=tuple(x for x in parsed.rules if not x.is_named_alone))

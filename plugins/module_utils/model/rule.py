@@ -129,6 +129,13 @@ class Rule:
     """False: the rule rests. Its workloads know it, and have none of its terms."""
 
     @property
+    def is_named_alone(self) -> bool:
+        """Whether it is a rule that is to rest, by its name: its workloads and its type are those that it has."""
+        return (
+            not self.enabled and self.everywhere and self.rule_type is None and self.label is None
+        )
+
+    @property
     def type_name(self) -> str:
         """The option of its rule type, `label` for a label alone."""
         return "label" if self.rule_type is None else TYPE_NAMES[type(self.rule_type)]

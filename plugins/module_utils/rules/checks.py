@@ -8,6 +8,7 @@ the server lacks, checks that were skipped. Lint finds what is wrong with the st
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import typing as t
@@ -117,29 +118,36 @@ def of_rule(resolved: Resolved, compiled: Compiled, view: ClusterView) -> list[F
 
 
 def unknown_rules(
-    rules: t.Iterable[RuleId], carried: t.Collection[RuleId], verb: str
+    requested: t.Mapping[RuleId, frozenset[Ref]],
+    carried: t.Mapping[RuleId, frozenset[Ref]],
+    verb: str,
 ) -> t.Iterator[Finding]:
     """Rules to remove or to disable (`verb`: removed, disabled) that no workload carries, where a carried one may be
-    meant: its name is alike, or it is in another rule set. Names that differ in numbers only are seldom typing errors.
-    A rule that was removed before, and that no other rule resembles, has no finding."""
-    requested = tuple(rules)
-    for rule in requested:
+    meant: its name is alike, or it is in another rule set. Both maps have the workloads of each rule, where they are
+    named. Names that differ in numbers only are seldom typing errors, except for the same workloads, for which less
+    similar names are alike, too. A rule that was removed before, and that no other rule resembles, has no finding."""
+    for rule, workloads in requested.items():
         if rule in carried:
             continue
         same = [other for other in carried if other.namespace == rule.namespace]
         sets = sorted(other.rule_set for other in same if other.name == rule.name)
         others = [x for x in same if x.rule_set == rule.rule_set and x not in requested]
-        alike = near_names(rule.name, [x.name for x in others])
+        twins = [x.name for x in others if workloads and carried[x] == workloads]
+        twins = difflib.get_close_matches(rule.name, twins, n=3, cutoff=0.4)
+        alike = twins or near_names(rule.name, [x.name for x in others])
         meant = [f"the one of rule set {name!r}" for name in sets] or list(map(repr, alike))
         if meant:
-            misspelt = sets or any(
-                _without_numbers(x) != _without_numbers(rule.name) for x in alike
+            misspelt = (
+                sets
+                or twins
+                or any(_without_numbers(x) != _without_numbers(rule.name) for x in alike)
             )
+            of_same = ", of the same workloads" if twins and not sets else ""
             yield Finding(
                 UNKNOWN_RULE,
                 "error" if misspelt else "warning",
                 f"No workload has this rule of rule set {rule.rule_set!r}, so nothing would be {verb}.",
-                f"Did you mean {' or '.join(meant)}? If {_IF_RIGHT[verb]}, allow this finding.",
+                f"Did you mean {' or '.join(meant)}{of_same}? If {_IF_RIGHT[verb]}, allow this finding.",
                 rule=rule.name,
             )
 

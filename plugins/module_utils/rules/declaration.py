@@ -99,6 +99,24 @@ class DeclarationReader:
         tries = itertools.islice(self._candidates(carried), _TRIES)
         return next((made for made in tries if self._is_exact(made, carried)), None)
 
+    def type_name(self, rule: RuleId) -> str:
+        """The type of a rule that workloads carry: as it was written where the rule rests, else by its terms."""
+        carriers, owned = self._carriers[rule], self._ownerships.owned
+        kept = (owned[workload.ref].resting.get(rule) for workload in carriers)
+        if resting := next(filter(None, kept), ""):
+            return resting
+        carried = _carried(rule, carriers, owned)
+        return next(iter(next(self._types(carried))), "label")
+
+    @property
+    def rules(self) -> t.Collection[RuleId]:
+        """The rules that workloads carry."""
+        return self._carriers.keys()
+
+    def carriers(self, rule: RuleId) -> tuple[Ref, ...]:
+        """The workloads that carry a rule."""
+        return tuple(workload.ref for workload in self._carriers.get(rule, ()))
+
     def _candidates(self, carried: _Carried) -> t.Iterator[Declaration]:
         label = {"label": dict(carried.labels)} if carried.labels else {}
         labels = [{}, label] if label else [{}]

@@ -46,6 +46,15 @@ class OwnershipIndex:
             if rule.namespace == ref.namespace
         )
 
+    @property
+    def carriers(self) -> t.Mapping[RuleId, frozenset[Ref]]:
+        """The workloads that carry each rule."""
+        found: dict[RuleId, set[Ref]] = {}
+        for ref, ownership in self.owned.items():
+            for rule in ownership.rules:
+                found.setdefault(rule, set()).add(ref)
+        return {rule: frozenset(refs) for rule, refs in found.items()}
+
     def ownership(self, workload: Workload) -> Ownership:
         """The ownership of a workload; empty if its annotation cannot be read."""
         return self.owned.get(workload.ref) or Ownership(workload.uid)

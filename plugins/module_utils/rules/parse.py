@@ -207,6 +207,9 @@ OPTIONS = (
     "allow_findings",
 )
 
+_BESIDE_A_NAME = frozenset({"name", "enabled", "allow_findings"})
+"""Options of a rule that is to rest, where its workloads tell the others."""
+
 
 @dataclass(frozen=True)
 class Parsed:
@@ -221,7 +224,7 @@ class Parsed:
 def read_rules(
     raw: JSON, *, namespace: str, rule_set: str, topology: Topology, absent: bool = False
 ) -> Parsed:
-    """`raw` is a list of maps. With `absent` a rule needs only its name."""
+    """`raw` is a list of maps. With `absent` a rule needs only its name, and so does one that is to rest."""
     faults: list[InputError] = []
     reader = InputReader("rules", faults)
     if not namespace.strip() or "/" in namespace:
@@ -255,11 +258,12 @@ def _rule(
     given = reader.mapping(item, OPTIONS)
     if given is None:
         return None
-    rule_type = _rule_type(reader, item, context, absent)
-    workloads = _workloads(reader.at("workloads"), item, context, absent)
+    enabled = reader.at("enabled").boolean(given.get("enabled", True))
+    by_name = absent or (enabled is False and {*given} <= _BESIDE_A_NAME)
+    rule_type = _rule_type(reader, item, context, by_name)
+    workloads = _workloads(reader.at("workloads"), item, context, by_name)
     label = _label(reader.at("label"), given["label"], absent) if "label" in given else None
     preferred, weight = _preference(reader, item, rule_type)
-    enabled = reader.at("enabled").boolean(given.get("enabled", True))
     allowed = _allowed(reader.at("allow_findings"), given.get("allow_findings", []))
     return Rule(
         id=RuleId(context.namespace, rule_set, name or ""),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 from dataclasses import replace
+from types import MappingProxyType
 
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
@@ -35,6 +36,7 @@ from .draft import RequestedRules
 from .labels_first import label_needs
 from .members import GroupSelectorBuilder, resolve
 from .merge import merge
+from .named_alone import with_carriers
 from .ownership import (
     Ownership,
     UnreadableAnnotation,
@@ -50,6 +52,8 @@ from .term_slots import CompiledTerm
 from .undo import change_of_request, is_begun
 from .write import labels_of
 
+NO_TYPES: t.Mapping[RuleId, str] = MappingProxyType({})
+
 Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]
 
 
@@ -60,11 +64,15 @@ def requested_rules(
     ownerships: OwnershipIndex,
     faults: list[InputError],
     findings: list[Finding],
+    types: t.Mapping[RuleId, str] = NO_TYPES,
 ) -> dict[Ref, RequestedRules]:
-    """The requested rules of each workload that the request is about, changed or not."""
+    """The requested rules of each workload that the request is about, changed or not. `types`: those of rules that the
+    request names alone."""
     prune = (request.namespace, request.rule_set) if request.prune else None
     where = {rule.id: rule.where for rule in reversed(request.rules)}
-    resting = {rule.id: rule.type_name for rule in request.rules if not rule.enabled}
+    resting = {
+        rule.id: types.get(rule.id, rule.type_name) for rule in request.rules if not rule.enabled
+    }
     change = change_of_request(
         f"{request.namespace}/{request.rule_set}",
         _digest(request, compiled),
@@ -217,15 +225,16 @@ def plan_rules(
     ownerships = OwnershipIndex.of(view)
     faults = [*request.faults, *option_faults(request, view)]
     findings: list[Finding] = []
+    request, types = with_carriers(request, view, faults)
     compiled = _compile(request, view, ownerships, faults, findings)
-    requested = requested_rules(request, compiled, view, ownerships, faults, findings)
+    requested = requested_rules(request, compiled, view, ownerships, faults, findings, types)
     unread_workloads(request, view, faults, findings)
     if request.state == "absent":
-        ids = (rule.id for rule in request.rules)
-        findings += unknown_rules(ids, ownerships.rules, "removed")
+        ids = dict.fromkeys((rule.id for rule in request.rules), frozenset[Ref]())
+        findings += unknown_rules(ids, ownerships.carriers, "removed")
     elif not request.prune:
-        ids = (rule.id for rule in request.rules if not rule.enabled)
-        findings += unknown_rules(ids, ownerships.rules, "disabled")
+        disabled = {x.rule.id: frozenset(x.terms) for x in compiled if not x.rule.enabled}
+        findings += unknown_rules(disabled, ownerships.carriers, "disabled")
     changes = [
         with_hold(change, request.workload_rollout, view)
         for change in _changes(request, requested, view, faults)

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
     DeclaredReader,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
@@ -120,7 +121,11 @@ def test_rule_that_rests_has_no_findings_and_is_removed_as_any_other() -> None:
 @pytest.mark.parametrize(
     ("name", "rule_set", "hint"),
     [
-        ("appart", "default", "Did you mean 'apart'? If it is a new rule, allow this finding."),
+        (
+            "appart",
+            "default",
+            "Did you mean 'apart', of the same workloads? If it is a new rule, allow this finding.",
+        ),
         ("apart", "other", "Did you mean the one of rule set 'default'? "),
         ("web", "default", ""),
         ("apart", "default", ""),
@@ -140,6 +145,63 @@ def test_misspelt_rule_to_disable_is_refused(name: str, rule_set: str, hint: str
     allowed = {**disabled, "allow_findings": ["unknown_rule"]}
     assert not plan(carriers, allowed, rule_set=rule_set).refused
     assert not plan(carriers, disabled, rule_set=rule_set, prune=True).refused
+
+
+@pytest.mark.parametrize("name", ["web-apart-2", "apart_webs", "keep-web-apart"])
+def test_rule_to_disable_that_is_another_one_of_the_same_workloads_is_refused(name: str) -> None:
+    """Number 15 of issue 41: it was added as a second rule, and the first one stayed enabled."""
+    rule: Object = {"name": "web-apart", "workloads": ["db1", "db2"], "keep_apart": "zone"}
+    carriers = snapshot(*written([vm("db1"), vm("db2")], rule), vm("db3"))
+
+    (refused,) = plan(carriers, {**rule, "name": name, "enabled": False}).refused
+
+    assert (refused.name, refused.severity) == ("unknown_rule", "error")
+    assert refused.advice.startswith("Did you mean 'web-apart', of the same workloads? ")
+    others = {**rule, "name": "apart_webs", "workloads": ["db1", "db3"], "enabled": False}
+    assert not plan(carriers, others).refused
+
+
+@pytest.mark.parametrize("rule_type", RULES)
+def test_name_is_enough_to_disable_a_rule(rule_type: str) -> None:
+    enabled = {"name": "r", "workloads": ["db1", "db2"], **RULES[rule_type]}
+    before = [vm("db1"), vm("db2"), vm("lead")]
+    active = written(before, enabled)
+
+    resting = written(active, {"name": "r", "enabled": False})
+
+    assert specs(resting) == specs(written(active, {**enabled, "enabled": False}))
+    for carrier in resting[:2]:
+        assert read_ownership(carrier).resting == {RULE_ID: rule_type}
+    again = {"name": "r", "enabled": False, "allow_findings": []}
+    assert plan(snapshot(*resting), again).writes == ()
+    assert specs(written(resting, enabled)) == specs(active)
+
+
+def test_name_alone_of_no_rule_is_an_error_with_the_name_that_may_be_meant() -> None:
+    rule: Object = {"name": "apart", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    carriers = snapshot(*written([vm("db1")], rule))
+    with pytest.raises(InvalidInput) as caught:
+        plan(carriers, {"name": "appart", "enabled": False})
+    (fault,) = caught.value.errors
+    assert fault.where == "rules[0] appart"
+    assert fault.message == (
+        "no workload of namespace 'shop' has this rule of rule set 'default'; did you mean 'apart'?. A rule that is"
+        " new and rests needs its type and workloads"
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"name": "r", "enabled": False, "workloads": ["db1"]},
+        {"name": "r", "enabled": False, "run_on": {"zone": "a"}},
+        {"name": "r", "enabled": True},
+        {"name": "r"},
+    ],
+)
+def test_rule_that_has_more_than_its_name_needs_both(rule: Object) -> None:
+    with pytest.raises(InvalidInput):
+        request(rule)
 
 
 def test_another_rule_with_the_same_term_keeps_it() -> None:
