@@ -26,7 +26,7 @@ from ..model.topology import Topology
 from ..scheduler.framework import pod_key
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
-from .conclusion import WORSE, Doubt, ForecastResult
+from .conclusion import WORSE, Doubt, ForecastResult, holds_at_last
 from .doubts import of_left_over, relevant_gaps
 from .drained import drained
 from .drill import Drill, DrillEngine, DrillReport
@@ -135,7 +135,7 @@ def capacity(
             (wanted.key, domain): nodes
             for wanted in tolerated
             for domain, nodes in table.domains(wanted.key).items()
-            if not wanted.domains or domain in wanted.domains
+            if (domain in wanted.domains if wanted.domains else _is_used(engine, nodes))
         }
         drills = _drills(engine, losses, down, more)
         keys = list(dict.fromkeys(wanted.key for wanted in tolerated))
@@ -145,13 +145,25 @@ def capacity(
         report = CapacityReport(
             _state(drills, any(without_label.values())),
             DrillReport("failure", tuple(drills)),
-            notes=tuple(_notes(engine, without_label, table.names_of(down), sorted(out))),
+            notes=(
+                *_notes(engine, without_label, table.names_of(down), sorted(out)),
+                *_delays(drills, topology),
+            ),
         )
         if size is None or report.state is CapacityState.UNKNOWN:
             return report
         by_room = sorted(drills, key=lambda drill: (drill.room[1], drill.room[0]))
         ordered = {drill: losses[drill.key, drill.domain] | down for drill in by_room}
         return replace(report, room=_room(engine, report, ordered, size, more.pods))
+
+
+def _is_used(engine: DrillEngine, nodes: NodeSet) -> bool:
+    return any(map(engine.is_used, engine.index.table.names_of(nodes)))
+
+
+def _is_delayed(drill: Drill) -> bool:
+    """Whether each instance finds a node after it, but one may wait some minutes."""
+    return drill.answer is ForecastResult.POSSIBLE and holds_at_last(drill.answer, drill.codes)
 
 
 def _drills(
@@ -221,7 +233,7 @@ def _state(drills: t.Sequence[Drill], without_label: bool) -> CapacityState:
         return CapacityState.RED
     if not drills or ForecastResult.UNKNOWN in answers:
         return CapacityState.UNKNOWN
-    uncertain = ForecastResult.POSSIBLE in answers or without_label
+    uncertain = without_label or not all(holds_at_last(x.answer, x.codes) for x in drills)
     return CapacityState.POSSIBLE if uncertain else CapacityState.GREEN
 
 
@@ -262,6 +274,17 @@ def _notes(
         yield (
             f"{plural(len(waiting), 'instance')} {'has' if one else 'have'} no node already ({listed(waiting, 3)}):"
             f" {'it takes' if one else 'they take'} room, and the answer is not about {'it' if one else 'them'}"
+        )
+
+
+def _delays(drills: t.Sequence[Drill], topology: Topology) -> t.Iterator[str]:
+    """The note about failures after which a pod may wait: it has affinity to pods that end with it (code
+    affinity_to_ended)."""
+    delayed = [f"{topology.name_of(x.key)} {x.domain}" for x in drills if _is_delayed(x)]
+    if delayed:
+        yield (
+            f"up to five minutes later: after the failure of {listed(delayed, 3)} an instance with affinity to others"
+            " that end with it may wait for the next try of the scheduler"
         )
 
 
@@ -312,8 +335,8 @@ def _most_that_hold(
     with the pods that are added."""
 
     def holds(count: int) -> bool:
-        answer = engine.conclusion_with(nodes, [*added, *pods[:count]]).answer
-        return answer is ForecastResult.GUARANTEED
+        conclusion = engine.conclusion_with(nodes, [*added, *pods[:count]])
+        return holds_at_last(conclusion.answer, conclusion.codes)
 
     if not pods or holds(len(pods)):
         return len(pods)
@@ -370,7 +393,7 @@ def _heading(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
         return
     certain = sum(drill.is_certain for drill in drills)
     unknown = sum(drill.answer is ForecastResult.UNKNOWN for drill in drills)
-    impact = sum(drill.has_impact for drill in drills)
+    impact = sum(drill.has_impact and not _is_delayed(drill) for drill in drills)
     any_one = "this failure" if len(drills) == 1 else f"any one of {failures}"
     yield {
         CapacityState.GREEN: f"{state}: after {any_one} each instance finds a node",
@@ -433,7 +456,7 @@ def _count(room: RoomForVms) -> str:
 
 def _lines(report: CapacityReport, topology: Topology) -> t.Iterator[str]:
     drills = report.drills
-    impact = [drill for drill in drills.drills if drill.has_impact]
+    impact = [drill for drill in drills.drills if drill.has_impact and not _is_delayed(drill)]
     if not drills.drills:
         return
     if impact:

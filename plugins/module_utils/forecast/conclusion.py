@@ -285,6 +285,17 @@ class Conclusion:
     doubts: tuple[Doubt, ...] = ()
 
 
+DELAYED: t.Final = ("affinity_to_ended",)
+"""The codes of an answer that would be guaranteed, but for a delay: each choice of nodes places all, and one of them
+may wait up to five minutes for the next try."""
+
+
+def holds_at_last(answer: ForecastResult, codes: t.Sequence[str]) -> bool:
+    """Whether each instance gets a node, whichever nodes the scheduler chooses, now or after a delay."""
+    delayed = answer is ForecastResult.POSSIBLE and tuple(codes) == DELAYED
+    return delayed or answer is ForecastResult.GUARANTEED
+
+
 def conclude(*parts: Evidence) -> Conclusion:
     """The worst answer of the parts, each of them the strongest that its evidence and its doubts allow."""
     conclusions = [_conclusion(part) for part in parts]

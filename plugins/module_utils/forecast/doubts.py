@@ -13,7 +13,7 @@ import typing as t
 from collections import Counter
 
 from ..kubevirt.instances import instances, replaced_once_gone
-from ..kubevirt.labels import adds_node_key, adds_toleration
+from ..kubevirt.labels import MIGRATION_JOB, adds_node_key, adds_toleration
 from ..kubevirt.next_pod import (
     controlled_pod,
     why_estimated,
@@ -36,7 +36,7 @@ from ..scheduler.node_state import untolerated
 from .admission import LimitRanges, admission_doubts
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
-from .conclusion import NO_CERTAINTY, Doubt
+from .conclusion import NO_CERTAINTY, NO_GUARANTEE, Doubt
 from .eviction import UNREACHABLE, EvictedInstance, held_by_pause, other_revision
 from .refused_pods import PodAdmission, doubts_of_refused
 from .scaling import Scale, expanded_template, of_changed_template
@@ -49,7 +49,9 @@ DoubtsOfPod = t.Callable[[PendingPod, Snapshot], t.Iterator[Doubt]]
 def of_admission(pending: PendingPod, _snapshot: Snapshot) -> t.Iterator[Doubt]:
     """The doubt about a pod that is created anew, where the running one has a node selector or a toleration that
     the next one has not by its template. What added it may do so again: a RuntimeClass, PodNodeSelector, the
-    node selector of an OpenShift project, a webhook."""
+    node selector of an OpenShift project, a webhook. A node selector closes nodes to the pod, so that a proof that it
+    has none holds with it, too. One for a single node on the target of a migration is that of this migration alone
+    (KubeVirt, addedNodeSelector)."""
     old, created = pending.replaces, pending.pod.placement
     if old is None or old.placement is created or pending.reason not in ("migrate", "recreate"):
         return
@@ -59,19 +61,21 @@ def of_admission(pending: PendingPod, _snapshot: Snapshot) -> t.Iterator[Doubt]:
         for key, value in old.placement.node_selector
         if (key, value) not in created.node_selector
         and not adds_node_key(key)
+        and not (key == HOSTNAME and MIGRATION_JOB in old.labels)
         and key not in (declared.get("nodeSelector") or ())
     ]
     tolerated = {entry.get("key") for entry in declared.get("tolerations") or ()}
-    names += [
+    tolerations = [
         f"toleration of {toleration.key or 'any taint'}"
         for toleration in old.placement.tolerations
         if toleration not in created.tolerations
         and not adds_toleration(toleration)
         and (toleration.key or None) not in tolerated
     ]
-    if names:
+    forbids = NO_CERTAINTY if tolerations else NO_GUARANTEE
+    if names := [*names, *tolerations]:
         text = f"the running pod of {pending.name} has {listed(names)}, which its template does not have"
-        yield Doubt("admission_differs", text, NO_CERTAINTY)
+        yield Doubt("admission_differs", text, forbids)
 
 
 POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = (of_claims, of_pod_spec, of_admission)

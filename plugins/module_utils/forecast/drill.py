@@ -204,17 +204,18 @@ class DrillEngine:
         return [self.index.resources.free(n) for n in self._free if table.names[n] not in lost]
 
     def used_without_key(self, key: str, lost: NodeSet) -> tuple[str, ...]:
-        """The names of the nodes beside the lost ones that lack a label, and take pods or have instances that would
-        leave them."""
+        """The names of the nodes beside the lost ones that lack a label, and are used."""
         table = self.index.table
-        return tuple(
-            name
-            for name in table.names_of(table.all & ~table.with_key(key) & ~lost)
-            if takes_pods(table.nodes[table.numbers[name]])
-            or any(
-                self.evictions.of(instance, self.event).outcome is not DrainOutcome.NODE_BOUND
-                for instance in self.on_node.get(name, ())
-            )
+        unlabeled = table.all & ~table.with_key(key) & ~lost
+        return tuple(name for name in table.names_of(unlabeled) if self.is_used(name))
+
+    def is_used(self, name: str) -> bool:
+        """Whether a node takes pods, or has instances that would leave it: a control plane node has neither, as a
+        rule."""
+        table = self.index.table
+        return takes_pods(table.nodes[table.numbers[name]]) or any(
+            self.evictions.of(instance, self.event).outcome is not DrainOutcome.NODE_BOUND
+            for instance in self.on_node.get(name, ())
         )
 
     def _decision(self, simulation: PlacementSimulation) -> Decision:

@@ -166,6 +166,55 @@ def test_answer_that_depends_on_the_scheduler_is_not_green() -> None:
     )
 
 
+def test_pod_that_may_wait_five_minutes_for_its_node_is_green_with_a_note() -> None:
+    """Number 16 of issue 41: one rule keep_together made capacity never green."""
+    made = cluster("abc", migrates=False)
+    machine(made, "lead", "n1", g="lead")
+    term = {"labelSelector": {"matchLabels": {"g": "lead"}}, "topologyKey": HOST}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    machine(made, "app", "n1", {"affinity": {"podAffinity": {required: [term]}}})
+
+    report = capacity(made.snapshot(), NODE, size=SMALL)
+
+    assert report.state is CapacityState.GREEN
+    failed = next(x for x in report.drills.drills if x.domain == "n1")
+    assert (failed.answer.value, failed.codes) == ("possible", ("affinity_to_ended",))
+    assert report.notes == (
+        "up to five minutes later: after the failure of node n1 an instance with affinity to others that end with it"
+        " may wait for the next try of the scheduler",
+    )
+    assert table_of(report)[0] == "GREEN: after any one of 3 failures each instance finds a node"
+    assert not any(line.startswith("FAILURE") for line in table_of(report))
+    assert report.room is not None
+    assert report.room.at_least > 0
+
+
+def test_pod_that_waits_and_may_find_no_node_is_not_green() -> None:
+    """The leader may choose the node without room for the other."""
+    made = cluster("abc", migrates=False)
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "1"
+    machine(made, "lead", "n1", g="lead")
+    term = {"labelSelector": {"matchLabels": {"g": "lead"}}, "topologyKey": HOST}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    machine(made, "app", "n1", {"affinity": {"podAffinity": {required: [term]}}})
+    assert capacity(made.snapshot(), NODE, size=SMALL).state is CapacityState.POSSIBLE
+
+
+def test_control_plane_node_without_instances_is_no_failure() -> None:
+    """Number 18 of issue 41. One that is named is, and so is one with an instance that leaves it."""
+    made = three()
+    made.node("control-1", {ZONE: "a"}, taints=[{"key": "node-role", "effect": "NoSchedule"}])
+
+    def domains(*tolerated: Tolerated) -> set[str]:
+        return {x.domain for x in capacity(made.snapshot(), tolerated).drills.drills}
+
+    assert domains(*NODE) == {"n1", "n2", "n3"}
+    assert domains(Tolerated(HOST, ("control-1",))) == {"control-1"}
+    tolerates = {"tolerations": [{"key": "node-role", "operator": "Exists"}]}
+    machine(made, "tools", "control-1", tolerates)
+    assert domains(*NODE) == {"n1", "n2", "n3", "control-1"}
+
+
 def test_only_named_domains_fail() -> None:
     made = three("aabc", apart=True)  # n4 is free
     one = capacity(made.snapshot(), [Tolerated(ZONE, ("b",))])

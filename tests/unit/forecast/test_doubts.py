@@ -60,6 +60,31 @@ def test_toleration_that_the_template_does_not_have_may_come_again() -> None:
     assert answers(made) == [("unknown", ("admission_differs",))] * 2
 
 
+def test_proof_stays_a_proof_where_admission_may_add_a_node_selector() -> None:
+    """Number 16 of issue 41: a node selector closes nodes, and opens none."""
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {})
+    made.nodes["n2"]["spec"] = {"taints": [{"key": "gpu", "value": "", "effect": "NoSchedule"}]}
+    (pod,) = made.pods.values()
+    pod["spec"]["nodeSelector"] = {ZONE: "a"}
+    assert answers(made) == [("impossible", ("no_node",))] * 2
+
+
+def test_vm_that_was_moved_by_hand_to_one_node_is_forecast_as_before() -> None:
+    """Number 16 of issue 41. The migration had addedNodeSelector, as that of vMotion has, which only its target has."""
+    made = cluster("abb")
+    machine(made, "db", "n1")
+    (pod,) = made.pods.values()
+    before = answers(made, "failure")
+    assert before == [("guaranteed", ("worst_case",))] * 2
+    pod["spec"]["nodeSelector"] = {HOST: "n1", **pod["spec"].get("nodeSelector", {})}
+    assert answers(made, "failure") == [("possible", ("admission_differs",))] * 2
+
+    pod["metadata"]["labels"]["kubevirt.io/migrationJobUID"] = "m1"
+
+    assert answers(made, "failure") == before
+
+
 def test_vm_that_tolerates_the_taints_of_a_failed_node_may_be_placed_there_again() -> None:
     made = cluster("ab")
     machine(made, "db", "n1", {"tolerations": [{"operator": "Exists"}]})
