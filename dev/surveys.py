@@ -131,13 +131,6 @@ SURVEYS: dict[str, tuple[Question, ...]] = {
         Question("placement_cpu_namespaces", "Namespaces"),
         Question("placement_cpu_fail_on", "What fails the job"),
     ),
-    "cpu_model": (
-        Question("placement_cpu_set_model_on", "VMs"),
-        Question("placement_cpu_set_model", "CPU model of these VMs"),
-        Question("placement_cpu_set_models", "Or VMs and the CPU model of each"),
-        Question("placement_cpu_restart", "Restart these VMs"),
-        Question("placement_cpu_namespaces", "Namespaces to show then"),
-    ),
 }
 
 PATTERNS_OF: dict[str, Pattern] = {

@@ -302,6 +302,15 @@ model_changes:
         name:
           description: Its name.
           type: str
+        patch:
+          description:
+            - The JSON merge patch of the object that gives it the common model, for the option C(definition) of
+              M(kubernetes.core.k8s).
+            - It also has the number of sockets that the VM has anyway, where the template has none. Without it KubeVirt
+              1.8 asks for a restart again after each restart.
+            - For a VM of a pool, change the template of the pool instead. KubeVirt refuses a model for a VM whose
+              instance type names one.
+          type: dict
     reaches:
       description: The number of nodes that they could run on then.
       type: int
@@ -325,6 +334,7 @@ model_changes:
         - kind: VirtualMachine
           namespace: shop
           name: db1
+          patch: {spec: {template: {spec: {domain: {cpu: {model: Broadwell-noTSX, sockets: 1}}}}}}
       reaches: 4
       loses: [avx512_vnni]
       may_lose: [vme, vmx]

@@ -414,40 +414,8 @@ def _cpu(record: JobRecord) -> Parts:
     }
     done = [plural(counts["vms"], "VM")] if counts else []
     done += [f"{counts[name]} {text}" for name, text in bound.items() if counts.get(name)]
-    asked = [f"CPU models of VMs of {listed(namespaces) if namespaces else 'all namespaces'}"]
-    following: tuple[str, ...] = ()
-    if record.asked.get("set_model_on") or record.asked.get("set_models"):
-        asked = [_models_asked(record.asked), *asked]
-        done = [*_models_set(record), *done]
-        following = tuple(_after_models(record))
-    return {"asked": tuple(asked), "done": tuple(done), "next_steps": following}
-
-
-def _models_asked(options: Parts) -> str:
-    then = " and restart them" if options["restart"] else ""
-    if options["set_models"]:
-        return f"set the CPU models of {plural(len(options['set_models']), 'VM')}{then}"
-    return f"set the CPU model {options['set_model'] or '(none is given)'}{then}"
-
-
-def _models_set(record: JobRecord) -> t.Iterator[str]:
-    counts = record.last("cpu_model").get("counts")
-    if counts:
-        words = "would get" if record.check_mode else "got"
-        yield f"{plural(counts['changed'], 'VM')} {words} another model, {counts['unchanged']} had it"
-
-
-def _after_models(record: JobRecord) -> t.Iterator[str]:
-    if record.failures or record.open:
-        yield after_failure(record)
-    elif record.check_mode:
-        yield LAUNCH
-    else:
-        restarted = sum(move["state"] == "moved" for move in record.moves)
-        left = ((record.last("cpu_model").get("counts") or {}).get("restarts") or 0) - restarted
-        if left > 0:
-            how = "to restart them now: placement_cpu_restart, or the playbook rollout"
-            yield f"{plural(left, 'VM')} with another model until the next restart; {how}"
+    asked = f"CPU models of VMs of {listed(namespaces) if namespaces else 'all namespaces'}"
+    return {"asked": (asked,), "done": tuple(done), "next_steps": ()}
 
 
 def _rules(record: JobRecord) -> Parts:

@@ -81,26 +81,6 @@ def _check_room(job: Job) -> Result:
     return result
 
 
-def _check_models(job: Job) -> Result:
-    """The role placement_cpu: the variables that set a model belong together."""
-    options, prefix = job.record.asked, "placement_cpu_set_model"
-    model, vms, models = options["set_model"], options["set_model_on"], options["set_models"]
-    errors = []
-    if model and not vms:
-        errors.append(f"{prefix}: names no VM. Give {prefix}_on, a list of namespace/name.")
-    if vms and not model:
-        errors.append(
-            f"{prefix}_on: needs {prefix}. For the model of the cluster use {prefix}s, with an empty text for each VM."
-        )
-    if models and (model or vms):
-        errors.append(f"Give {prefix} with {prefix}_on, or {prefix}s, and not both.")
-    if options["restart"] and not (vms or models):
-        errors.append(f"placement_cpu_restart: restarts the VMs of {prefix}_on or {prefix}s alone.")
-    if errors:
-        raise JobFailed([*errors, NOTHING])
-    return {}
-
-
 def _begin_import(job: Job) -> Result:
     """The role placement_drs_import: until it shows its report, a failure of any task means that it is not done."""
     job.record.open = "Import rules"
@@ -109,7 +89,6 @@ def _begin_import(job: Job) -> Result:
 
 CHECKS: dict[str, t.Callable[[Job], Result]] = {
     "placement_apply": _check_room,
-    "placement_cpu": _check_models,
     "placement_drs_import": _begin_import,
     "placement_maintenance": job_maintenance.check,
     "placement_report": job_report.check,

@@ -30,7 +30,6 @@ JOBS = (
     "rollout_in_a_window.yml",
 )
 ROLE_OF = {
-    "cpu_model": "mover",
     "node_labels": "labeler",
     "node_maintenance": "maintainer",
     "rollout": "mover",

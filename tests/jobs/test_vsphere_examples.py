@@ -25,7 +25,6 @@ INTERPRETER = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
 IDENTITIES = {
     "capacity_info": "reader",
     "cpu_info": "reader",
-    "cpu_model": "mover",
     "drs_import": "labeler-mover",
 }
 ROLES = ("placement_capacity", "placement_cpu", "placement_drs_import")

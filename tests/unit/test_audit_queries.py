@@ -23,7 +23,6 @@ UID = "9c1f3b8e"
 VM = {"kind": "VirtualMachine", "namespace": "shop", "name": "web-1", "instance": "web-1"}
 POD = {"kind": "Deployment", "namespace": "shop", "name": "app", "instance": "app-1"}
 RESULTS: dict[str, dict[str, t.Any]] = {
-    "cpu_model": {"vms": [{**VM, "changed": True}, {**VM, "name": "db", "changed": False}]},
     "node_labels": {"nodes": [{"name": "w1"}]},
     "node_maintenance": {"nodes": [{"name": "w1"}], "moves": [VM, POD]},
     "rollout": {"moves": [VM, POD]},
@@ -46,7 +45,6 @@ RESULTS: dict[str, dict[str, t.Any]] = {
 NODE = {"cluster_uid": UID, "kind": "Node", "name": "w1"}
 MACHINE = {"cluster_uid": UID, "kind": "VirtualMachine", "namespace": "shop", "name": "web-1"}
 CHANGED = {
-    "cpu_model": [MACHINE],
     "node_labels": [NODE],
     "node_maintenance": [NODE, MACHINE],
     "rollout": [MACHINE],

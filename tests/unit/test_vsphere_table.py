@@ -11,7 +11,7 @@ import yaml
 
 from tests.conftest import CHECKOUT
 
-MODULES = ("capacity_info", "cpu_info", "cpu_model", "drs_import", "node_maintenance")
+MODULES = ("capacity_info", "cpu_info", "drs_import", "node_maintenance")
 RULE_TYPES = ("keep_apart", "keep_together", "run_on", "avoid")
 README = (CHECKOUT / "README.md").read_text()
 PAGE = (CHECKOUT / "docs" / "from-vsphere.md").read_text()

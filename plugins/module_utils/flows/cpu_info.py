@@ -10,6 +10,8 @@ from ..api.client import ApiClient
 from ..cluster.expanded_templates import with_expanded_templates
 from ..cluster.reading import ReadScope, read_snapshot
 from ..cpu.baseline import Baseline
+from ..cpu.losses import ModelChange
+from ..cpu.model_patch import model_patch
 from ..cpu.reach import VmCpu
 from ..cpu.report import CpuReport, cpu_report, findings, is_bound, table
 from ..interface.arguments import topology_of
@@ -44,7 +46,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     selected = look_up(query, snapshot)
     vms = [x.ref for x in snapshot.workloads if x.ref.kind == VIRTUAL_MACHINE.name]
     snapshot = with_expanded_templates(api, snapshot, [x for x in vms if selected.covers(x)])
-    report = cpu_report(ClusterView(snapshot), selected.covers, topology.resolve("zone"))
+    view = ClusterView(snapshot)
+    report = cpu_report(view, selected.covers, topology.resolve("zone"))
     found = findings(report)
     warn_once(module.warn, found)
     warn_unreadable(module.warn, snapshot.unreadable)
@@ -55,7 +58,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "counts": counts,
         "baselines": [_baseline(x) for x in report.baselines],
         "vms": [_vm(vm, report, everything) for vm in report.vms if everything or is_bound(vm)],
-        "model_changes": as_json(report.changes),
+        "model_changes": [_model_change(x, view) for x in report.changes],
         "odd_nodes": as_json(report.odd_nodes),
         "findings": [finding.as_json() for finding in found],
         "permission_gaps": as_json(snapshot.unreadable),
@@ -65,6 +68,15 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
 
 def _baseline(baseline: Baseline) -> dict[str, JSON]:
     return {**as_json(baseline), "zone": baseline.zone}
+
+
+def _model_change(change: ModelChange, view: ClusterView) -> dict[str, JSON]:
+    platform = view.snapshot.platform
+    vms = [
+        {**ref._asdict(), "patch": model_patch(view.workloads[ref], change.model, platform)}
+        for ref in change.vms
+    ]
+    return {**as_json(change), "vms": vms}
 
 
 def _vm(vm: VmCpu, report: CpuReport, everything: bool) -> dict[str, JSON]:

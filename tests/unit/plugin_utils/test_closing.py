@@ -511,29 +511,6 @@ def test_import_whose_task_failed_is_not_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "begun"),
-    [
-        (None, False),
-        ({"errors": [{"type": "input"}], "changed": False}, False),
-        ({"changed": True, "counts": {"changed": 1, "unchanged": 0}}, True),
-    ],
-)
-def test_refused_models_leave_nothing_to_continue(
-    note: dict[str, t.Any] | None, begun: bool
-) -> None:
-    asked = {"namespaces": [], "set_model": "", "set_model_on": ["shop/db"], "set_models": {}}
-    notes = [] if note is None else [{"module": "cpu_model", "failed": True, **note}]
-    refused = record(
-        "placement_cpu", asked={**asked, "restart": False}, notes=notes, failures=["no such VM"]
-    )
-
-    block = closing_of(refused, 1)
-
-    assert block.asked[0] == "set the CPU model (none is given)"
-    assert ("it continues" in block.next_steps[0]) == begun
-
-
-@pytest.mark.parametrize(
     ("task", "step"),
     [("Show forecast", "nothing was written: correct"), ("Write rules", "correct the cause, then")],
 )
@@ -595,7 +572,7 @@ def test_topology_says_of_each_node_what_was_done(
     assert list(closing_of(made, 1).done) == done
 
 
-@pytest.mark.parametrize("role", ["placement_rollout", "placement_topology", "placement_cpu"])
+@pytest.mark.parametrize("role", ["placement_rollout", "placement_topology"])
 @pytest.mark.parametrize(
     ("changed", "check_mode", "continues"),
     [(False, False, False), (True, False, True), (True, True, False)],
@@ -604,7 +581,6 @@ def test_failure_is_continued_only_where_something_was_written(
     role: str, changed: bool, check_mode: bool, continues: bool
 ) -> None:
     asked: dict[str, t.Any] = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
-    asked |= {"set_models": {"a": ""}, "restart": False}
     failed = record(role, asked=asked, failures=["x"], failed_task="Task", check_mode=check_mode)
     failed.note("rollout", {"failed": True, "msg": "x", "changed": changed})
     (following,) = closing_of(failed, 1).next_steps
