@@ -48,8 +48,7 @@ options:
   workload_rollout:
     description:
       - The O(virt.placement.rules#module:workload_rollout) with which O(rules) are to be written, V(hold) or another
-        one. With V(hold) the forecast is about the rollout that ends the holds. One about a held Deployment is never
-        certain, since that rollout may limit its strategy.
+        one. With V(hold) the forecast is about the rollout that ends the holds.
     type: str
     choices: [allow, hold]
     default: allow

@@ -37,11 +37,6 @@ description:
   - Replaces the pods of a StatefulSet on which rules were written with
     O(virt.placement.rules#module:workload_rollout=hold), whatever O(scope) is, if O(allow) has V(recreate). When all
     are of the present template, its update strategy is given back.
-  - Resumes a Deployment on which rules were written with O(virt.placement.rules#module:workload_rollout=hold), if
-    O(allow) has V(recreate), and waits until its controller has replaced all pods. One Deployment at a time, while no
-    other instance moves, and not with O(max_moves). Until then its strategy has numbers within
-    O(max_unavailable) and the disruption budgets, and no surge where no node has room for one more pod. Then its
-    strategy is given back as it was. A Deployment that was paused before the rules were written stays paused.
   - Moves the VMs of such a VirtualMachinePool until each runs as its template declares, whatever O(scope) is. A live
     migration does where KubeVirt brings the change to running VMs. Else it takes V(restart) in O(allow). Then gives
     each VMI the revision of the pool by its label C(kubevirt.io/vm-pool-revision-name), so that KubeVirt restarts none,
@@ -682,25 +677,6 @@ plan:
           description: UIDs of the instances that must move before this one.
           type: list
           elements: str
-    releases:
-      description:
-        - The Deployments whose own rollouts are held and are resumed, once their budgets allow it. Missing where there
-          is none.
-      type: list
-      elements: dict
-      contains:
-        kind:
-          description: Kind of the workload, V(Deployment).
-          type: str
-        namespace:
-          description: Its namespace.
-          type: str
-        name:
-          description: Its name.
-          type: str
-        template:
-          description: Digest of the template that its pods get.
-          type: str
     relies_on:
       description: What must not have changed when the plan is made.
       type: dict
@@ -760,43 +736,9 @@ plan:
     checksum:
       description: Shows that the plan was not edited.
       type: str
-releases:
-  description:
-    - The Deployments whose own rollouts are held and would be resumed, each with the limits of its strategy until
-      its pods are replaced.
-    - RV(plan) has them, too.
-  returned: in check mode, if there is one
-  type: list
-  elements: dict
-  contains:
-    kind:
-      description: Kind of the workload, V(Deployment).
-      type: str
-    namespace:
-      description: Its namespace.
-      type: str
-    name:
-      description: Its name.
-      type: str
-    replicas:
-      description: How many pods its controller would replace.
-      type: int
-    max_surge:
-      description: How many more pods than wanted may run until then. Null with the strategy C(Recreate).
-      type: int
-    max_unavailable:
-      description: How many pods may be unavailable at a time until then.
-      type: int
-  sample:
-    - kind: Deployment
-      namespace: shop
-      name: web
-      replicas: 6
-      max_surge: 0
-      max_unavailable: 1
 held:
   description:
-    - The StatefulSets, Deployments and pools whose own rollouts stay held by rules when the task has ended, or would
+    - The StatefulSets and pools whose own rollouts stay held by rules when the task has ended, or would
       after these moves in check mode, with the reason.
   returned: if there is one
   type: list

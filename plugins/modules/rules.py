@@ -242,10 +242,8 @@ options:
         C(opportunistic), so that nothing is replaced by that, and keeps the strategy that it had in the annotation
         C(placement.virt/hold). M(virt.placement.rollout) then replaces the pods, which needs V(recreate) in its
         O(virt.placement.rollout#module:allow), or moves the VMs, within its limits, and gives the strategy back.
-      - A Deployment is paused by V(hold) in the same write (C(spec.paused)). M(virt.placement.rollout) resumes it with
-        V(recreate) in its O(virt.placement.rollout#module:allow), with a strategy within its limits, and gives the
-        strategy back once all pods are replaced. A write that brings the template of its pods back, such as
-        O(state=reverted), resumes it as it was. A hold of more than one pod with the strategy C(Recreate) is refused.
+      - A hold of a Deployment is refused, since it has no strategy that replaces nothing. Limit its rollout by
+        C(spec.strategy.rollingUpdate), and use V(allow).
       - A hold of a StatefulSet with a C(partition) of its own is refused, as is that of a pool before KubeVirt 1.7,
         which has no strategy for it, or of one whose strategy updates some of its VMs only (C(selectors)).
       - A StatefulSet with the strategy C(OnDelete), or with a C(partition) above all its replicas, replaces no pod by
@@ -453,8 +451,8 @@ workloads:
     takes_effect:
       description:
         - What has to happen before the change applies to what is running. For several instances, the most disruptive.
-        - V(migration), V(restart) and V(recreate) are moves of M(virt.placement.rollout). A Deployment or StatefulSet
-          whose own rollout is held has V(recreate). V(workload_rollout) starts with the write, or once a paused
+        - V(migration), V(restart) and V(recreate) are moves of M(virt.placement.rollout). A StatefulSet whose own
+          rollout is held has V(recreate). V(workload_rollout) starts with the write, or once a paused
           Deployment or pool is resumed or the C(partition) of a StatefulSet lowered.
         - VMs that need each other on one node can never be live-migrated (the finding C(mutual_affinity)), so it is
           V(restart) for them.

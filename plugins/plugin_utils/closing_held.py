@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import POOL
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import carries_out_plan
 
 if t.TYPE_CHECKING:
@@ -22,10 +22,7 @@ def held_reasons(record: JobRecord) -> list[str]:
 
 
 def held_done(record: JobRecord) -> t.Iterator[str]:
-    """What a rollout would resume, and what rules hold that no rollout of the job was about."""
-    for release in record.last("rollout").get("releases") or ():
-        pods = plural(release["replicas"], "pod")
-        yield f"would resume {_name(release)}, so that its controller replaces {pods}"
+    """What rules hold that no rollout of the job was about."""
     if held := _held_by_rules(record):
         words = "that would be held" if record.check_mode else "held"
         yield f"workload rollouts {words}: {_names(held)}"

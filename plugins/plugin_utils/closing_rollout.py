@@ -10,7 +10,6 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving imp
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import LAUNCH
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import (
     after_held,
     held_done,
@@ -48,15 +47,13 @@ def rollout_parts(record: JobRecord) -> Parts:
     plan, file = result.get("plan") or {}, options.get("plan_file")
     if record.failures:
         following = [after_failure(record)]
-    elif record.check_mode and (plan.get("moves") or (file and plan.get("releases"))):
+    elif record.check_mode and plan.get("moves"):
         done += saved_words(record)
         following = [
             "to make exactly these moves: launch the same job without check mode"
             if file
             else "to make exactly these moves later: placement_rollout_plan_file, first in check mode"
         ]
-    elif record.check_mode and result.get("releases"):
-        following = [LAUNCH]
     elif result.get("deferred"):
         opens = next_window(record) if _is_outside(result) else ""
         following = [f"launch the same job again for what was deferred{opens}"]

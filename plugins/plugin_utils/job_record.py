@@ -46,7 +46,6 @@ KEPT = (
     "permission_gaps",
     "places",
     "plan",
-    "releases",
     "resting_rules",
     "reverted",
     "room_for",

@@ -17,11 +17,9 @@ from ansible_collections.virt.placement.plugins.module_utils.moves import journa
 from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, objects
 from sandbox.fault_proxy import WRITE, Rule, down, gone, lost_answer, reset, sigkill, status
-from tests import held_deployment
 from tests.job import Job
 from tests.shop import ZONE, Object, Shop, forget_runs
 from tests.terms import keep_machines_apart, pair_on_one_node
-from tests.witness import fewest_available, watching
 
 WRITES = 5
 """Of a run with one move: take the Lease, journal, move, tell (an Event), give the Lease back."""
@@ -131,48 +129,6 @@ def test_held_pool_whose_run_is_killed_at_a_write_gets_its_strategy_back(
     assert shop.zones() == ["zone1", "zone2", "zone3"]
     assert shop.disruptions(mark) == [MIGRATION] * 3, result["progress"]
     assert shop.uids() == uids, "no VM has restarted"
-    assert shop.lease_is_free()
-
-
-DEPLOYMENT_WRITES = 6
-"""Of a run that releases a held Deployment: the Lease, its journal, the release, the strategy, and the
-Lease; with a renewal where it takes long."""
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("write", range(1, DEPLOYMENT_WRITES + 1))
-def test_held_deployment_whose_run_is_killed_at_a_write_gets_its_strategy_back(
-    shop: Shop, tmp_path: Path, after: bool, write: int
-) -> None:
-    """At most one of its pods is down at a time, also between the two runs, and none is replaced twice."""
-    rolling = {"maxSurge": 0, "maxUnavailable": 3}
-    web = objects.deployment("web", shop.namespace, replicas=3)
-    web["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
-    shop.start(web)
-    path = shop.path("Deployment", "web")
-    before, pods = shop.api.get(path), held_deployment.pods_by_uid(shop)
-    held_deployment.hold(shop)
-    job = Job(shop, tmp_path)
-    kill = Rule(WRITE, "/(?!selfsubject)", sigkill(after=after), nth=write)
-    with watching(shop.sandbox, shop.namespace) as history:
-        with shop.sandbox.fault_proxy([kill]) as proxy:
-            code, output = job.run(through=proxy.kubeconfig("mover"), allow=["recreate"])
-            killed = sum(seen.action == "sigkill" for seen in proxy.requests)
-        assert (code != 0) == bool(killed), output
-        result = shop.roll(seconds=90, allow=["recreate"])
-    found = shop.api.get(path)
-
-    assert not result.get("failed"), result.get("msg")
-    assert held_deployment.spec_without_template(found) == (
-        held_deployment.spec_without_template(before)
-    ), result["progress"]
-    assert held_deployment.HOLD not in found["metadata"]["annotations"]
-    replaced = held_deployment.pods_by_uid(shop)
-    assert len(replaced) == 3
-    assert not set(replaced) & set(pods)
-    assert fewest_available(history) == 2
-    created = {x.object["metadata"]["uid"] for x in history.changes if x.kind == "Pod"} - set(pods)
-    assert created == set(replaced)
     assert shop.lease_is_free()
 
 

@@ -29,7 +29,6 @@ from ..model.objects import Node, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..model.write import Write, touched, written
 from ..rules.change import rolls_itself
-from ..rules.paused_hold import is_paused_by_rules, paused_hold_of
 from ..scheduler.framework import pod_key
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 from ..view.view import ClusterView
@@ -168,8 +167,7 @@ class _WrittenTemplates:
     anew, halted members are to be placed, and self-rolling workloads begin to roll: their waiting pods, too,
     stay until new ones have a node. A self-rolling workload without a new template stays as it is: its pods
     come from that template already, or its controller replaces them. Pods of a StatefulSet with the strategy
-    OnDelete are replaced one by one, too, by the moves of a rollout, and those of a Deployment that rules have paused
-    once a rollout resumes it."""
+    OnDelete are replaced one by one, too, by the moves of a rollout."""
 
     def __init__(self, before: Snapshot, after: Snapshot, members: t.Collection[Ref]) -> None:
         self.replaced: Replaced = {}
@@ -191,8 +189,6 @@ class _WrittenTemplates:
             ref = workload.ref
             if ref in self._touched:
                 self._apply(workload, running[ref])
-            elif ref in self._members and is_paused_by_rules(workload):
-                self._apply(workload, running[ref] if behind_of(workload) else [])
             elif ref in self._members and workload.waits_for_deletion:
                 left = [x for x in running[ref] if x.pod and other_revision(x.pod, workload)]
                 self._apply(workload, left)
@@ -222,7 +218,6 @@ class _WrittenTemplates:
             self._vmis.append(vmi)
             self._pods.append(self._evictions.named(pod, pod.name))
         replaced = rolls_itself(workload) or workload.waits_for_deletion
-        replaced = replaced or is_paused_by_rules(workload)
         rolling = replaced and not workload.kind.virtual_machines
         old_pods = [x.pod for x in running if x.pod and not keeps_revision(workload, x.pod)]
         if rolling:
@@ -267,14 +262,6 @@ class _WrittenTemplates:
         uid = next_uid(created.owner.uid)
         self._controllers[uid] = workload.ref
         return replace(created, owner=created.owner._replace(uid=uid))
-
-
-def behind_of(workload: Workload) -> int:
-    """How many pods a Deployment that rules have paused would replace; all where that is not known yet."""
-    hold = paused_hold_of(workload)
-    if hold is None:
-        return 0
-    return hold.behind if hold.seen else workload.replicas or 0
 
 
 class _LostNodes:

@@ -242,10 +242,6 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "a replica set or pool of VMs is paused, and is not scaled until it is resumed",
         "doubts.of_paused",
     ),
-    "held_rollout": CodeMeaning(
-        "rules have paused a Deployment, and a rollout resumes it with a strategy within its limits",
-        "doubts.of_held",
-    ),
     "chosen_by_controller": CodeMeaning(
         "the controller chooses which instances end", "doubts.of_scale_down"
     ),

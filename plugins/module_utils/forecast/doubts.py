@@ -30,7 +30,6 @@ from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..model.topology import HOSTNAME
 from ..rules.change import rolls_itself
 from ..rules.hold import why_not_held
-from ..rules.paused_hold import is_paused_by_rules
 from ..scheduler.labels import matches
 from ..scheduler.node_state import untolerated
 from .admission import LimitRanges, admission_doubts
@@ -104,7 +103,6 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
         *of_scale_down(change, scale),
         *of_pools(change),
         *of_paused(change, scale),
-        *of_held(change),
         *of_ordered_start(change, scale),
         *of_partition(change, scale),
         *(
@@ -317,14 +315,6 @@ def of_paused(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[Do
         if workload.ref in scaled and held_by_pause(workload):
             text = f"{workload.ref} is paused (spec.paused): it creates and ends no instance until it is resumed"
             yield Doubt("paused", text, NO_CERTAINTY)
-
-
-def of_held(change: ChangedCluster) -> t.Iterator[Doubt]:
-    """The doubts about Deployments that rules have paused: a rollout resumes them with a strategy within its limits."""
-    for workload in change.after.workloads:
-        if workload.ref in change.affected and is_paused_by_rules(workload):
-            text = f"a rollout resumes {workload.ref} within its limits, with another strategy if they need one"
-            yield Doubt("held_rollout", text, NO_CERTAINTY)
 
 
 def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:

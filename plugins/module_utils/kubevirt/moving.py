@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from ..model.json_pointer import JSON
 from ..model.kinds import (
     DEPLOYMENT,
-    HOLD,
     POOL,
     REPLICA_SET,
     STATEFUL_SET,
@@ -423,8 +422,6 @@ def _held(workload: Workload) -> str:
     """Why the rollout of a Deployment or StatefulSet does not go on by itself, or nothing. A StatefulSet keeps the
     pods below its partition on the previous revision."""
     spec = workload.manifest.get("spec") or {}
-    if spec.get("paused") and HOLD in workload.annotations:
-        return "the rollout of its workload is held by rules: a rollout with recreate in allow goes on with it"
     if spec.get("paused"):
         return "the rollout of its workload is paused (spec.paused): resume it first"
     if why := why_stuck(workload):

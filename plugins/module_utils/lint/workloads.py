@@ -24,7 +24,6 @@ from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
 )
-from ..rules.paused_hold import PausedHold, paused_hold_of
 from ..rules.undo import read_undo_record
 from ..scheduler.labels import NAME_FIELD
 from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
@@ -275,8 +274,6 @@ def hold_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     for subject in lint_input.subjects:
         if subject.workload is None:
             continue
-        if (paused := paused_hold_of(subject.workload)) is not None:
-            yield from _of_paused_hold(subject, paused)
         hold = hold_of(subject.workload)
         if hold is None or hold.is_over:
             continue
@@ -294,31 +291,6 @@ def hold_findings(lint_input: LintInput) -> t.Iterator[Finding]:
             f" {hold.workload.strategy_name}: no change of its template {replaces}, by whatever client.",
             f"{rollout}{by_hand}." if hold.strategy is not None else f"S{by_hand[1:]}.",
         )
-
-
-def _of_paused_hold(subject: LintedWorkload, hold: PausedHold) -> t.Iterator[Finding]:
-    """A Deployment that a run has left paused, or with the strategy of a rollout."""
-    by_hand = f"remove spec.paused and the annotation {HOLD}"
-    ends = "Run a rollout of it with recreate in allow, which resumes it"
-    if hold.is_held:
-        why = (
-            "Rules were written with workload_rollout hold, so it is paused (spec.paused): no change of its template"
-            " replaces a pod, by whatever client."
-        )
-    elif hold.strategy_is_limited:
-        why = "A rollout has resumed it within its limits, and has not given its strategy back yet."
-        by_hand = (
-            f"set spec.strategy to the value in the annotation {HOLD}, and remove the annotation"
-        )
-        ends = "Run a rollout of it, which gives the strategy back"
-    elif hold.record is None:
-        why = f"Its annotation {HOLD} is damaged, so no rollout ends the hold of its own rollout."
-        ends = "Look at its spec.paused and spec.strategy"
-        by_hand = "set both as they are to be, and remove the annotation"
-    else:
-        return
-    advice = f"{ends}. In a file, {by_hand}." if hold.record is not None else f"{ends}, {by_hand}."
-    yield subject.finding(None, "workload_rollout_held", "warning", why, advice)
 
 
 def node_name_findings(lint_input: LintInput) -> t.Iterator[Finding]:

@@ -251,9 +251,6 @@ class DrainSource:
             if seen := changes(self.api, approved, self.view, plan, self.asked):
                 raise approved.plan.refusal(seen)
 
-    def advance(self, _view: DrainView, _reconciler: Reconciler, _now: Reconciliation) -> None:
-        """A drain writes nothing between its moves."""
-
     def goes_on(self, _view: DrainView, reconciler: Reconciler, now: Reconciliation) -> bool:
         self.lines.left(self.view, now.nodes)
         self.lines.not_ready(self.nodes)

@@ -193,11 +193,6 @@ class DrainView:
                 movable[instance.uid] = MovableInstance(instance, decision.pod, workload, reader)
         return movable
 
-    @property
-    def why_no_move(self) -> str:
-        """A drain releases no workload rollout."""
-        return ""
-
     @cached_property
     def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
         return {movable.instance.workload: movable for movable in self.by_uid.values()}

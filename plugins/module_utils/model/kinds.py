@@ -69,8 +69,6 @@ class Kind:
     """Versions of the group with the same fields, the newest first, that older releases serve instead."""
     update_strategy: UpdateStrategy | None = None
     """How the strategy of that rollout is given, which a hold sets aside; None where there is none to set aside."""
-    pauses: bool = False
-    """A hold pauses that rollout (spec.paused)."""
     surges: bool = False
     """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge), old ones beside new."""
     keeps_names: bool = False
@@ -140,7 +138,6 @@ DEPLOYMENT = Kind(
     scalable=True,
     forecast=True,
     workload_rollout=True,
-    pauses=True,
     surges=True,
 )
 POD_TEMPLATE_HASH = "pod-template-hash"
@@ -274,7 +271,7 @@ UNDO = f"{PREFIX}undo"
 
 HOLD = f"{PREFIX}hold"
 """Annotation on a StatefulSet or pool: its update strategy before a write of rules set its own rollout aside
-(`rules/hold.py`). On a Deployment: that its rollout is paused, or goes on within limits (`rules/paused_hold.py`)."""
+(`rules/hold.py`)."""
 
 JOURNAL = f"{PREFIX}journal"
 """Annotation on the Lease: the state of the run."""

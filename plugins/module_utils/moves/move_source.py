@@ -65,9 +65,6 @@ class MoveSource(t.Protocol[AnyView]):
     ) -> AnyView:
         """Called in each step that holds the Lease, before a move begins. Returns the view to plan from."""
 
-    def advance(self, view: AnyView, reconciler: Reconciler, now: Reconciliation) -> None:
-        """Called after each reconcile: make the writes beside the moves that are due, and note them in `now`."""
-
     def goes_on(self, view: AnyView, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether the run has something to wait for, or to move, after this reconcile."""
 

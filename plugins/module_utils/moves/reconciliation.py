@@ -28,8 +28,7 @@ class Reconciliation:
     were journaled in this reconcile: nothing of them was sent before. `held` has the moves, by uid,
     that would have to wait for one that was given up or is held itself, with the reason. `crowded`: why a move
     waits for room, so that no later one begins. `touched` are objects that this reconcile has changed or seen
-    changed: the next view must show them (`FollowedCluster.catch_up`). `releases`: what the run waits for before the
-    hold of a Deployment ends (`releases.Releases`).
+    changed: the next view must show them (`FollowedCluster.catch_up`).
     """
 
     view: View
@@ -43,7 +42,6 @@ class Reconciliation:
     held: dict[str, str] = field(default_factory=dict)
     crowded: str = ""
     touched: list[tuple[str, str]] = field(default_factory=list)
-    releases: str = ""
 
     @property
     def temporary(self) -> list[str]:

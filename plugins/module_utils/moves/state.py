@@ -257,7 +257,6 @@ class StepResult:
     changed: bool = False
     plan: t.Mapping[str, JSON] | None = None
     places: list[dict[str, JSON]] = field(default_factory=list)
-    releases: list[dict[str, JSON]] = field(default_factory=list)
     held: list[dict[str, JSON]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, JSON]:
@@ -272,7 +271,6 @@ class StepResult:
             "progress": list(map(one_line, self.progress)),
             **({"plan": self.plan} if self.plan is not None else {}),
             **({"places": self.places} if self.places else {}),
-            **({"releases": self.releases} if self.releases else {}),
             **({"held": self.held} if self.held else {}),
             **({"_shown": self.shown} if self.shown else {}),
             **({} if self.finished else {"step_state": self.state.as_json()}),

@@ -245,7 +245,6 @@ class Step(t.Generic[AnyView]):
             if context.elapsed >= self._options.run_timeout:
                 return self._time_over(reconciler, view, waiting)
             now = reconciler.reconcile(view)
-            source.advance(view, reconciler, now)
             self._state.failing_since = -1.0
             if not source.goes_on(view, reconciler, now):
                 if fresh or reconciler.failed:

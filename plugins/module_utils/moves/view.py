@@ -49,10 +49,6 @@ class View(t.Protocol):
     def index(self) -> Index | None:
         """The scheduler's index of the reading, where a move that may find no room waits; else None."""
 
-    @property
-    def why_no_move(self) -> str:
-        """Why no move may begin now, whichever it is; empty where one may."""
-
     def is_about(self, record: MoveRecord) -> bool:
         """Whether the run reports this move: one that it took over may be of other workloads."""
 

@@ -59,8 +59,8 @@ class Waits:
         )
         if gate.final:
             self.now.stop_reason = gate.reason
-        if gate or self.now.view.why_no_move:
-            return gate.reason or self.now.view.why_no_move
+        if gate:
+            return gate.reason
         name = report.short(move.workload, move.instance)
         first = next((planned[uid] for uid in move.after if uid in planned), None)
         if first is not None:
@@ -86,7 +86,6 @@ class Waits:
         """Why a move that is in the journal and was not sent may not begin; empty where it may."""
         others = self.journal.forget(record.uid)
         reason = self._gate(others, self.now.nodes.left_by(record.source)).reason
-        reason = reason or self.now.view.why_no_move
         reason = reason or self._why_not_disrupted(record.uid, record.method)
         return reason or self.why_no_room(record)
 

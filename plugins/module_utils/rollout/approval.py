@@ -21,7 +21,6 @@ from ..moves.journal import RunJournal, digest
 from ..moves.move import Phase
 from ..moves.plan_basis import PlanBasis, quotas_of, transient_taints
 from ..planning.movable_instances import MovableInstance
-from . import approved_releases
 from .not_moved import skipped_texts
 
 if t.TYPE_CHECKING:
@@ -85,8 +84,7 @@ def plan_of(
     snapshot = view.snapshot
     quotas = quotas_of(api, plan.moves)
     basis = PlanBasis.of(plan.moves, snapshot, view.by_uid, options.topology, quotas)
-    facts = approved_releases.facts_of(view.hold_steps)
-    return ApprovedPlan(snapshot.platform.uid, options.planned, plan.moves, basis, facts=facts)
+    return ApprovedPlan(snapshot.platform.uid, options.planned, plan.moves, basis)
 
 
 def require_approved(
@@ -103,7 +101,7 @@ def require_approved(
         return
     approved.require_cluster(view.snapshot.platform.uid, api.host)
     check = _Check(approved, view, plan, _on_the_way(view, options, unfinished))
-    faults = [*check.faults(), *approved_releases.changes(approved, view.hold_steps, view.snapshot)]
+    faults = list(check.faults())
     quotas = quotas_of(api, check.left)
     changes = approved.basis.changes(check.left, view.snapshot, view.by_workload, quotas)
     if faults or changes:

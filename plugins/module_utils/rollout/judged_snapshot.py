@@ -33,14 +33,6 @@ from .approval import LeftAlone, of_approved
 from .holds import held_replicas, holds_of
 from .options import RolloutOptions
 from .own_rollouts import OwnRollout, own_rollouts_of, stuck_instances
-from .paused_holds import (
-    HoldStep,
-    busy_uids,
-    hold_steps,
-    kept_uids,
-    paused_holds_of,
-    releasing,
-)
 
 
 @dataclass(frozen=True)
@@ -89,16 +81,6 @@ class JudgedSnapshot:
     def holds(self) -> tuple[Hold, ...]:
         """What the selected workloads hold of their own rollouts."""
         return holds_of(self.snapshot, self.selection)
-
-    @functools.cached_property
-    def hold_steps(self) -> tuple[HoldStep, ...]:
-        """What comes next for the selected Deployments whose own rollouts are held."""
-        found = paused_holds_of(self.snapshot, self.selection)
-        return hold_steps(found, self, self.options)
-
-    @property
-    def why_no_move(self) -> str:
-        return releasing(step.hold for step in self.hold_steps)
 
     @functools.cached_property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
@@ -152,9 +134,9 @@ class JudgedSnapshot:
             self.selection,
             options.scope,
             options.allow,
-            busy | busy_uids(self.hold_steps, self.candidates),
+            busy,
             spent,
-            kept={**stuck, **kept_uids(self.hold_steps, self.candidates), **self.kept},
+            kept={**stuck, **self.kept},
             not_disrupted=self.not_disrupted,
             held=held_replicas(self.holds, self.candidates),
             topology=options.topology,

@@ -28,7 +28,7 @@ from ..moves.send import StartRevisions, rights_of_any_move, rights_of_run
 from ..moves.state import RunState, StepResult
 from ..moves.watch import Listening
 from ..rules.hold import Hold
-from . import holds, own_rollouts, paused_holds
+from . import holds, own_rollouts
 from .approval import not_made, plan_of, require_approved
 from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .judged_snapshot import JudgedSnapshot
@@ -36,7 +36,6 @@ from .not_moved import judge_places, judge_skipped, places, report_held, report_
 from .options import RolloutOptions, namespaces_of, wanted
 from .own_rollouts import ROLLED
 from .pool_revisions import LABELS_SEEN
-from .releases import Releases
 
 
 class RolloutSource:
@@ -55,7 +54,6 @@ class RolloutSource:
         self._revisions = StartRevisions(
             self._api, lenient=state.held is None, permission=PERMISSION
         )
-        self._releases = Releases(options, self._report)
         self._view: JudgedSnapshot | None = None
 
     def read(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> JudgedSnapshot:
@@ -87,7 +85,7 @@ class RolloutSource:
 
     def nothing_to_do(self, view: JudgedSnapshot, plan: Plan) -> bool:
         found = view.holds
-        if self._releases.has_work(view) or any(can_end(hold, view.candidates) for hold in found):
+        if any(can_end(hold, view.candidates) for hold in found):
             return False
         if why_waiting(found, view.candidates) or own_rollouts.why_waiting(view.own_rollouts):
             return False
@@ -100,7 +98,6 @@ class RolloutSource:
         self, view: JudgedSnapshot, plan: Plan, records: t.Sequence[MoveRecord]
     ) -> set[Right]:
         rights = rights_of_run(plan, records) | holds.rights_of(view.holds)
-        rights |= paused_holds.rights_of(view.hold_steps)
         if self.options.require_rights:
             rights |= rights_of_any_move(view.candidates, self.options.allow)
         return rights
@@ -111,19 +108,16 @@ class RolloutSource:
         names_skipped = not self.options.fail_on_skipped
         selected = len(view.candidates)
         lines = report.plan_lines(plan, run, name_skipped=names_skipped, selected=selected)
-        return lines + holds.lines(view.holds, view.candidates) + self._releases.lines(view)
+        return lines + holds.lines(view.holds, view.candidates)
 
     def prepare(
         self, _keeper: LeaseKeeper, view: JudgedSnapshot, _records: t.Sequence[MoveRecord]
     ) -> JudgedSnapshot:
         return view
 
-    def advance(self, view: JudgedSnapshot, reconciler: Reconciler, now: Reconciliation) -> None:
-        self._releases.advance(view, reconciler, now)
-
     def goes_on(self, view: JudgedSnapshot, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
-        reasons = [now.releases, own_rollouts.why_waiting(view.own_rollouts), *now.temporary]
+        reasons = [own_rollouts.why_waiting(view.own_rollouts), *now.temporary]
         if not now.stop_reason:
             reasons.append(why_waiting(view.holds, view.candidates))
         return goes_on(reconciler, now, reasons)
@@ -134,7 +128,6 @@ class RolloutSource:
             kept = {hold.ref: why_kept(hold, view.candidates) for hold in view.holds}
         else:
             kept = self._end_holds(keeper, view)
-        kept |= self._releases.kept(view)
         result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
         approved = self.options.approved
         if self.options.places is None:
@@ -145,7 +138,6 @@ class RolloutSource:
             others = [x for x in plan.skipped if x not in approvable]
             judge_places(result, others, fail=self.options.fail_on_skipped)
         result.failure = result.failure or not_made(approved, plan.skipped)
-        result.failure = result.failure or self._releases.failure(view)
         report_held(result, kept)
         return result
 
@@ -187,9 +179,6 @@ class RolloutSource:
         if not self.options.require_rights:
             result.plan = plan_of(self._api, view, plan, self.options).as_json()
         ends, kept = self._check_holds(view, {move["uid"] for move in result.moves})
-        if not result.stop_reason:
-            ends = ends or self._releases.has_work(view)
-            result.releases = self._releases.as_json(view)
         result.changed = result.changed or ends
         self._judged(view, result, plan)
         if self.options.places is None:
@@ -204,7 +193,7 @@ class RolloutSource:
     ) -> tuple[bool, dict[Ref, str]]:
         """Whether a run that moves these instances gives a workload its own rollout back, and why others stay held."""
         ends = False
-        kept = {step.hold.ref: step.kept for step in view.hold_steps if step.kept}
+        kept: dict[Ref, str] = {}
         for hold in view.holds:
             why = why_kept_after(hold, view.candidates, moved)
             if can_end(hold, view.candidates):

@@ -34,7 +34,6 @@ from .draft import RequestedRules
 from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
 from .ownership import Ownership, UnreadableAnnotation, owners_of
-from .paused_hold import PAUSED, is_paused_by_rules, paused_hold_of, resumes
 from .pools import deleted_by_autohealing, extent_of_rollout, started_vms, why_not_on_vm
 from .term_slots import TermLocation, pair
 from .undo import read_undo_record
@@ -47,8 +46,7 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
     if not merged.locations:
         return NOW
     if not workload.kind.virtual_machines or rolls_itself(workload):
-        by_rollout = workload.waits_for_deletion or is_paused_by_rules(workload)
-        effect = RECREATION if by_rollout else OWN_ROLLOUT
+        effect = RECREATION if workload.waits_for_deletion else OWN_ROLLOUT
         return effect if workload.replicas else NEXT_START
     vmis = view.vmis_of(workload)
     if not vmis and view.snapshot.why_unreadable(VMIS, workload.ref.namespace) is None:
@@ -82,7 +80,7 @@ def rolls_itself(workload: Workload) -> bool:
 Recompute = t.Callable[[Write, JSON], "Write | None"]
 """The write for an object that was read again; None where nothing is left to do."""
 
-_OURS = (ANNOTATIONS, *(ANNOTATIONS / key for key in (RULES, UNDO, HOLD)), STRATEGY, PAUSED)
+_OURS = (ANNOTATIONS, *(ANNOTATIONS / key for key in (RULES, UNDO, HOLD)), STRATEGY)
 """What the source of a managed object does not have: our annotations, and what a hold sets."""
 
 
@@ -211,12 +209,10 @@ def with_hold(change: WorkloadChange, workload_rollout: str, view: ClusterView) 
     workload, write = change.workload, change.merged.write
     if write is None or not (change.merged.locations and workload.kind.workload_rollout):
         return change
-    if workload_rollout == ALLOW and not is_paused_by_rules(workload):
+    if workload_rollout == ALLOW:
         return change
     if not change.starts_rollout:
-        kept = with_same_strategy(workload, write)
-        effect = NOW if resumes(kept) else change.takes_effect
-        return replace(_with_write(change, kept), takes_effect=effect)
+        return _with_write(change, with_same_strategy(workload, write))
     if workload_rollout != HELD or why_not_held(workload, view.snapshot.platform):
         return change
     set_aside = held(workload, write)
@@ -244,16 +240,9 @@ def held_workloads(
         for change in changes
         if change.merged.write is not None and is_holding(change.merged.write)
     }
-    resumed = {
-        change.ref
-        for change in changes
-        if change.merged.write is not None and resumes(change.merged.write)
-    }
     for workload in view.workloads.values():
         hold = hold_of(workload)
-        kept = hold is not None and not hold.is_over
-        kept = kept or paused_hold_of(workload) is not None
-        if not kept or workload.ref in resumed:
+        if hold is None or hold.is_over:
             continue
         with contextlib.suppress(UnreadableAnnotation):
             record = read_undo_record(workload)
@@ -289,7 +278,7 @@ class RecomputeHeld:
         if again is None or write.target.kind not in KINDS:
             return again
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
-        if write.target not in self._targets and not is_paused_by_rules(workload):
+        if write.target not in self._targets:
             return again
         template = workload.kind.template.parts
         if all(op.pointer.parts[: len(template)] != template for op in again.operations):

@@ -10,7 +10,7 @@ replaces nothing.
 A StatefulSet is held by OnDelete: each replica that is evicted comes back from the present template (kubernetes
 pkg/controller/statefulset, newVersionedStatefulSetPod). A partition would not do: a replica below it comes back from
 the previous template. A VirtualMachinePool is held by opportunistic (`kubevirt/pools`): its VMs get the template, and
-their VMIs are migrated or restarted. A Deployment has no such strategy: it is paused (`paused_hold`).
+their VMIs are migrated or restarted. A Deployment has no strategy that replaces nothing, and cannot be held.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ..model.kinds import HOLD, KINDS, POOL, partition_of
 from ..model.objects import Ref
 from ..model.snapshot import Platform, Workload
 from ..model.write import Operation, Write
-from .paused_hold import paused, why_not_paused, with_same_pause
 from .write import ANNOTATIONS
 
 STRATEGY = Pointer(("spec", "updateStrategy"))
+PAUSED = Pointer(("spec", "paused"))
 
 _HELD_KINDS = tuple(kind for kind in KINDS.values() if kind.takes_rules and kind.update_strategy)
 
@@ -104,8 +104,11 @@ def hold_of(workload: Workload) -> Hold | None:
 
 def why_not_held(workload: Workload, platform: Platform) -> str:
     """Why the rollout of its own cannot be set aside; empty where it can."""
-    if workload.kind.pauses:
-        return why_not_paused(workload)
+    if workload.kind not in _HELD_KINDS:
+        return (
+            "it has no strategy that replaces nothing. Limit its rollout by spec.strategy.rollingUpdate"
+            " (maxUnavailable, maxSurge), and set workload_rollout to allow"
+        )
     if workload.ref.kind == POOL.name:
         return has_no_strategies(platform) or updates_some(workload)
     if partition := partition_of(workload.manifest.get("spec") or {}):
@@ -122,18 +125,15 @@ def is_holding(write: Write) -> bool:
 
 
 def with_same_strategy(workload: Workload, write: Write) -> Write:
-    """A write to the template that is made only while the update strategy is the one that was read, with which it
-    replaces no pod: a rollout may give another one back meanwhile."""
-    if workload.kind.pauses:
-        return with_same_pause(workload, write)
-    strategy = STRATEGY.read(workload.manifest, None)
-    return replace(write, tests=(*write.tests, Operation("test", STRATEGY, strategy)))
+    """A write to the template that is made only while what keeps the controller from replacing pods is as it was read:
+    the update strategy, which a rollout may give back meanwhile, or the pause of a Deployment."""
+    pointer = STRATEGY if workload.kind in _HELD_KINDS else PAUSED
+    before = pointer.read(workload.manifest, None)
+    return replace(write, tests=(*write.tests, Operation("test", pointer, before)))
 
 
 def held(workload: Workload, write: Write) -> Write:
     """A write to the template that sets the rollout aside, too."""
-    if workload.kind.pauses:
-        return paused(workload, write)
     strategy = STRATEGY.read(workload.manifest)
     there = strategy is not MISSING
     text = json.dumps({"updateStrategy": strategy if there else {}}, sort_keys=True)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 import pytest
@@ -16,13 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
-from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
-from ansible_collections.virt.placement.plugins.module_utils.model.write import (
-    written as objects_written,
-)
 from tests.unit.compliance.cluster import affinity, anti_affinity, node_affinity, selector, spread
 from tests.unit.compliance.cluster import expression as expr
 from tests.unit.planning.scenes import (
@@ -241,28 +234,6 @@ def test_pods_of_a_paused_deployment_are_created_from_the_template_before(
     found = written(made, pinned(web, "z"), lost_nodes=["n1"])
 
     assert found.answer.value == answer
-
-
-def test_forecast_of_a_held_deployment_is_not_certain_before_and_after_the_write() -> None:
-    """A rollout may resume it with another strategy than the declared one."""
-    made = cluster("abc")
-    web = deployment(made, "web", ["n1", "n1", "n1"], {})
-    made.workloads[web]["spec"]["strategy"] = {
-        "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 0}
-    }
-    change = pinned(web, "a", "b")
-    pause = (
-        Operation("add", Pointer(("spec", "paused")), True),
-        Operation("add", Pointer(("metadata", "annotations")), {HOLD: '{"phase": "held"}'}),
-    )
-    held = dataclasses.replace(change, operations=(*change.operations, *pause))
-    declared, before = (what_if(made.snapshot(), writes=[write]) for write in (change, held))
-    after = what_if(objects_written(made.snapshot(), [held]), members=[web])
-    assert forecast(declared, doubts=doubts_of_change(declared)).answer.value == "guaranteed"
-    for found in (before, after):
-        answer = forecast(found, doubts=doubts_of_change(found))
-        assert (answer.answer.value, "held_rollout" in answer.codes) == ("possible", True)
-        assert len(found.pending) == 3
 
 
 def test_it_is_no_estimate_that_a_paused_deployment_has_more_pods_than_wanted() -> None:

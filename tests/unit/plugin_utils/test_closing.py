@@ -809,20 +809,6 @@ def test_rollout_that_may_not_recreate_names_the_option_and_a_hold_once() -> Non
     )
 
 
-@pytest.mark.parametrize("moves", [[move("db")], []])
-def test_plan_has_the_release_of_a_held_deployment(moves: t.Any) -> None:
-    release = {**HELD_WEB, "replicas": 3, "max_surge": 1, "max_unavailable": 0}
-    plan = {"moves": moves, "releases": [release], "checksum": "c"}
-    checked = rolled_out(plan=plan, releases=[release], changed=True)
-    checked.check_mode = True
-    checked.asked["plan_file"] = "plan.json"
-    block = closing_of(checked, 1)
-    assert block.done[-1] == "plan: plan.json (checksum c)"
-    assert block.next_steps == (
-        "to make exactly these moves: launch the same job without check mode",
-    )
-
-
 def test_plan_leaves_a_held_deployment_that_it_does_not_have() -> None:
     entry = {"namespace": "shop", "name": "web", "reason": f"its pod is old; {HELD_WEB['reason']}"}
     made = rolled_out(skipped_instances=[entry], held=[HELD_WEB])
@@ -831,14 +817,3 @@ def test_plan_leaves_a_held_deployment_that_it_does_not_have() -> None:
         "for Deployment shop/web, which the plan leaves held: launch the job without"
         " placement_rollout_plan_file",
     )
-
-
-def test_check_mode_names_deployments_that_would_be_resumed() -> None:
-    release = {**HELD_WEB, "replicas": 3, "max_surge": 1, "max_unavailable": 0}
-    checked = rolled_out(plan={"moves": []}, releases=[release], changed=True)
-    checked.check_mode = True
-    block = closing_of(checked, 1)
-    assert block.done == (
-        "would resume Deployment shop/web, so that its controller replaces 3 pods",
-    )
-    assert block.next_steps == ("launch the same job without check mode",)

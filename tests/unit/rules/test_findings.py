@@ -550,8 +550,7 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
     assert sentence == (
         "starts_workload_rollout (Deployment shop/d0, Deployment shop/d1, Deployment shop/d2, Deployment"
         " shop/d3, Deployment shop/d4 and 4 more): Writing to Deployment shop/d0 starts its"
-        " workload rollout at once. Set workload_rollout to allow if that is wanted, or to hold, so that"
-        " rollout replaces its pods."
+        " workload rollout at once. Set workload_rollout to allow if that is wanted."
     )
     ((_finding, alone),) = sentences(refused[:1])
     assert alone.startswith("starts_workload_rollout: Writing to Deployment shop/d0 starts")

@@ -20,7 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.hold import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
 
-from .builders import applied, plan, request, snapshot, stateful_set, workload
+from .builders import applied, deployment, plan, request, snapshot, stateful_set, workload
 
 JSON = t.Any
 APART: JSON = {
@@ -138,6 +138,23 @@ def test_partition_of_its_own_refuses_a_hold() -> None:
     (finding,) = planned.refused
     assert "it has a partition (1)" in finding.why
     assert finding.advice == "Set workload_rollout to allow if that is wanted."
+
+
+def test_hold_of_a_deployment_is_refused_with_the_strategy_to_set() -> None:
+    rule = {**APART, "workloads": [{"kind": "Deployment", "name": "web"}]}
+    (finding,) = plan(snapshot(deployment("web")), rule, workload_rollout="hold").refused
+    assert finding.name == "starts_workload_rollout"
+    assert "it has no strategy that replaces nothing" in finding.why
+    assert "spec.strategy.rollingUpdate (maxUnavailable, maxSurge)" in finding.why
+
+
+def test_write_to_a_paused_deployment_needs_the_pause() -> None:
+    rule = {**APART, "workloads": [{"kind": "Deployment", "name": "web"}]}
+    paused = deployment("web")
+    paused.manifest["spec"]["paused"] = True
+    for option in ("refuse", "hold"):
+        (write,) = plan(snapshot(paused), rule, workload_rollout=option).writes
+        assert {"op": "test", "path": "/spec/paused", "value": True} in write.patch()
 
 
 def test_advice_names_the_hold() -> None:
