@@ -26,7 +26,6 @@ options:
       - check
       - show
       - show_drill
-      - show_models
       - verify
       - verify_applied
       - begin_undo
@@ -115,7 +114,6 @@ STAGES = [
     "check",
     "show",
     "show_drill",
-    "show_models",
     "verify",
     "verify_applied",
     "begin_undo",

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
 from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_maintenance,
     job_report,
@@ -26,10 +25,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     published,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
-from ansible_collections.virt.placement.plugins.plugin_utils.pasted_text import (
-    extra_vars_argument,
-    is_plain,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.rule_table import (
     declaration_lines,
     rule_lines,
@@ -107,29 +102,6 @@ def show(job: Job) -> Result:
     return {}
 
 
-def show_models(job: Job) -> Result:
-    """The role placement_cpu: the VMs that got another model, and how to take that back."""
-    result = job.variable("placement_cpu_model_result") or {}
-    job.show(str(result.get("table", "")).splitlines())
-    if not job.check_mode:
-        job.show(way_back_lines(result.get("before") or {}))
-    return {}
-
-
-def way_back_lines(before: t.Mapping[str, str]) -> list[str]:
-    """What gives VMs (`namespace/name`) the models again that they had. A model is any text that a tenant wrote."""
-    plain = {name: model for name, model in before.items() if is_plain(name) and is_plain(model)}
-    left_out = sorted(name for name in before if name not in plain)
-    lines = []
-    if plain:
-        argument = extra_vars_argument({"placement_cpu_set_models": plain})
-        lines += ["", f"To take this back: {argument}"]
-    if left_out:
-        names = one_line(", ".join(left_out))
-        lines += ["", f"Not in it, since their model was no name of a CPU model: {names}"]
-    return lines
-
-
 def show_drill(job: Job) -> Result:
     """The role placement_drill: the lines and failures that it made of its result, and the room for failures."""
     job.show(map(str, job.arguments.get("lines") or ()))
@@ -189,7 +161,6 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "check": check,
     "show": show,
     "show_drill": show_drill,
-    "show_models": show_models,
     "verify": job_verify.verify,
     "verify_applied": job_verify.verify_applied,
     "begin_undo": job_undo.begin_undo,

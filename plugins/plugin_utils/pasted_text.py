@@ -3,15 +3,13 @@
 """Which texts of a cluster may stand in what an administrator loads into Ansible, or pastes into a shell?
 
 Ansible evaluates templates in variables that are given with `-e`, inline or in a file. A tenant has written some of the
-texts that are printed, such as the CPU model of a VM or the value of a toleration. Names and values of labels hold no
+texts that are printed, such as the value of a toleration. Names and values of labels hold no
 template and no quote. Any other text is marked `!unsafe`, or left out.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 import typing as t
 
 from ansible.module_utils.common.yaml import SafeDumper, yaml_dump
@@ -31,11 +29,6 @@ def has_plain_keys(value: t.Any) -> bool:
     if isinstance(value, dict):
         return all(map(is_plain, map(str, value))) and all(map(has_plain_keys, value.values()))
     return not isinstance(value, list) or all(map(has_plain_keys, value))
-
-
-def extra_vars_argument(variables: t.Mapping[str, t.Any]) -> str:
-    """The variables as an argument of ansible-playbook, quoted for the shell. Their texts have to be plain."""
-    return f"-e {shlex.quote(json.dumps(variables))}"
 
 
 def variables_yaml(variables: t.Mapping[str, t.Any]) -> list[str]:

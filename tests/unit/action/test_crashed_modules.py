@@ -45,11 +45,6 @@ class Case(t.NamedTuple):
 CASES = {
     "capacity_info": Case("capacity", {}, "Forecast each failure"),
     "cpu_info": Case("cpu", {}, "Read CPU labels and CPU models"),
-    "cpu_model": Case(
-        "cpu",
-        {"set_model": "Haswell", "set_model_on": ["shop/a"]},
-        "Set CPU models",
-    ),
     "drill_info": Case("drill", {}, "Forecast each failure"),
     "drs_import": Case(
         "drs_import",

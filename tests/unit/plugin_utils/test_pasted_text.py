@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 import typing as t
@@ -14,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.plugin_utils.job_stages import way_back_lines
 from ansible_collections.virt.placement.plugins.plugin_utils.pasted_text import (
-    extra_vars_argument,
     has_plain_keys,
     is_plain,
     variables_yaml,
@@ -101,42 +98,11 @@ def test_rule_is_left_out_by_name_if_a_name_or_key_is_hostile(text: str) -> None
     assert not any("\n" in line for line in lines)
 
 
-def test_shell_gets_the_models_as_they_are(tmp_path: Path) -> None:
-    plain = {"shop/db": "Skylake-Server-noTSX-IBRS", "shop/web": "", "shop/x.y": "host-model"}
-    hostile = {f"shop/vm{number}": text for number, text in enumerate(HOSTILE)}
-
-    lines = way_back_lines({**plain, **hostile})
-
-    command = lines[1].partition(": ")[2]
-    (tmp_path / "line.sh").write_text(f"printf '%s\\n' {command}\n")
-    echoed = subprocess.run(
-        ["bash", "line.sh"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    flag, variables = echoed.stdout.splitlines()
-    assert (flag, json.loads(variables)) == ("-e", {"placement_cpu_set_models": plain})
-    assert "MARK" not in "".join(lines)
-    assert lines[3] == (
-        f"Not in it, since their model was no name of a CPU model: {', '.join(sorted(hostile))}"
-    )
-    seen = printed_by_ansible(tmp_path, "placement_cpu_set_models", shlex.split(command))
-    assert seen == plain
-    assert sorted(x.name for x in tmp_path.iterdir()) == ["line.sh", "play.yml", "seen.json"]
-
-
-def test_there_is_no_way_back_of_hostile_models_alone() -> None:
-    assert way_back_lines({"shop/db": "{{ 1 }}"}) == [
-        "",
-        "Not in it, since their model was no name of a CPU model: shop/db",
-    ]
-    assert way_back_lines({}) == []
-
-
 def test_plain_is_what_a_label_may_have() -> None:
     assert all(map(is_plain, ("", "a", "topology.kubernetes.io/zone", "run_on", "A.b-c_d", "1")))
     assert not any(map(is_plain, (*HOSTILE, "é", "a:b", "a b", "a\n", "/a", "{}")))
     assert has_plain_keys([{"a": [{"b": "{{ 1 }}"}]}])
     assert not has_plain_keys([{"a": [{"{{ 1 }}": "b"}]}])
-    assert extra_vars_argument({"a": "b"}) == """-e '{"a": "b"}'"""
     assert variables_yaml({"a": ["yes", "x y", 1, None]}) == [
         "a:",
         "- 'yes'",

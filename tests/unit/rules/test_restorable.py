@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD, RULES, UNDO
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Snapshot,
     Workload,
@@ -22,12 +22,11 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
     digest,
     read_ownership,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.paused_hold import paused_hold_of
 from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import field_digest
 
-from .builders import deployment, plan, request, running, snapshot, vm, workload
+from .builders import plan, request, running, snapshot, vm, workload
 
 JSON = t.Any
 NAMES = ("a", "b", "c")
@@ -212,26 +211,3 @@ def test_workload_takes_no_more_rules_than_are_read() -> None:
 
     (fault,) = {x.message for x in error.value.errors}
     assert fault.startswith("VirtualMachine shop/a would have 65 rules, at most 64 are possible")
-
-
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        {"type": "Bogus"},
-        {"rollingUpdate": {"maxSurge": "9" * 5000}},
-        {"rollingUpdate": {"maxUnavailable": "a"}},
-        {"rollingUpdate": {"maxUnavailable": -1}},
-        {"rollingUpdate": [1]},
-        {"rollingUpdate": {"maxUnavailable": True}},
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_strategy_in_an_annotation_is_one_that_the_api_takes(strategy: JSON) -> None:
-    """A rollout computes with it, and gives it back."""
-    text = json.dumps({"phase": "released", "strategy": strategy, "limited": {}})
-    manifest = copy.deepcopy(dict(deployment("web").manifest))
-    manifest["metadata"]["annotations"] = {HOLD: text}
-    found = paused_hold_of(workload(manifest))
-    assert found is not None
-    assert found.record is None
-    assert found.room.unavailable >= 0
