@@ -130,7 +130,6 @@ PASSES: list[tuple[str, str, Object]] = [
     ),
     ("mover", "StatefulSet", {**note("hold"), "spec": {"updateStrategy": ON_DELETE}}),
     ("mover", "VirtualMachinePool", {**note("hold"), "spec": {"updateStrategy": OPPORTUNISTIC}}),
-    ("mover", "Deployment", {**note("hold"), "spec": {"paused": True}}),
     (
         "mover",
         "VirtualMachinePool",
@@ -171,6 +170,7 @@ STOPPED: list[tuple[str, str, Object, str]] = [
     ("mover", "Deployment", template(metadata={"annotations": {"a": "b"}}), "metadata.annotations"),
     ("mover", "Deployment", template(metadata={"labels": {"team": "x"}}), "label team of the"),
     ("mover", "Deployment", {"spec": {"replicas": 0}}, "spec.replicas"),
+    ("mover", "Deployment", {"spec": {"paused": True}}, "spec.paused"),
     ("mover", "StatefulSet", {"spec": {"replicas": 1}}, "spec.replicas"),
     ("mover", "VirtualMachinePool", {"spec": {"replicas": 1}}, "spec.replicas"),
     ("mover", "VirtualMachinePool", {"spec": {"paused": True}}, "spec.paused"),
