@@ -204,6 +204,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "the level of PodSecurity that a namespace enforces may refuse a pod",
         "refused_pods.PodAdmission._of_levels",
     ),
+    "gating_webhook": CodeMeaning(
+        "a webhook adds a scheduling gate to a pod, such as for an ApplicationAwareResourceQuota",
+        "refused_pods.PodAdmission._of_gates",
+    ),
     "pod_webhook": CodeMeaning(
         "a mutating webhook or policy may change the first pod of a workload",
         "admission._of_webhooks",

@@ -14,7 +14,8 @@ from .simulation import PendingPod
 def needs_of_change(change: ChangedCluster, *, drills: bool = False) -> NewPodNeeds:
     """For the pods that a change creates or moves; with `drills` for those of any node, too."""
     before = change.before
-    namespaces = {pending.pod.namespace for pending in new_pods(change)}
+    new = new_pods(change)
+    namespaces = {pending.pod.namespace for pending in new}
     namespaces |= {workload.namespace for workload in change.affected}
     if drills:
         namespaces |= {pod.namespace for pod in before.pods if pod.node_name}
@@ -23,7 +24,7 @@ def needs_of_change(change: ChangedCluster, *, drills: bool = False) -> NewPodNe
         moved=before.drivers if drills else moved_claims(change),
         drivers=before.drivers,
         namespaces=namespaces,
-        mutators=bool(first_pods(change)),
+        mutators=drills or bool(new),
         priority_class=any(
             x.asks_for_priority and x.namespace in namespaces for x in before.quotas
         ),

@@ -17,6 +17,7 @@ from ..model.objects import Ref
 from ..model.pod_security import BASELINE, PRIVILEGED, enforced_level
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
+from .admission import mutators_of
 from .change import ChangedCluster
 from .conclusion import NO_GUARANTEE, NO_PLACEMENT, Doubt
 from .simulation import PendingPod
@@ -28,6 +29,8 @@ class PodAdmission:
     def __init__(self, snapshot: Snapshot) -> None:
         levels = ((x.name, enforced_level(x.labels)) for x in snapshot.namespaces)
         self._levels = {name: level for name, level in levels if level[0] != PRIVILEGED}
+        self._namespaces = {x.name: x.labels for x in snapshot.namespaces}
+        self._mutators = snapshot.pod_mutators or ()
         self._refused = {x.ref: why for x in snapshot.workloads if (why := why_refused(x))}
 
     def doubts(self, pending: t.Iterable[PendingPod]) -> tuple[Doubt, ...]:
@@ -37,7 +40,19 @@ class PodAdmission:
         refused = (
             refused_doubt(ref, self._refused[ref]) for ref in workloads if ref in self._refused
         )
-        return (*refused, *self._of_levels(new))
+        return (*refused, *self._of_levels(new), *dict.fromkeys(self._of_gates(new)))
+
+    def _of_gates(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
+        """A running pod does not show the gate that it had."""
+        for pending in new if self._mutators else ():
+            pod = pending.pod
+            for mutator in mutators_of(pod, self._mutators, self._namespaces):
+                if mutator.adds_gate(pod.labels):
+                    text = (
+                        f"{mutator.source} adds a scheduling gate to the next pod of"
+                        f" {pending.workload or pending.name}, which gets a node once that is removed"
+                    )
+                    yield Doubt("gating_webhook", text)
 
     def _of_levels(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
         """A doubt for each namespace and what its level forbids."""

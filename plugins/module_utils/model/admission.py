@@ -8,12 +8,21 @@ import typing as t
 from dataclasses import dataclass
 
 from .json_pointer import JSON
-from .objects import Ref, Selector
+from .objects import Labels, Ref, Selector
 from .placement_manifests import selector_from_json
 
 _OF_KUBEVIRT = "virt-api-mutator"
 """KubeVirt's own configuration: what it makes of launcher pods is modeled (pkg/virt-operator/resource/generate/
 components/webhooks.go)."""
+
+
+_GATED_LABEL: t.Final[t.Mapping[str, str]] = {
+    "gating-mutator": "",
+    "kueue-mutating-webhook-configuration": "kueue.x-k8s.io/queue-name",
+}
+"""Configurations of webhooks that add a scheduling gate, and the label of the pods that get it; empty: every pod
+(kubevirt/application-aware-quota, pkg/aaq-operator/resources/namespaced/aaq-server.go; kubernetes-sigs/kueue,
+pkg/controller/jobs/pod/pod_webhook.go)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,11 @@ class PodMutator:
     source: Ref
     namespaces: Selector | None = None
     pods: Selector | None = None
+
+    def adds_gate(self, labels: Labels) -> bool:
+        """Whether it is known to add a scheduling gate to new pods with these labels, if it changes them."""
+        key = _GATED_LABEL.get(self.source.name)
+        return key is not None and (not key or key in labels)
 
 
 def pod_webhooks_from_manifest(manifest: t.Mapping[str, JSON]) -> tuple[PodMutator, ...]:

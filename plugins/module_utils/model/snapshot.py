@@ -295,7 +295,7 @@ class Snapshot:
     limit_ranges: tuple[LimitRange, ...] | None = ()
     """Those of the namespaces in which a forecast creates pods; None where they could not be read."""
     pod_mutators: tuple[PodMutator, ...] | None = ()
-    """Read where a forecast creates the first pods of a workload; None where they could not be read."""
+    """Read where a forecast creates pods; None where they could not be read."""
     default_priority_class: str | None = ""
     """The PriorityClass of a new pod that names none, read where a quota asks for one; None where it could not be
     read."""

@@ -17,7 +17,12 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.drill impo
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.admission import PodMutator
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Ref,
+    Requirement,
+    Selector,
+)
 from tests.unit.compliance.cluster import HOST, Cluster
 from tests.unit.planning.scenes import cluster, deployment, machine, pinned
 
@@ -139,3 +144,45 @@ def test_case_90_rule_that_makes_a_new_pod_where_pods_are_refused_is_not_guarant
     change = what_if(made.snapshot(), writes=[pinned(ref, "a")])
     found = forecast(change, doubts=doubts_of_change(change))
     assert (found.answer, found.codes) == (ForecastResult.UNKNOWN, ("pods_refused",))
+
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "codes"),
+    [
+        ("gating-mutator", {}, ("gating_webhook",)),
+        ("gating-mutator", {"application-aware-quota/enable-gating": ""}, ("gating_webhook",)),
+        ("kueue-mutating-webhook-configuration", {}, ("worst_case",)),
+        ("kueue-mutating-webhook-configuration", {QUEUE: "q"}, ("gating_webhook",)),
+        ("sidecars", {}, ("worst_case",)),
+    ],
+)
+def test_webhook_that_adds_gates_is_a_doubt_also_where_pods_run(
+    name: str, labels: dict[str, str], codes: tuple[str, ...]
+) -> None:
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {})
+    enforcing(made, **labels)
+    for pod in made.pods.values():
+        pod["metadata"]["labels"] |= labels
+    (template,) = (x["spec"]["template"] for x in made.workloads.values())
+    template["metadata"]["labels"] |= labels
+    source = Ref("MutatingWebhookConfiguration", "", name)
+    made.more["pod_mutators"] = (PodMutator(source),)
+
+    assert drained(made).codes == codes
+    assert drilled(made)[1] == codes
+
+
+def test_webhook_of_other_namespaces_adds_no_gate() -> None:
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {})
+    labelled = Selector((Requirement("application-aware-quota/enable-gating", "Exists"),))
+    source = Ref("MutatingWebhookConfiguration", "", "gating-mutator")
+    made.more["pod_mutators"] = (PodMutator(source, labelled),)
+
+    assert drained(made).codes == ("worst_case",)
+    enforcing(made, **{"application-aware-quota/enable-gating": ""})
+    assert drained(made).codes == ("gating_webhook",)
