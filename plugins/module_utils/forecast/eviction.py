@@ -33,9 +33,9 @@ from ..kubevirt.eviction_strategy import (
 from ..kubevirt.instances import hotplugged_claims, replaced_once_gone
 from ..kubevirt.labels import SCHEDULABLE, unbound_labels
 from ..kubevirt.moving import (
-    has_unmigratable_name,
     propagating,
     run_strategy,
+    why_never_migrated,
     why_no_target,
     why_not_migratable,
 )
@@ -323,7 +323,7 @@ class Evictions:
             reason = f"{ESTIMATED}: {why}" if why else self._why_not_migrated(pod, vmi)
             certain = vmi.live_migratable is True and not reason
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
-        marked = vmi.live_migratable is not False and has_unmigratable_name(vmi)
+        marked = vmi.live_migratable is not False and bool(why_never_migrated(vmi))
         if migrates and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
             reason = f"its eviction strategy is {strategy}, and {obstacle}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)

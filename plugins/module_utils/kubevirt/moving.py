@@ -28,6 +28,7 @@ from ..model.kinds import (
 )
 from ..model.objects import Node, Pod
 from ..model.plan import Method
+from ..model.rendering import listed
 from ..model.snapshot import Instance, Platform, Vmi, Workload
 from .labels import CPU_FEATURE, HOST_MODEL, HOST_MODEL_CPU, MIGRATION_CPU, release, vm_spec
 from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, rollout_strategy, waiting_fields
@@ -112,11 +113,8 @@ def next_event(effects_of: t.Iterable[t.Collection[str]]) -> str:
 
 def why_not_migratable(vmi: Vmi) -> str:
     """Why KubeVirt does not migrate this instance, or nothing; also where it has no condition LiveMigratable yet."""
-    if has_unmigratable_name(vmi):
-        return (
-            f"its name has {len(vmi.ref.name)} characters, and KubeVirt makes no migration for a"
-            f" name of more than {LONGEST_NAME}"
-        )
+    if why := why_never_migrated(vmi):
+        return why
     if vmi.live_migratable is not False:
         return ""
     reason = vmi.live_migratable_reason or "no reason given"
@@ -172,11 +170,28 @@ def outbound_nodes(node_name: str, state: t.Mapping[str, JSON]) -> frozenset[str
     return frozenset(filter(None, (node_name, str(state.get("sourceNode") or ""))))
 
 
-def has_unmigratable_name(vmi: Vmi) -> bool:
-    """Whether its name is too long for the label `kubevirt.io/vmi-name`, into which KubeVirt's webhook puts
-    the name of a migration's VMI as it is. An eviction is still accepted: KubeVirt then tries to migrate for
-    ever (1.8.4; the webhook is the same in 1.9.0; pull request 17382 is about taking the label away)."""
-    return len(vmi.ref.name) > LONGEST_NAME
+def why_never_migrated(vmi: Vmi) -> str:
+    """Why no migration of it succeeds, whatever its conditions say; empty where one may. An eviction is still
+    accepted: KubeVirt then tries to migrate for ever.
+
+    Its name is too long for the label `kubevirt.io/vmi-name`, into which KubeVirt's webhook puts the name of a
+    migration's VMI as it is (1.8.4; the webhook is the same in 1.9.0; pull request 17382 is about taking the label
+    away). Or it names a ResourceClaim: that has devices of its node, and the target pod would need the same ones
+    (KubeVirt 1.9, GPUs and host devices by DRA; a template makes a claim for each pod).
+    """
+    if len(vmi.ref.name) > LONGEST_NAME:
+        return (
+            f"its name has {len(vmi.ref.name)} characters, and KubeVirt makes no migration for a"
+            f" name of more than {LONGEST_NAME}"
+        )
+    claims = [x.get("resourceClaimName") for x in vmi.spec.get("resourceClaims") or ()]
+    names = listed(list(filter(None, claims)))
+    return (
+        f"it uses the ResourceClaim {names}, whose devices are on its node; KubeVirt migrates a VM with a"
+        " resourceClaimTemplateName in its place"
+        if names
+        else ""
+    )
 
 
 RESTARTABLE = ("Always", "Manual", "RerunOnFailure")

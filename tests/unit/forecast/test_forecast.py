@@ -504,6 +504,21 @@ def test_workload_rollout_of_type_recreate_has_no_moves() -> None:
     assert {move.source for move in both.moves} <= {"n1"}
 
 
+def test_drain_is_blocked_by_a_vm_with_a_resource_claim_and_not_by_one_with_a_template() -> None:
+    for claim, answer in (
+        ("resourceClaimName", "impossible"),
+        ("resourceClaimTemplateName", "possible"),
+    ):
+        made = cluster("ab")
+        machine(made, "gpu", "n1", {"resourceClaims": [{"name": "gpu", claim: "gpu-1"}]})
+        found = lost(made, "n1")
+        assert found.answer == answer
+        reasons = [stuck.reason for stuck in found.not_migratable]
+        assert any("it uses the ResourceClaim gpu-1" in x for x in reasons) is (
+            answer == "impossible"
+        )
+
+
 def test_name_too_long_for_a_migration_blocks_a_drain_and_no_failure() -> None:
     made = cluster("ab")
     machine(made, "x" * 64, "n1")

@@ -282,6 +282,24 @@ def test_kubevirt_makes_no_migration_for_a_long_name(length: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("claim", "gentlest"),
+    [
+        ({"resourceClaimName": "gpu-1"}, Method.RESTART),
+        ({"resourceClaimTemplateName": "gpus"}, Method.MIGRATE),
+    ],
+)
+def test_vm_with_a_resource_claim_of_its_own_name_cannot_migrate(
+    claim: dict[str, str], gentlest: Method
+) -> None:
+    found = running()
+    assert found.vmi is not None
+    spec = {**found.vmi.spec, "resourceClaims": [{"name": "gpu", **claim}]}
+    options = effect(machine(), replace(found, vmi=replace(found.vmi, spec=spec)))
+    assert options.methods[0] is gentlest
+    assert ("it uses the ResourceClaim gpu-1" in options.reason) is (gentlest is Method.RESTART)
+
+
+@pytest.mark.parametrize(
     ("workload", "instance", "temporary"),
     [
         pytest.param(None, running(), False, id="standalone-vmi"),
