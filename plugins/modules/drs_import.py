@@ -22,10 +22,13 @@ description:
 options:
   files:
     description:
-      - Files of JSON on the host that runs the module. All of them together describe one DRS cluster, or several of
-        which O(cluster) names one. CSV and text are refused, since they lack parts of the rules.
+      - Files on the host that runs the module. All of them together describe one DRS cluster, or several of
+        which O(cluster) names one. CSV is refused with what its columns lack.
       - The results of C(community.vmware.vmware_drs_rule_info) and C(community.vmware.vmware_drs_group_info), also of a
-        task with a loop over clusters.
+        task with a loop over clusters, as JSON or YAML, or as C(ansible -m), C(ansible-playbook -v) and the callbacks
+        C(json) and C(jsonl) print them.
+      - The output of C(Get-DrsRule), C(Get-DrsVMHostRule) and C(Get-DrsClusterGroup) of PowerCLI as JSON, all three of
+        them. C(docs/from-vsphere.md) has a snippet that saves them in one file.
       - The file of C(Export-DrsRule), of the PowerShell module C(DRSRule).
       - The output of C(govc object.collect -json CLUSTER configurationEx), with that of
         C(govc object.collect -json -type m / name) for the names of VMs, and with C(-type h) for those of hosts.
@@ -34,7 +37,7 @@ options:
       - The output of C(govc cluster.override.info -json -cluster CLUSTER), beside any of these, for VM overrides.
       - For Proxmox the results of C(community.proxmox.proxmox_cluster_ha_rules_info) and, for the names of VMs,
         C(community.proxmox.proxmox_vm_info), or what C(pvesh get /cluster/ha/rules --output-format json) and
-        C(pvesh get /cluster/resources --output-format json) print.
+        C(pvesh get /cluster/resources --output-format json) print. C(/etc/pve/ha/rules.cfg) has the rules, too.
     type: list
     elements: path
     default: []
@@ -93,7 +96,8 @@ options:
   nodes:
     description:
       - The nodes of the Kubernetes cluster, as names, or as Node objects that C(kubernetes.core.k8s_info) returns.
-      - A host of a host group is the node with the same name.
+      - A host of a host group is the node with the same name, in any case of letters.
+      - If a host group has all of them, a rule that keeps VMs on it does nothing, and is not written.
     type: list
     elements: raw
   host_names:
@@ -116,7 +120,8 @@ options:
     description:
       - Names of VMs, in vCenter, that other VMs follow. Affinity rules become rules with C(keep_together) in which all
         VMs but one follow that one, because VMs that require each other on one node can never migrate.
-      - By default it is the VM that most of these rules name.
+      - By default it is a VM that must run on some hosts, else one that should, else the VM that most of these rules
+        name.
     type: list
     elements: str
     default: []

@@ -56,6 +56,10 @@ Parts = dict[str, t.Any]
 TO_MOVE = "to move what violates a rule: playbook rollout"
 
 
+_TITLES = {"drs_import": "DRS import"}
+"""Of playbooks whose name is no word."""
+
+
 def closing_of(record: JobRecord, seconds: float) -> Closing:
     name = record.role.removeprefix("placement_")
     parts: Parts = {"asked": (), "done": (), "skipped": (), "next_steps": ()}
@@ -74,7 +78,7 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     if failed and not parts["next_steps"]:
         parts["next_steps"] = (AGAIN,)
     return Closing(
-        playbook=name.replace("_", " ").capitalize(),
+        playbook=_TITLES.get(name) or name.replace("_", " ").capitalize(),
         outcome=outcome,
         seconds=seconds,
         moves=tuple(record.moves),

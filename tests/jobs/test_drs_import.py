@@ -214,7 +214,7 @@ def test_bad_export_fails_the_job_before_a_file_is_written(
 
     assert played.rc != 0
     assert fault in played.stdout, played.stdout
-    assert "Drs import: FAILED" in played.stdout
+    assert "DRS import: FAILED" in played.stdout
     assert "written to" not in played.stdout
     assert not (tmp_path / "imported").exists()
     assert shop.sandbox.audit.writes(since=mark) == []

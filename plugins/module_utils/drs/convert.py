@@ -18,7 +18,7 @@ from ..model.kinds import DO_NOT_MOVE
 from ..model.rendering import listed, plural
 from .export import DrsCluster, DrsOverride, DrsRule, DrsRuleKind, SourceVm
 from .followers import FollowedRule, follow, follow_at_rest, kept_together
-from .host_groups import FreeNames, HostGroups
+from .host_groups import FreeNames, GroupLabel, HostGroups
 from .options import ImportOptions
 from .report import ImportDecision, ImportedPart
 from .vm_names import FoundVm, TargetVm, VmNames
@@ -75,6 +75,8 @@ class _Import:
         self._in_fault: set[str] = set()
         self._members: dict[str, tuple[SourceVm, ...]] = {}
         self._missing: dict[str, tuple[SourceVm, ...]] = {}
+        self._bound: dict[str, set[str]] = defaultdict(set)
+        """By the key of a VM: the rules that bind it to hosts."""
 
     def run(self) -> ImportedCluster:
         self._check_names()
@@ -91,14 +93,14 @@ class _Import:
         active = [rule for rule in rules if self._is_enabled(rule)]
         affinity = [rule for rule in active if rule.kind is DrsRuleKind.AFFINITY]
         self._check_contradictions(affinity, active)
-        leaders = self._options.leaders
-        followed = follow(affinity, self._members, leaders, self._faults)
+        leaders, hosted = self._options.leaders, self._read_hosted(active)
+        followed = follow(affinity, self._members, leaders, self._faults, hosted)
         resting = [
             rule
             for rule in rules
             if rule.kind is DrsRuleKind.AFFINITY and rule.where not in followed
         ]
-        followed |= follow_at_rest(resting, self._members, followed.values(), leaders)
+        followed |= follow_at_rest(resting, self._members, followed.values(), leaders, hosted)
         for rule in rules:
             parts[rule.where] = self._import_rule(rule, followed.get(rule.where))
         self._result.parts += [parts[rule.where] for rule in self._cluster.rules]
@@ -109,6 +111,18 @@ class _Import:
             for other in self._cluster.others
         ]
         return self._result
+
+    def _read_hosted(self, active: t.Iterable[DrsRule]) -> dict[str, int]:
+        """By the key of a VM: 2 where a rule binds it to hosts, 1 where it prefers some, and the names of the former in
+        `_bound`."""
+        ranks: dict[str, int] = {}
+        for rule in active:
+            if rule.kind is DrsRuleKind.VM_HOST:
+                for vm in self._members[rule.where]:
+                    ranks[vm.key] = max(ranks.get(vm.key, 0), 2 if rule.mandatory else 1)
+                    if rule.mandatory:
+                        self._bound[vm.key].add(rule.name)
+        return ranks
 
     def _check_names(self) -> None:
         """Rules and VMs that options name have to be in the export."""
@@ -176,7 +190,13 @@ class _Import:
         if not self._cluster.vm_groups.get(rule.vm_group):
             return f"Its VM group {rule.vm_group!r} is empty or does not exist."
         group = rule.affine_host_group or rule.anti_affine_host_group
-        return self._why_no_hosts(group) if group else "It names no host group."
+        if not group:
+            return "It names no host group."
+        if not rule.anti_affine_host_group and self._hosts.has_all_nodes(group):
+            return (
+                f"Its host group {group!r} has all nodes of the cluster, so that it does nothing."
+            )
+        return self._why_no_hosts(group)
 
     def _why_no_hosts(self, group: str) -> str:
         if self._cluster.host_groups.get(group):
@@ -285,7 +305,8 @@ class _Import:
             yield ImportDecision(
                 "leader",
                 f"On the node of {followed.leader}: {listed(followed.followers)}. {followed.leader} itself has no"
-                f" constraint by it, so that it can migrate.{_of_enabled_rules(followed)}",
+                f" constraint by it, so that it can migrate.{_of_enabled_rules(followed)}"
+                f"{self._bound_followers(followed)}",
                 "Name another VM in leaders.",
             )
         namespaces = sorted({namespace for namespace, _rule in rules})
@@ -295,6 +316,20 @@ class _Import:
                 f"It is {plural(len(rules), 'rule')} in the namespaces {', '.join(namespaces)}, where its VMs are.",
                 "Apply all of them, or none.",
             )
+
+    def _bound_followers(self, followed: FollowedRule) -> str:
+        """Which followers are bound to hosts to which their leader is not: they start only where that one runs."""
+        bound = [
+            f"{vm} (by {listed(sorted(more))})"
+            for vm in followed.followers
+            if (more := self._bound[vm.key] - self._bound[followed.leader.key])
+        ]
+        if not bound:
+            return ""
+        return (
+            f" Bound to hosts: {listed(bound)}. While {followed.leader} runs elsewhere, a forecast says impossible:"
+            " write that rule for it, too, or let such a VM lead."
+        )
 
     def _by_namespace(self, vms: t.Iterable[SourceVm]) -> dict[str, list[str]]:
         names: dict[str, list[str]] = defaultdict(list)
@@ -373,7 +408,7 @@ class _Import:
             became = f"node label {label.key}={','.join(label.values)}"
             if label.nodes:
                 became += f" on {listed(label.nodes, 10)}"
-            yield ImportedPart("host_group", group, where, became)
+            yield ImportedPart("host_group", group, where, became, tuple(_lowered(label)))
 
     def _import_override(self, override: DrsOverride) -> ImportedPart:
         name = str(override.vm)
@@ -404,6 +439,15 @@ class _Import:
             name,
             override.where,
             f"{found.target}: label {DO_NOT_MOVE}={_STAYS} (automation {state})",
+        )
+
+
+def _lowered(label: GroupLabel) -> t.Iterator[ImportDecision]:
+    if label.lowered:
+        yield ImportDecision(
+            "node_names",
+            f"Names of nodes are in lower case, so {listed(label.lowered)} became such a node.",
+            "Name other nodes in host_names.",
         )
 
 

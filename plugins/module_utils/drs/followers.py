@@ -38,11 +38,15 @@ def follow(
     members: Members,
     leaders: t.Sequence[str],
     faults: list[InputError],
+    hosted: t.Mapping[str, int],
 ) -> dict[str, FollowedRule]:
-    """By the place of each affinity rule. A cycle of rules, and two leaders in one group, are faults."""
+    """By the place of each affinity rule. A cycle of rules, and two leaders in one group, are faults. `hosted`: by the
+    key of a VM with a rule of hosts, how much that binds it."""
     followed: dict[str, FollowedRule] = {}
     for group in _groups(rules, members, faults):
-        followed.update(_from_leader(group, members, _leader(group, members, leaders, faults)))
+        followed.update(
+            _from_leader(group, members, _leader(group, members, leaders, faults, hosted))
+        )
     return followed
 
 
@@ -75,6 +79,7 @@ def follow_at_rest(
     members: Members,
     followed: t.Iterable[FollowedRule],
     leaders: t.Sequence[str],
+    hosted: t.Mapping[str, int],
 ) -> dict[str, FollowedRule]:
     """What disabled rules become, by their place. They do not change what enabled ones become: a VM that follows
     another one by these has its leader here in its place. VMs follow in one order, so that no rules that are enabled
@@ -84,9 +89,10 @@ def follow_at_rest(
         rule.where: {vm.key: leader_of.get(vm.key, vm) for vm in members[rule.where]}
         for rule in rules
     }
-    order: dict[str, tuple[bool, bool, int]] = {}
+    order: dict[str, tuple[bool, bool, int, int]] = {}
     for vm in (vm for of_rule in moved.values() for vm in of_rule.values()):
-        order.setdefault(vm.key, (not _is_named(vm, leaders), vm.key not in leader_of, len(order)))
+        rank = (not _is_named(vm, leaders), vm.key not in leader_of, -hosted.get(vm.key, 0))
+        order.setdefault(vm.key, (*rank, len(order)))
     at_rest = {}
     for rule in rules:
         first, *others = sorted(set(moved[rule.where].values()), key=lambda vm: order[vm.key])
@@ -150,8 +156,10 @@ def _leader(
     members: Members,
     leaders: t.Sequence[str],
     faults: list[InputError],
+    hosted: t.Mapping[str, int],
 ) -> SourceVm:
-    """The VM of the option `leaders`, else the VM that most rules of the group name, the first of them."""
+    """The VM of the option `leaders`, else one with a rule of hosts, since the others can follow it there and it cannot
+    follow them. Of several the one that most rules of the group name, the first of them."""
     vms = [vm for rule in group for vm in members[rule.where]]
     named = {vm.key: vm for vm in vms if _is_named(vm, leaders)}
     if len(named) > 1:
@@ -163,5 +171,5 @@ def _leader(
             )
         )
     counts = Counter(vm.key for vm in vms)
-    most = max(counts.values())
-    return next(iter(named.values()), next(vm for vm in vms if counts[vm.key] == most))
+    first = max(vms, key=lambda vm: (hosted.get(vm.key, 0), counts[vm.key]))
+    return next(iter(named.values()), first)

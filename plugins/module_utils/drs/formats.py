@@ -4,99 +4,38 @@
 
 from __future__ import annotations
 
-import json
-import re
 import typing as t
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 
 from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.json_text import shallow
 from ..model.rendering import listed
 from .community_vmware import CommunityVmware
 from .drs_rule_module import DrsRuleModule
 from .export import OF_THEIR_OWN, DrsCluster, ExportDocument, ExportFormat, SourceVm
 from .govc import Govc
+from .powercli import PowerCli
 from .proxmox import DATA, Proxmox
 
-FORMATS: tuple[ExportFormat, ...] = (CommunityVmware(), DrsRuleModule(), Govc(), Proxmox())
+FORMATS: tuple[ExportFormat, ...] = (
+    CommunityVmware(),
+    DrsRuleModule(),
+    Govc(),
+    PowerCli(),
+    Proxmox(),
+)
 
-_ADVICE = "export with one of: " + "; ".join(known.command for known in FORMATS)
-_OF_POWERCLI = frozenset({"KeepTogether", "VMIds", "VMHostGroup", "GroupType"})
+ADVICE = "export with one of: " + "; ".join(known.command for known in FORMATS)
 _PARTS = ("configuration", "configurationEx")
 """Properties of a cluster. The first one has no groups; a field of the second one, such as configurationEx.rule, has a
 part of it."""
 
 
-def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """A map of JSON. The decoder would drop all but the last value of a key."""
-    keys = Counter(key for key, _value in pairs)
-    if len(keys) < len(pairs):
-        raise ValueError(f"a map has the key {keys.most_common(1)[0][0]!r} twice")
-    return dict(pairs)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
-_SPACE = re.compile(r"[\s\ufeff]*")
-"""Between documents. A file that was appended to another one may begin with a byte order mark."""
-
-
-def documents_of(text: str, where: str, faults: list[InputError]) -> list[ExportDocument]:
-    """The JSON values in a text, one after the other, as govc prints them. Text of another form is a fault."""
-    values: list[JSON] = []
-    at = _after_space(text, 0)
-    if text[at : at + 1] not in ("{", "["):
-        faults.append(InputError(f"{where}, line {_line(text, at)}", _not_json(text[at:])))
-        return []
-    while at < len(text):
-        try:
-            value, end = _DECODER.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            place = f"{where}, line {error.lineno}"
-            faults.append(
-                InputError(place, f"is not valid JSON: {error.msg} at column {error.colno}")
-            )
-            return []
-        except ValueError as error:
-            faults.append(InputError(where, f"is not valid JSON: {error}"))
-            return []
-        except RecursionError:
-            faults.append(InputError(where, "its JSON is nested too deeply"))
-            return []
-        values += map(shallow, value if holds_lists(value) else [value])
-        at = _after_space(text, end)
-    if len(values) == 1:
-        return [ExportDocument(where, values[0])]
-    return [ExportDocument(f"{where}, document {i + 1}", value) for i, value in enumerate(values)]
-
-
-def holds_lists(value: JSON) -> bool:
-    """Whether it is a list of documents, as jq --slurp makes it of those that are lists: no format has one."""
-    return isinstance(value, list) and any(isinstance(item, list) for item in value)
-
-
-def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
-
-
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, at) + 1
-
-
-def _not_json(text: str) -> str:
-    """Why text is refused that is not JSON at all."""
-    first = text.partition("\n")[0].strip()
-    if not first:
-        return f"is empty; {_ADVICE}"
-    if first.count(",") >= 2 or first.count(";") >= 2:
-        return (
-            f"is CSV ({first[:60]!r}): lists of members are lost in it, and rules of VMs and hosts are missing;"
-            f" {_ADVICE}"
-        )
-    return f"is text, not JSON ({first[:60]!r}): it does not hold whole rules; {_ADVICE}"
+def is_known(value: JSON) -> bool:
+    """Whether a document is of one of the formats."""
+    return any(each.recognizes(value) for each in FORMATS)
 
 
 def _refusal(value: JSON) -> str:
@@ -104,33 +43,28 @@ def _refusal(value: JSON) -> str:
     inner = value.get(DATA) if isinstance(value, dict) else value
     items = inner if isinstance(inner, list) else [value]
     if not items:
-        return f"is an empty list; {_ADVICE}"
+        return f"is an empty list; {ADVICE}"
     if isinstance(value, dict) and value.get("failed"):
         return f"is the result of a task that failed: {str(value.get('msg', ''))[:120]}"
     if all(isinstance(item, str) for item in items):
         if any(item.lstrip().startswith(("Rule:", "Type:")) for item in items):
             return (
                 "is the output of govc cluster.rule.info, which does not say whether a rule is enabled or must be"
-                f" obeyed; {_ADVICE}"
+                f" obeyed; {ADVICE}"
             )
-        return f"has names of rules, and nothing about them; {_ADVICE}"
+        return f"has names of rules, and nothing about them; {ADVICE}"
     fields = {str(key) for item in items if isinstance(item, dict) for key in item}
-    if fields & _OF_POWERCLI:
-        return (
-            "is the output of a command of PowerCLI (Get-DrsRule, Get-DrsVMHostRule or Get-DrsClusterGroup): each of"
-            f" them has a part of the rules; {_ADVICE}"
-        )
     if {"group", "nodes"} <= fields:
         return (
             "has HA groups of Proxmox VE 8, which are not read. Proxmox VE 9 makes rules of them: export these"
             " after the upgrade"
         )
     if any(isinstance(item, dict) and isinstance(item.get("Type"), int) for item in items):
-        return f"does not name clusters, and has no rules of VMs and hosts; {_ADVICE}"
+        return f"does not name clusters, and has no rules of VMs and hosts; {ADVICE}"
     names = {item.get("name") for item in items if isinstance(item, dict)}
     if part := next((x for x in names if str(x).partition(".")[0] in _PARTS), ""):
-        return f"has {part}, a part of the configuration of a cluster; {_ADVICE}"
-    return f"is no export of rules that is known here; {_ADVICE}"
+        return f"has {part}, a part of the configuration of a cluster; {ADVICE}"
+    return f"is no export of rules that is known here; {ADVICE}"
 
 
 def read_cluster(
@@ -167,7 +101,7 @@ def read_cluster(
     if documents and not parts and len(faults) == before:
         faults.append(
             InputError(
-                "files", f"have no rules of a cluster, at most names of VMs and hosts; {_ADVICE}"
+                "files", f"have no rules of a cluster, at most names of VMs and hosts; {ADVICE}"
             )
         )
     if len(faults) > before or not documents:

@@ -65,6 +65,8 @@ class GroupLabel:
     key: str
     values: tuple[str, ...]
     nodes: tuple[str, ...] = ()
+    lowered: tuple[str, ...] = ()
+    """Names of hosts or nodes of which the node has another case of letters."""
 
     def as_rule(self) -> dict[str, t.Any]:
         """The value of run_on or avoid."""
@@ -83,12 +85,21 @@ class HostGroups:
         self._groups, self._options, self._faults = groups, options, faults
         self._names = FreeNames("host-group")
         self._labels: dict[str, GroupLabel | None] = {}
-        for option, known in (("host_groups", groups), ("host_names", self._hosts())):
+        self._nodes_by_name = {name.lower(): name for name in options.nodes or ()}
+        self._table = {
+            host.lower(): self._node(node) for host, node in (options.host_names or {}).items()
+        }
+        hosts = {host.lower(): host for host in self._hosts()}
+        for option, known in (
+            ("host_groups", dict(zip(groups, groups, strict=True))),
+            ("host_names", hosts),
+        ):
             for name in getattr(options, option) or ():
-                if name not in known:
+                if (name.lower() if known is hosts else name) not in known:
                     faults.append(
                         InputError(
-                            f"{option}.{name}", f"is not in the export{nearest(name, known)}"
+                            f"{option}.{name}",
+                            f"is not in the export{nearest(name, known.values())}",
                         )
                     )
 
@@ -110,7 +121,10 @@ class HostGroups:
         known = (self._options.host_groups or {}).get(group)
         if known is not None and known.key:
             return GroupLabel(known.key, known.values)
-        nodes = known.nodes if known is not None else self._nodes_of_hosts(group, where)
+        if known is not None:
+            nodes = tuple(dict.fromkeys(map(self._node, known.nodes)))
+        else:
+            nodes = self._nodes_of_hosts(group, where)
         unknown = [node for node in nodes if node not in (self._options.nodes or nodes)]
         for node in unknown:
             self._faults.append(
@@ -122,14 +136,29 @@ class HostGroups:
         if not nodes or unknown:
             return None
         key = f"{self._options.label_prefix}/{self._names.name(group)}"
-        return GroupLabel(key, (HAS_LABEL,), tuple(nodes))
+        names = known.nodes if known is not None else self._groups[group]
+        lowered = [x for x in names if x not in nodes and x.lower() in nodes]
+        return GroupLabel(key, (HAS_LABEL,), tuple(nodes), tuple(lowered))
+
+    def has_all_nodes(self, group: str) -> bool:
+        """Whether the hosts of a group are all nodes of the cluster."""
+        known = (self._options.host_groups or {}).get(group)
+        if not self._options.nodes or (known is not None and known.key):
+            return False
+        names = known.nodes if known is not None else self._groups.get(group, ())
+        return {self._node_of_host(x) for x in names} >= set(self._options.nodes)
+
+    def _node(self, name: str) -> str:
+        """The node of this name, whatever the case of its letters; all names of nodes are in lower case."""
+        return self._nodes_by_name.get(name.lower(), name.lower())
+
+    def _node_of_host(self, host: str) -> str:
+        """By the table of hosts, else the node of the same name; empty where there is none."""
+        return self._table.get(host.lower(), self._nodes_by_name.get(host.lower(), ""))
 
     def _nodes_of_hosts(self, group: str, where: str) -> tuple[str, ...]:
-        """By the table of hosts, else the node of the same name. Empty after a fault."""
-        hosts = self._groups[group]
-        names = {name.lower(): name for name in self._options.nodes or ()}
-        table = self._options.host_names or {}
-        nodes = {host: table.get(host, names.get(host.lower(), "")) for host in hosts}
+        """Empty after a fault."""
+        nodes = {host: self._node_of_host(host) for host in self._groups[group]}
         lacking = [host for host, node in nodes.items() if not node]
         if not lacking:
             return tuple(dict.fromkeys(nodes.values()))

@@ -27,6 +27,7 @@ from .export import (
 )
 
 RULES = "rules"
+RULES_FILE = "/etc/pve/ha/rules.cfg"
 VMS = "proxmox_vms"
 DATA = "data"
 """What the API itself, asked by HTTP, puts around a list."""
@@ -42,7 +43,7 @@ class Proxmox:
     name = "Proxmox"
     command = (
         "the modules community.proxmox.proxmox_cluster_ha_rules_info and proxmox_vm_info, or pvesh get"
-        " /cluster/ha/rules and /cluster/resources with --output-format json"
+        f" /cluster/ha/rules and /cluster/resources with --output-format json, or {RULES_FILE} for the rules"
     )
     has_overrides = True  # Proxmox has none, so that none can be missing
 

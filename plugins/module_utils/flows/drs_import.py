@@ -8,11 +8,13 @@ import json
 import typing as t
 from collections import Counter
 
+from ..api.yaml_text import PyYamlMissing, load_yaml
 from ..drs.convert import import_cluster
 from ..drs.export import ExportDocument
-from ..drs.formats import FORMATS, documents_of, holds_lists, knows_overrides, read_cluster
+from ..drs.formats import is_known, knows_overrides, read_cluster
 from ..drs.options import read_import_options
 from ..drs.report import COLUMNS, report_as_json, report_table
+from ..drs.texts import documents_of, holds_lists
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow
@@ -65,11 +67,25 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     }
 
 
+_ARCHIVE = b"PK\x03\x04"
+
+
+def _yaml(text: str) -> JSON:
+    try:
+        return load_yaml(text)
+    except PyYamlMissing as error:
+        raise ValueError(str(error)) from error
+
+
 def _of_file(path: str, faults: list[InputError]) -> list[ExportDocument]:
     try:
         content = read_regular_file(path)
     except OSError as error:
         faults.append(InputError(path, f"cannot be read: {error.strerror or error}"))
+        return []
+    if content.startswith(_ARCHIVE):
+        fault = "is an archive, such as a workbook of Excel: save what an export printed, as text"
+        faults.append(InputError(path, fault))
         return []
     try:  # PowerShell before 6 writes UTF-16 where its output is redirected
         text = content.decode(json.detect_encoding(content))
@@ -78,22 +94,20 @@ def _of_file(path: str, faults: list[InputError]) -> list[ExportDocument]:
         fault = f"is not {error.encoding.upper()}: save the file as UTF-8 and try again"
         faults.append(InputError(f"{path}, line {line}", fault))
         return []
-    return documents_of(text, path, faults)
+    return documents_of(text, path, faults, _yaml)
 
 
 def _of_content(content: JSON, faults: list[InputError]) -> list[ExportDocument]:
     """One export, or a list of several; a list may be an export itself."""
     if content is None:
         return []
-    several = holds_lists(content) or (
-        isinstance(content, list) and not any(x.recognizes(content) for x in FORMATS)
-    )
+    several = holds_lists(content) or (isinstance(content, list) and not is_known(content))
     items = enumerate(content) if several else [(None, content)]
     documents = []
     for index, item in items:
         where = "content" if index is None else f"content[{index}]"
         if isinstance(item, str):
-            documents += documents_of(item, where, faults)
+            documents += documents_of(item, where, faults, _yaml)
         else:
             documents.append(ExportDocument(where, shallow(item)))
     return documents

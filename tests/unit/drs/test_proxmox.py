@@ -76,8 +76,8 @@ IMPORTED: list[dict[str, t.Any]] = [
     {"name": "web-apart", "workloads": ["web1.home.arpa", "web-2"], "keep_apart": "node"},
     {
         "name": "app-with-db",
-        "workloads": ["db"],
-        "keep_together": {"topology_key": "node", "with": "app"},
+        "workloads": ["app"],
+        "keep_together": {"topology_key": "node", "with": "db"},
     },
     {
         "name": "licensed",

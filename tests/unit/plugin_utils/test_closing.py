@@ -503,7 +503,7 @@ def test_import_whose_task_failed_is_not_done() -> None:
     block = closing_of(record("placement_drs_import", asked=asked, open="Import rules"), 1)
 
     assert block.lines() == [
-        "Drs import: FAILED, after 1 s",
+        "DRS import: FAILED, after 1 s",
         "  asked    import rules.csv",
         "  failed   Import rules: the job ended during this task, see the error above",
         "  next     correct the cause, then launch the same job again",
