@@ -76,6 +76,7 @@ class Stage:
         quiet: bool = False,
         inventory: str | dict[str, t.Any] = INVENTORY,
         cancel: t.Callable[[], bool] | None = None,
+        timeout: int = 600,
     ) -> PlayResult:
         """Run `virt.placement.PLAYBOOK`, or a file, with extra vars; the output streams to the
         terminal. The job is canceled as soon as `cancel` is true, as job engines cancel: with SIGKILL."""
@@ -88,7 +89,7 @@ class Stage:
                 cmdline="--check --diff" if check else None,
                 envvars={**_environment(), "KUBECONFIG": str(self.sandbox.kubeconfig(identity))},
                 quiet=self.quiet or quiet,
-                timeout=600,
+                timeout=timeout,
                 cancel_callback=cancel,
             )
             changed = sum((run.stats or {}).get("changed", {}).values())

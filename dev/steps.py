@@ -29,12 +29,13 @@ class Step(t.NamedTuple):
 
 
 class Result(t.NamedTuple):
-    """`retried`: tests that failed beside another step and passed alone."""
+    """`retried`: tests that failed beside another step and passed alone. `left_out`: why it did not run."""
 
     step: Step
     status: int
     seconds: float
     retried: tuple[str, ...] = ()
+    left_out: str = ""
 
 
 class Counts(t.NamedTuple):
@@ -112,6 +113,8 @@ def failed_tests(name: str) -> tuple[str, ...]:
 
 def counts_of(result: Result) -> Counts:
     """The counts of the step's pytest reports, or one for the step if it has none."""
+    if result.left_out:
+        return Counts()
     name = result.step.name
     reports = reports_of(name)
     if not reports:
@@ -136,6 +139,9 @@ def words(counts: Counts) -> str:
 
 def print_line(result: Result, text: str = "") -> None:
     """The line of a step in a summary, and one for each failed test."""
+    if result.left_out:
+        print(f"{result.step.name:12} left out: {result.left_out}")
+        return
     verdict = "FAILED" if result.status else "ok"
     print(
         f"{result.step.name:12} {verdict:7} {result.seconds:5.0f} s  {text or words(counts_of(result))}"

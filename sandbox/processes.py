@@ -35,6 +35,8 @@ from pathlib import Path
 PID_FILE = "pids.json"
 _PR_SET_PDEATHSIG = 1
 _END_TIMEOUT = 20.0
+_CLEAN_TIMEOUT = 300.0
+"""A supervisor that ends has control groups and the disks of real nodes to remove."""
 _KEPT_ENDED = "kept-ended"
 
 _FIRST_PAUSE = 1.0
@@ -137,7 +139,7 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         try:
-            self._process.wait(_END_TIMEOUT)
+            self._process.wait(_CLEAN_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(_END_TIMEOUT)
@@ -226,7 +228,7 @@ def end_recorded(directory: Path) -> list[str]:
     names = running(directory)
     if alive(content["supervisor"]):
         _signal(content["supervisor"], signal.SIGTERM, group=False)
-        _await_end([content["supervisor"]], _END_TIMEOUT)
+        _await_end([content["supervisor"]], _CLEAN_TIMEOUT)
     rest = [content["supervisor"], *content["processes"].values()]
     for entry in rest:
         if alive(entry):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What every suite shares: importable collections, no inherited cluster, and how modules run.
 
-The suites with a control plane call a module by `run_module`, or run playbooks. A playbook of tests/jobs or
+The suites with a control plane call a module by `run_module`, or run playbooks. A playbook of tests/jobs, tests/real or
 tests/integration has its modules in forks of ansible-playbook (tests/modules_in_process), in a third of the time; so
 have the scenarios of Molecule. Ansible's own way, an archive that a Python of its own unpacks, is what tests with the
 mark `packaged_modules` have:
@@ -101,6 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long_fault: a sample of faults has few of these")
     config.addinivalue_line("markers", "sweep: slow; `make sweeps` runs it, `make test` does not")
     config.addinivalue_line("markers", "tour: what `make releases` runs on each pair of releases")
+    config.addinivalue_line("markers", "real_tour: what `make test` runs of tests/real")
     config.addinivalue_line("markers", "packaged_modules: Ansible packs and starts each module")
 
 
@@ -214,7 +215,7 @@ def modules_in_process() -> t.Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _modules_of_playbooks(request: pytest.FixtureRequest) -> None:
     """Before the other fixtures of a file, which may run playbooks."""
-    of_jobs = request.path.parent.name in ("jobs", "integration")
+    of_jobs = request.path.parent.name in ("jobs", "integration", "real")
     if of_jobs and not request.node.get_closest_marker("packaged_modules"):
         request.getfixturevalue("modules_in_process")
 

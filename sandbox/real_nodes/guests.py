@@ -85,6 +85,12 @@ class Witness:
         for thread in self._threads:
             thread.join(_READ_TIMEOUT)
 
+    def counts(self) -> dict[str, Count]:
+        """What each guest has counted so far, by its VM."""
+        with self._lock:
+            names = list(self._ticks)
+        return {name: self.count(name) for name in names}
+
     def count(self, vm: str) -> Count:
         """What this VM's guest has counted so far."""
         with self._lock:

@@ -13,7 +13,9 @@ import time
 
 import pytest
 
-from dev import commands, releases, steps, test
+from dev import commands, real, releases, steps, test
+from sandbox.binaries import BinariesError
+from sandbox.real_nodes import files, ground
 from sandbox.releases import RELEASES, VARIABLE
 
 
@@ -72,6 +74,34 @@ def test_queued_command_does_not_begin_once_sigterm_has_come(
 
     with pytest.raises(SystemExit):
         commands.run(commands.Command("never", ["false"]))
+
+
+def test_real_nodes_that_cannot_be_set_up_are_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(real, "left_out", lambda: "real nodes need root")
+    (step,) = (step for step in test.steps() if step.name == "real")
+
+    result = test._run(step, labelled=True)
+    steps.print_line(result)
+
+    assert (result.status, steps.counts_of(result)) == (0, steps.Counts())
+    assert capsys.readouterr().out.splitlines()[-1] == "real         left out: real nodes need root"
+
+
+def test_build_of_real_nodes_that_fails_leaves_them_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    def fail(say: object) -> None:
+        raise BinariesError("go build failed: no module x\nmore lines")
+
+    monkeypatch.setattr(real, "end_with_us", lambda: None)
+    monkeypatch.setattr(real, "REASON", tmp_path / "reason.txt")
+    monkeypatch.setattr(ground, "lacking", lambda facts: [])
+    monkeypatch.setattr(files, "build", fail)
+
+    assert real.main() == 0
+    assert real.left_out() == "go build failed: no module x"
 
 
 def test_each_file_of_modules_is_in_one_step() -> None:
