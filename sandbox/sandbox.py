@@ -240,8 +240,8 @@ class Sandbox:
         names = [node.name for node in self.cluster.nodes]
         tokens = identities.create_all(self._layout, names)
         control_plane = ControlPlane(self._layout, supervisor, real.ADDRESS)
-        real.remove_groups_at_end(supervisor)
         real.start_network(control_plane)
+        real.remove_groups_at_end(supervisor)
         real.write_keys(self._layout, names)
         boot = functools.partial(self.real_nodes.boot, control_plane)
         self._start_control_plane(control_plane, tokens, boot)
