@@ -36,6 +36,7 @@ options:
       - finish
       - report
       - list_rules
+      - make_folder
       - close
   nodes:
     description: Names of the nodes that the stage is about.
@@ -124,6 +125,7 @@ STAGES = [
     "finish",
     "report",
     "list_rules",
+    "make_folder",
     "close",
 ]
 

@@ -160,6 +160,12 @@ summary:
     risks:
       description: The number of entries that RV(risks) has with O(details=all).
       type: int
+    not_running:
+      description: VMs that do not run. No verdict is about them. Null where they could not be read.
+      type: int
+    not_migratable:
+      description: Running VMs that KubeVirt cannot migrate live. Null where they could not be read.
+      type: int
     violated_rules:
       description: The violated required rules.
       type: list
@@ -192,8 +198,46 @@ summary:
     constraint_removed: 0
     down: 0
     risks: 0
+    not_running: 1
+    not_migratable: 0
     violated_rules:
       - {rule: shop/database/database-one-per-zone, affected: 2, moves_needed: 1, moves_counted: true}
+not_running:
+  description: The VMs that do not run. Empty with O(details=summary).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+    namespace:
+      description: Its namespace.
+      type: str
+    name:
+      description: Its name.
+      type: str
+not_migratable:
+  description: The running VMIs that KubeVirt cannot migrate live. Empty with O(details=summary).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+    namespace:
+      description: Its namespace.
+      type: str
+    name:
+      description: Its name.
+      type: str
+    node:
+      description: Its node. Empty where it has none.
+      type: str
+    reason:
+      description: The reason.
+      type: str
 instances:
   description: The instances, see O(details).
   returned: success

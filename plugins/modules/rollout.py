@@ -195,8 +195,8 @@ options:
         obeys now. Preferred rules prevent no move. Where an instance of the map follows another one by a rule of
         affinity, it violates that rule until its own move ends.
       - A VM that cannot go is returned in RV(skipped_instances) and RV(places), with the reason. It may have no room
-        there, a rule, a cordon, a taint, no live migration, or it is not running. Or there is no such VM or node. In
-        check mode all of them are a warning. Without check mode the others move, and the task fails in the end.
+        there, a rule, a cordon, a taint, no live migration, or it is not running. Or there is no such VM or node. The
+        others move, and the task fails in the end. In check mode it fails, too, after all was checked.
       - The rules of the VM are as before. A later rollout or maintenance may move it again.
       - Leave out O(namespaces), O(workloads), O(only), O(scope), O(allow) and O(pin_target_zone). An empty map moves
         nothing.

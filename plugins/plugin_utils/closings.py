@@ -69,7 +69,7 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     if record.open and not failed:
         failed = [f"{record.open}: the job ended during this task, see the error above"]
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
-    short = f"{_short(record, failed)}{parts.pop('and_then', '')}" if failed else ""
+    reasons = _reasons(record, failed, parts.pop("and_then", "")) if failed else ()
     gaps = unread(record)
     parts["next_steps"] = (
         *(grants := after_unread(gaps)),
@@ -82,7 +82,7 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         outcome=outcome,
         seconds=seconds,
         moves=tuple(record.moves),
-        failed=(short,) if failed else (),
+        failed=tuple(reasons),
         errors=tuple(failed),
         unread=tuple(unread_texts(gaps)),
         gaps=tuple(unreadable_texts(gaps)),
@@ -90,12 +90,21 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     )
 
 
-def _short(record: JobRecord, failed: t.Sequence[str]) -> str:
-    """The task that failed, and why."""
-    reason, task = reason_of(failed), _failed_task(record)
+def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[str]:
+    """What failed, each in short: the first one with its task, the last one with what the job did then."""
+    first, *others = record.reasons or [reason_of(failed)]
+    texts = [_with_task(record, first), *(x.removeprefix(VERIFICATION) for x in others)]
+    return [*texts[:-1], f"{texts[-1]}{and_then}"]
+
+
+VERIFICATION = "Verification failed: "
+
+
+def _with_task(record: JobRecord, reason: str) -> str:
+    task = _failed_task(record)
     if not record.failures or not task or reason.startswith("The task "):
         return reason
-    for twice in (f"{task.removeprefix('Drain ')}: ", "Verification failed: "):
+    for twice in (f"{task.removeprefix('Drain ')}: ", VERIFICATION):
         reason = reason.removeprefix(twice)
     return f"{task}: {reason}"
 
@@ -186,6 +195,10 @@ def _verdicts(record: JobRecord) -> t.Iterator[str]:
         yield f"{plural(summary['instances'], 'instance')}: {', '.join(counts) or 'none with a rule'}"
         if rules := [rule["rule"] for rule in summary.get("violated_rules", ())]:
             yield f"violated rules: {listed(rules)}"
+        if off := summary.get("not_running"):
+            yield f"{plural(off, 'VM')} not running, so not verified"
+        if fixed := summary.get("not_migratable"):
+            yield f"{plural(fixed, 'running VM')} cannot be live-migrated"
 
 
 def _resting(record: JobRecord) -> t.Iterator[str]:

@@ -39,11 +39,15 @@ QUIET = "__placement_quiet"
 
 class JobFailed(Exception):
     """The task ends. `lines` say why, and what to do; none where they are printed already. `failed_task` is the task of
-    a user that failed, where this one only follows it."""
+    a user that failed, where this one only follows it. `reasons`: one text for each thing that failed, where these are
+    several."""
 
-    def __init__(self, lines: t.Iterable[str], failed_task: str = "") -> None:
+    def __init__(
+        self, lines: t.Iterable[str], failed_task: str = "", reasons: t.Iterable[str] = ()
+    ) -> None:
         self.lines = list(lines)
         self.failed_task = failed_task
+        self.reasons = list(reasons)
         super().__init__("\n".join(self.lines))
 
 
@@ -83,9 +87,7 @@ class Job:
         """A task that fails before its action begins, as for a template in its options, notes nothing here."""
         record, failure = self.record, self._failure_of_a_task
         if failure not in ("", record.failure_before) and not (record.failures or record.open):
-            record.failures.append(
-                "A task of this job failed before it began: see the error above."
-            )
+            record.fail("", ["A task of this job failed before it began: see the error above."])
 
     @property
     def hosts(self) -> list[str]:
@@ -111,9 +113,8 @@ class Job:
     def complain(self, lines: t.Sequence[str]) -> None:
         """Errors of this task that end the job later, after what else it can do."""
         self.show(lines, C.COLOR_ERROR)
-        self.record.failures += lines
         if lines:
-            self.record.failed_task = self.record.failed_task or self.task_name
+            self.record.fail(self.task_name, lines)
 
     def run(
         self,
@@ -153,7 +154,7 @@ class Job:
             self.changed = self.changed or bool(result.get("changed"))
             self.diffs += result.get("diff") or []
         if has_failed(result) and not may_fail:
-            raise JobFailed(lines_of(result))
+            raise JobFailed(lines_of(result), reasons=reasons_of(result))
         return result
 
     def _defaults_of(self, name: str) -> Result:
@@ -165,9 +166,8 @@ class Job:
 
     def end(self, error: JobFailed) -> Result:
         """The result of a task that fails. Its lines are printed, and not repeated in the result."""
-        return failed_result(
-            self.record, error.failed_task or self.task_name, error.lines, self.show
-        )
+        task = error.failed_task or self.task_name
+        return failed_result(self.record, task, error.lines, self.show, error.reasons)
 
 
 def failed_result(
@@ -175,12 +175,12 @@ def failed_result(
     task_name: str,
     lines: t.Sequence[str],
     show: t.Callable[[t.Iterable[str], str | None], None],
+    reasons: t.Sequence[str] = (),
 ) -> Result:
     if not (lines or record.failures):
         lines = [f"{task_name} has failed and gave no reason."]
     show(lines, C.COLOR_ERROR)
-    record.failures += lines
-    record.failed_task = record.failed_task or task_name
+    record.fail(task_name, lines, reasons)
     record.ended = True
     record.save()
     return {"failed": True, "msg": f"{task_name} has failed: see the lines above."}
@@ -200,6 +200,14 @@ def lines_of(result: Result) -> list[str]:
     lines = [line for line in str(result.get("msg", "")).splitlines() if line.strip()]
     return lines or [
         "The module failed and gave no reason. With -vvv the same job prints its result."
+    ]
+
+
+def reasons_of(result: Result) -> list[str]:
+    """What failed in a module, one text for each."""
+    errors = result.get("errors") or ()
+    return [
+        str(error["message"]) for error in errors if isinstance(error, dict) and "message" in error
     ]
 
 

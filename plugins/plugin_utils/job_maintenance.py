@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     NOTHING,
     Job,
@@ -142,14 +143,15 @@ def _check_drains(job: Job, plan: MaintenancePlan) -> None:
     job that continues checks each drain when it begins. So does a job with one drain, and check mode."""
     if job.record.asked["state"] != "serviced" or plan.begun or job.check_mode:
         return
-    errors: list[str] = []
+    errors: list[list[str]] = []
     for group in plan.groups:
         asked = {**_drain_options(job, group), "assume_in_service": plan.uncordoned}
         checked = job.run("node_maintenance", asked, check=True, may_fail=True)
         if checked.get("failed"):
-            errors += _of_group(group, checked)
+            errors.append(_of_group(group, checked))
     if errors:
-        raise JobFailed(errors)
+        lines = [line for each in errors for line in each]
+        raise JobFailed(lines, reasons=map(reason_of, errors))
 
 
 def _check_room(job: Job, plan: MaintenancePlan) -> None:

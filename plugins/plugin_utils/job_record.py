@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ansible import constants as C  # noqa: N812
 
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import ROLES
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import new_members
 
@@ -62,10 +63,10 @@ KEPT = (
 @dataclass
 class JobRecord:
     """`asked` are the options of the role. `notes`: what each task of a module returned, in part. `failures`: texts
-    that make the job fail; `ended`: whether a task has failed with them. `open`: what runs now and could fail.
-    `changed`: whether a task has changed something. `failure_before`: the failure of
-    another task that Ansible knew of when the role began, as in a section `always` of a playbook.
-    `undo`: how many `notes` and `failures` there were when the job began to undo its change, empty if it did not."""
+    that make the job fail, `reasons` one text for each thing that failed; `ended`: whether a task has failed with them.
+    `open`: what runs now and could fail. `changed`: whether a task has changed something. `failure_before`: the failure
+    of another task that Ansible knew of when the role began, as in a section `always` of a playbook. `undo`: how many
+    `notes` and `failures` there were when the job began to undo its change, empty if it did not."""
 
     role: str
     host: str
@@ -78,6 +79,7 @@ class JobRecord:
     asked: Result = field(default_factory=dict)
     notes: list[Result] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     failed_task: str = ""
     ended: bool = False
     open: str = ""
@@ -85,6 +87,15 @@ class JobRecord:
     failure_before: str = ""
     maintenance: Result = field(default_factory=dict)
     undo: Result = field(default_factory=dict)
+
+    def fail(self, task: str, lines: t.Sequence[str], reasons: t.Sequence[str] = ()) -> None:
+        """The job fails with these lines. `reasons`: one text for each thing that failed, where these are several. What
+        fails while a change is undone follows from the reason that the job had before."""
+        self.failures += lines
+        if lines and not self.undo:
+            each: list[t.Sequence[str]] = [[text] for text in reasons]
+            self.reasons += map(reason_of, each or [lines])
+        self.failed_task = self.failed_task or task
 
     def note(self, module: str, result: Result) -> None:
         kept = {name: result[name] for name in KEPT if name in result}

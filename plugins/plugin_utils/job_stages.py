@@ -8,6 +8,7 @@ import time
 import typing as t
 
 from ansible_collections.virt.placement.plugins.plugin_utils import (
+    job_import,
     job_maintenance,
     job_report,
     job_rollout,
@@ -38,7 +39,7 @@ def check(job: Job) -> Result:
     record.open = job.task_name
     options, errors = job.read_options()
     if errors:
-        raise JobFailed([*errors, NOTHING])
+        raise JobFailed([*errors, NOTHING], reasons=errors)
     record.asked = options
     if len(job.hosts) > 1:
         read = job.run("topology_info", {}, check=True)
@@ -76,15 +77,9 @@ def _check_room(job: Job) -> Result:
     return result
 
 
-def _begin_import(job: Job) -> Result:
-    """The role placement_drs_import: until it shows its report, a failure of any task means that it is not done."""
-    job.record.open = "Import rules"
-    return {}
-
-
 CHECKS: dict[str, t.Callable[[Job], Result]] = {
     "placement_apply": _check_room,
-    "placement_drs_import": _begin_import,
+    "placement_drs_import": job_import.check,
     "placement_maintenance": job_maintenance.check,
     "placement_report": job_report.check,
     "placement_rollout": job_rollout.check,
@@ -171,5 +166,6 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "finish": job_maintenance.finish,
     "report": job_report.report,
     "list_rules": list_rules,
+    "make_folder": job_import.make_folder,
     "close": close,
 }

@@ -9,7 +9,10 @@ import typing as t
 from ansible_collections.virt.placement.plugins.plugin_utils import job_report, job_room
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
-from ansible_collections.virt.placement.plugins.plugin_utils.verification import failures, passed
+from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
+    failed_states,
+    passed,
+)
 
 
 def verify_placement(
@@ -31,7 +34,7 @@ def verify_placement(
     details = "placement" if report else "problems"
     asked |= {"topology_keys": keys, "details": details}
     result = job.run("placement_info", asked, table=True)
-    errors = failures(result, fail_on, only)
+    failed = failed_states(result, fail_on, only)
     lines = [*filter(None, [heading]), *result["table"].splitlines()]
     unwritten: list[str] = []
     if report:
@@ -41,12 +44,14 @@ def verify_placement(
         unwritten = written.errors
         result |= {"satisfied_instances": [], "nodes": []}  # large, and in the report
     job.show(lines)
-    if not errors:
+    if not failed:
         job.show(passed(result, fail_on, only))
+    room: list[str] = []
     if needs_room:
-        errors += job_room.show_room(job, job_room.read_room(job, noted=True))
-    if errors or unwritten:
-        raise JobFailed([*errors, *unwritten])
+        room = job_room.show_room(job, job_room.read_room(job, noted=True))
+    if failed or room or unwritten:
+        lines = [*(line for state in failed for line in state), *room, *unwritten]
+        raise JobFailed(lines, reasons=[*(state[0] for state in failed), *room, *unwritten])
     return result
 
 

@@ -32,6 +32,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     WITHIN,
     failed_result,
     lines_of,
+    reasons_of,
     same_clusters,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
@@ -87,7 +88,8 @@ class KubeconfigAction(ActionBase):
             lines = lines_of(worked) if has_failed(worked) else []
         if lines:
             show = functools.partial(show_lines, self._task, host)
-            failed = failed_result(record, str(self._task.name), lines, show)
+            name, reasons = str(self._task.name), reasons_of(worked)
+            failed = failed_result(record, name, lines, show, reasons)
             # What was written before the failure, for a role that undoes it
             # and the traceback of a module that crashed, which Ansible prints with -vvv
             kept = (

@@ -21,9 +21,16 @@ SHOWN = 20
 def failures(
     result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
 ) -> list[str]:
-    """Counts of what fails, and the first instances with their rules unless the table names them. It names what could
-    not be read, too. `result` is that of placement_info. `only`: workloads that alone are verified."""
-    lines: list[str] = []
+    """The lines of `failed_states`."""
+    return [line for lines in failed_states(result, fail_on, only) for line in lines]
+
+
+def failed_states(
+    result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
+) -> list[list[str]]:
+    """For each state that fails, its number, and the first instances with their rules unless the table names them. It
+    names what could not be read, too. `result` is that of placement_info. `only`: workloads that alone are verified."""
+    failed: list[list[str]] = []
     instances = [
         instance for instance in result["instances"] if only is None or instance["workload"] in only
     ]
@@ -36,7 +43,8 @@ def failures(
             continue
         lists = unread_lists(result) if problem == "unknown" and only is None else []
         also = f", since {named_lists(lists)} could not be read" if lists else ""
-        lines.append(f"Verification failed: {count} {problem}{also}.")
+        lines = [f"Verification failed: {count} {problem}{also}."]
+        failed.append(lines)
         table = str(result.get("table", ""))
         lines += [
             _sentence(instance, problem)
@@ -51,9 +59,9 @@ def failures(
                 " module rules."
             )
         lines += [_finding(finding) for finding in findings[:SHOWN]]
-    if lines and only is not None:
-        lines += _not_moved(result, fail_on, only)
-    return lines
+    if failed and only is not None:
+        failed[-1] += _not_moved(result, fail_on, only)
+    return failed
 
 
 def unread_lists(result: Result) -> list[str]:

@@ -27,6 +27,7 @@ CONTROLLER_LAYERS = (
         "job_maintenance",
         "job_verify",
         "job_report",
+        "job_import",
         "job_rollout",
         "job_room",
         "job_undo",

@@ -12,6 +12,7 @@ from ..cluster.reading import ReadScope, read_snapshot
 from ..compliance.declared import DeclaredReader
 from ..compliance.evaluate import NOT_ENFORCED_YET
 from ..compliance.judge import judge
+from ..compliance.vm_states import NO_VMS, VmStates, vm_states
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..kubevirt.instances import instances
@@ -56,17 +57,19 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     verdicts = judge(snapshot, details=details == "all", count_moves=moves_needed, **options)
     kept = kept_by_label(verdicts, snapshot)
     resting = resting_rules(filter(lambda x: selected.covers(x.ref), snapshot.workloads), reader)
+    states = vm_states(snapshot, selected.covers)
     findings = lint(snapshot, **options)
     warn_once(module.warn, findings)
     warn_unreadable(module.warn, verdicts.unreadable)
     return {
-        "summary": summary(verdicts),
+        "summary": {**summary(verdicts), **states.counts()},
         **_lists(verdicts, snapshot.nodes, topology, details),
+        **(NO_VMS if details == "summary" else states).as_json(),
         "do_not_move": [kept_as_json(instance, why) for instance, why in kept],
         "resting_rules": resting,
         "findings": [finding.as_json() for finding in findings],
         "permission_gaps": as_json(verdicts.unreadable),
-        "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting),
+        "table": table(verdicts, snapshot.nodes, shown_keys, kept, resting, states),
     }
 
 
@@ -257,6 +260,7 @@ def table(
     shown: t.Mapping[str, str],
     kept: Kept = (),
     resting: t.Sequence[t.Mapping[str, JSON]] = (),
+    states: VmStates = NO_VMS,
 ) -> str:
     """The domains of each node, the node and its instances, then a line for each problem. `shown`: heading to label
     key."""
@@ -276,7 +280,7 @@ def table(
         rows.append((*("-" for _key in keys), "(no node)", _runs(by_node[""])))
     by_name = sorted(nodes, key=lambda node: node.name)
     maintenance = [f"maintenance: {text}" for node in by_name if (text := _maintenance(node))]
-    lines = [*maintenance, *_kept(kept), *_resting(resting), *_problems(verdicts)]
+    lines = [*maintenance, *_kept(kept), *states.lines(), *_resting(resting), *_problems(verdicts)]
     return table_text([*columns(rows), *lines])
 
 

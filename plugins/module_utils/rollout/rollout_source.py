@@ -129,15 +129,8 @@ class RolloutSource:
         else:
             kept = self._end_holds(keeper, view)
         result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
-        approved = self.options.approved
-        if self.options.places is None:
-            judge_skipped(result, plan, fail=self.options.fail_on_skipped)
-        else:
-            approvable = [x for x in plan.skipped if approved is None or x.uid in approved.by_uid]
-            judge_places(result, approvable, fail=True)
-            others = [x for x in plan.skipped if x not in approvable]
-            judge_places(result, others, fail=self.options.fail_on_skipped)
-        result.failure = result.failure or not_made(approved, plan.skipped)
+        self._judge_skipped(result, plan)
+        result.failure = result.failure or not_made(self.options.approved, plan.skipped)
         report_held(result, kept)
         return result
 
@@ -181,12 +174,20 @@ class RolloutSource:
         ends, kept = self._check_holds(view, {move["uid"] for move in result.moves})
         result.changed = result.changed or ends
         self._judged(view, result, plan)
-        if self.options.places is None:
-            judge_skipped(result, plan, fail=self.options.fail_on_skipped)
-        else:
-            judge_places(result, plan.skipped, fail=self.options.fail_on_skipped)
+        self._judge_skipped(result, plan)
         report_held(result, kept)
         return result
+
+    def _judge_skipped(self, result: StepResult, plan: Plan) -> None:
+        """Check mode fails for the same causes as the run. VMs of a map that its approved plan lacks were named when
+        it was made."""
+        fail, approved = self.options.fail_on_skipped, self.options.approved
+        if self.options.places is None:
+            judge_skipped(result, plan, fail=fail)
+            return
+        approvable = [x for x in plan.skipped if approved is None or x.uid in approved.by_uid]
+        judge_places(result, approvable, fail=True)
+        judge_places(result, [x for x in plan.skipped if x not in approvable], fail=fail)
 
     def _check_holds(
         self, view: JudgedSnapshot, moved: t.Collection[str]

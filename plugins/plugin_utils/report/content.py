@@ -116,7 +116,7 @@ class Content:
     uid: str
     time: str
     counts: t.Mapping[str, int]
-    """Those of placement_info's summary."""
+    """Those of placement_info's summary; without those that are unknown."""
     instances: tuple[ReportedInstance, ...]
     nodes: tuple[ReportedNode, ...]
     rules: tuple[ReportedRule, ...]

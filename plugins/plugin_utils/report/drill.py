@@ -31,6 +31,12 @@ class Failure:
     reasons: tuple[str, ...] = ()
     impact: bool = False
 
+    @property
+    def number(self) -> str:
+        """How many have no node, at least. A question mark where it is unknown whether any has none."""
+        is_unknown = self.forecast == "unknown" and not self.without_node
+        return "?" if is_unknown else str(self.without_node)
+
 
 @dataclass(frozen=True, slots=True)
 class DrillContent:

@@ -151,7 +151,7 @@ def _drill(content: Content) -> list[str]:
             f"{code(f'{x.topology} {x.domain}')}",
             x.forecast,
             str(x.to_schedule),
-            str(x.without_node),
+            x.number,
             code("; ".join(x.reasons[:3])),
         )
         for x in impact

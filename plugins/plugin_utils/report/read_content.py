@@ -24,6 +24,7 @@ from .content import (
 from .drill import DrillContent, read_drill
 from .moves import MovesContent, read_moves
 from .results import ResultMap
+from .words import BESIDE
 
 _PLACEMENT = "hand over the result of virt.placement.placement_info with details: placement"
 _ROLLOUT = "hand over the result of virt.placement.rollout, or leave it out"
@@ -58,7 +59,8 @@ def read_content(
         api=api,
         uid=uid,
         time=time,
-        counts={name: summary.number(name) for name in _COUNTS},
+        counts={name: summary.number(name) for name in _COUNTS}
+        | {name: summary.number(name) for name in BESIDE if summary.has(name)},
         instances=instances,
         nodes=nodes,
         rules=_with_moves(_rules(summary, instances, nodes), instances, nodes, moves),

@@ -25,6 +25,12 @@ MEANING: t.Mapping[str, str] = {
 }
 """Each state, the worst first, in the order of tiles."""
 
+BESIDE: t.Mapping[str, str] = {
+    "not_running": "VMs that do not run: no verdict is about them",
+    "not_migratable": "running VMs that cannot be live-migrated",
+}
+"""Counts of VMs that have a tile beside the states. It is left out where the number is unknown."""
+
 SYMBOL: t.Mapping[str, str] = {
     "violated": "✖",
     "pending": "◌",
@@ -34,6 +40,8 @@ SYMBOL: t.Mapping[str, str] = {
     "preference_not_met": "△",
     "not_enforced": "◐",
     "satisfied": "✓",
+    "not_running": "■",
+    "not_migratable": "⇤",
 }
 NODE_STATES: t.Mapping[str, str] = {
     "in_maintenance": "in maintenance",
@@ -62,7 +70,7 @@ class Tile:
 
     @property
     def meaning(self) -> str:
-        return MEANING[self.state]
+        return {**MEANING, **BESIDE}[self.state]
 
 
 def state_word(state: str) -> str:
@@ -77,8 +85,8 @@ def time_text(time: str) -> str:
 
 
 def tiles(content: Content) -> list[Tile]:
-    """The states that instances have, the worst first, and always how many are satisfied."""
-    counted = [Tile(state, content.counts[state]) for state in MEANING]
+    """The states that instances have, the worst first, and always how many are satisfied. Then what VMs are beside."""
+    counted = [Tile(state, content.counts.get(state, 0)) for state in (*MEANING, *BESIDE)]
     return [tile for tile in counted if tile.count or tile.state == "satisfied"]
 
 

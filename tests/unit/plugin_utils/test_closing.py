@@ -817,3 +817,26 @@ def test_plan_leaves_a_held_deployment_that_it_does_not_have() -> None:
         "for Deployment shop/web, which the plan leaves held: launch the job without"
         " placement_rollout_plan_file",
     )
+
+
+def test_block_has_each_thing_that_failed() -> None:
+    """An error of the lint is one of them."""
+    failed = record("placement_verify", asked={"namespaces": ["shop"], "workloads": []})
+    lines = ["Verification failed: 2 violated.", "shop/a violates rule x.", "Run it."]
+    findings = ["Verification failed: 1 error_finding.", "impossible_spread: why. advice"]
+    failed.fail("Verify", [*lines, *findings], [lines[0], findings[0]])
+    block = closing_of(failed, 1)
+    assert [line for line in block.lines() if "failed   " in line or "error_finding" in line] == [
+        "  failed   Verify: 2 violated.",
+        "           1 error_finding.",
+    ]
+    assert block.data()["failed"] == [*lines, *findings]
+
+
+def test_reasons_of_an_undo_are_not_reasons_of_the_job() -> None:
+    failed = record("placement_apply", asked={})
+    failed.fail("Roll out", ["not done"])
+    failed.undo = {"notes": 0, "failures": 1}
+    failed.fail("Verify", ["Verification failed: 1 violated."])
+    assert failed.reasons == ["not done"]
+    assert failed.failed_task == "Roll out"

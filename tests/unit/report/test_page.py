@@ -11,6 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.plugin_utils.report import page as rendering
+from ansible_collections.virt.placement.plugins.plugin_utils.report.markdown import markdown_text
 from ansible_collections.virt.placement.plugins.plugin_utils.report.page import html_page
 from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
 from tests.unit.compliance.cluster import Cluster
@@ -285,6 +286,20 @@ def test_label_key_without_nodes_is_named() -> None:
         section[0].text
         == "? No node has the label example.com/rack, so its failures were left out."
     )
+
+
+def test_failure_whose_forecast_is_unknown_has_no_zero_beside_it() -> None:
+    drill = shop_drill()
+    drill["domains"][0] |= {"forecast": "unknown", "min_unschedulable": 0, "not_recreated": []}
+    content = read_content(placement_of(shop()), drill=drill, time=TIME)
+    page = parsed(html_page(content))
+
+    shown = [x.text for x in page.all("summary") if "unknown" in x.text]
+    assert len(shown) == 1
+    assert shown[0].endswith("unknown: whether any has no node then")
+    assert "?" in {x.text for x in page.all("b")}
+    (row,) = (line for line in markdown_text(content).splitlines() if "| unknown |" in line)
+    assert row.split("|")[4].strip() == "?"
 
 
 def test_cluster_without_a_problem_has_a_short_page() -> None:

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folder of an import: a fault names it, the reason and what to do, before anything is read."""
+
+from __future__ import annotations
+
+import os
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.plugin_utils import job_import
+from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, JobFailed
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
+
+WHAT_TO_DO = "Name a folder that the user who runs ansible-playbook may make and write."
+
+
+def job(folder: object, *, check_mode: bool = False) -> t.Any:
+    record = JobRecord("placement_drs_import", "lab", "play", 0.0, asked={"folder": str(folder)})
+    return types.SimpleNamespace(record=record, check_mode=check_mode, changed=False)
+
+
+def refusal(stage: t.Callable[[t.Any], object], asked: t.Any) -> list[str]:
+    with pytest.raises(JobFailed) as caught:
+        stage(asked)
+    return caught.value.lines
+
+
+def test_folder_is_made_once(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    checked = job(folder, check_mode=True)
+    job_import.check(checked)
+    job_import.make_folder(checked)
+    assert (checked.changed, folder.exists()) == (True, False)
+
+    made, again = job(folder), job(folder)
+    job_import.make_folder(made)
+    job_import.make_folder(again)
+    assert (made.changed, again.changed, list(folder.iterdir())) == (True, False, [])
+
+
+def test_folder_that_is_below_a_file_is_refused_first(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    folder = tmp_path / "a" / "b"
+    assert refusal(job_import.check, job(folder)) == [
+        f"placement_drs_import_folder: cannot write to the folder {folder}: {tmp_path / 'a'} is a file. {WHAT_TO_DO}",
+        NOTHING,
+    ]
+
+
+def test_folder_that_cannot_be_made_has_no_number_of_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object, *_rest: object) -> t.NoReturn:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    folder = tmp_path / "a"
+    assert refusal(job_import.make_folder, job(folder)) == [
+        f"placement_drs_import_folder: cannot write to the folder {folder}: Operation not permitted. {WHAT_TO_DO}"
+    ]
+
+
+def test_folder_must_be_absolute() -> None:
+    assert refusal(job_import.check, job("rules")) == [
+        f"placement_drs_import_folder: must be an absolute path, but is rules. {NOTHING}"
+    ]
