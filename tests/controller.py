@@ -226,8 +226,9 @@ class Controller:
             found = [
                 (c, x)
                 for c, x in found
-                if str(x.get(field)) in values
-                or (how == "startswith" and str(x.get(field)).startswith(wanted))
+                if (value := c.removesuffix("s") if field == "type" else str(x.get(field)))
+                in values
+                or (how == "startswith" and value.startswith(wanted))
             ]
         shown = [self._shown(collection, x) for collection, x in found]
         return {"count": len(shown), "next": None, "previous": None, "results": shown}

@@ -18,7 +18,8 @@ options:
     description:
       - V(settings) for the variables of C(controller_setup), V(connection) for those of C(controller_choices),
         V(controller) for the answer to the first request, V(names) for objects of the same names, V(requested) for
-        the names that the playbook asks the controller for.
+        the names that the playbook asks the controller for, V(missing) for those that it would create.
+      - V(nodes), followed by a workflow, for its nodes as the module of workflows takes them.
     required: true
 """
 
@@ -38,6 +39,14 @@ _raw:
       description: Everything that is wrong, one sentence or two each.
       type: list
       elements: str
+    missing:
+      description: For V(missing), a line for each collection of which the controller lacks objects.
+      type: list
+      elements: str
+    nodes:
+      description: For V(nodes), the nodes.
+      type: list
+      elements: dict
     names:
       description: For V(requested), the names to look for in each collection of the API.
       type: dict
@@ -55,11 +64,14 @@ from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     SETTINGS,
     connection_faults,
     controller_fault,
+    created_first,
     existing_objects,
     kinds_of,
+    missing_objects,
     name_faults,
     names_of,
     setting_faults,
+    workflow_nodes,
 )
 
 
@@ -67,10 +79,13 @@ class LookupModule(LookupBase):
     """The lookup plugin virt.placement.controller_faults."""
 
     def run(
-        self, terms: list[str], variables: t.Mapping[str, t.Any] | None = None, **kwargs: t.Any
+        self, terms: list[t.Any], variables: t.Mapping[str, t.Any] | None = None, **kwargs: t.Any
     ) -> list[dict[str, t.Any]]:
         self._names = variables or {}
-        (question,) = terms
+        question, *workflows = terms
+        if question == "nodes":
+            nodes = [node for workflow in workflows for node in workflow_nodes(workflow)]
+            return [{"faults": [], "nodes": nodes}]
         if question == "settings":
             # Lists of objects are made of the settings: they can be read when these are right.
             settings = self._values(*(f"{PREFIX}{name}" for name in (*SETTINGS, *INTERNAL)))
@@ -82,17 +97,19 @@ class LookupModule(LookupBase):
             known = self._values(*(f"{PREFIX}{name}" for name in (*SETTINGS, *INTERNAL)))
             return [{"faults": connection_faults(known)}]
         if question == "requested":
-            objects = self._objects()
-            names = {collection: names_of(objects, collection) for collection in OBJECTS}
+            names = self._created()
             for collection, existing in self._existing().items():
                 names[collection] = [*names.get(collection, ()), *existing]
-            return [{"faults": [], "names": {key: value for key, value in names.items() if value}}]
+            return [{"faults": [], "names": names}]
         settings = self._values(
             *(f"{PREFIX}{name}" for name in ("me", "same", "api", "organization"))
         )
         if question == "controller":
             fault = controller_fault(settings[f"{PREFIX}me"], settings[f"{PREFIX}api"])
             return [{"faults": [fault] if fault else []}]
+        if question == "missing":
+            answers = settings[f"{PREFIX}same"]["results"]
+            return [{"faults": [], "missing": missing_objects(answers, self._created())}]
         if question == "names":
             answers = settings[f"{PREFIX}same"]["results"]
             organization = settings[f"{PREFIX}organization"]
@@ -109,6 +126,13 @@ class LookupModule(LookupBase):
         credentials = ("project_credential", "choices_credential", "credentials")
         names = (*credentials, "execution_environment")
         return existing_objects(self._values(*(f"{PREFIX}{name}" for name in names)))
+
+    def _created(self) -> dict[str, list[str]]:
+        """The names of what the playbook creates, by collection."""
+        first = self._values("controller_organizations", "controller_execution_environments")
+        objects = self._objects()
+        named = {collection: names_of(objects, collection) for collection in OBJECTS}
+        return {**created_first(first), **{key: names for key, names in named.items() if names}}
 
     def _objects(self) -> dict[str, t.Any]:
         return self._values(*(f"controller_{name}" for names in OBJECTS.values() for name in names))

@@ -57,6 +57,8 @@ TYPES = {
 
 
 _URL = ("https://", "http://")
+_USER_OF_URL = re.compile(r"//[^/@\s]*@")
+"""A name and a password in a URL. They are in no message."""
 
 _SCHEDULE = re.compile(
     r"DTSTART(;TZID=[^:\s]+:\d{8}T\d{6}|:\d{8}T\d{6}Z)"
@@ -100,7 +102,7 @@ def _connection(value: Values) -> t.Iterator[str]:
     if not host:
         yield "CONTROLLER_HOST: not set. Set this environment variable to the URL of the controller."
     elif not str(host).startswith(_URL):
-        yield f"CONTROLLER_HOST: {host!r} is no URL. Write it with https://."
+        yield "CONTROLLER_HOST: is no URL. Write it with https://."
     if not value["token"]:
         yield (
             "CONTROLLER_OAUTH_TOKEN: not set. Create a token with the scope Write on the page of your user (Tokens),"
@@ -115,7 +117,7 @@ def _names(value: Values) -> t.Iterator[str]:
     if not value["organization"]:
         yield f"{PREFIX}organization: must be the name of an organization, but is empty."
     if not isinstance(keys, dict):
-        yield f"{PREFIX}topology_keys: must be a map of topology name to label key, but is {keys!r}."
+        yield f"{PREFIX}topology_keys: must be a map of topology name to label key, but is {_kind(keys)}."
 
 
 def _texts(value: Values) -> t.Iterator[str]:
@@ -126,20 +128,19 @@ def _texts(value: Values) -> t.Iterator[str]:
         yield f"{PREFIX}image and {PREFIX}execution_environment: give one of them."
     for name in ("cluster_url", "notification_url"):
         if value[name] and not str(value[name]).startswith(_URL):
-            yield f"{PREFIX}{name}: {value[name]!r} is no URL. Write it with https://."
+            yield f"{PREFIX}{name}: is no URL. Write it with https://."  # it may have a token
     tasks = value["maintenance_tasks"]
     if tasks and not str(tasks).startswith("/"):
         yield f"{PREFIX}maintenance_tasks: must be an absolute path in the execution environment, but is {tasks!r}."
     if not isinstance(value["credentials"], list):
-        yield f"{PREFIX}credentials: must be a list of names, but is {value['credentials']!r}."
+        yield f"{PREFIX}credentials: must be a list of names, but is {_kind(value['credentials'])}."
 
 
 def _clusters(clusters: t.Any) -> t.Iterator[str]:
     name = f"{PREFIX}clusters"
-    if not isinstance(clusters, list) or not all(
-        isinstance(cluster, dict) and cluster.get("name") for cluster in clusters
-    ):
-        yield f"{name}: must be a list of maps with a name, such as [{{name: prod}}], but is {clusters!r}."
+    if not isinstance(clusters, list) or _without_name(clusters) is not None:
+        where = f"its entry {place + 1}" if (place := _without_name(clusters)) is not None else "it"
+        yield f"{name}: must be a list of maps with a name, such as [{{name: prod}}]. Look at {where}."
         return
     if not clusters:
         yield f"{name}: required, such as [{{name: prod, variables: {{placement_cluster_uid: UID}}}}]."
@@ -155,6 +156,26 @@ def _clusters(clusters: t.Any) -> t.Iterator[str]:
         yield f"{name}: the name {twice!r} is there twice. One host is one cluster."
 
 
+def _without_name(clusters: t.Any) -> int | None:
+    """The place of the first cluster that is no map with a name. What it is instead may be a token."""
+    entries = clusters if isinstance(clusters, list) else ()
+    return next(
+        (x for x, y in enumerate(entries) if not (isinstance(y, dict) and y.get("name"))), None
+    )
+
+
+def _kind(value: object) -> str:
+    """What a value is. Itself it may be a secret."""
+    kinds = {
+        str: "a text",
+        dict: "a map",
+        list: "a list",
+        bool: "true or false",
+        type(None): "null",
+    }
+    return next((text for kind, text in kinds.items() if isinstance(value, kind)), "a number")
+
+
 def _tokens(value: Values) -> t.Iterator[str]:
     tokens, name = value["tokens"], f"{PREFIX}tokens"
     if not isinstance(tokens, dict):
@@ -162,8 +183,9 @@ def _tokens(value: Values) -> t.Iterator[str]:
         return
     if not tokens:
         return
-    for key in sorted(set(tokens) - set(RIGHTS)):
-        yield f"{name}: unknown key {key!r}. Known keys: {', '.join(RIGHTS)}."
+    if unknown := len(set(tokens) - set(RIGHTS)):
+        noun = "unknown key" if unknown == 1 else "unknown keys"
+        yield f"{name}: {unknown} {noun}. Known keys: {', '.join(RIGHTS)}."  # a key may be a token
     if missing := [right for right in RIGHTS if not tokens.get(right)]:
         yield (
             f"{name}: no token for {', '.join(missing)}. Give each of {', '.join(RIGHTS)} one; the same token may serve"
@@ -223,13 +245,36 @@ def kinds_of(values: Values) -> dict[str, dict[str, str]]:
     return {collection: types}
 
 
+def workflow_nodes(workflow: Values) -> list[dict[str, t.Any]]:
+    """The nodes of a workflow as the option of awx.awx.workflow_job_template takes them, from the short form of
+    infra.aap_configuration. An approval has no template here: a task of its own creates it."""
+    organization = {"name": workflow["organization"]}
+    nodes = []
+    for node in workflow["simplified_workflow_nodes"]:
+        name = node.get("unified_job_template") or ""
+        template = {"name": name, "type": "job_template", "organization": organization}
+        links = {f"{end}_nodes": node.get(f"{end}_nodes") or () for end in ("success", "failure")}
+        nodes.append(
+            {
+                "identifier": node["identifier"],
+                "unified_job_template": template if name else {"name": "", "type": ""},
+                "related": {
+                    end: [{"identifier": other} for other in others]
+                    for end, others in links.items()
+                    if others
+                },
+            }
+        )
+    return nodes
+
+
 def _repeated(names: t.Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
 def controller_fault(answer: Values, url: str) -> str:
     """What is wrong with the answer of the module `uri` to the question for the user; empty if nothing is."""
-    status = answer.get("status")
+    status, url = answer.get("status"), _USER_OF_URL.sub("//", url)
     if status == 401:
         return (
             f"The controller at {url} refuses CONTROLLER_OAUTH_TOKEN (401). It is wrong or has expired: create a"
@@ -241,7 +286,7 @@ def controller_fault(answer: Values, url: str) -> str:
             " later, also set CONTROLLER_OPTIONAL_API_URLPATTERN_PREFIX=/api/controller/."
         )
     if status != 200:
-        reason = answer.get("msg") or f"status {status}"
+        reason = _USER_OF_URL.sub("//", str(answer.get("msg") or f"status {status}"))
         if isinstance(status, int) and status > 0:
             return f"The server at {url} answers: {reason}. Check CONTROLLER_HOST, and whether the controller runs."
         return f"No controller answers at {url}: {reason}. Check CONTROLLER_HOST."
@@ -257,9 +302,36 @@ def answer_fault(answer: Values) -> str:
     if status == 200 and isinstance(content, t.Mapping):
         return ""
     url = str(answer.get("url") or "the URL of the controller").partition("?")[0]
+    url = _USER_OF_URL.sub("//", url)
     if status == 403:
         return f"{url}: the user of CONTROLLER_OAUTH_TOKEN has no right to read it (403)."
     return controller_fault(answer, url)
+
+
+def created_first(values: Values) -> dict[str, list[str]]:
+    """The names of what the playbook creates before the objects of OBJECTS, by collection of the API."""
+    variables = {
+        "organizations": "controller_organizations",
+        "execution_environments": "controller_execution_environments",
+    }
+    named = {key: [x["name"] for x in values.get(name) or []] for key, name in variables.items()}
+    return {collection: names for collection, names in named.items() if names}
+
+
+def missing_objects(
+    answers: t.Iterable[Values], requested: t.Mapping[str, t.Sequence[str]]
+) -> list[str]:
+    """A line for each collection of which the controller lacks objects that the playbook would create. Objects of
+    others cannot be compared before these are there."""
+    found = {
+        answer["item"]["key"]: {item["name"] for item in answer["json"]["results"]}
+        for answer in answers
+    }
+    lines = []
+    for collection, names in requested.items():
+        if missing := [name for name in names if name not in found.get(collection, ())]:
+            lines.append(f"would create {len(missing)} {collection}: {', '.join(missing)}")
+    return lines
 
 
 def existing_objects(values: Values) -> dict[str, list[str]]:
@@ -297,6 +369,8 @@ def name_faults(
                 del missing[collection][name]
                 if len(items) == 1:
                     continue
+            if collection not in OBJECTS:
+                continue  # what the playbook may create, and finds by its name alone
             kind = (kinds or {}).get(collection, {}).get(name, "")
             other = any(kind and item.get("type") not in (None, kind) for item in items)
             if [_organization(item) for item in items] != [organization] or other:

@@ -22,6 +22,7 @@ from tests.controller import PROJECT, Controller, Refused, refuse_rrule, refuse_
 
 TOKEN = "t0ken-of-the-controller"
 SECRET = "t0ken-of-the-cluster"
+HOOK = "h00k-of-the-chat"
 pytestmark = pytest.mark.packaged_modules
 
 IN_PROCESS = Path(__file__).parent / "in_process"
@@ -43,7 +44,7 @@ SETTINGS: dict[str, t.Any] = {
     "placement_controller_tokens": dict.fromkeys(
         ("reader", "labeler", "mover", "maintainer"), SECRET
     ),
-    "placement_controller_notification_url": "https://chat.example.com/hook",
+    "placement_controller_notification_url": f"https://chat.example.com/{HOOK}",
     "placement_controller_maintenance_tasks": "/runner/project/reboot.yml",
     "placement_controller_choices_credential": "the controller",
 }
@@ -105,7 +106,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def set_up(
     folder: Path,
     url: str,
-    *,
+    *arguments: str,
     token: str = TOKEN,
     collections: Path | None = None,
     **settings: t.Any,
@@ -122,7 +123,7 @@ def set_up(
         ours, others = str(collections), env["ANSIBLE_COLLECTIONS_PATH"].split(os.pathsep)[1:]
         env["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join([ours, *others])
     done = subprocess.run(
-        [*command, "-vv", "-e", f"@{given}"],
+        [*command, "-vv", "-e", f"@{given}", *arguments],
         env={**env, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_ACTION_PLUGINS": str(IN_PROCESS)},
         cwd=folder,
         capture_output=True,
@@ -130,8 +131,8 @@ def set_up(
         check=False,
         timeout=300,
     )
-    assert TOKEN not in done.stdout + done.stderr
-    assert SECRET not in done.stdout + done.stderr
+    for secret in (TOKEN, SECRET, HOOK):
+        assert secret not in done.stdout + done.stderr
     return done.returncode, done.stdout + done.stderr
 
 
@@ -154,11 +155,12 @@ def test_second_run_changes_nothing(
     writes = len(controller.writes)
     assert writes > 30
 
-    status, output = set_up(tmp_path, controller.url, collections=installed)
+    for arguments in ((), ("--check",)):
+        status, output = set_up(tmp_path, controller.url, *arguments, collections=installed)
 
-    assert status == 0, output
-    assert re.search(r"localhost +: ok=\d+ +changed=0 ", output), output
-    assert len(controller.writes) == writes, controller.writes[writes:]
+        assert status == 0, output
+        assert re.search(r"localhost +: ok=\d+ +changed=0 ", output), output
+        assert len(controller.writes) == writes, controller.writes[writes:]
     assert_rules_are_approved(controller)
     assert_plans_are_approved(controller)
 
@@ -172,7 +174,8 @@ def nodes_in_order(controller: Controller, workflow: str) -> dict[str, t.Any]:
         if node["workflow_job_template"] == number
     ]
     after = [
-        controller.links["workflow_job_template_nodes", x["id"], "success_nodes"] for x in nodes
+        controller.links.get(("workflow_job_template_nodes", x["id"], "success_nodes"), [])
+        for x in nodes
     ]
     assert after == [[node["id"]] for node in nodes[1:]] + [[]]
     return {node["identifier"]: node for node in nodes}
@@ -218,6 +221,18 @@ def assert_rules_are_approved(controller: Controller) -> None:
     of_it = controller.links["job_templates", renewing["id"], "credentials"]
     names = {controller.objects["credentials"][x]["name"] for x in of_it}
     assert names == {"Placement - reader", "the controller"}
+
+
+def test_check_mode_of_an_empty_controller_names_what_is_missing(
+    controller: Controller, tmp_path: Path
+) -> None:
+    status, output = set_up(tmp_path, controller.url, "--check")
+
+    assert status == 0, output
+    assert "would create 1 inventories: Placement - clusters" in output
+    assert "Placement - apply after approval" in output
+    assert re.search(r"localhost +: ok=\d+ +changed=1 ", output), output
+    assert controller.writes == []
 
 
 @pytest.mark.parametrize(

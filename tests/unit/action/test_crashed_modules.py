@@ -60,7 +60,7 @@ CASES = {
     "rules_info": Case("rules", {}, "Show rules"),
     "topology_info": Case("topology", {}, "Read topology"),
 }
-WRITING = ("cpu_model", "node_labels", "rollout", "rules")
+WRITING = ("node_labels", "rollout", "rules")
 
 
 def crashing_collection(folder: Path, end: str) -> Path:

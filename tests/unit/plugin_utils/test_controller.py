@@ -17,6 +17,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.controller import (
     controller_fault,
     existing_objects,
     kinds_of,
+    missing_objects,
     name_faults,
     setting_faults,
 )
@@ -68,7 +69,7 @@ def test_right_settings_have_no_fault() -> None:
     [
         ({"token": ""}, "CONTROLLER_OAUTH_TOKEN: not set."),
         ({"host": ""}, "CONTROLLER_HOST: not set."),
-        ({"host": "awx.example.com"}, "CONTROLLER_HOST: 'awx.example.com' is no URL."),
+        ({"host": "awx.example.com"}, "CONTROLLER_HOST: is no URL."),
         ({"project_url": ""}, "placement_controller_project_url: required."),
         ({"prefix": "a,b"}, "placement_controller_prefix: must be a text without a comma"),
         ({"clusters": []}, "placement_controller_clusters: required"),
@@ -77,15 +78,18 @@ def test_right_settings_have_no_fault() -> None:
         ({"clusters": [{"name": "a", "vars": {}}]}, "has the unknown key 'vars'"),
         ({"clusters": [{"name": "a"}, {"name": "b"}]}, "has 2 clusters"),
         ({"tokens": {"reader": "s3cret"}}, "no token for labeler, mover, maintainer"),
-        ({"tokens": {**RIGHT["tokens"], "moover": "s3cret"}}, "unknown key 'moover'"),
+        (
+            {"tokens": {**RIGHT["tokens"], "moover": "s3cret"}},
+            "placement_controller_tokens: 1 unknown key.",
+        ),
         ({"tokens": "s3cret"}, "placement_controller_tokens: must be a map with the keys"),
         ({"cluster_ca_cert": "/etc/ca.crt"}, "placement_controller_cluster_ca_cert: required"),
         ({"cluster_url": ""}, "placement_controller_cluster_url: required"),
         ({"maintenance_tasks": "reboot.yml"}, "must be an absolute path"),
         ({"topology_keys": "rack"}, "must be a map of topology name to label key"),
         ({"clusters": [{"name": "a", "variables": "key: s3cret"}]}, "must be a map"),
-        ({"cluster_url": "api.example.com:6443"}, "'api.example.com:6443' is no URL"),
-        ({"notification_url": "chat"}, "placement_controller_notification_url: 'chat' is no URL"),
+        ({"cluster_url": "api.example.com:6443"}, "placement_controller_cluster_url: is no URL"),
+        ({"notification_url": "chat"}, "placement_controller_notification_url: is no URL"),
         ({"verify_rrule": "RRULE:FREQ=DAILY"}, "has no DTSTART, INTERVAL="),
         ({"drill_rrule": f"DTSTART:20260101T030000 {DAILY}"}, "is no schedule that AWX takes"),
         ({"drill_rrule": f"DTSTART;TZID=UTC:03:00 {DAILY}"}, "is no schedule that AWX takes"),
@@ -99,6 +103,53 @@ def test_wrong_setting_is_named(settings: dict[str, t.Any], message: str) -> Non
 
     assert message in fault
     assert "s3cret" not in fault
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"host": "user:s3cret@awx"},
+        {"clusters": "s3cret"},
+        {"clusters": [{"name": "a"}, "s3cret"]},
+        {"clusters": [{"variables": {"placement_api_key": "s3cret"}}]},
+        {"clusters": [{"name": "a", "variables": "s3cret"}]},
+        {"tokens": {**RIGHT["tokens"], "s3cret": "mover"}},
+        {"tokens": ["s3cret"]},
+        {"cluster_url": "s3cret"},
+        {"cluster_ca_cert": "s3cret"},
+        {"notification_url": "hooks.example.com/s3cret"},
+        {"credentials": "s3cret"},
+        {"topology_keys": "s3cret"},
+    ],
+    ids=str,
+)
+def test_no_message_has_a_value_that_may_be_a_secret(settings: dict[str, t.Any]) -> None:
+    found = faults(**settings)
+    assert found
+    assert "s3cret" not in " ".join(found)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"status": 401}, {"status": 404}, {"status": -1, "msg": "https://me:s3cret@awx is away"}],
+    ids=str,
+)
+def test_password_of_a_url_is_in_no_message(answer: dict[str, t.Any]) -> None:
+    fault = controller_fault(answer, "https://me:s3cret@awx.example.com/api/v2/")
+    assert "https://awx" in fault
+    assert "s3cret" not in fault
+
+
+def test_objects_that_the_controller_lacks_are_named() -> None:
+    def answer(key: str, *names: str) -> dict[str, t.Any]:
+        return {"item": {"key": key}, "json": {"results": [{"name": name} for name in names]}}
+
+    requested = {"inventories": ["a"], "credentials": ["b", "c", "d"], "organizations": ["e"]}
+    answers = [answer("inventories", "a"), answer("credentials", "c"), answer("organizations")]
+    assert missing_objects(answers, requested) == [
+        "would create 2 credentials: b, d",
+        "would create 1 organizations: e",
+    ]
 
 
 @pytest.mark.parametrize(
