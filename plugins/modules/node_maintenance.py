@@ -589,8 +589,9 @@ findings:
   description:
     - The findings of the preflight. Those of severity V(error) were accepted by O(allow_findings), or are about VMs and
       pods of a drain that continues.
-    - Empty for other states, and where nothing had to be done.
-    - docs/maintenance.md explains each.
+    - With O(state=in_service), C(evacuation_goes_on) names VMIs that KubeVirt goes on migrating away from the nodes.
+    - Empty for O(state=cordoned), and where nothing had to be done.
+    - docs/maintenance.md explains each, and docs/findings.md C(evacuation_goes_on).
   returned: always, unless the task could not start
   type: list
   elements: dict

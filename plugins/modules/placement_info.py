@@ -545,6 +545,7 @@ findings:
     - C(names_node) and C(other_scheduler) are about pods that kube-scheduler does not place.
     - C(architecture_mismatch) is about VMs that ask for nodes of another architecture than that of their guest.
     - C(label_on_pod_only) is about a label that terms select by and that the next restart loses.
+    - C(evacuation_goes_on) is about VMIs that KubeVirt goes on migrating away from a node that is in service.
     - C(spread_counts_unusable_domain) is about a spread constraint that leaves pods Pending.
     - C(too_many_terms) is about a pod with more than 32 of them.
     - C(bypassed_by_node_term), C(copied_annotation), C(externally_managed) and C(unsupported_by_server) are about

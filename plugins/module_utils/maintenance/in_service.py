@@ -14,16 +14,18 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.errors import TRANSIENT_ERRORS, ApiError, BadAnswer, Unreachable
+from ..api.errors import TRANSIENT_ERRORS, ApiError, BadAnswer, Forbidden, Unreachable
 from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster.access import Right, require_rights
 from ..cluster.patching import apply
 from ..cluster.reading import NODES_ONLY, read_snapshot
 from ..kubevirt.labels import SCHEDULABLE
+from ..lint.evacuation import vmi_findings
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
+from ..model.manifests import vmi_from_manifest
 from ..model.objects import Node
-from ..model.snapshot import Snapshot, unreadable_texts
+from ..model.snapshot import Platform, Snapshot, unreadable_texts
 from ..model.write import Write
 from ..moves.context import StepContext, step_limit
 from ..moves.send import record_node_event, timestamp
@@ -34,6 +36,7 @@ from .drained_nodes import DrainedNode
 from .holders import held_by, startup_taints
 from .mark import MaintenancePhase, Mark, again, mark_of, takeover_write, unmark_write
 from .options import MaintenanceOptions, missing_nodes, select
+from .refusals import warning_lines
 from .undo_drain import ReturnState, UndoOfDrain, left_steering
 
 POLL = 1.0
@@ -125,6 +128,8 @@ class InServiceStep:
                 ):
                     raise
                 waiting = f"waiting for the API server: {error}"
+            if not waiting and not check:
+                self._find_evacuations()
             if not waiting or check:
                 gone = [f"node {name} {GONE}" for name in self.gone]
                 failure = "; ".join([*filter(None, [self.missing]), *gone])
@@ -239,6 +244,21 @@ class InServiceStep:
         self._select(_nodes_of(read_snapshot(self.api, NODES_ONLY)))  # read back
         if applied.errors:
             raise InvalidInput(applied.errors)
+
+    def _find_evacuations(self) -> None:
+        """VMIs that another client has marked for evacuation from nodes that are in service now."""
+        nodes = [node for node in self.nodes if not node.unschedulable]
+        try:
+            read = [vmi_from_manifest(vmi) for node in nodes for vmi in self._undo.vmis_on(node)]
+        except Forbidden as error:
+            self._lines.append(
+                f"warning: it is unknown whether VMIs are marked for evacuation: {error}"
+            )
+            return
+        vmis = [vmi for vmi in read if vmi.evacuation_node_name]
+        platform = self.context.cluster.snapshot(NODES_ONLY).platform if vmis else Platform()
+        self.findings = tuple(vmi_findings(vmis, self.nodes, platform))
+        self._lines += warning_lines(self.findings)
 
     def _forget(self, lacks: t.Container[str]) -> None:
         """The Lease need not have the marks of nodes that are in service."""

@@ -64,7 +64,7 @@ class UndoOfDrain:
         self._lines += steering.lines(applied, steering.LEFT_BY_OTHERS, steering.REMOVE)
         errors: list[InputError] = []
         for node, mark in back:
-            vmis = self._list(_VMIS, f"{NODE_NAME}={node.name}")
+            vmis = self.vmis_on(node)
             evacuated = [vmi for vmi in vmis if _is_evacuated(vmi, node)]
             if mark.cordoned:
                 self._each(errors, "evacuation of VMI", self._cancel_evacuation, node, evacuated)
@@ -85,6 +85,9 @@ class UndoOfDrain:
         if errors:
             raise InvalidInput(errors)
         return ""
+
+    def vmis_on(self, node: Node) -> tuple[JSON, ...]:
+        return self._list(_VMIS, f"{NODE_NAME}={node.name}")
 
     def _each(
         self,

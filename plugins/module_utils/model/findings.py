@@ -172,7 +172,7 @@ OF_RULES = (
     "similar_term",
     "single_workload",
 )
-OF_RUNNING_PODS = ("label_on_pod_only",)
+OF_RUNNING_PODS = ("evacuation_goes_on", "label_on_pod_only")
 ONLY_OF_FORECASTS = ("blocks_node_drain",)
 """Findings of forecast_info that the module rules takes from its result."""
 ONLY_ON_A_CLUSTER = (
