@@ -20,6 +20,17 @@ SHOWN = 100
 DECIDED = ("rules", "state", "prune", "adopt", "topology_keys")
 """Options of placement_apply and placement_undo that decide what is written."""
 
+LIMITS = (
+    "scope",
+    "allow",
+    "max_parallel",
+    "max_unavailable",
+    "max_moves",
+    "failures_allowed",
+    "fail_on_skipped",
+)
+"""Options of the same roles that decide what a rollout moves, by which method, and how much of it at once."""
+
 _UNDO = "undo of "
 
 
@@ -42,7 +53,16 @@ def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
         "methods": dict(Counter(str(move["method"]) for move in moves)),
         "moves_shown": [_words(move) for move in moves[:SHOWN]],
         "rules": hashlib.sha256(decided.encode()).hexdigest(),
+        "limits": _limits(options),
+        "cluster": result["cluster"]["uid"],
     }
+
+
+def _limits(options: Object) -> dict[str, t.Any]:
+    """What the role may do to workloads and VMs. `apply` after an approval may leave the moves to another job."""
+    names = ("workload_rollout", *(LIMITS if options["rollout"] else ()))
+    limits = {name: options[name] for name in names}
+    return {name: sorted(x) if isinstance(x, (list, tuple)) else x for name, x in limits.items()}
 
 
 def _moves(result: Object, options: Object) -> list[Object]:
@@ -91,17 +111,25 @@ def approval_faults(
 
 def _is_summary(value: t.Any) -> bool:
     """Whether it has what is compared. It comes through the variables of other jobs."""
-    if not isinstance(value, t.Mapping) or not isinstance(value.get("methods"), t.Mapping):
+    if not isinstance(value, t.Mapping):
+        return False
+    if not all(isinstance(value.get(name), t.Mapping) for name in ("methods", "limits")):
         return False
     numbers = [value.get("moves"), value.get("min_unschedulable"), *value["methods"].values()]
     return (
         value.get("forecast") in FORECASTS
-        and isinstance(value.get("rules"), str)
+        and all(isinstance(value.get(name), str) for name in ("rules", "cluster"))
         and all(isinstance(number, int) for number in numbers)
     )
 
 
 def _worse(approved: Object, now: Object) -> t.Iterator[str]:
+    if approved["cluster"] != now["cluster"]:
+        yield f"The forecast was approved for the cluster {approved['cluster']}, and this is {now['cluster']}."
+    for name, value in now["limits"].items():
+        if approved["limits"].get(name) != value:
+            before = json.dumps(approved["limits"].get(name))
+            yield f"{name} is {json.dumps(value)} now, and {before} in the approved forecast."
     if approved["rules"] != now["rules"]:
         yield "The rules are not those of the approved forecast."
     if FORECASTS.index(now["forecast"]) > FORECASTS.index(approved["forecast"]):

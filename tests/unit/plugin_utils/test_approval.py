@@ -26,6 +26,12 @@ OPTIONS: dict[str, t.Any] = {
     "rollout": True,
     "allow": ["migrate"],
     "max_moves": 0,
+    "workload_rollout": "refuse",
+    "scope": "violated",
+    "max_parallel": 0,
+    "max_unavailable": 1,
+    "failures_allowed": 0,
+    "fail_on_skipped": False,
 }
 
 
@@ -41,7 +47,8 @@ def result(moves: int = 1, method: str = "migrate", **more: t.Any) -> dict[str, 
         "to_node": "w2",
     }
     found = {"forecast": "possible", "reasons": ["r"], "pending": [], "min_unschedulable": 0}
-    return {**found, "moves": [move] * moves, **more}
+    cluster = {"api": "https://prod.example:6443", "uid": "c-1"}
+    return {**found, "cluster": cluster, "moves": [move] * moves, **more}
 
 
 def published(**more: t.Any) -> dict[str, t.Any]:
@@ -76,6 +83,15 @@ def test_only_moves_that_the_role_makes_count() -> None:
     assert moves(rollout=False) == 0
 
 
+def test_apply_that_leaves_the_moves_to_another_job_is_covered() -> None:
+    assert faults(published(), options={"rollout": False, "max_unavailable": 3}) == []
+    without = {**OPTIONS, "rollout": False}
+    approved = {"prod": {"shop/default": summary_of(result(moves=0), without)}}
+    assert 'scope is "violated" now, and null in the approved forecast.' in faults(
+        approved, moves=0
+    )
+
+
 @pytest.mark.parametrize(
     "now", [{}, {"moves": 0}, {"forecast": "guaranteed"}, {"reasons": ["other"]}]
 )
@@ -93,6 +109,26 @@ def test_the_same_or_a_better_forecast_is_covered(now: dict[str, t.Any]) -> None
         ({"options": {"rules": []}}, "The rules are not those of the approved forecast."),
         ({"options": {"prune": True}}, "The rules are not those of the approved forecast."),
         ({"options": {"rule_set": "db"}}, "No forecast of shop/db was approved for prod."),
+        (
+            {"cluster": {"uid": "c-2"}},
+            "The forecast was approved for the cluster c-1, and this is c-2.",
+        ),
+        (
+            {"options": {"workload_rollout": "allow"}},
+            'workload_rollout is "allow" now, and "refuse" in the approved forecast.',
+        ),
+        (
+            {"options": {"max_unavailable": 3}},
+            "max_unavailable is 3 now, and 1 in the approved forecast.",
+        ),
+        (
+            {"options": {"scope": "not_enforced"}},
+            'scope is "not_enforced" now, and "violated" in the approved forecast.',
+        ),
+        (
+            {"options": {"allow": ["restart", "migrate"]}},
+            'allow is ["migrate", "restart"] now, and ["migrate"] in the approved forecast.',
+        ),
         ({"host": "lab"}, "No forecast of shop/default was approved for lab."),
     ],
 )
