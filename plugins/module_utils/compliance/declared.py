@@ -265,7 +265,7 @@ class Declared:
     `owners` has the rules of each term, `foreign` the node requirements that no rule owns. `copied_from`:
     the uid of the object from which the annotation with the rules was copied. `damaged`: why that
     annotation could not be read; empty if it could. `resting`: the rules that are not enabled, with their types; they
-    are not among `rules`."""
+    are not among `rules`. `chosen`: the labels by which rules name the workload."""
 
     workload: Ref
     placement: Placement
@@ -277,6 +277,7 @@ class Declared:
     copied_from: str = ""
     damaged: str = ""
     resting: t.Mapping[str, str] = field(default_factory=dict)
+    chosen: t.Mapping[str, Labels] = field(default_factory=dict)
 
     @property
     def terms(self) -> frozenset[Term]:
@@ -367,7 +368,14 @@ def _with_rules(
     )
     foreign = replace(foreign, pairs=(*foreign.pairs, *added))
     resting = {str(rule): kind for rule, kind in sorted(ownership.resting.items())}
-    return replace(plain, rules=rules, owners=owners, foreign=foreign, resting=resting)
+    chosen = {
+        str(rule): dict(labels)
+        for rule, labels in ownership.chosen.items()
+        if rule not in ownership.resting
+    }
+    return replace(
+        plain, rules=rules, owners=owners, foreign=foreign, resting=resting, chosen=chosen
+    )
 
 
 def _present(

@@ -158,7 +158,10 @@ def capacity(
 
 
 def _is_used(engine: DrillEngine, nodes: NodeSet) -> bool:
-    return any(map(engine.is_used, engine.index.table.names_of(nodes)))
+    """Whether one of the nodes is used, or would be if it were not cordoned."""
+    table = engine.index.table
+    names = table.names_of(nodes)
+    return any(table.nodes[table.numbers[x]].unschedulable or engine.is_used(x) for x in names)
 
 
 def _is_delayed(drill: Drill) -> bool:

@@ -333,7 +333,9 @@ _OF_GROUPS = (
 
 
 def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    """Workloads whose pods the term of a rule selects among its own members, and that lack the rule."""
+    """Workloads that lack a rule of whose members they are: by the labels by which the rule names them, or since its
+    term selects their pods among those of its members."""
+    yield from _with_labels_of_rules(lint_input)
     chosen = {subject.ref for subject in lint_input.subjects}
     known: set[tuple[int, tuple[str, ...], str]] = set()
     for subject in lint_input.all_subjects:
@@ -354,6 +356,25 @@ def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 for rule in rules:
                     if rule not in carried and not other.declared.copied_from:
                         yield _new_member(other.ref, RuleId.parse(rule))
+
+
+def _with_labels_of_rules(lint_input: LintInput) -> t.Iterator[Finding]:
+    """Each rule is looked up once for each kind: its members have the same labels."""
+    alike: dict[tuple[str, str], list[LintedWorkload]] = {}
+    for subject in lint_input.subjects:
+        alike.setdefault((subject.ref.kind, subject.ref.namespace), []).append(subject)
+    chosen = {
+        (subject.ref.kind, rule): labels
+        for subject in lint_input.all_subjects
+        for rule, labels in subject.declared.chosen.items()
+    }
+    for (kind, name), labels in sorted(chosen.items()):
+        rule = RuleId.parse(name)
+        for other in alike.get((kind, rule.namespace), ()):
+            carried = {*other.declared.resting, *(x.rule for x in other.declared.rules)}
+            lacks = name not in carried and not other.declared.copied_from
+            if lacks and labels.items() <= dict(other.labels).items():
+                yield _new_member(other.ref, rule)
 
 
 def _new_member(workload: Ref, rule: RuleId) -> Finding:

@@ -18,7 +18,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .ownership import Fingerprint, Ownership
+from .ownership import Fingerprint, LabelsOfRule, Ownership
 from .similar import SelectablePods, is_similar
 from .term_slots import FIELDS, LISTS, MAPS, NODE_TERMS, CompiledTerm, TermLocation, terms_of
 from .undo import RuleSetChange
@@ -31,8 +31,8 @@ class RequestedRules:
     `listed` has the terms of each rule that is to be carried, None for a rule that is to go.
     With `prune`, (namespace, set), every rule of that set that is not listed goes too. With `adopt` terms that are
     equal to those of the rules become theirs, with `adopt_similar` similar terms are replaced by them. `pods` tell
-    what terms select; without them no term is similar. `resting` has the type of each listed rule that rests. `change`
-    is what the undo record of the workload names.
+    what terms select; without them no term is similar. `resting` has the type of each listed rule that rests, `chosen`
+    the labels by which listed rules name the workload. `change` is what the undo record of the workload names.
     """
 
     listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
@@ -42,6 +42,7 @@ class RequestedRules:
     adopt_similar: bool = False
     pods: SelectablePods | None = None
     resting: t.Mapping[RuleId, str] = field(default_factory=dict)
+    chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
 
     @property
     def carries(self) -> bool:
@@ -67,7 +68,7 @@ class OwnershipChange:
     terms that no rule owns any more, `wanted_by` the listed rules by the locations of their terms. A term of
     `ours` that is in the template is owned; other requested terms are added, even beside a term with the
     same meaning. `stripped` are terms of rules that a console wrote again with less in them, `similar` terms of
-    others that mean the same as those of rules. `resting`: the types of the rules that rest afterwards."""
+    others that mean the same as those of rules. `resting` and `chosen` are those of the ownership afterwards."""
 
     rules: t.Mapping[RuleId, tuple[Fingerprint, ...]]
     values: t.Mapping[Fingerprint, JSON]
@@ -77,6 +78,7 @@ class OwnershipChange:
     stripped: tuple[SimilarTerm, ...] = ()
     similar: tuple[SimilarTerm, ...] = ()
     resting: t.Mapping[RuleId, str] = field(default_factory=dict)
+    chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
 
     def of(self, locations: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
         """The wanted terms of some locations, in the order of their rules."""
@@ -138,6 +140,10 @@ def ownership_change(
         resting={
             **{rule: kind for rule, kind in ownership.resting.items() if wanted.keeps(rule)},
             **wanted.resting,
+        },
+        chosen={
+            **{rule: labels for rule, labels in ownership.chosen.items() if wanted.keeps(rule)},
+            **wanted.chosen,
         },
     )
 

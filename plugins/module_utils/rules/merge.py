@@ -253,7 +253,7 @@ def _ownership_after(
         )
     if not draft.touched and dict(change.rules) == dict(before.rules):
         created = set(before.created)
-    return Ownership(workload.uid, change.rules, frozenset(created), change.resting)
+    return Ownership(workload.uid, change.rules, frozenset(created), change.resting, change.chosen)
 
 
 def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple[RuleId, ...]:

@@ -12,14 +12,16 @@ same term.
      "uid": "<uid of the object>",
      "rules": {"<namespace>/<set>/<name>": ["<location>:<meaning>.<form>[.<bare>]", ...], ...},
      "created": ["/spec/affinity", ...],
-     "resting": {"<namespace>/<set>/<name>": "<rule type>", ...}}
+     "resting": {"<namespace>/<set>/<name>": "<rule type>", ...},
+     "chosen": {"<namespace>/<set>/<name>": {"<key>": "<value>", ...}, ...}}
 
 `rules` has each rule of the object with the fingerprints of its terms; a rule without a term of its
 own has an empty list. `resting` has the types of those that are not enabled, and is left out where all
-are. `<bare>` is the meaning that a term of pods has left once a console has written it again without
-the fields that it does not know. `created` are the maps and lists that the rules added, as pointers into the
-template: they are removed with the last term in them. In
-`/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
+are. `chosen` has the labels by which a rule names this object, and is left out where rules name it by its
+name: other objects with these labels are members, too. `<bare>` is the meaning that a term of pods has
+left once a console has written it again without the fields that it does not know. `created` are the maps
+and lists that the rules added, as pointers into the template: they are removed with the last term in them.
+In `/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
 which the list was added.
 
 The annotation is a hint; the template decides. If `uid` is that of another object, this object is
@@ -43,7 +45,7 @@ from ..model.kinds import RULES
 from ..model.objects import Ref
 from ..model.rule import TYPE_NAMES, RuleId
 from ..model.snapshot import Workload
-from ..scheduler.labels import is_dns_label, is_label_value
+from ..scheduler.labels import is_dns_label, is_label_key, is_label_value
 from .term_slots import (
     IN_NODE_TERM,
     LISTS,
@@ -56,6 +58,7 @@ from .term_slots import (
 )
 
 NodeTerm = dict[str, JSON]
+LabelsOfRule = tuple[tuple[str, str], ...]
 
 _SETS = ("values", "namespaces", "matchLabelKeys", "mismatchLabelKeys")
 _CONJUNCTIONS = ("matchExpressions", "matchFields")
@@ -234,6 +237,8 @@ class Ownership:
     created: frozenset[str] = frozenset()
     resting: t.Mapping[RuleId, str] = field(default_factory=dict)
     """The rules of `rules` that are not enabled, with their types: they have no terms."""
+    chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
+    """The labels by which rules of `rules` name the workload, sorted."""
 
     def text(self) -> str:
         """The annotation's value: the same text for the same content."""
@@ -248,6 +253,10 @@ class Ownership:
         }
         if self.resting:
             content["resting"] = {str(rule): kind for rule, kind in sorted(self.resting.items())}
+        if self.chosen:
+            content["chosen"] = {
+                str(rule): dict(labels) for rule, labels in sorted(self.chosen.items())
+            }
         return json.dumps(content, separators=(",", ":"))
 
     def fingerprints(self) -> frozenset[Fingerprint]:
@@ -323,7 +332,18 @@ def _ownership(content: t.Mapping[str, JSON]) -> Ownership:
     created = frozenset(map(str, content["created"]))
     if unknown := [x for x in created if x not in _CONTAINERS and not _IN_A_TERM.fullmatch(x)]:
         raise ValueError(f"rules create no {shown(min(unknown))}")
-    return Ownership(str(content["uid"]), rules, created, resting)
+    chosen = {
+        rule_id(rule): tuple(sorted(labels.items()))
+        for rule, labels in content.get("chosen", {}).items()
+    }
+    legal = (
+        is_label_key(key) and is_label_value(x) for pairs in chosen.values() for key, x in pairs
+    )
+    if not (chosen.keys() <= rules.keys() and all(chosen.values()) and all(legal)):
+        raise ValueError(
+            "a rule that chooses by labels is not among its rules, or has no valid labels"
+        )
+    return Ownership(str(content["uid"]), rules, created, resting, chosen)
 
 
 def _check_scope(ownership: Ownership, workload: Workload) -> None:
@@ -340,6 +360,7 @@ def _of_namespace(ownership: Ownership, namespace: str) -> Ownership:
         ownership,
         rules={rule: x for rule, x in ownership.rules.items() if rule.namespace == namespace},
         resting={rule: x for rule, x in ownership.resting.items() if rule.namespace == namespace},
+        chosen={rule: x for rule, x in ownership.chosen.items() if rule.namespace == namespace},
     )
 
 

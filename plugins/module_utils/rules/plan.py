@@ -38,6 +38,7 @@ from .members import GroupSelectorBuilder, resolve
 from .merge import merge
 from .named_alone import with_carriers
 from .ownership import (
+    LabelsOfRule,
     Ownership,
     UnreadableAnnotation,
     digest,
@@ -104,6 +105,7 @@ def requested_rules(
                 request.adopt,
                 request.adopt and request.adopt_similar,
                 resting={rule: resting[rule] for rule in members if rule in resting},
+                chosen=_chosen(request, members, workload),
             )
     added = {ref: dict(labels_of_terms(x)) for ref, x in requested.items()}
     pods = SelectablePods(view, added)
@@ -136,6 +138,19 @@ def _listed(
         if not absent or rule.everywhere or is_named(rule.workloads, workload):
             listed[rule.id] = None
     return listed
+
+
+def _chosen(
+    request: RulesRequest, members: t.Iterable[RuleId], workload: Workload
+) -> dict[RuleId, LabelsOfRule]:
+    """The labels by which these rules name the workload, where they do not name it by its name."""
+    references = {rule.id: rule.workloads for rule in request.rules if not rule.is_named_alone}
+    chosen = {}
+    for rule in members:
+        naming = [x for x in references.get(rule, ()) if is_named([x], workload)]
+        if naming and all(x.labels is not None for x in naming):
+            chosen[rule] = tuple(sorted((naming[0].labels or {}).items()))
+    return chosen
 
 
 def is_named(references: t.Iterable[WorkloadSelector], workload: Workload) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
     DeclaredReader,
 )
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
@@ -159,6 +160,36 @@ def test_rule_to_disable_that_is_another_one_of_the_same_workloads_is_refused(na
     assert refused.advice.startswith("Did you mean 'web-apart', of the same workloads? ")
     others = {**rule, "name": "apart_webs", "workloads": ["db1", "db3"], "enabled": False}
     assert not plan(carriers, others).refused
+
+
+@pytest.mark.parametrize("rule_type", ["run_on", "avoid", "keep_apart", "terms"])
+def test_new_vm_with_the_labels_of_a_rule_is_a_finding(rule_type: str) -> None:
+    """Number 15 of issue 41: with `run_on` it was none, since no term has the labels."""
+    rule = {"name": "r", "workloads": [{"labels": {"app": "oracle"}}], **RULES[rule_type]}
+    members = written(
+        [vm("db1", labels={"app": "oracle"}), vm("db2", labels={"app": "oracle"})], rule
+    )
+    others = [vm("db3", labels={"app": "oracle"}), vm("web", labels={"app": "web"})]
+
+    (found,) = [x for x in lint(snapshot(*members, *others)) if x.name == "rule_not_on_new_member"]
+
+    assert [ref.name for ref in found.objects] == ["db3"]
+    assert (found.rule, found.severity) == ("r", "warning")
+    assert "Write the rules of the set default again" in found.advice
+    again = written([*members, *others], rule)
+    assert not [x for x in lint(snapshot(*again)) if x.name == "rule_not_on_new_member"]
+    assert plan(snapshot(*again), rule).writes == (), "nothing is left to write"
+    resting = written([*members], {**rule, "enabled": False})
+    quiet = lint(snapshot(*resting, *others))
+    assert not [x for x in quiet if x.name == "rule_not_on_new_member"]
+
+
+def test_rule_by_names_has_no_new_members() -> None:
+    rule: Object = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    members = written([vm("db1", labels={"app": "oracle"})], rule)
+    assert read_ownership(members[0]).chosen == {}
+    found = lint(snapshot(*members, vm("db2", labels={"app": "oracle"})))
+    assert not [x for x in found if x.name == "rule_not_on_new_member"]
 
 
 @pytest.mark.parametrize("rule_type", RULES)
