@@ -174,6 +174,8 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
     a migration's source once its target has a node, and what an ended migration has left behind.
     A pod that may terminate for hours is not, unless its VMI lives on: its guest may have moved.
 
+    A guest may run in its migration's target long before its VMI says so: that pod stays.
+
     The lists of a snapshot are not of one moment: where a VMI runs on another node than its pod,
     the list of pods is the older one. `namespaces` are those whose VMIs were read, so that a
     launcher pod without a VMI is known to be leaving.
@@ -198,18 +200,41 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
     for uid in doubtful & launchers.keys():
         placed = [pod for pod in launchers[uid] if _is_placed(pod)]
         vmi = vmis[uid]
-        elsewhere = {pod.uid for pod in placed if pod.node_name != vmi.node_name}
-        here = {pod.uid for pod in placed} - elsewhere
+        left = {pod.uid for pod in placed if _is_left_behind(pod, vmi)}
+        elsewhere = {pod.uid for pod in placed if pod.node_name != vmi.node_name} - left
+        here = {pod.uid for pod in placed} - elsewhere - left
+        pods |= left
         if vmi.terminating:
             pods |= here | elsewhere
         elif here and elsewhere and (vmi.ref.namespace, vmi.ref.name) in migrating:
             instances.add(uid)
             pods |= here
+        elif not here and (arrived := {x.uid for x in placed if _is_target(x, vmi)}):
+            instances.add(uid)
+            pods |= elsewhere - arrived
         else:
             pods |= elsewhere
     staying = _staying_vmis(snapshot)
     pods -= {pod.uid for pod in snapshot.pods if pod.lingers and _vmi_uid(pod) not in staying}
     return InFlight(frozenset(pods), frozenset(instances))
+
+
+def _is_left_behind(pod: Pod, vmi: Vmi) -> bool:
+    """Whether the VMI's last migration has left the pod, which is Running for some seconds more: the source once the
+    guest is handed over, while the migration is not over yet; the target of one that has failed."""
+    state = vmi.migration
+    if state.get("failed"):
+        return pod.name == state.get("targetPod")
+    handed_over = state.get("targetNode") == vmi.node_name != ""
+    return handed_over and pod.name == state.get("sourcePod")
+
+
+def _is_target(pod: Pod, vmi: Vmi) -> bool:
+    """Whether the pod is the target of the VMI's migration, which is not over: where no other pod is left, the guest
+    runs there already, and virt-handler hands it over later, after minutes at worst."""
+    state = vmi.migration
+    over = state.get("completed") or state.get("failed")
+    return pod.name == state.get("targetPod") and not over
 
 
 def _staying_vmis(snapshot: Snapshot) -> set[str]:
@@ -279,7 +304,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
         return pod.uid in fenced or (pod.uid in leaving.pods and pod.node_name not in not_ready)
 
     ending = tuple(pod for pod in snapshot.pods if ends(pod))
-    if not ending:
+    if not ending and not leaving.instances:
         return snapshot
     ending_uids = {pod.uid for pod in ending}
     pods = tuple(pod for pod in snapshot.pods if pod.uid not in ending_uids)

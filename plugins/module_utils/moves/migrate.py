@@ -32,6 +32,14 @@ from .move import (
     Transition,
 )
 
+HANDOVER_PATIENCE = 330.0
+"""Seconds beyond the time of a move in which virt-handler hands over a guest that has arrived. Where it missed the end
+of the migration, it sees it at its next resync, after 300 s (kubevirt, cmd/virt-handler/virt-handler.go,
+defaultDomainResyncPeriodSeconds)."""
+
+RETRY_PATIENCE = 20.0
+"""Seconds after which a target pod without a node is compared with what the nodes have room for now."""
+
 FINAL = ("Succeeded", "Failed")
 """Phases of a migration that has ended."""
 
@@ -83,6 +91,8 @@ def advance(
         return _ended(record, seen, phase, in_time=in_time)
     if record.phase is Phase.GIVEN_UP:
         return Transition(record)
+    if arrived := _arrived(record, seen):
+        return _handed_over_late(record, arrived, now, settings)
     if record.phase is Phase.CANCELLING:
         if now - record.begun < settings.move_timeout + CANCEL_PATIENCE:
             return Transition(record)
@@ -92,7 +102,7 @@ def advance(
     silence = _unanswered(record, seen, now, settings)
     note = (
         seen.quota
-        or seen.pending
+        or _pending(record, seen, now)
         or seen.refused
         or silence
         or f"the migration is {phase or 'queued'}"
@@ -103,6 +113,44 @@ def advance(
     if now - record.begun < timeout:
         return Transition(record)
     return _cancel(record, seen.migration, settings)
+
+
+def _arrived(record: MoveRecord, seen: Observation) -> str:
+    """The node on which the guest runs already, though its VMI still names the source; empty where it does not. The
+    source's launcher has ended then, so that the target's is the only one."""
+    pod, vmi = (seen.instance.pod, seen.instance.vmi) if seen.instance is not None else (None, None)
+    if pod is None or vmi is None or phase_of(seen.migration) != "Running":
+        return ""
+    left = vmi.node_name == record.source and pod.phase == "Running"
+    return pod.node_name if left and pod.node_name != record.source else ""
+
+
+def _handed_over_late(
+    record: MoveRecord, node: str, now: float, settings: MoveSettings
+) -> Transition:
+    """Wait for the handover, in which there is nothing left to cancel."""
+    note = (
+        f"its guest runs on node {node} already, and its VMI still names node {record.source}: virt-handler hands it"
+        " over within 5 minutes"
+    )
+    if now - record.begun < settings.move_timeout + HANDOVER_PATIENCE:
+        return Transition(replace(record, note=note))
+    note = (
+        f"its guest runs on node {node}, and its VMI still names node {record.source}: look at virt-handler on node"
+        f" {node}"
+    )
+    return Transition(replace(record, phase=Phase.GIVEN_UP, note=note))
+
+
+def _pending(record: MoveRecord, seen: Observation, now: float) -> str:
+    """Why the target pod has no node. kube-scheduler's last word may be old: it tries a pod again when an event may
+    have changed its answer, and takes some events for others (scheduler, queueing hints), else after 5 minutes."""
+    if not seen.pending or not seen.free_node or now - record.begun < RETRY_PATIENCE:
+        return seen.pending
+    return (
+        f"its target pod has no node, though node {seen.free_node} takes it now: kube-scheduler has not tried it"
+        f" again. A new migration is tried at once: run again. Its last answer: {seen.pending}"
+    )
 
 
 def cancel(record: MoveRecord, seen: Observation, settings: MoveSettings) -> Transition:

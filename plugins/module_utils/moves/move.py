@@ -74,7 +74,8 @@ class Observation:
 
     `instance` is the instance with the record's uid, if it is still there. `successor` is what its
     controller made in its place. `migration` is our migration object. `pending` says why the pod
-    that is to run it (the migration's target, the successor's) has no node, `refused` why there is no such
+    that is to run it (the migration's target, the successor's) has no node, `free_node` names a node that takes the
+    migration's target now, `refused` why there is no such
     pod. `quota`: the ResourceQuota that refuses the migration's target pod. `alone`: no other move of this run may
     free some of it. `surplus`: the workload has all the instances that it wants without a successor.
     `restart_queued`: KubeVirt has a request to restart this very instance and has not begun yet.
@@ -87,6 +88,7 @@ class Observation:
     migration: t.Mapping[str, JSON] | None = None
     pending: str = ""
     refused: str = ""
+    free_node: str = ""
     foreign_migration: bool = False
     propagating: bool = False
     quota: str = ""

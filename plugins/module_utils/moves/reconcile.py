@@ -176,6 +176,8 @@ class Reconciler:
             if not was_sent(record, observation):
                 return
             record = replace(record, phase=Phase.BEGUN)
+        if observation.pending and (room := now.room) is not None:
+            observation = replace(observation, free_node=room.free_node(record))
         name = report.short(record.workload, record.instance)
         refused = observation.quota or observation.refused
         if refused and not journals.has_note(record, refused):

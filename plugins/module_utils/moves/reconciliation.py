@@ -15,6 +15,7 @@ from . import report
 from .journal import RunJournal
 from .move import MoveRecord, Phase
 from .observe import Observer
+from .room import Room
 from .view import View
 
 
@@ -42,6 +43,14 @@ class Reconciliation:
     held: dict[str, str] = field(default_factory=dict)
     crowded: str = ""
     touched: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def room(self) -> Room | None:
+        """What has room beside the moves in flight; None where no move of the run waits for room."""
+        if self.view.index is None:
+            return None
+        observer = self.observer
+        return Room(observer.view, self.view.index, self.view.by_uid, observer.successors)
 
     @property
     def temporary(self) -> list[str]:

@@ -19,7 +19,6 @@ from .gates import Deferral, Load, limit_reached, why_defer
 from .journal import RunJournal
 from .move import MoveRecord, Phase
 from .reconciliation import Reconciliation, given_up, journal_of_run
-from .room import Room
 from .run_options import RunOptions
 
 
@@ -92,16 +91,11 @@ class Waits:
     def why_no_room(self, record: MoveRecord) -> str:
         """Why a move may find no room beside the moves in flight, or may take theirs; empty where each has room. What
         is behind a move that waits for room does not overtake it."""
-        if self.now.crowded or self.now.view.index is None:
+        if self.now.crowded:
             return self.now.crowded
-        room = Room(
-            self.now.observer.view,
-            self.now.view.index,
-            self.now.view.by_uid,
-            self.now.observer.successors,
-        )
+        room = self.now.room
         records = sorted(self.journal.records, key=lambda x: x.phase is Phase.GIVEN_UP)
-        other = room.competitor(record, records)
+        other = room.competitor(record, records) if room is not None else None
         if other is None:
             return ""
         name = report.short(record.workload, record.instance)

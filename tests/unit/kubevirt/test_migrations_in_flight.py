@@ -7,6 +7,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
     InFlight,
     in_flight,
@@ -104,6 +106,56 @@ def test_source_pod_of_a_finished_migration_causes_no_move() -> None:
     )
     assert in_flight(snapshot) == InFlight(frozenset({"p-a-1"}))
     assert planned(snapshot) == []
+
+
+def test_guest_that_is_handed_over_late_counts_where_it_runs() -> None:
+    """Its source pod has ended, and for minutes its VMI still names the source node, as seen on real nodes."""
+    state = {"migrationUid": "m", "targetNode": "w2", "targetPod": "a-2"}
+    vmis = (vmi("a", "w1", migration=state), vmi("b", "w1"))
+    target = launcher("a", "w2", "2")
+    source = launcher("a", "w1", phase="Succeeded")
+    snapshot = snapshot_of(source, target, launcher("b", "w1"), vmis=vmis, migrating="a")
+    assert in_flight(snapshot) == InFlight(instances=frozenset({"u-a"}))
+    assert planned(snapshot) == []
+    after = settled(snapshot)
+    assert {pod.uid: pod.node_name for pod in after.pods if not pod.finished} == {
+        "p-a-2": "w2",
+        "p-b-1": "w1",
+    }
+    assert {each.ref.name: each.node_name for each in after.vmis} == {"a": "w2", "b": "w1"}
+
+
+def test_source_pod_is_left_once_the_guest_is_handed_over() -> None:
+    """The VMI names its new node before its migration is over, and the source pod is Running for seconds more."""
+    state = {"migrationUid": "m", "targetNode": "w2", "sourcePod": "a-1", "targetPod": "a-2"}
+    vmis = (vmi("a", "w2", migration=state), vmi("b", "w1"))
+    pods = (launcher("a", "w1"), launcher("a", "w2", "2"), launcher("b", "w1"))
+    snapshot = snapshot_of(*pods, vmis=vmis, migrating="a")
+    assert in_flight(snapshot) == InFlight(frozenset({"p-a-1"}))
+    assert planned(snapshot) == []
+    assert {pod.uid for pod in settled(snapshot).pods} == {"p-a-2", "p-b-1"}
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_pod_that_the_migration_before_left_is_not_the_target_of_the_next(failed: bool) -> None:
+    """What an ended migration has left on w3 still ends, and the next target is on w1."""
+    here, there = ("a-2", "a-1") if failed else ("a-1", "a-2")
+    state = {"sourcePod": here, "targetPod": there, "failed": failed}
+    state |= {"targetNode": "w3" if failed else "w2"}
+    pods = (launcher("a", "w3", "1"), launcher("a", "w2", "2"), launcher("a", "w1", "3"))
+    snapshot = snapshot_of(*pods, vmis=(vmi("a", "w2", migration=state),), migrating="a")
+    assert in_flight(snapshot) == InFlight(frozenset({"p-a-1", "p-a-2"}), frozenset({"u-a"}))
+    assert [pod.node_name for pod in settled(snapshot).pods] == ["w1"]
+
+
+def test_pod_that_an_ended_migration_left_on_its_target_is_leaving() -> None:
+    """The list of pods is older than that of VMIs, or the migration was aborted."""
+    for end in ("completed", "failed"):
+        state = {"migrationUid": "m", "targetPod": "a-2", end: True}
+        target = launcher("a", "w2", "2")
+        vmis = (vmi("a", "w1", migration=state),)
+        snapshot = snapshot_of(target, vmis=vmis)
+        assert in_flight(snapshot) == InFlight(frozenset({"p-a-2"}))
 
 
 def test_migration_whose_target_is_scheduled_causes_no_move() -> None:

@@ -192,6 +192,49 @@ class TestMigrate:
         ended = migrate.advance(step.record, over, 200, SETTINGS).ended
         assert ended == MoveResult(Outcome.FAILED, reason=step.record.note)
 
+    def test_late_handover_is_waited_for_and_not_canceled(self) -> None:
+        """Seen once in nine migrations of VMs with a containerDisk: the source domain vanished before the handover was
+        written, until virt-handler's resync after 300 s."""
+        there = Pod("shop", "target", "p-2", node_name="w2", phase="Running")
+        late = replace(instance(), pod=there)
+        seen = Observation(late, migration=migration("Running"))
+        for record in (BEGUN, replace(BEGUN, phase=Phase.CANCELLING)):
+            step = migrate.advance(record, seen, 10 + 429, SETTINGS)
+            assert (step.request, step.ended, step.record.phase) == (None, None, record.phase)
+            assert step.record.note == (
+                "its guest runs on node w2 already, and its VMI still names node w1: virt-handler hands it over"
+                " within 5 minutes"
+            )
+        lost = migrate.advance(BEGUN, seen, 10 + 430, SETTINGS)
+        assert (lost.request, lost.record.phase) == (None, Phase.GIVEN_UP)
+        assert lost.record.note.endswith("look at virt-handler on node w2")
+        over = Observation(instance("w2"), migration=migration("Succeeded"))
+        assert migrate.advance(lost.record, over, 500, SETTINGS).ended == MoveResult(
+            Outcome.MOVED, "w2"
+        )
+
+    def test_guest_that_is_being_copied_has_not_arrived(self) -> None:
+        source = Observation(instance(), migration=migration("Running"))
+        waiting = Pod("shop", "target", "p-2", node_name="w2", phase="Pending")
+        target = Observation(replace(instance(), pod=waiting), migration=migration("Scheduling"))
+        for seen in (source, target):
+            step = migrate.advance(BEGUN, seen, 110, SETTINGS)
+            assert step.record.phase is Phase.CANCELLING
+
+    def test_target_that_the_scheduler_does_not_try_again_names_its_free_node(self) -> None:
+        """kube-scheduler wakes a pod by hints: not where the pod that ended matches one of two terms only."""
+        words = "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules"
+        seen = Observation(instance(), None, migration("Scheduling"), words, free_node="w2")
+        assert migrate.advance(BEGUN, seen, 29, SETTINGS).record.note == words
+        record = migrate.advance(BEGUN, seen, 30, SETTINGS).record
+        assert record.note == (
+            "its target pod has no node, though node w2 takes it now: kube-scheduler has not tried it again. A new"
+            f" migration is tried at once: run again. Its last answer: {words}"
+        )
+        failed = Observation(instance(), migration=migration("Failed"))
+        ended = migrate.advance(record, failed, 70, SETTINGS).ended
+        assert ended == MoveResult(Outcome.FAILED, reason=record.note)
+
     def test_migration_without_a_phase_names_virt_controller_that_does_not_answer(self) -> None:
         seen = Observation(instance(), migration=migration(""), kubevirt_namespace="cnv")
         young = migrate.advance(BEGUN, seen, 29, SETTINGS).record
