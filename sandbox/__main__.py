@@ -18,6 +18,7 @@ from . import (
     cluster_file,
     installation,
     layout,
+    pace,
     processes,
     releases,
     used_rights,
@@ -83,6 +84,13 @@ def _parser() -> argparse.ArgumentParser:
             help="or a cluster of N nodes, w1 to wN; `real:N` or `real` (three): with kubelets, and guests that run",
         )
         which.add_argument("--zones", type=int, metavar="M", help="in M zones, zone1 to zoneM")
+        if action is _up:
+            verb.add_argument(
+                "--pace",
+                choices=pace.PACES,
+                default=pace.FAST,
+                help="how long pods and migrations take: as on real nodes, or as short as can be (default)",
+            )
         if action is _reboot:
             verb.add_argument("node")
     return parser
@@ -151,7 +159,7 @@ def _up(arguments: argparse.Namespace) -> None:
         _print_exports(running)
         return
     _build(cluster, release)
-    sandbox = Sandbox.start(cluster, directory, detached=True)
+    sandbox = Sandbox.start(cluster, directory, detached=True, pace=arguments.pace)
     sandbox.release()
     print(
         f"the sandbox ({sandbox.versions.name}) is up after {time.monotonic() - started:.1f} s: "

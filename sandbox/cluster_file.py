@@ -14,6 +14,7 @@ A file in ``sandbox/clusters/`` (or anywhere) holds::
       - prefix: w             # w1 .. w6, two a zone in this order
         count: 6
         zones: [zone1, zone2, zone3]
+        virt_handler: true    # false: none of its labels and devices, as on a control plane
         labels: {}            # beside the usual ones; null takes a usual one away
         taints: []
         allocatable: {}       # beside the usual one; null takes a resource away
@@ -33,10 +34,22 @@ from pathlib import Path
 
 import yaml
 
+from . import node_labeller
 from .releases import DEFAULT, Release
 
 FOLDER = Path(__file__).resolve().parent / "clusters"
 ZONE = "topology.kubernetes.io/zone"
+_NODE_FIELDS = {
+    "name",
+    "prefix",
+    "count",
+    "zones",
+    "virt_handler",
+    "labels",
+    "taints",
+    "allocatable",
+    "boot_id",
+}
 _NUMBERED = re.compile(r"(\d+)-(real-)?nodes-(\d+)-zones")
 MOST_REAL_NODES = 9
 
@@ -137,30 +150,21 @@ def parse(name: str, content: Object, release: Release = DEFAULT) -> Cluster:
         configuration=_over(configuration, content.get("configuration") or {}),
         heartbeat_grace=content.get("heartbeat_grace", 40),
         nodes=tuple(
-            node
-            for entry in content["nodes"]
-            for node in make(entry, release.node_labels if kubevirt else None, name)
+            node for entry in content["nodes"] for node in make(entry, name, kubevirt=kubevirt)
         ),
     )
 
 
-def _nodes(
-    entry: Object, kubevirt_labels: t.Mapping[str, str] | None, where: str
-) -> t.Iterator[Node]:
-    """The nodes of one entry; without KubeVirt, None for the labels that its release needs."""
-    kubevirt = kubevirt_labels is not None
+def _nodes(entry: Object, where: str, *, kubevirt: bool) -> t.Iterator[Node]:
+    """The nodes of one entry."""
+    _only(entry, _NODE_FIELDS, f"{where}: node")
+    kubevirt = kubevirt and entry.get("virt_handler", True)
     given = entry.get("labels") or {}
-    if any(key.startswith("host-model-cpu.") for key in given):
-        kubevirt_labels = {}  # the node has a host model of its own
-    _only(
-        entry,
-        {"name", "prefix", "count", "zones", "labels", "taints", "allocatable", "boot_id"},
-        f"{where}: node",
-    )
+    own_cpu = any(key.startswith(node_labeller.HOST_CPU) for key in given)
     count, zones = entry.get("count", 1), entry.get("zones", ())
     for index in range(count):
         name = entry["name"] if "name" in entry else f"{entry['prefix']}{index + 1}"
-        labels = _usual_labels(name, kubevirt) | dict(kubevirt_labels or {})
+        labels = _usual_labels(name, kubevirt, own_cpu)
         if zones:
             labels[ZONE] = zones[index * len(zones) // count]
         yield Node(
@@ -172,12 +176,10 @@ def _nodes(
         )
 
 
-def _real_nodes(
-    entry: Object, _kubevirt_labels: t.Mapping[str, str] | None, where: str
-) -> t.Iterator[Node]:
+def _real_nodes(entry: Object, where: str, *, kubevirt: bool) -> t.Iterator[Node]:
     """The nodes of one entry, with the labels and taints that are set on them after their kubelets made them."""
     _only(entry, {"name", "prefix", "count", "zones", "labels", "taints"}, f"{where}: real node")
-    for node in _nodes(entry, None, where):
+    for node in _nodes(entry, where, kubevirt=False):
         wanted = {
             **(entry.get("labels") or {}),
             **{k: v for k, v in node.labels.items() if k == ZONE},
@@ -185,26 +187,20 @@ def _real_nodes(
         yield dataclasses.replace(node, labels=wanted, allocatable={})
 
 
-def _usual_labels(name: str, kubevirt: bool) -> dict[str, str]:
+def _usual_labels(name: str, kubevirt: bool, own_cpu: bool) -> dict[str, str]:
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
     }
-    if kubevirt:  # what virt-handler and its node labeller set
-        labels |= {
-            "kubevirt.io/schedulable": "true",
-            "machine-type.node.kubevirt.io/q35": "true",
-        }
-    return labels
+    if not kubevirt:
+        return labels
+    return labels | node_labeller.LABELS | ({} if own_cpu else node_labeller.CPU_LABELS)
 
 
 def _usual_allocatable(kubevirt: bool) -> dict[str, str]:
     resources = {"cpu": "32", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
-    if kubevirt:  # device plugins of virt-handler
-        devices = ("kvm", "tun", "vhost-net")
-        resources |= {f"devices.kubevirt.io/{device}": "1k" for device in devices}
-    return resources
+    return resources | (node_labeller.DEVICES if kubevirt else {})
 
 
 def _over(below: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> Object:

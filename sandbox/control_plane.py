@@ -21,6 +21,7 @@ from .admin_api import AdminApi, ApiFailure
 from .audit import COLLECTION
 from .cluster_file import Cluster
 from .layout import HOST, Layout
+from .pace import stage_files
 
 STAGES = Path(__file__).resolve().parent / "stages"
 #: a label, not an annotation: KWOK drops a node only when its watch does, by selector
@@ -103,7 +104,7 @@ class ControlPlane:
             f"--node-lease-duration-seconds={cluster.heartbeat_grace}",
             f"--server-address={HOST}:{layout.ports['kwok']}",
             f"--cidr={_POD_RANGE}",
-            *(f"--config={file}" for file in sorted(STAGES.glob("*.yml"))),
+            *(f"--config={file}" for file in stage_files(layout.pace, STAGES, layout.directory)),
             f"--config={layout.programs / 'kwok-node-stages.yml'}",
         )
 

@@ -23,6 +23,7 @@ from .control_plane import ControlPlane
 from .installation import PACKAGE
 from .layout import HOST
 from .objects import virtual_machine
+from .pace import set_pace
 
 NAMESPACE = "kubevirt"
 
@@ -61,6 +62,7 @@ class KubeVirt:
         self._create_kubevirt()
         self._start_virt_controller()
         if not self._cluster.real:
+            set_pace(self._api, self._layout.pace)
             self._start_virt_handler()
         wait = self._control_plane.wait
         wait("virt-api answers", lambda: self._answer("virt-api", "/healthz"))

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from . import installation, releases
+from .pace import FAST
 from .releases import Release
 
 HOST = "127.0.0.1"
@@ -36,25 +37,29 @@ class NoSandbox(LookupError):
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Paths and ports of one sandbox, and which releases it runs."""
+    """Paths and ports of one sandbox, which releases it runs, and how fast its nodes are."""
 
     directory: Path
     cluster: str
     ports: dict[str, int]
     programs: Path
     release: Release
+    pace: str = FAST
 
     @classmethod
-    def create(cls, directory: Path, cluster: str, programs: Path, release: Release) -> Layout:
+    def create(
+        cls, directory: Path, cluster: str, programs: Path, release: Release, pace: str = FAST
+    ) -> Layout:
         """Prepare an empty directory and choose free ports."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         (directory / "log").mkdir()
-        layout = cls(directory, cluster, _free_ports(), programs, release)
+        layout = cls(directory, cluster, _free_ports(), programs, release, pace)
         state = {
             "cluster": cluster,
             "ports": layout.ports,
             "programs": str(programs),
             "release": release.name,
+            "pace": pace,
         }
         (directory / _STATE_FILE).write_text(json.dumps(state))
         return layout
@@ -67,7 +72,10 @@ class Layout:
         except FileNotFoundError:
             raise NoSandbox(f"no sandbox in {directory}") from None
         release = releases.find(state["release"])
-        return cls(directory, state["cluster"], state["ports"], Path(state["programs"]), release)
+        programs = Path(state["programs"])
+        return cls(
+            directory, state["cluster"], state["ports"], programs, release, state.get("pace", FAST)
+        )
 
     @property
     def url(self) -> str:

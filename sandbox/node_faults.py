@@ -14,13 +14,12 @@ import time
 import typing as t
 import uuid
 
+from . import nodes
 from .admin_api import AdminApi, WaitTimeout
 from .control_plane import MANAGED_NODE
-
-SCHEDULABLE = "kubevirt.io/schedulable"
-HEARTBEAT = "kubevirt.io/heartbeat"
-"""Annotation of virt-handler on its node. virt-controller takes it for dead after five minutes without one, and
-judges no node without the annotation (pkg/virt-controller/watch/node/node.go, isNodeUnresponsive)."""
+from .node_labeller import HEARTBEAT, SCHEDULABLE
+from .virt_handler.faults import GUEST_IS_GONE, SHUTDOWN_SECONDS
+from .virt_handler.step import left_at
 
 _RENEWED_TIMEOUT = 10.0
 _TRIES = 2
@@ -41,8 +40,7 @@ def node_down(api: AdminApi, name: str, *, without_heartbeat: bool = False) -> N
     if without_heartbeat:
         metadata["annotations"] = {HEARTBEAT: _now(minutes_ago=6)}
     api.patch(node, {"metadata": metadata})
-    unknown = _ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
-    _set_condition(api, node, {**unknown, "lastHeartbeatTime": _now()})
+    _report(api, node, ready=False)
     for pod in _running_pods(api, name):
         _set_condition(api, api.path_of(pod), _ready("False", "NodeNotReady", ""))
 
@@ -68,16 +66,33 @@ def node_up(
     for pod in _running_pods(api, name):
         if new_boot:
             _reboot(api, pod)
-        if not (new_boot and _runs_once(pod)):
+        if not (new_boot and _runs_once(pod)) and left_at(pod) is None:
             _set_condition(api, api.path_of(pod), _ready("True", "", ""))
-    back = _ready("True", "KubeletReady", "kubelet is posting ready status")
-    _set_condition(api, node, {**back, "lastHeartbeatTime": _now()})
+    _report(api, node, ready=True)
     labels = {MANAGED_NODE: "fake"}
     if SCHEDULABLE in seen["metadata"]["labels"]:
         labels[SCHEDULABLE] = "true" if virt_handler_ready else "false"
     since = time.time()
-    api.patch(node, {"metadata": {"labels": labels, "annotations": {HEARTBEAT: None}}})
+    annotations = {HEARTBEAT: _now()} if virt_handler_ready else {}
+    api.patch(node, {"metadata": {"labels": labels, "annotations": annotations}})
     _wait_renewed(api, name, since)
+
+
+def node_reboot(api: AdminApi, name: str, *, kubelet_seconds: int = 3) -> None:
+    """The node reboots within seconds, and is never NotReady. virt-handler finds at its start that the guests are gone:
+    their instances have failed. Their launchers are Running until the kubelet has compared, so many seconds later."""
+    node = _node(api, name)
+    boot = {**api.get(node)["status"]["nodeInfo"], "bootID": str(uuid.uuid4())}
+    api.patch(f"{node}/status", {"status": {"nodeInfo": boot}})
+    faults = {GUEST_IS_GONE: "true", SHUTDOWN_SECONDS: str(kubelet_seconds)}
+    kind = "VirtualMachineInstance"
+    for vmi in api.list(api.path(kind)):
+        if vmi.get("status", {}).get("nodeName") == name:
+            path = api.path(kind, vmi["metadata"]["namespace"], vmi["metadata"]["name"])
+            api.patch(path, {"metadata": {"annotations": faults}})
+    for pod in _running_pods(api, name):
+        if not _runs_once(pod):
+            _reboot(api, pod)
 
 
 def _wait_renewed(api: AdminApi, name: str, since: float) -> None:
@@ -126,6 +141,12 @@ def _runs_once(pod: Object) -> bool:
 def _running_pods(api: AdminApi, node: str) -> list[Object]:
     pods = api.list(api.path("Pod"), fieldSelector=f"spec.nodeName={node}")
     return [{"kind": "Pod", **pod} for pod in pods if pod["status"].get("phase") == "Running"]
+
+
+def _report(api: AdminApi, node: str, *, ready: bool) -> None:
+    times = {"lastTransitionTime": _now(), "lastHeartbeatTime": _now()}
+    found = [{**condition, **times} for condition in nodes.conditions(ready=ready)]
+    api.patch(f"{node}/status", {"status": {"conditions": found}}, "strategic")
 
 
 def _set_condition(api: AdminApi, path: str, condition: Object) -> None:

@@ -7,11 +7,19 @@ from __future__ import annotations
 import datetime
 import typing as t
 import uuid
+import zlib
 
 from .admin_api import AdminApi
 from .cluster_file import Cluster, Node
 from .control_plane import MANAGED_NODE
+from .node_labeller import HEARTBEAT, SCHEDULABLE
 from .releases import DEFAULT, Release
+
+_PRESSURES = {
+    "MemoryPressure": ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+}
 
 Object = dict[str, t.Any]
 
@@ -25,27 +33,32 @@ def node_object(node: Node, release: Release = DEFAULT) -> Object:
     """The Node as its kubelet would register it."""
     resources = dict(node.allocatable)
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    ready = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-    }
+    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": node.name,
             "labels": dict(node.labels) | {MANAGED_NODE: "fake"},
+            "annotations": {HEARTBEAT: now} if SCHEDULABLE in node.labels else {},
         },
         "spec": {"taints": [dict(taint) for taint in node.taints]},
         "status": {
             "phase": "Running",  # KWOK's heartbeat wants it
             "capacity": resources,
             "allocatable": resources,
-            "conditions": [ready],
-            "addresses": [{"type": "Hostname", "address": node.name}],
+            "conditions": [{**condition, **times} for condition in conditions(ready=True)],
+            "addresses": [
+                {"type": "InternalIP", "address": _address(node.name)},
+                {"type": "Hostname", "address": node.name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "runtimeHandlers": [
+                {
+                    "name": "",
+                    "features": {"recursiveReadOnlyMounts": True, "userNamespaces": True},
+                }
+            ],
             "nodeInfo": {
                 "bootID": node.boot_id,
                 "machineID": uuid.uuid5(uuid.NAMESPACE_DNS, f"{node.name}.machine").hex,
@@ -60,6 +73,33 @@ def node_object(node: Node, release: Release = DEFAULT) -> Object:
             },
         },
     }
+
+
+def conditions(*, ready: bool) -> list[Object]:
+    """The conditions of a kubelet, without times: as it reports them, or as the node lifecycle controller marks them
+    once no report comes."""
+    if not ready:
+        unknown = {
+            "status": "Unknown",
+            "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+        }
+        return [{"type": kind, **unknown} for kind in (*_PRESSURES, "Ready")]
+    fine = [
+        {"type": kind, "status": "False", "reason": reason, "message": message}
+        for kind, (reason, message) in _PRESSURES.items()
+    ]
+    message = "kubelet is posting ready status"
+    return [
+        *fine,
+        {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": message},
+    ]
+
+
+def _address(name: str) -> str:
+    """An address for each name: nothing listens there."""
+    number = zlib.crc32(name.encode())
+    return f"10.77.{number // 256 % 256}.{number % 254 + 1}"
 
 
 def all_ready(api: AdminApi, cluster: Cluster) -> bool:

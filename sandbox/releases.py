@@ -17,14 +17,6 @@ import typing as t
 #: environment variable that chooses the pair; the Makefile sets it from RELEASE
 VARIABLE = "VIRT_PLACEMENT_RELEASE"
 
-#: What the node labeller of virt-handler sets on every real node (pkg/virt-handler/node-labeller/node_labeller.go,
-#: KubeVirt 1.4.0 to 1.8.4); sandbox/virt_handler says what needs it.
-HOST_MODEL: t.Final = {
-    "host-model-cpu.node.kubevirt.io/Skylake-Server": "true",
-    "cpu-model-migration.node.kubevirt.io/Skylake-Server": "true",
-    "cpu-model.node.kubevirt.io/Skylake-Server": "true",
-}
-
 
 class UnknownRelease(ValueError):
     """There is no such pair; the message lists the known ones."""
@@ -35,14 +27,12 @@ class Release:
     """A pair of releases.
 
     ``configuration`` is set in the KubeVirt object, as the products do; a cluster file may set other values.
-    ``node_labels`` are set on each node.
     """
 
     name: str
     kubernetes: str
     kubevirt: str
     configuration: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
-    node_labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def has_kubevirt(self, minor: str) -> bool:
         """Whether its KubeVirt is of this minor release, such as `1.7`, or a newer one."""
@@ -68,39 +58,33 @@ RELEASES: t.Final[t.Mapping[str, Release]] = {
             "1.36+1.7",
             kubernetes="1.36.2",
             kubevirt="1.7.0",
-            node_labels=HOST_MODEL,
         ),
         Release(
             "1.34+1.7",
             kubernetes="1.34.2",
             kubevirt="1.7.0",
-            node_labels=HOST_MODEL,
         ),
         Release(
             "1.32+1.6",
             kubernetes="1.32.2",
             kubevirt="1.6.0",
-            node_labels=HOST_MODEL,
         ),
         Release(
             "1.36+1.4",
             kubernetes="1.36.2",
             kubevirt="1.4.0",
             configuration=LIVE_UPDATE,
-            node_labels=HOST_MODEL,
         ),
         Release(
             "1.31+1.6",
             kubernetes="1.31.0",
             kubevirt="1.6.0",
-            node_labels=HOST_MODEL,
         ),
         Release(
             "1.31+1.4",
             kubernetes="1.31.0",
             kubevirt="1.4.0",
             configuration=LIVE_UPDATE,
-            node_labels=HOST_MODEL,
         ),
     )
 }

@@ -29,6 +29,7 @@ from .cluster_file import Cluster
 from .control_plane import KEEP, ControlPlane
 from .etcd import Etcd
 from .kubevirt import KubeVirt
+from .pace import FAST
 from .real_nodes import control_groups
 
 if t.TYPE_CHECKING:
@@ -49,11 +50,17 @@ class Sandbox:
 
     @classmethod
     def start(
-        cls, cluster: str | Path, directory: Path | None = None, *, detached: bool = False
+        cls,
+        cluster: str | Path,
+        directory: Path | None = None,
+        *,
+        detached: bool = False,
+        pace: str = FAST,
     ) -> Sandbox:
         """Start a cluster (a name in sandbox/clusters, or a file) and return when all of it works.
 
-        It runs the releases that VIRT_PLACEMENT_RELEASE names.
+        It runs the releases that VIRT_PLACEMENT_RELEASE names. With the pace "real" pods and migrations take as
+        long as on real nodes.
 
         Without a directory it gets one of its own that is gone after the end, unless the variable
         VIRT_PLACEMENT_SANDBOX_KEEP is set. A sandbox that is still in the given directory is ended
@@ -69,7 +76,7 @@ class Sandbox:
         directory = layout.own_directory(wanted.name) if directory is None else directory.resolve()
         _clear(directory)
         file = wanted.name if cluster == wanted.name else str(Path(cluster).resolve())
-        where = layout.Layout.create(directory, file, programs, release)
+        where = layout.Layout.create(directory, file, programs, release, pace)
         supervisor = processes.Supervisor(
             directory, detached=detached, discard=own and not os.environ.get(KEEP)
         )
@@ -212,6 +219,10 @@ class Sandbox:
         node_faults.node_up(
             self.api, name, new_boot=new_boot, virt_handler_ready=virt_handler_ready
         )
+
+    def node_reboot(self, name: str) -> None:
+        """The node reboots within seconds; see :func:`sandbox.node_faults.node_reboot`."""
+        node_faults.node_reboot(self.api, name)
 
     def restore_nodes(self) -> None:
         """Give all nodes their first labels and taints again and make them schedulable."""

@@ -3,10 +3,10 @@
 """The simulated virt-handler: the one part of KubeVirt that cannot run without a hypervisor.
 
 It does for every node what the DaemonSet of that name reports to the API server:
-VirtualMachineInstances become Running, migrations run their phases, guests shut down, and launcher
-pods end. virt-controller and virt-api are real and see no difference, as long as the order and the
-fields are those of KubeVirt (``pkg/virt-handler``). A kubelet (KWOK) makes the launcher pods
-Running.
+VirtualMachineInstances become Running, migrations run their phases, guests shut down, launcher pods
+end, and nodes have heartbeats. virt-controller and virt-api are real and see no difference, as long
+as the order and the fields are those of KubeVirt (``pkg/virt-handler``). A kubelet (KWOK) makes the
+launcher pods Running. docs/compatibility.md names what differs from real nodes.
 
 Run ``python -m sandbox.virt_handler <sandbox directory>``; it ends on SIGTERM.
 
@@ -21,7 +21,7 @@ and the products give it (:mod:`sandbox.releases`), instances start, migrate, le
   its source node lacks the first (``prepareNodeSelectorForHostCpuModel`` in
   ``pkg/virt-controller/watch/migration/migration.go``). From 1.6 the same error is lost in the variable of an inner
   block, so that nodes without labels work. A target pod selects the second label. Nodes get these labels when they
-  are made, not by this process.
+  are made (:mod:`sandbox.node_labeller`), not by this process.
 * ``vmRolloutStrategy: LiveUpdate``: the default from 1.6 (``pkg/virt-config/virt-config.go``,
   ``DefaultVMRolloutStrategy``). 1.4 follows it only with the feature gate ``VMLiveUpdateFeatures`` (the same file,
   ``IsVMRolloutStrategyLiveUpdate``), which is generally available in 1.5. Without both, placement waits for a restart.
@@ -44,11 +44,18 @@ annotation                                value    effect
                                                    the instance with each failure
 ``sandbox.virt/migration-seconds``        seconds  a migration needs so long from its start to
                                                    its end (or to its failure)
+``sandbox.virt/prepare-seconds``          seconds  a migration's target needs so long to listen
+                                                   once its pod is ready
+``sandbox.virt/handover-seconds``         seconds  the guest has arrived, its source has ended, and
+                                                   for so long the instance names the source node
 ``sandbox.virt/source-pod-stays``         true     the source pod goes on running after the
                                                    migration, until the annotation is taken away
+``sandbox.virt/source-pod-seconds``       seconds  a launcher that its guest has left needs so long
+                                                   to end: Running, and not Ready (default 1)
 ``sandbox.virt/shutdown-seconds``         seconds  the guest needs so long to shut down when the
                                                    instance or its pod is deleted; never longer
                                                    than the grace period of the deletion
+``sandbox.virt/guest-is-gone``            true     the instance has failed, and its launcher goes on
 ========================================  =======  =============================================
 
 Kubernetes keeps times in whole seconds, so a duration may end up to one second early. A node that

@@ -92,6 +92,10 @@ class Api:
                     raise requests.RequestException(f"watch of {path}: {event['object']}")
                 yield event["type"], event["object"]
 
+    def replace(self, path: str, body: Object) -> None:
+        """Write the whole object, unless it was written since ``body`` was read. Raises ConflictError."""
+        self._write("PUT", path, body, {})
+
     def patch(self, path: str, seen: Object, patch: t.Mapping[str, t.Any]) -> None:
         """Merge ``patch`` if the object is still as ``seen``. Raises ConflictError."""
         version = {"resourceVersion": seen["metadata"]["resourceVersion"]}

@@ -12,6 +12,7 @@ import typing as t
 PREFIX = "sandbox.virt/"
 SHUTDOWN_SECONDS = PREFIX + "shutdown-seconds"
 MIGRATION_FAILS = PREFIX + "migration-fails"
+GUEST_IS_GONE = PREFIX + "guest-is-gone"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +25,12 @@ class Faults:
     live_migratable_missing: bool = False
     migration_fails: int = 0
     migration_seconds: float = 0.0
+    prepare_seconds: float = 0.0
+    handover_seconds: float = 0.0
     source_pod_stays: bool = False
+    source_pod_seconds: float = 1.0
     shutdown_seconds: float = 0.0
+    guest_is_gone: bool = False
 
 
 NO_FAULTS = Faults()

@@ -13,9 +13,20 @@ import typing as t
 
 import requests
 
+from ..node_labeller import HEARTBEAT, SCHEDULABLE
 from .api import Api, ConflictError, Object, Reflector
 from .faults import parse_faults
-from .step import Action, AnnotatePod, DeletePod, EndPod, PatchVmi, WakeAt, step
+from .step import (
+    COMPUTE,
+    Action,
+    AnnotatePod,
+    DeletePod,
+    EndPod,
+    LeavePod,
+    PatchVmi,
+    WakeAt,
+    step,
+)
 
 NAMESPACE = "kubevirt"
 DEFAULTS = "sandbox-virt-handler"
@@ -23,6 +34,8 @@ LAUNCHER_LABELS = "kubevirt.io=virt-launcher"
 CREATED_BY = "kubevirt.io/created-by"
 MANAGED_NODE = "kwok.x-k8s.io/node"
 RETRY_SECONDS = 0.5
+HEARTBEAT_SECONDS = 60.0
+"""KubeVirt's own has up to 72 s more (pkg/virt-handler/heartbeat/heartbeat.go)."""
 
 
 class Agenda:
@@ -88,6 +101,7 @@ class VirtHandler:
             reflector.start()
         for reflector in watches:
             reflector.synced.wait()
+        threading.Thread(target=self._beat, name="heartbeats", daemon=True).start()
         log("started")
         while True:
             uid = self._agenda.take()
@@ -100,6 +114,22 @@ class VirtHandler:
                 self._agenda.add(uid, RETRY_SECONDS)
             except ValueError as error:
                 log(f"{self._name(uid)}: {error}; it is left as it is")
+
+    def _beat(self) -> None:
+        """Renew the heartbeat of each node that is alive, for ever. A node that is not schedulable has no virt-handler
+        that is ready."""
+        while True:
+            time.sleep(HEARTBEAT_SECONDS)
+            stamp = _stamp(datetime.datetime.now(datetime.timezone.utc))
+            for node in list(self._nodes.objects.values()):
+                if not _alive(node) or node["metadata"]["labels"].get(SCHEDULABLE) != "true":
+                    continue
+                path = f"/api/v1/nodes/{node['metadata']['name']}"
+                beat = {"metadata": {"annotations": {HEARTBEAT: stamp}}}
+                try:
+                    self._api.patch_any_version(path, node, beat)
+                except (ConflictError, requests.RequestException) as error:
+                    log(f"heartbeat of {path}: {error}")
 
     def _work(self, uid: str) -> None:
         vmi = self._vmis.objects.get(uid)
@@ -129,13 +159,13 @@ class VirtHandler:
             self._agenda.add(uid, (action.time - now).total_seconds())
         elif isinstance(action, PatchVmi) and vmi is not None:
             log(f"{self._name(uid)}: {action.why}")
-            self._api.patch(
-                _path("apis/kubevirt.io/v1", vmi, "virtualmachineinstances"), vmi, action.patch
-            )
-        elif isinstance(action, EndPod):
-            log(f"{self._name(uid)}: pod {action.pod['metadata']['name']} {action.phase}")
+            path = _path("apis/kubevirt.io/v1", vmi, "virtualmachineinstances")
+            self._api.replace(path, merged(vmi, action.patch))
+        elif isinstance(action, (LeavePod, EndPod)):
+            log(f"{self._name(uid)}: {action.pod['metadata']['name']}: {type(action).__name__}")
             path = _path("api/v1", action.pod, "pods") + "/status"
-            self._api.patch_any_version(path, action.pod, _ended(action.pod, action.phase, now))
+            ended = isinstance(action, EndPod)
+            self._api.patch_any_version(path, action.pod, _ended(action.pod, now, whole=ended))
         elif isinstance(action, DeletePod):
             self._api.delete_now(_path("api/v1", action.pod, "pods"), action.pod)
         elif isinstance(action, AnnotatePod):
@@ -190,27 +220,58 @@ def _path(group: str, item: Object, plural: str) -> str:
     return f"/{group}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
 
 
-def _ended(pod: Object, phase: str, now: datetime.datetime) -> dict[str, t.Any]:
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+def merged(item: t.Any, patch: t.Any) -> t.Any:
+    """``item`` with a merge patch (RFC 7386). The server's own merge takes nulls out of lists, and times of conditions
+    are null there."""
+    if not isinstance(patch, dict):
+        return patch
+    kept = dict(item) if isinstance(item, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            kept.pop(key, None)
+        else:
+            kept[key] = merged(kept.get(key), value)
+    return kept
+
+
+def _ended(pod: Object, now: datetime.datetime, *, whole: bool) -> dict[str, t.Any]:
+    """The pod's status when all containers have ended (``whole``), or compute alone."""
+    stamp = _stamp(now)
     status = pod["status"]
-    succeeded = phase == "Succeeded"
     done = {
-        "exitCode": 0 if succeeded else 1,
-        "reason": "Completed" if succeeded else "Error",
+        "exitCode": 0,
+        "reason": "Completed",
         "finishedAt": stamp,
         "startedAt": status.get("startTime", stamp),
     }
-    containers = [
-        {**c, "ready": False, "started": False, "state": {"terminated": done}}
-        for c in status.get("containerStatuses") or []
-    ]
+
+    def end(containers: t.Iterable[Object]) -> list[Object]:
+        ending = {"ready": False, "started": False, "state": {"terminated": done}}
+        return [
+            {**c, **ending}
+            if (whole or c["name"] == COMPUTE) and "running" in c.get("state", {})
+            else c
+            for c in containers
+        ]
+
+    reason = "PodCompleted" if whole else "ContainersNotReady"
+    not_ready = {"status": "False", "lastTransitionTime": stamp, "reason": reason}
     conditions = [
-        {**c, "status": "False", "lastTransitionTime": stamp, "reason": "PodCompleted"}
-        if c["type"] in ("Ready", "ContainersReady")
-        else c
+        {**c, **not_ready} if c["type"] in ("Ready", "ContainersReady") else c
         for c in status.get("conditions") or []
     ]
-    return {"status": {"phase": phase, "containerStatuses": containers, "conditions": conditions}}
+    patch: dict[str, t.Any] = {
+        "containerStatuses": end(status.get("containerStatuses") or ()),
+        "initContainerStatuses": end(status.get("initContainerStatuses") or ()),
+        "conditions": conditions,
+    }
+    if whole:
+        patch["phase"] = "Succeeded"
+    return {"status": patch}
+
+
+def _stamp(now: datetime.datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def log(text: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import typing as t
+import zlib
 
 from .faults import MIGRATION_FAILS, SHUTDOWN_SECONDS, Faults
 
@@ -19,6 +20,14 @@ Object = t.Mapping[str, t.Any]
 
 TARGET_NODE_LABEL = "kubevirt.io/migrationTargetNodeName"
 MIGRATION_JOB_LABEL = "kubevirt.io/migrationJobUID"
+COMPUTE = "compute"
+"""The container in which the guest runs."""
+
+ABORTED = "Live migration aborted "
+"""With the blank (pkg/virt-launcher/virtwrap/live-migration-source.go)."""
+
+MACHINE_TYPES = {"": "pc-q35-10.0", "q35": "pc-q35-10.0"}
+"""What QEMU makes of an alias: libvirt gives a running guest the version."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +39,17 @@ class PatchVmi:
 
 
 @dataclasses.dataclass(frozen=True)
-class EndPod:
-    """The launcher has exited: ``phase`` is Succeeded or Failed."""
+class LeavePod:
+    """The guest has left the launcher: container compute has ended, and the others go on."""
 
     pod: Object
-    phase: str
+
+
+@dataclasses.dataclass(frozen=True)
+class EndPod:
+    """The last container of the launcher has ended: the pod has succeeded."""
+
+    pod: Object
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +74,7 @@ class WakeAt:
     time: datetime.datetime
 
 
-Action = PatchVmi | EndPod | DeletePod | AnnotatePod | WakeAt
+Action = PatchVmi | LeavePod | EndPod | DeletePod | AnnotatePod | WakeAt
 
 
 def step(
@@ -79,7 +94,11 @@ def step(
         for pod in pods
         if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in not_ready_nodes
     ]
-    actions = [action for pod in pods for action in _pod_deletion(pod, faults, now)]
+    actions = [
+        action
+        for pod in pods
+        for action in (*_pod_deletion(pod, faults, now), *_last_containers(pod, faults, now))
+    ]
     if vmi is None or vmi.get("status", {}).get("nodeName") in not_ready_nodes:
         return actions
     seen = _Seen(vmi, vmi.get("status", {}), pods, faults, now)
@@ -135,6 +154,24 @@ def _pod_gone_at(pod: Object, faults: Faults) -> datetime.datetime:
     return requested + datetime.timedelta(seconds=min(grace, faults.shutdown_seconds))
 
 
+def _last_containers(pod: Object, faults: Faults, now: datetime.datetime) -> list[Action]:
+    """A launcher that its guest has left: the kubelet ends its sidecar guest-console-log some seconds later."""
+    left = left_at(pod)
+    if left is None or _phase(pod) != "Running":
+        return []
+    due = left + datetime.timedelta(seconds=faults.source_pod_seconds)
+    return [EndPod(pod)] if now >= due else [WakeAt(due)]
+
+
+def left_at(pod: Object) -> datetime.datetime | None:
+    """When container compute ended; None while it runs."""
+    for container in pod.get("status", {}).get("containerStatuses") or ():
+        ended = container.get("state", {}).get("terminated")
+        if container["name"] == COMPUTE and ended:
+            return parse_time(ended["finishedAt"])
+    return None
+
+
 def _end_of_guest(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     """The instance, or the pod that it runs in, was deleted: the guest shuts down."""
     if seen.phase not in ("Scheduled", "Running"):
@@ -152,7 +189,7 @@ def _end_of_guest(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action
         due = max(_pod_gone_at(pod, seen.faults) for pod in own)
     if seen.now < due:
         return [WakeAt(due)] if deleted else []
-    ended: list[Action] = [EndPod(pod, "Succeeded") for pod in live]
+    ended: list[Action] = [EndPod(pod) for pod in live]
     return [PatchVmi("guest shut down", {"status": seen.enter("Succeeded")}), *ended]
 
 
@@ -164,9 +201,11 @@ def _slow_deletion(pod: Object) -> bool:
 
 
 def _crash(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
-    """The launcher failed under a running guest, as after a reboot of the node."""
+    """The guest is gone, as virt-handler finds after a quick reboot of the node, or the launcher failed under it."""
     if seen.phase != "Running":
         return []
+    if seen.faults.guest_is_gone:
+        return [PatchVmi("guest is gone", {"status": seen.enter("Failed")})]
     own = [
         _phase(pod) for pod in seen.pods if pod["spec"]["nodeName"] == seen.status.get("nodeName")
     ]
@@ -181,13 +220,30 @@ def _start(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     status = {
         **seen.enter("Running"),
         "conditions": _with_migratable(seen),
-        "migrationMethod": "LiveMigration",
+        "migrationMethod": "BlockMigration" if _has_local_disks(seen.vmi) else "LiveMigration",
         "migrationTransport": "Unix",
         # Without it virt-controller cannot render the target pod of a migration.
         "selinuxContext": "none",
-        "machine": {"type": "q35"},
+        "machine": {"type": MACHINE_TYPES.get(_machine_type(seen.vmi), _machine_type(seen.vmi))},
     }
     return [PatchVmi("guest started", {"status": status})]
+
+
+def _machine_type(vmi: Object) -> str:
+    return str((vmi["spec"].get("domain", {}).get("machine") or {}).get("type") or "")
+
+
+def _has_local_disks(vmi: Object) -> bool:
+    """Whether a migration copies disks, too: those of images and of configuration, but for read-only ones
+    (pkg/virt-handler/vm.go, checkVolumesForMigration)."""
+    devices = vmi["spec"].get("domain", {}).get("devices", {})
+    remote = {entry["name"] for entry in devices.get("filesystems") or ()}
+    for disk in devices.get("disks") or ():
+        if disk.get("cdrom", {}).get("readonly", "cdrom" in disk):
+            remote.add(disk["name"])
+    sources = {"persistentVolumeClaim", "dataVolume", "hostDisk"}
+    volumes = vmi["spec"].get("volumes") or ()
+    return any(volume["name"] not in remote and not sources & volume.keys() for volume in volumes)
 
 
 def _migratable(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
@@ -218,17 +274,17 @@ def _with_migratable(seen: _Seen) -> list[Object]:
             conditions.append(condition)
             del wanted[kind]
     return conditions + [
-        _condition(kind, value, reason, seen.stamp) for kind, (value, reason) in wanted.items()
+        _condition(kind, value, reason) for kind, (value, reason) in wanted.items()
     ]
 
 
-def _condition(kind: str, status: str, reason: str, stamp: str) -> dict[str, str]:
-    # virt-controller tests the whole list in its JSON patches: a null time there would never match.
-    condition = {
+def _condition(kind: str, status: str, reason: str) -> dict[str, str | None]:
+    # virt-controller tests the whole list in its JSON patches: null times have to be there as null.
+    condition: dict[str, str | None] = {
         "type": kind,
         "status": status,
-        "lastProbeTime": stamp,
-        "lastTransitionTime": stamp,
+        "lastProbeTime": None,
+        "lastTransitionTime": None,
     }
     if reason:
         condition.update(reason=reason, message=f"cannot migrate VMI: {reason}")
@@ -239,23 +295,51 @@ def _migration(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     state = seen.status.get("migrationState") or {}
     if seen.phase != "Running" or not state.get("migrationUid"):
         return []
+    if state.get("failed"):
+        return [*map(LeavePod, _leaving(seen, lambda pod: _job(pod) == state["migrationUid"]))]
     if state.get("completed"):
         return _after_migration(seen, state)
     if state.get("abortRequested"):
-        return _end_migration(
-            seen, {"abortStatus": "Succeeded", "failureReason": "migration was aborted"}, {}
-        )
+        return _end_migration(seen, {"abortStatus": "Succeeded", "failureReason": ABORTED}, {})
     target = state.get("targetNode")
     if not target or target in not_ready_nodes:
         return []
     if not state.get("targetNodeAddress"):
-        if seen.vmi["metadata"].get("labels", {}).get(TARGET_NODE_LABEL) != target:
-            return []
-        ports = {"0": 49152, "1": 49153}
-        progress = {"targetNodeAddress": "127.0.0.1", "targetDirectMigrationNodePorts": ports}
-        return [_progress("target prepared", progress)]
+        return _prepare_target(seen, state, target)
     if not state.get("startTimestamp"):
-        return [_progress("migration started", {"startTimestamp": seen.stamp, "mode": "PreCopy"})]
+        # libvirt defines the guest on the target before it copies memory
+        started = {"startTimestamp": seen.stamp, "mode": "PreCopy"}
+        return [_progress("migration started", {**started, "targetNodeDomainDetected": True})]
+    if state.get("endTimestamp"):
+        labels = {"labels": {TARGET_NODE_LABEL: None}}
+        done = {"status": {"migrationState": {"completed": True}}}
+        return [PatchVmi("migration completed", {"metadata": labels, **done})]
+    return _copy(seen, state, target)
+
+
+def _prepare_target(seen: _Seen, state: Object, target: str) -> list[Action]:
+    """The target listens, with a port for each channel (pkg/virt-handler/migration-proxy)."""
+    if seen.vmi["metadata"].get("labels", {}).get(TARGET_NODE_LABEL) != target:
+        return []
+    job = state["migrationUid"]
+    for pod in seen.pods:
+        ready = _ready_since(pod) if _job(pod) == job else None
+        if ready is not None:
+            due = ready + datetime.timedelta(seconds=seen.faults.prepare_seconds)
+            if seen.now < due:
+                return [WakeAt(due)]
+    channels = (
+        [0, 49152, 49153] if seen.status.get("migrationMethod") == "BlockMigration" else [0, 49152]
+    )
+    # a port of the node for each channel of the launcher
+    first = 32768 + zlib.crc32(job.encode()) % 20000
+    ports = {str(first + index): channel for index, channel in enumerate(channels)}
+    address = next((_address(pod) for pod in seen.pods if _job(pod) == job), "127.0.0.1")
+    progress = {"targetNodeAddress": address, "targetDirectMigrationNodePorts": ports}
+    return [_progress("target prepared", progress)]
+
+
+def _copy(seen: _Seen, state: Object, target: str) -> list[Action]:
     due = parse_time(state["startTimestamp"]) + datetime.timedelta(
         seconds=seen.faults.migration_seconds
     )
@@ -264,14 +348,19 @@ def _migration(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     if seen.faults.migration_fails:
         left = {MIGRATION_FAILS: str(seen.faults.migration_fails - 1)}
         return _end_migration(seen, {"failureReason": "injected by " + MIGRATION_FAILS}, left)
-    if not state.get("targetNodeDomainDetected"):
-        ready = {"targetNodeDomainDetected": True, "targetNodeDomainReadyTimestamp": seen.stamp}
-        return [_progress("target domain is ready", ready)]
-    # Together, since the next migration may replace what the instance says about this one. All pods
-    # but this migration's, and not by the name that the instance gives: virt-controller takes the
-    # youngest pod on the node for the source, by whole seconds, so it may name one that ended.
+    # All pods but this migration's, and not by the name that the instance gives: virt-controller takes
+    # the youngest pod on the node for the source, by whole seconds, so it may name one that ended.
     job = state["migrationUid"]
-    return [_handoff(seen, target), *_leave(seen, lambda pod: _job(pod) != job)]
+    source = _leaving(seen, lambda pod: _job(pod) != job)
+    if not seen.faults.handover_seconds:
+        # Together, since the next migration may replace what the instance says about this one.
+        return [_handoff(seen, target), *map(LeavePod, source)]
+    arrived = state.get("targetNodeDomainReadyTimestamp")
+    if not arrived:
+        ready = {"targetNodeDomainReadyTimestamp": seen.stamp}
+        return [_progress("guest arrived, handover is late", ready), *map(EndPod, source)]
+    late = parse_time(arrived) + datetime.timedelta(seconds=seen.faults.handover_seconds)
+    return [WakeAt(late)] if seen.now < late else [_handoff(seen, target)]
 
 
 def _progress(why: str, state: dict[str, t.Any]) -> PatchVmi:
@@ -279,63 +368,71 @@ def _progress(why: str, state: dict[str, t.Any]) -> PatchVmi:
 
 
 def _handoff(seen: _Seen, target: str) -> PatchVmi:
-    """The guest now runs on the target: one patch, as no state between old and new node may be
-    seen.
+    """The guest now runs on the target, which takes the instance over: one patch, as no state between old
+    and new node may be seen (pkg/virt-handler/migration-target.go, ackMigrationCompletion).
     """
-    labels = {
-        "kubevirt.io/nodeName": target,
-        TARGET_NODE_LABEL: None,
-        "kubevirt.io/outdatedLauncherImage": None,
-    }
+    labels = {"kubevirt.io/nodeName": target, "kubevirt.io/outdatedLauncherImage": None}
+    arrived = seen.status["migrationState"].get("targetNodeDomainReadyTimestamp") or seen.stamp
     status = {
         "nodeName": target,
         "evacuationNodeName": None,
         "launcherContainerImageVersion": None,
-        "migrationState": {"completed": True, "endTimestamp": seen.stamp},
+        "migrationState": {
+            "targetNodeDomainReadyTimestamp": arrived,
+            "endTimestamp": seen.stamp,
+        },
     }
-    return PatchVmi("migration completed", {"metadata": {"labels": labels}, "status": status})
+    return PatchVmi("handed over", {"metadata": {"labels": labels}, "status": status})
 
 
 def _end_migration(
     seen: _Seen, outcome: dict[str, t.Any], annotations: dict[str, str]
 ) -> list[Action]:
+    """The migration has failed. Nothing says `completed` (migration-source.go, setMigrationProgressStatus), and the
+    target's launcher ends by itself (migration-target.go, finalCleanup)."""
     metadata: dict[str, t.Any] = {"labels": {TARGET_NODE_LABEL: None}}
     if annotations:
         metadata["annotations"] = annotations
-    state = {"failed": True, "completed": True, "endTimestamp": seen.stamp, **outcome}
+    state = {"failed": True, "endTimestamp": seen.stamp, **outcome}
     patch = {"metadata": metadata, "status": {"migrationState": state}}
     job = seen.status["migrationState"]["migrationUid"]
-    return [PatchVmi(outcome["failureReason"], patch), *_fail_target(seen, job)]
+    target = _leaving(seen, lambda pod: _job(pod) == job)
+    return [PatchVmi(outcome["failureReason"], patch), *map(LeavePod, target)]
 
 
 def _after_migration(seen: _Seen, state: Object) -> list[Action]:
-    if state.get("failed"):
-        return _fail_target(seen, state["migrationUid"])
     if state.get("targetNode") != seen.status.get("nodeName"):
         return []
     # By name: the next migration's target pod may already stand on this one's source node.
-    return _leave(seen, lambda pod: pod["metadata"]["name"] == state.get("sourcePod"))
+    source = state.get("sourcePod")
+    return [*map(LeavePod, _leaving(seen, lambda pod: pod["metadata"]["name"] == source))]
 
 
-def _leave(seen: _Seen, was_source: t.Callable[[Object], bool]) -> list[Action]:
+def _leaving(seen: _Seen, leaves: t.Callable[[Object], bool]) -> list[Object]:
+    """Launchers whose guest has gone, though compute still runs there."""
     if seen.faults.source_pod_stays:
         return []
     return [
-        EndPod(pod, "Succeeded")
+        pod
         for pod in seen.pods
-        if _phase(pod) == "Running" and was_source(pod)
-    ]
-
-
-def _fail_target(seen: _Seen, job: str) -> list[Action]:
-    return [
-        EndPod(pod, "Failed") for pod in seen.pods if _phase(pod) == "Running" and _job(pod) == job
+        if _phase(pod) == "Running" and left_at(pod) is None and leaves(pod)
     ]
 
 
 def _job(pod: Object) -> str | None:
     job: str | None = pod["metadata"]["labels"].get(MIGRATION_JOB_LABEL)
     return job
+
+
+def _ready_since(pod: Object) -> datetime.datetime | None:
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == "Ready" and condition["status"] == "True":
+            return parse_time(condition["lastTransitionTime"])
+    return None
+
+
+def _address(pod: Object) -> str:
+    return str(pod.get("status", {}).get("hostIP") or "127.0.0.1")
 
 
 def _phase(pod: Object) -> str:

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.modules import cpu_info
 from demos.stage import Stage
 from sandbox import Sandbox, drain, objects
+from sandbox.node_labeller import CPU_LABELS
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 from tests.controller import PROJECT
@@ -59,7 +60,7 @@ AT_ONCE = 4
 @pytest.fixture
 def labeled(article: Sandbox) -> t.Iterator[Sandbox]:
     for node, (model, zone) in NODES.items():
-        labels = {**dict.fromkeys(article.versions.node_labels), **labels_of(model), ZONE: zone}
+        labels = {**dict.fromkeys(CPU_LABELS), **labels_of(model), ZONE: zone}
         article.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
     yield article
     article.restore_nodes()

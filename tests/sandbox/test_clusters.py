@@ -44,11 +44,30 @@ def test_an_older_release_gets_what_it_needs_below_what_the_file_says() -> None:
     gates = configuration["developerConfiguration"]["featureGates"]
     assert {"VMLiveUpdateFeatures", "CPUManager"} <= set(gates)
     assert configuration["evictionStrategy"] == "LiveMigrate"
-    host_model = "host-model-cpu.node.kubevirt.io/Skylake-Server"
-    assert cluster_file.load("six", older).nodes[0].labels[host_model] == "true"
-    assert host_model not in cluster_file.load("six").nodes[0].labels
-    assert host_model not in cluster_file.load("plain", older).nodes[0].labels
-    assert host_model not in cluster_file.load("mixed", older).nodes[0].labels
+
+
+@pytest.mark.parametrize(
+    ("cluster", "host_models"),
+    [
+        ("six", {"Skylake-Server"}),
+        ("plain", set()),
+        ("mixed", {"Broadwell-noTSX", "Cascadelake-Server", "EPYC-Rome"}),
+    ],
+)
+def test_nodes_have_the_labels_of_virt_handler(cluster: str, host_models: set[str]) -> None:
+    """As on each real node: a VM that runs with the host's CPU migrates to nodes that know this model."""
+    prefix = "host-model-cpu.node.kubevirt.io/"
+    nodes = cluster_file.load(cluster).nodes
+    found = [key for node in nodes for key in node.labels if key.startswith(prefix)]
+    assert {key.removeprefix(prefix) for key in found} == host_models
+    assert len(found) == (len(nodes) if host_models else 0)
+
+
+def test_node_without_virt_handler_has_none_of_its_labels_and_devices() -> None:
+    control_plane, *workers = cluster_file.load("article").nodes
+    assert not any("kubevirt.io" in key for key in control_plane.labels)
+    assert not any("kubevirt.io" in key for key in control_plane.allocatable)
+    assert all(node.labels["machine-type.node.kubevirt.io/pc-q35-10.0"] for node in workers)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,79 @@ def test_a_vm_runs_migrates_and_restarts(workshop: Workshop) -> None:
     workshop.wait_pods("vm", ["Running"])
 
 
+def test_target_asks_for_the_cpu_and_the_machine_type_of_the_guest(workshop: Workshop) -> None:
+    """As on real nodes: with host-model, the default, and a machine type that is an alias."""
+    first = workshop.start("vm")
+    assert first["status"]["machine"] == {"type": "pc-q35-10.0"}
+    assert first["status"]["migrationMethod"] == "BlockMigration"
+    times = [condition(first, kind) for kind in ("LiveMigratable", "StorageLiveMigratable")]
+    assert {entry["lastTransitionTime"] for entry in times if entry} == {None}
+    workshop.migrate("vm", "go")
+    assert workshop.outcome("go") == "Succeeded"
+    target = next(
+        pod
+        for pod in workshop.pods("vm")
+        if "kubevirt.io/migrationJobUID" in pod["metadata"]["labels"]
+    )
+    asked = {key for key in target["spec"]["nodeSelector"] if ".node.kubevirt.io/" in key}
+    assert asked == {
+        "machine-type.node.kubevirt.io/pc-q35-10.0",
+        "cpu-model-migration.node.kubevirt.io/Skylake-Server",
+        "cpu-feature.node.kubevirt.io/vmx",
+        "cpu-vendor.node.kubevirt.io/Intel",
+    }
+    state = workshop.instance("vm")["status"]["migrationState"]
+    assert sorted(state["targetDirectMigrationNodePorts"].values()) == [0, 49152, 49153]
+    assert state["targetNodeDomainDetected"]
+    assert state["targetNodeAddress"] == target["status"]["hostIP"]
+
+
+def test_source_pod_is_not_ready_until_its_sidecar_ends(workshop: Workshop) -> None:
+    """guest-console-log is an init container that runs on: 3 containers, and 2 for a while after a migration."""
+    workshop.start("vm", source_pod_seconds="3")
+    (pod,) = workshop.pods("vm")
+    assert running_containers(pod) == {"compute", "volumeroot", "guest-console-log"}
+    workshop.migrate("vm", "go")
+    assert workshop.outcome("go") == "Succeeded"
+    path = workshop.api.path_of({"kind": "Pod", **pod})
+    lingering = workshop.api.get(path)
+    assert phase(lingering) == "Running"
+    assert condition(lingering, "Ready")["status"] == "False"  # type: ignore[index]
+    assert running_containers(lingering) == {"volumeroot", "guest-console-log"}
+    ended = workshop.api.wait(lambda seen: phase(seen) == "Succeeded", path, 20)
+    assert running_containers(ended) == set()
+
+
+def running_containers(pod: Object) -> set[str]:
+    status = pod["status"]
+    statuses = [*status["containerStatuses"], *status["initContainerStatuses"]]
+    return {entry["name"] for entry in statuses if "running" in entry["state"]}
+
+
+def test_handover_may_be_late(workshop: Workshop) -> None:
+    """Seen once in nine on real nodes: the source has ended, and the instance stays there for minutes."""
+    first = workshop.start("vm", handover_seconds="3")
+    workshop.migrate("vm", "go")
+    workshop.wait_pods("vm", ["Succeeded", "Running"])
+    late = workshop.wait("vm", lambda seen: not ready(seen))
+    assert late["status"]["nodeName"] == first["status"]["nodeName"]
+    path = workshop.path("go", "VirtualMachineInstanceMigration")
+    assert phase(workshop.api.get(path)) == "Running"
+    assert workshop.outcome("go") == "Succeeded"
+    assert workshop.wait("vm", ready)["status"]["nodeName"] != first["status"]["nodeName"]
+
+
+def test_nodes_report_what_kubelet_and_virt_handler_do(small: Sandbox) -> None:
+    for node in small.api.list(small.api.path("Node")):
+        status = node["status"]
+        found = {entry["type"]: entry["status"] for entry in status["conditions"]}
+        pressures = ("MemoryPressure", "DiskPressure", "PIDPressure")
+        assert found == {**dict.fromkeys(pressures, "False"), "Ready": "True"}
+        assert {entry["type"] for entry in status["addresses"]} == {"InternalIP", "Hostname"}
+        assert status["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10250
+        assert "kubevirt.io/heartbeat" in node["metadata"]["annotations"]
+
+
 def test_migrations_there_and_back_end_only_their_own_source_pod(workshop: Workshop) -> None:
     workshop.start("vm")
     for name in ("first", "second", "third"):
@@ -165,7 +238,10 @@ def test_a_migration_fails_as_often_as_asked(workshop: Workshop) -> None:
         workshop.migrate("vm", name)
         assert workshop.outcome(name) == "Failed"
         assert workshop.instance("vm")["status"]["nodeName"] == first["status"]["nodeName"]
-    workshop.wait_pods("vm", ["Failed", "Failed", "Running"])
+    state = workshop.instance("vm")["status"]["migrationState"]
+    assert state["failed"] and "completed" not in state
+    # the launcher of a target that is not needed ends by itself
+    workshop.wait_pods("vm", ["Succeeded", "Succeeded", "Running"])
     workshop.migrate("vm", "third")
     assert workshop.outcome("third") == "Succeeded"
 
@@ -179,9 +255,12 @@ def test_a_slow_migration_can_be_aborted(workshop: Workshop) -> None:
         workshop.migrate("vm", "another")
     workshop.api.delete(path)
     workshop.api.wait_gone(path)
-    workshop.wait_pods("vm", ["Failed", "Running"])
+    workshop.wait_pods("vm", ["Succeeded", "Running"])
     seen = workshop.instance("vm")
-    assert seen["status"]["migrationState"]["abortStatus"] == "Succeeded"
+    state = seen["status"]["migrationState"]
+    assert (state["failed"], state["abortStatus"]) == (True, "Succeeded")
+    assert state["failureReason"] == "Live migration aborted "
+    assert "completed" not in state
     assert seen["status"]["nodeName"] == first["status"]["nodeName"]
 
 
@@ -327,6 +406,22 @@ def test_a_reboot_restarts_containers_of_other_pods(workshop: Workshop) -> None:
     assert phase(again) == "Running"
     assert again["status"]["containerStatuses"][0]["restartCount"] == 1
     assert again["metadata"]["uid"] == running["metadata"]["uid"]
+
+
+def test_node_that_reboots_within_seconds_is_never_not_ready(workshop: Workshop) -> None:
+    """virt-handler finds that the guest is gone, and its launcher runs until the kubelet compares."""
+    first = workshop.start("vm")
+    name = first["status"]["nodeName"]
+    node = workshop.api.path("Node", name=name)
+    boot = workshop.api.get(node)["status"]["nodeInfo"]["bootID"]
+    workshop.sandbox.node_reboot(name)
+    workshop.wait("vm", lambda seen: phase(seen) == "Failed")
+    assert [phase(pod) for pod in workshop.pods("vm")] == ["Running"]
+    after = workshop.api.get(node)
+    assert after["status"]["nodeInfo"]["bootID"] != boot
+    assert condition(after, "Ready")["status"] == "True"  # type: ignore[index]
+    workshop.wait("vm", new_since(first))
+    workshop.wait_pods("vm", ["Running"])
 
 
 def test_only_a_dead_node_can_come_back(small: Sandbox) -> None:

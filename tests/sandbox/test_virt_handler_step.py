@@ -15,6 +15,7 @@ from sandbox.virt_handler.step import (
     AnnotatePod,
     DeletePod,
     EndPod,
+    LeavePod,
     PatchVmi,
     WakeAt,
     step,
@@ -25,8 +26,8 @@ MIGRATABLE = [
     {
         "type": kind,
         "status": "True",
-        "lastProbeTime": "2026-03-01T11:00:00Z",
-        "lastTransitionTime": "2026-03-01T11:00:00Z",
+        "lastProbeTime": None,
+        "lastTransitionTime": None,
     }
     for kind in ("LiveMigratable", "StorageLiveMigratable")
 ]
@@ -57,8 +58,16 @@ def pod(node: str, phase: str = "Running", **metadata: t.Any) -> dict[str, t.Any
     return {
         "metadata": {"name": f"pod-{node}", "labels": {}, "annotations": {}, **metadata},
         "spec": {"nodeName": node},
-        "status": {"phase": phase},
+        "status": {"phase": phase, "hostIP": f"10.77.0.{ord(node)}"},
     }
+
+
+def left(node: str, seconds: float) -> dict[str, t.Any]:
+    """A launcher whose guest left it so many seconds ago."""
+    made = pod(node)
+    ended = {"terminated": {"exitCode": 0, "finishedAt": stamp(-seconds)}}
+    made["status"]["containerStatuses"] = [{"name": "compute", "state": ended}]
+    return made
 
 
 def patch_of(actions: list[Action]) -> dict[str, t.Any]:
@@ -74,12 +83,51 @@ def test_a_scheduled_instance_starts_with_all_that_virt_controller_needs() -> No
     assert status["phase"] == "Running"
     assert status["phaseTransitionTimestamps"][-1]["phase"] == "Running"
     assert status["selinuxContext"] == "none"
-    assert status["machine"] == {"type": "q35"}
+    assert status["machine"] == {"type": "pc-q35-10.0"}
+    assert status["migrationMethod"] == "LiveMigration"
     assert [(c["type"], c["status"]) for c in status["conditions"]] == [
         ("LiveMigratable", "True"),
         ("StorageLiveMigratable", "True"),
     ]
-    assert all(c["lastProbeTime"] and c["lastTransitionTime"] for c in status["conditions"])
+    assert {c["lastProbeTime"] or c["lastTransitionTime"] for c in status["conditions"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("volume", "disk", "method"),
+    [
+        ({"containerDisk": {}}, {"disk": {}}, "BlockMigration"),
+        ({"cloudInitNoCloud": {}}, {"disk": {}}, "BlockMigration"),
+        ({"cloudInitNoCloud": {}}, {"cdrom": {}}, "LiveMigration"),
+        ({"cloudInitNoCloud": {}}, {"cdrom": {"readonly": False}}, "BlockMigration"),
+        ({"persistentVolumeClaim": {}}, {"disk": {}}, "LiveMigration"),
+    ],
+)
+def test_disks_of_images_are_copied_with_three_ports(
+    volume: dict[str, t.Any], disk: dict[str, t.Any], method: str
+) -> None:
+    vmi = instance("Scheduled", conditions=[])
+    vmi["spec"]["domain"] = {"devices": {"disks": [{"name": "root", **disk}]}}
+    vmi["spec"]["volumes"] = [{"name": "root", **volume}]
+    status = patch_of(step(vmi, [pod("a")], NO_FAULTS, NOW))["status"]
+    assert status["migrationMethod"] == method
+    going = migrating()
+    going["status"]["migrationMethod"] = method
+    target = pod("b", labels={"kubevirt.io/migrationJobUID": "job"})
+    state = patch_of(step(going, [pod("a"), target], NO_FAULTS, NOW))["status"]["migrationState"]
+    assert state["targetNodeAddress"] == "10.77.0.98"
+    channels = [0, 49152, 49153] if method == "BlockMigration" else [0, 49152]
+    assert sorted(state["targetDirectMigrationNodePorts"].values()) == channels
+    assert all(int(port) > 1024 for port in state["targetDirectMigrationNodePorts"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine"), [("q35", "pc-q35-10.0"), ("pc-q35-rhel9.6.0", "pc-q35-rhel9.6.0")]
+)
+def test_running_guest_has_the_version_of_its_machine_type(asked: str, machine: str) -> None:
+    vmi = instance("Scheduled", conditions=[])
+    vmi["spec"]["domain"] = {"machine": {"type": asked}}
+    status = patch_of(step(vmi, [pod("a")], NO_FAULTS, NOW))["status"]
+    assert status["machine"] == {"type": machine}
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Scheduling", "Succeeded", "Failed"])
@@ -123,25 +171,48 @@ def migration_to_its_end(
         status = dict(action.patch.get("status", {}))
         vmi["status"]["migrationState"].update(status.pop("migrationState", {}))
         vmi["status"].update(status)
-        assert all(isinstance(other, EndPod) for other in rest) and bool(rest) == (
-            "nodeName" in status
-        )
+        gone = [other.pod for other in rest if isinstance(other, LeavePod)]
+        assert gone == ([pods[0]] if "nodeName" in status else [])
+        if gone:
+            pods[0] = left("a", 0)
     return done
 
 
 def test_a_migration_shows_each_of_its_stages() -> None:
-    vmi, pods = migrating(), [pod("a"), pod("b")]
+    vmi = migrating()
+    pods = [pod("a"), pod("b", labels={"kubevirt.io/migrationJobUID": "job"})]
     assert migration_to_its_end(vmi, pods, NO_FAULTS, NOW) == [
         "target prepared",
         "migration started",
-        "target domain is ready",
+        "handed over",
         "migration completed",
     ]
     assert vmi["status"]["nodeName"] == "b"
     assert vmi["metadata"]["labels"]["kubevirt.io/nodeName"] == "b"
     assert vmi["metadata"]["labels"][TARGET_LABEL] is None
     assert vmi["status"]["evacuationNodeName"] is None
-    assert step(vmi, pods, NO_FAULTS, NOW) == [EndPod(pods[0], "Succeeded")]
+    assert vmi["status"]["migrationState"]["targetNodeDomainDetected"]
+    second = datetime.timedelta(seconds=1)
+    assert step(vmi, pods, NO_FAULTS, NOW) == [WakeAt(NOW + second)]
+    assert step(vmi, pods, NO_FAULTS, NOW + second) == [EndPod(pods[0])]
+    assert step(vmi, pods, Faults(source_pod_seconds=14), NOW) == [WakeAt(NOW + 14 * second)]
+
+
+def test_late_handover_leaves_the_instance_on_its_source() -> None:
+    """The guest runs on the target, its source has ended, and the instance is handed over minutes later."""
+    late = Faults(handover_seconds=200)
+    source, target = pod("a"), pod("b", labels={"kubevirt.io/migrationJobUID": "job"})
+    vmi = migrating(targetNodeAddress="10.77.0.98", startTimestamp=stamp(-2))
+    actions = step(vmi, [source, target], late, NOW)
+    assert patch_of(actions) == {
+        "status": {"migrationState": {"targetNodeDomainReadyTimestamp": stamp(0)}}
+    }
+    assert actions[1:] == [EndPod(source)]
+    vmi["status"]["migrationState"]["targetNodeDomainReadyTimestamp"] = stamp(0)
+    pods = [pod("a", "Succeeded"), target]
+    end = NOW + datetime.timedelta(seconds=200)
+    assert step(vmi, pods, late, NOW) == [WakeAt(end)]
+    assert patch_of(step(vmi, pods, late, end))["status"]["nodeName"] == "b"
 
 
 def test_the_target_is_prepared_only_when_virt_controller_has_labelled_it() -> None:
@@ -162,24 +233,27 @@ def test_a_failing_migration_counts_down_and_ends_its_target_pod() -> None:
     vmi = migrating(targetNodeAddress="127.0.0.1", startTimestamp=stamp(0))
     target = pod("b", labels={"kubevirt.io/migrationJobUID": "job"})
     actions = step(vmi, [pod("a"), target], Faults(migration_fails=2), NOW)
-    assert actions[1:] == [EndPod(target, "Failed")]
+    assert actions[1:] == [LeavePod(target)]
     patch = patch_of(actions)
     assert patch["metadata"]["annotations"] == {"sandbox.virt/migration-fails": "1"}
     assert patch["metadata"]["labels"] == {TARGET_LABEL: None}
     state = patch["status"]["migrationState"]
-    assert state["failed"] and state["completed"] and state["failureReason"]
+    assert state["failed"] and "completed" not in state and state["failureReason"]
 
     failed = migrating(**state)
-    assert step(failed, [pod("a"), target], Faults(migration_fails=1), NOW) == [
-        EndPod(target, "Failed")
-    ]
+    assert step(failed, [pod("a"), target], Faults(migration_fails=1), NOW) == [LeavePod(target)]
 
 
 def test_an_abort_ends_the_migration_on_its_source() -> None:
     vmi = migrating(targetNodeAddress="127.0.0.1", startTimestamp=stamp(-1), abortRequested=True)
     patch = patch_of(step(vmi, [pod("a"), pod("b")], Faults(migration_seconds=60), NOW))
     state = patch["status"]["migrationState"]
-    assert (state["abortStatus"], state["failed"], state["completed"]) == ("Succeeded", True, True)
+    assert state == {
+        "failed": True,
+        "abortStatus": "Succeeded",
+        "failureReason": "Live migration aborted ",
+        "endTimestamp": stamp(0),
+    }
     assert "nodeName" not in patch["status"]
 
 
@@ -190,7 +264,7 @@ def test_the_source_pod_ends_though_the_instance_names_one_that_ended_before() -
     source = pod("a", name="the-source")
     target = pod("b", labels={"kubevirt.io/migrationJobUID": "job"})
     actions = step(vmi, [pod("a", "Succeeded"), source, target], NO_FAULTS, NOW)
-    assert actions[1:] == [EndPod(source, "Succeeded")]
+    assert actions[1:] == [LeavePod(source)]
 
 
 def test_the_source_pod_stays_as_long_as_it_is_asked_to() -> None:
@@ -198,7 +272,7 @@ def test_the_source_pod_stays_as_long_as_it_is_asked_to() -> None:
     vmi["status"]["nodeName"] = "b"
     pods = [pod("a"), pod("b")]
     assert step(vmi, pods, Faults(source_pod_stays=True), NOW) == []
-    assert step(vmi, pods, NO_FAULTS, NOW) == [EndPod(pods[0], "Succeeded")]
+    assert step(vmi, pods, NO_FAULTS, NOW) == [LeavePod(pods[0])]
 
 
 def test_target_pod_on_an_earlier_source_node_is_not_ended() -> None:
@@ -215,7 +289,7 @@ def test_a_deleted_instance_ends_with_its_pods() -> None:
     first, *rest = step(vmi, [live, pod("b", "Succeeded")], NO_FAULTS, NOW)
     assert isinstance(first, PatchVmi)
     assert first.patch["status"]["phase"] == "Succeeded"
-    assert rest == [EndPod(live, "Succeeded")]
+    assert rest == [EndPod(live)]
 
 
 @pytest.mark.parametrize(("grace", "left"), [(30, 8), (5, 3)])
@@ -271,6 +345,11 @@ def test_an_instance_whose_launcher_failed_has_failed() -> None:
     actions = step(instance(), [pod("a", "Failed")], NO_FAULTS, NOW)
     assert patch_of(actions)["status"]["phase"] == "Failed"
     assert step(instance(), [pod("a", "Failed"), pod("a")], NO_FAULTS, NOW) == []
+
+
+def test_guest_that_is_gone_has_failed_though_its_launcher_runs() -> None:
+    actions = step(instance(), [pod("a")], Faults(guest_is_gone=True), NOW)
+    assert patch_of(actions)["status"]["phase"] == "Failed"
 
 
 def test_a_dead_node_does_nothing() -> None:
