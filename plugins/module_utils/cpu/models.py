@@ -53,7 +53,8 @@ _VARIANT = re.compile(r"(.*?)(-noTSX)?(-IBRS|-IBPB)?(-v([0-9]+))?")
 
 class Rank(t.NamedTuple):
     """How new a model is, beside others of its vendor. Of one generation, a variant with the mitigations of IBRS or
-    IBPB comes after one without, then one of a higher version, then one with TSX."""
+    IBPB comes after one without, then one of a higher version, then one with TSX. A model without a version is its
+    version 1: libvirt lists both from release 10 on."""
 
     generation: int
     mitigated: bool
@@ -79,7 +80,7 @@ def rank(model: str) -> Rank | None:
     if variant is None or number is None:
         return None
     _name, no_tsx, mitigation, _suffix, version = variant.groups()
-    return Rank(number, mitigation is not None, int(version or 0), no_tsx is None)
+    return Rank(number, mitigation is not None, int(version or 1), no_tsx is None)
 
 
 def newest_first(models: t.Iterable[str], vendor: str) -> tuple[str, ...]:

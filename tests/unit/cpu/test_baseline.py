@@ -279,3 +279,6 @@ def test_models_are_in_the_order_of_their_release() -> None:
     assert newest(["Penryn", "EPYC"], "AMD") == "EPYC"
     assert newest(["Penryn"], "AMD") == "Penryn"
     assert newest(INTEL, "Intel") == "Cascadelake-Server-noTSX"
+    # libvirt names version 1 of a model from release 10 on: the name that older nodes have comes first
+    assert newest(["Westmere-v1", "Westmere"], "Intel") == "Westmere"
+    assert newest(["Skylake-Server", "Skylake-Server-v2"], "Intel") == "Skylake-Server-v2"
