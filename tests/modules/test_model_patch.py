@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.modules import cpu_info, rules
 from sandbox import Sandbox, objects
+from sandbox.node_labeller import CPU_LABELS
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 from tests.shop import ZONE, Shop
@@ -24,10 +25,11 @@ NODES = {"w1": COMMON, "w2": COMMON, "w3": "Cascadelake-Server-noTSX"}
 @pytest.fixture
 def shop(six: Sandbox, namespace: MakeNamespace, run_module: RunModule) -> t.Iterator[Shop]:
     for node in ("w1", "w2", "w3", "w4", "w5", "w6"):
-        labels: dict[str, str | None] = {"kubevirt.io/schedulable": None}
+        labels: dict[str, str | None] = dict.fromkeys(CPU_LABELS)
         if model := NODES.get(node):
-            versions = dict.fromkeys(six.versions.node_labels)
-            labels = {**versions, **labels_of(model), ZONE: "zone1"}
+            labels |= {**labels_of(model), ZONE: "zone1"}
+        else:
+            labels["kubevirt.io/schedulable"] = None
         six.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
     yield Shop(six, namespace(six, "models"), run_module)
     six.restore_nodes()

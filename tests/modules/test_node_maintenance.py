@@ -13,6 +13,7 @@ import pytest
 from sandbox import Sandbox, drain, node_faults
 from sandbox.admin_api import ApiFailure
 from sandbox.fault_proxy import Rule, status
+from sandbox.node_labeller import SCHEDULABLE
 from tests.maintenance import MARK, Maintenance, maintenance, pods_on, vms
 
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
@@ -195,7 +196,7 @@ def down(shop: Maintenance) -> t.Iterator[str]:
     yield "w2"
     with contextlib.suppress(ValueError):
         node_faults.node_up(shop.api, "w2")
-    shop.api.patch("/api/v1/nodes/w2", {"metadata": {"labels": {node_faults.SCHEDULABLE: "true"}}})
+    shop.api.patch("/api/v1/nodes/w2", {"metadata": {"labels": {SCHEDULABLE: "true"}}})
 
 
 def test_node_that_is_not_back_stays_cordoned_and_is_named(shop: Maintenance, down: str) -> None:
@@ -226,7 +227,7 @@ def test_rebooted_node_is_put_in_service_when_virt_handler_is_ready(
     result = shop.maintain("in_service", down, run_timeout=4, reboot_expected=True)
     assert result["failed"]
     assert "virt-handler is not ready" in result["msg"]
-    labels = {"metadata": {"labels": {node_faults.SCHEDULABLE: "true"}}}
+    labels = {"metadata": {"labels": {SCHEDULABLE: "true"}}}
     shop.api.patch(f"/api/v1/nodes/{down}", labels)
     result = shop.maintain("in_service", down, reboot_expected=True)
 

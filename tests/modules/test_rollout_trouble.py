@@ -733,6 +733,20 @@ def test_the_pod_that_a_migration_left_behind_breaks_no_rule(
                 shop.api.patch(shop.path("Pod", name), {"metadata": {"finalizers": None}})
 
 
+def test_late_handover_is_waited_for_beyond_the_time_of_a_move(shop: Shop) -> None:
+    """The guest has arrived and its source has ended, while the VMI names the source: nothing is left to cancel."""
+    pair_on_one_node(shop, faults={"sandbox.virt/handover-seconds": "14"})
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll(move_timeout=10, seconds=60)
+
+    assert not result.get("failed"), result.get("msg")
+    (move,) = result["moves"]
+    assert move["state"] == "moved"
+    assert shop.disruptions(mark) == [("create", "virtualmachineinstancemigrations")]
+    assert len(set(shop.zones())) == 2
+
+
 def test_a_name_too_long_for_a_migration_is_left_and_restarted_where_that_is_allowed(
     shop: Shop,
 ) -> None:
