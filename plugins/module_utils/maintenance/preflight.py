@@ -37,6 +37,7 @@ from .pods import (
     sentence,
 )
 from .preflight_findings import (
+    BACKUP_RUNNING,
     CONFIG_POOL_UPDATING,
     CONTROL_PLANE_QUORUM,
     HEALTH_CHECK,
@@ -213,6 +214,8 @@ class _Checks:
                     vmi.ref,
                 )
             way = self.view.way_of_vm(vmi)
+            if vmi.backup and way.method is not None:
+                yield self._backup(vmi, where, way.method)
             if way.method is not None and way.passed_over:
                 yield drain_finding(
                     POLICY_FALLBACK,
@@ -221,6 +224,22 @@ class _Checks:
                     "Remove the obstacle if it is to leave by a better way.",
                     vmi.ref,
                 )
+
+    def _backup(self, vmi: Vmi, where: str, method: Method) -> Finding:
+        """KubeVirt holds a migration until the backup has ended, and aborts the backup for one of its own evacuations
+        (since 1.8, pkg/virt-controller/watch/migration/migration.go, handleVMBackup). The end of a VMI ends it, too."""
+        effect = (
+            "KubeVirt holds its migration until the backup has ended"
+            if method is Method.MIGRATE
+            else "the drain would abort it"
+        )
+        return drain_finding(
+            BACKUP_RUNNING,
+            "error",
+            f"{where} is being backed up ({vmi.backup}), and {effect}.",
+            "Wait until the backup has ended, or allow the finding backup_running.",
+            vmi.ref,
+        )
 
     def _migrations(self) -> t.Iterator[Finding]:
         """Migrations that the server refuses, in its own words: each text once."""
@@ -372,13 +391,14 @@ class _Checks:
             if node.name not in self.drained and node.ready and not node.unschedulable
         ]
         quorum = len(members) // 2 + 1
+        down = [node.name for node in members if node not in (*left, *lost)]
         if lost and len(left) < quorum:
             yield drain_finding(
                 CONTROL_PLANE_QUORUM,
                 "error",
                 f"Without {nodes_text([node.name for node in lost])}, {len(left)} of"
                 f" {len(members)} control-plane nodes are in service, and etcd needs {quorum}.",
-                "Bring the other control-plane nodes into service first, and take one at a time.",
+                _advice_on_quorum(len(members) - quorum, down),
                 *(node.ref for node in lost),
             )
 
@@ -421,6 +441,19 @@ class _Checks:
                 f"Not checked: {gap.what}.",
                 f"{gap.reason[:1].upper()}{gap.reason[1:]}.",
             )
+
+
+def _advice_on_quorum(spare: int, down: t.Sequence[str]) -> str:
+    """`spare`: how many members etcd can be without. `down`: the others that are out of service."""
+    if not spare:
+        return (
+            "Add control-plane nodes until there are three, or allow the finding control_plane_quorum and expect no API"
+            " server during the work."
+        )
+    at_a_time = f"take {'one' if spare == 1 else f'at most {spare}'} at a time"
+    if down:
+        return f"Bring {nodes_text(sorted(down))} into service first, and {at_a_time}."
+    return f"{at_a_time[0].upper()}{at_a_time[1:]}."
 
 
 _LABEL: t.Final = f"the label {VM_POLICY}"

@@ -29,6 +29,7 @@ KUBEVIRT_UPDATING = "kubevirt_updating"
 NODE_NOT_READY = "node_not_ready"
 OTHER_ZONE_NOT_READY = "other_zone_not_ready"
 MIGRATION_REFUSED = "migration_refused"
+BACKUP_RUNNING = "backup_running"
 NOT_CHECKED = "not_checked"
 
 PREFLIGHT_FINDINGS = frozenset(
@@ -56,6 +57,7 @@ PREFLIGHT_FINDINGS = frozenset(
         CONFIG_POOL_UPDATING,
         OTHER_MAINTENANCE,
         KUBEVIRT_UPDATING,
+        BACKUP_RUNNING,
         TOLERATES_CORDON,
         NAMES_NODE,
         NOT_CHECKED,

@@ -125,6 +125,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         unsynchronized=_condition_text(conditions.get("Synchronized") or _NONE, "False"),
         eviction_strategy=_texts[spec.get("evictionStrategy") or ""],
         evacuation_node_name=status.get("evacuationNodeName") or "",
+        backup=_running_backup(status),
         migration=status.get("migrationState") or _NONE,
         active_pods={uid: _texts[node] for uid, node in (status.get("activePods") or {}).items()},
         terminating=bool(metadata.get("deletionTimestamp")),
@@ -229,6 +230,12 @@ def pod_from_metadata(manifest: t.Mapping[str, JSON]) -> Pod:
         terminating=metadata.get("deletionTimestamp") is not None,
         owner=controller_of(metadata),
     )
+
+
+def _running_backup(status: t.Mapping[str, JSON]) -> str:
+    """KubeVirt, pkg/util/migrations/migrations.go, IsBackupInProgress."""
+    backup = (status.get("changedBlockTracking") or _NONE).get("backupStatus") or _NONE
+    return "" if backup.get("completed") else str(backup.get("backupName") or "")
 
 
 def _read_annotations(metadata: t.Mapping[str, JSON]) -> Labels:

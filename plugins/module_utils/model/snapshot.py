@@ -167,6 +167,8 @@ class Vmi:
     live_migratable_reason: str = ""
     eviction_strategy: str = ""
     evacuation_node_name: str = ""
+    backup: str = ""
+    """The name of a backup of its disks that has not ended (status.changedBlockTracking.backupStatus)."""
     migration: t.Mapping[str, JSON] = field(default_factory=dict)
     """status.migrationState"""
     active_pods: t.Mapping[str, str] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.holders import (
     held_by,
+    lasting_taints,
     startup_taints,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
@@ -28,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Taint
 from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import takes_pods
 
 MARK = "placement.virt/maintenance"
 DRAIN = "machineconfiguration.openshift.io/desiredDrain"
@@ -187,6 +189,15 @@ def test_node_that_another_system_takes_meanwhile_is_a_conflict(key: str, value:
     current["metadata"]["annotations"][key] = value
     with pytest.raises(ValueError, match=key.rpartition("/")[2]):
         patched(current, (*write.tests, *write.operations))
+
+
+@pytest.mark.parametrize("name", ["overutilized", "appropriate"])
+def test_soft_taint_of_the_descheduler_neither_holds_a_node_nor_is_waited_for(name: str) -> None:
+    """They come and go with the load of nodes, also during a maintenance."""
+    taint = Taint(f"nodeutilization.descheduler.openshift.io/{name}", "", "PreferNoSchedule")
+    node = Node("w1", taints=(taint,))
+    assert held_by(node, ()) == "" and lasting_taints(node) == startup_taints(node) == ()
+    assert takes_pods(node)
 
 
 @pytest.mark.parametrize(

@@ -836,6 +836,61 @@ def test_quorum_of_the_control_plane() -> None:
     assert errors(control_plane(), "cp1", "cp2") == ["control_plane_quorum"]
 
 
+@pytest.mark.parametrize(
+    ("members", "down", "drained", "advice"),
+    [
+        (3, ["cp3"], ["cp1"], "Bring node cp3 into service first, and take one at a time."),
+        (3, [], ["cp1", "cp2"], "Take one at a time."),
+        (5, [], ["cp1", "cp2", "cp3"], "Take at most 2 at a time."),
+        (1, [], ["cp1"], "Add control-plane nodes until there are three, or allow the finding"),
+        (2, [], ["cp1"], "Add control-plane nodes until there are three, or allow the finding"),
+    ],
+)
+def test_advice_on_quorum_can_be_followed(
+    members: int, down: list[str], drained: list[str], advice: str
+) -> None:
+    """There are no others to bring into service where there is one."""
+    made = cluster("a")
+    for number in range(1, members + 1):
+        name = f"cp{number}"
+        labels = {HOST: name, "node-role.kubernetes.io/control-plane": ""}
+        made.node(name, labels, unschedulable=name in down)
+    assert check(made, *drained)["control_plane_quorum"].advice.startswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("policy", "effect"),
+    [
+        ("migrate", "KubeVirt holds its migration until the backup has ended"),
+        ("restart", "the drain would abort it"),
+        ("stop", "the drain would abort it"),
+    ],
+)
+def test_backup_of_a_vm_is_an_error_before_its_drain(policy: str, effect: str) -> None:
+    made = cluster("ab")
+    for name in ("a", "b", "c"):
+        machine(made, name, "n1")
+    running = {"backupName": "nightly", "startTimestamp": "2026-11-29T01:00:00Z"}
+    ended = {**running, "completed": True}
+    for name, status in (("a", running), ("b", ended)):
+        tracking = {"state": "Enabled", "backupStatus": status}
+        made.machines[name]["status"]["changedBlockTracking"] = tracking
+
+    findings = preflight(PreflightInput(view(made, policy=policy)))
+
+    (finding,) = [x for x in findings if x.name == "backup_running"]
+    assert (finding.severity, finding.objects) == ("error", (Ref(KIND, "shop", "a"),))
+    assert finding.why == f"{KIND} shop/a on node n1 is being backed up (nightly), and {effect}."
+
+
+@pytest.mark.parametrize("tracking", [None, {}, {"backupStatus": None}, {"backupStatus": {}}])
+def test_vm_without_a_backup_has_no_such_finding(tracking: JSON) -> None:
+    made = cluster("ab")
+    machine(made, "a", "n1")
+    made.machines["a"]["status"]["changedBlockTracking"] = tracking
+    assert "backup_running" not in check(made)
+
+
 def test_last_node_of_a_domain_is_a_warning() -> None:
     made = cluster("aab")
 
