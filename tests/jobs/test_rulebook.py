@@ -119,6 +119,14 @@ def test_alert_launches_one_rollout_of_its_namespace(
     others = [
         alert("resolved", alertname="PlacementViolated", namespace="old"),
         alert("firing", alertname="PlacementNodeNotReady", node="w1"),
+        *(
+            alert("firing", alertname="PlacementViolated", namespace="shop", cluster=cluster)
+            for cluster in ("all", "prod,test", "*", "!prod", "~.*", "ungrouped", "", "{{ x }}")
+        ),
+        *(
+            alert("firing", alertname="PlacementViolated", namespace=namespace)
+            for namespace in ("shop, lab", "*", "]", "", "Shop", "{{ x }}", "shop\nlab")
+        ),
     ]
     with listening(program, controller, tmp_path) as url:
         assert posted(url, [*others, *violated]) == 200

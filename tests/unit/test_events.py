@@ -136,6 +136,37 @@ def test_rule_launches_a_template_with_answers_of_its_survey(rule: dict[str, t.A
     assert template["ask_limit_on_launch"] is True
 
 
+HOSTILE = (
+    "all",
+    "ungrouped",
+    "a,b",
+    "*",
+    "!a",
+    "~.*",
+    "",
+    "a b",
+    "{{ x }}",
+    "a\nb",
+    "[a]",
+    "&a",
+    "a:b",
+)
+
+
+@pytest.mark.parametrize("rule", ruleset()["rules"], ids=["violated", "node-back"])
+def test_labels_of_alerts_are_checked_before_a_job(rule: dict[str, t.Any]) -> None:
+    """tests/jobs/test_rulebook.py sends such alerts to ansible-rulebook, whose expressions are those of Java."""
+    used = set(re.findall(r"event\.labels\.(\w+)", str(rule["action"])))
+    expressions = dict(re.findall(r'event\.labels\.(\w+) is regex\("(.*?)"\)', rule["condition"]))
+    assert set(expressions) == used
+    excluded = dict(re.findall(r"event\.labels\.(\w+) not in (\[.*?\])", rule["condition"]))
+    for label, expression in expressions.items():
+        passing = [x for x in HOSTILE if re.search(expression, x)]
+        assert passing == (["all", "ungrouped"] if passing else [])
+        assert not passing or label == "namespace" or json.loads(excluded[label]) == passing
+        assert re.search(expression, "prod-1")
+
+
 def test_text_with_a_list_is_no_list_for_the_rulebook() -> None:
     """ansible-rulebook turns text that is a Python literal, such as `['shop']`, into a value, which AWX refuses."""
     for rule in ruleset()["rules"]:

@@ -32,6 +32,7 @@ from .yaml_text import (
     InvalidYaml,
     PyYamlMissing,
     refuse_endless,
+    refuse_half_characters,
     syntax_error,
 )
 
@@ -63,7 +64,7 @@ def read_parts(text: str) -> list[Part]:
     first_line = text.count("\n", 0, start) + 1
     for piece in _pieces(text[start:]):
         try:
-            parts.append(Part(piece, _document(piece, first_line)))
+            parts.append(_part(piece, _document(piece, first_line)))
         except InvalidYaml as error:
             parts.append(Part(piece, fault=error))
         first_line += piece.count("\n")
@@ -85,8 +86,16 @@ def _read_json(text: str, parts: list[Part]) -> int:
             refuse_endless(value)
         except (ValueError, RecursionError):  # InvalidYaml is a ValueError
             return end
-        parts.append(Part(text[start:stop], value))
+        parts.append(_part(text[start:stop], value))
         end = stop
+
+
+def _part(text: str, value: JSON) -> Part:
+    try:
+        refuse_half_characters(value, text)
+    except InvalidYaml as error:
+        return Part(text, fault=error)
+    return Part(text, value)
 
 
 _LONGEST_INTEGER = 100

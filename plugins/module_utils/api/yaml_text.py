@@ -10,6 +10,7 @@ import typing as t
 from ansible.module_utils.common.yaml import HAS_YAML, SafeLoader, yaml_load
 
 from ..model.json_pointer import JSON
+from ..model.json_text import HALF_A_CHARACTER, is_text
 
 
 class InvalidYaml(ValueError):
@@ -82,6 +83,7 @@ def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
         _refuse_depth(text)
         value = load(text)
         refuse_endless(value)
+        refuse_half_characters(value, text)
         return value
     except (InvalidYaml, OSError, UnicodeDecodeError):
         raise
@@ -131,6 +133,13 @@ def refuse_endless(value: JSON) -> None:
             for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
     raise InvalidYaml(f"{TOO_DEEP}: look for an alias inside of its own anchor")
+
+
+def refuse_half_characters(value: JSON, text: str) -> None:
+    """Raises InvalidYaml for half of a UTF-16 pair, which only an escape in the text can be, and which no server and no
+    terminal takes."""
+    if ("\\u" in text or "\\U" in text) and not is_text(value):
+        raise InvalidYaml(f"it {HALF_A_CHARACTER}")
 
 
 def syntax_error(error: Exception, first_line: int = 1) -> InvalidYaml:

@@ -15,7 +15,7 @@ from collections import Counter
 
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
-from ..model.json_text import shallow
+from ..model.json_text import HALF_A_CHARACTER, is_text, shallow
 from ..model.rendering import plural
 from .export import ExportDocument
 from .formats import ADVICE, is_known
@@ -120,6 +120,8 @@ def _decoded(text: str, at: int, where: str, faults: list[InputError]) -> tuple[
     """The JSON value at a position, and where it ends; None after a fault."""
     try:
         value, end = _DECODER.raw_decode(text, at)
+        if "\\u" in text and not is_text(value):
+            raise ValueError(f"it {HALF_A_CHARACTER}")
         return value, end
     except json.JSONDecodeError as error:
         place = f"{where}, line {error.lineno}"

@@ -9,6 +9,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ..api.yaml_text import InvalidYaml, refuse_endless
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..kubevirt.instance_types import InstanceType
@@ -28,6 +29,7 @@ from ..lint.path_patterns import InvalidPattern, PathPattern
 from ..lint.run import without_findings_of_rules
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
+from ..model.json_text import HALF_A_CHARACTER, is_text
 from ..model.rendering import as_json, listed, one_line, plural
 from ..model.rule import Rule
 from ..model.snapshot import Platform, Snapshot
@@ -249,9 +251,23 @@ def _manifests_option(
             warn(
                 f"exclude: {pattern.text!r} matches nothing in the folders of files: correct or remove it"
             )
+    items = [item for item in items if _is_plain(item, faults)]
     manifests = read_manifests([*read.documents, *items], params["namespace"])
     faults += manifests.faults
     return manifests
+
+
+def _is_plain(document: Document, faults: list[InputError]) -> bool:
+    """Whether an object of the option can be read: it is neither too deep nor has half a character."""
+    try:
+        refuse_endless(document.value)
+    except InvalidYaml as error:
+        faults.append(InputError(document.where, str(error)))
+        return False
+    if not is_text(document.value):
+        faults.append(InputError(document.where, HALF_A_CHARACTER))
+        return False
+    return True
 
 
 def _exclude_option(params: Params, faults: list[InputError]) -> tuple[PathPattern, ...]:

@@ -35,6 +35,9 @@ ANNOTATION_DEPTH_LIMIT = 32
 _TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
+HALF_A_CHARACTER = "has half a character, such as \\ud800"
+
+
 class DamagedAnnotation(ValueError):
     """The text is no JSON object, or one that the collection cannot have written."""
 
@@ -53,8 +56,8 @@ def read_annotation(text: str) -> dict[str, JSON]:
         raise DamagedAnnotation(str(error)) from error
     if not isinstance(content, dict):
         raise DamagedAnnotation("it is no JSON object")
-    if "\\u" in text and not _is_text(content):
-        raise DamagedAnnotation("it has half a character, such as \\ud800")
+    if "\\u" in text and not is_text(content):
+        raise DamagedAnnotation(f"it {HALF_A_CHARACTER}")
     if text.count("{") + text.count("[") > ANNOTATION_DEPTH_LIMIT and _is_deeper(
         content, ANNOTATION_DEPTH_LIMIT
     ):
@@ -217,12 +220,20 @@ def _is_deeper(value: JSON, limit: int) -> bool:
     return True
 
 
-def _is_text(content: JSON) -> bool:
+def is_text(content: JSON) -> bool:
     """Whether the content can be sent on: JSON can escape half of a UTF-16 pair, which no UTF-8 has."""
-    try:
-        json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
+    waiting = [content]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += (*value.keys(), *value.values())
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return False
     return True
 
 

@@ -178,6 +178,24 @@ def test_nothing_of_a_file_that_is_no_export_is_printed(
     assert SECRET not in json.dumps(result)
 
 
+UNREADABLE = {
+    "half a character": (LINE.replace("DC01", "\\ud800"), "half a character"),
+    "deep json": ('{"a":' * 100_000, "its JSON is nested too deeply"),
+    "deep yaml": ("a: " + "[" * 100_000, "is text of 1 line that is no export"),
+    "bytes": (b"\xff\xfe\xfd", "is not UTF-16"),
+}
+
+
+@pytest.mark.parametrize(("content", "fault"), UNREADABLE.values(), ids=UNREADABLE)
+def test_text_that_cannot_be_read_is_one_error(
+    run_module: RunModule, tmp_path: Path, content: str | bytes, fault: str
+) -> None:
+    path = tmp_path / "export"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    (found,) = refusals(run_module, path)
+    assert fault in found
+
+
 def test_workbook_of_excel_is_refused(run_module: RunModule, tmp_path: Path) -> None:
     path = tmp_path / "RVTools.xlsx"
     path.write_bytes(b"PK\x03\x04\x14\x00")

@@ -709,6 +709,69 @@ def test_text_that_is_no_pattern_is_refused(pattern: str) -> None:
         PathPattern.parse(pattern)
 
 
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 20 + "b", "**/" * 20 + "b", "a/" + "**/*a" * 12 + "/b", "[a-c]*" * 20 + "x"]
+)
+def test_pattern_of_many_stars_ends(pattern: str) -> None:
+    """A regular expression took exponentially many steps; these are some ten thousand."""
+    parsed = PathPattern.parse(pattern)
+    assert not parsed.matches("/".join(["a" * 100] * 40), is_folder=False)
+    assert PathPattern.parse("*a" * 20).matches("a" * 100, is_folder=False)
+
+
+DEEP = 100_000
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [], nodeSelector: {kubernetes.io/zone: a}}\n"
+NOT_READ: dict[str, tuple[str | bytes, str]] = {
+    "half.json": (
+        '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a\\ud800"}}',
+        "half a char",
+    ),
+    "half.yaml": ('kind: Pod\nmetadata: {name: "a\\ud800"}\n', ""),
+    "bytes.yaml": (b"kind: Pod\nmetadata: {name: a\xff}\n", "it is not UTF-8"),
+    "deep.json": ("[" * DEEP + "]" * DEEP, "more than 200 deep"),
+    "maps.json": ('{"a":' * DEEP + "1" + "}" * DEEP, "more than 200 deep"),
+    "deep.yaml": ("a: " + "[" * DEEP, "more than 200 deep"),
+    "block.yaml": ("".join(" " * n + "a:\n" for n in range(300)), "more than 200 deep"),
+    "list.yaml": ("- " * 3000 + "a\n", ""),
+}
+
+
+@pytest.mark.parametrize("name", NOT_READ)
+def test_one_document_that_cannot_be_read_hides_no_other(tmp_path: Path, name: str) -> None:
+    """In a folder it is a note, and others beside it or after it in its file are checked; by itself it is one error."""
+    content, why = NOT_READ[name]
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "pod.yaml").write_text(POD % "other")
+    result, warnings = lint(tmp_path)
+
+    (entry,) = [x for x in result["passed_over"] if x["reason"] != "no_placement"]
+    assert entry["reason"] == "not_yaml"
+    assert [x["where"].partition(",")[0] for x in entry["documents"]] == [str(file)]
+    assert why in entry["documents"][0]["why"]
+    assert [f["objects"] for f in result["findings"]] == [["Pod default/other"]]
+    assert len([x for x in warnings if "not checked" in x]) == 1
+    json.dumps(result, ensure_ascii=False).encode()
+    (error,) = errors(file)
+    assert why in error
+    if isinstance(content, str) and name.startswith("half"):
+        file.write_text(f"{content}\n---\n{POD % 'next'}")
+        result, _warnings = lint(tmp_path)
+        assert [f["objects"] for f in result["findings"]] == [
+            ["Pod default/next", "Pod default/other"]
+        ]
+
+
+def test_object_of_the_option_that_cannot_be_read_is_an_error() -> None:
+    deep: JSON = "a"
+    for _level in range(5_000):
+        deep = {"a": deep}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a\ud800"}}
+    first, second = errors(manifests=[{**pod, "spec": deep}, pod])
+    assert "manifests[0]: lists and maps stand more than 200 deep" in first
+    assert second == "manifests[1]: has half a character, such as \\ud800"
+
+
 def test_excluded_files_are_not_read(repository: Path) -> None:
     exclude = ["chart/", "*.json", "/overlays", "nowhere/*.yml"]
     result, warnings = lint(repository, exclude=exclude)
