@@ -17,9 +17,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import is_label_value
 
 from . import cluster
 from .cluster import OTHERS, TENANT, Object, Objects, template_of
+from .forged import FORGED_KEY
 from .refusals import Refusal
 from .server import Server
 from .tasks import Result, run
@@ -54,6 +56,7 @@ TASKS: tuple[Task, ...] = (
     ("rules", {"namespace": TENANT, "prune": True, "workload_rollout": "allow"}, True),
     ("rules", {"namespace": OTHERS, "state": "reverted", "workload_rollout": "allow"}, True),
     ("rules", {"namespace": TENANT, "state": "reverted", "workload_rollout": "allow"}, True),
+    ("rules", {"namespace": TENANT, "state": "reverted", "workload_rollout": "allow"}, False),
     ("rules_info", {"declarations": True}, True),
     ("topology_info", {}, True),
     ("rollout", {"namespaces": [OTHERS]}, True),
@@ -172,9 +175,25 @@ def _check(task: Task, server: Server) -> Result:
     assert not (check_mode and server.writes), server.writes
     json.dumps(result, ensure_ascii=False).encode()  # as Ansible does: half a character is refused
     _check_texts(result)
+    _check_rules(result)
+    if name == "rules" and options.get("state") == "reverted":
+        assert FORGED_KEY not in json.dumps([result.get("workloads"), _templates(server.objects)])
     if not _journal_of(objects) and (text := _journal_of(server.objects)):
         journals.read(text)  # the next run can go on with it
     return result
+
+
+def _check_rules(result: Result) -> None:
+    """A rule that is listed has names as options have them, and is on workloads of its namespace alone."""
+    for rule in result.get("rules") or ():
+        if "rule_set" in rule:
+            assert is_label_value(rule["rule_set"]), rule
+            assert is_label_value(rule["name"]), rule
+            assert {x["namespace"] for x in rule["workloads"]} == {rule["namespace"]}, rule
+
+
+def _templates(objects: Objects) -> list[Object]:
+    return [template_of(x) for x in objects.values() if x["kind"] in cluster.WORKLOADS]
 
 
 def _journal_of(objects: Objects) -> str:
@@ -281,7 +300,8 @@ def _namespace(entry: Result) -> str:
 
 def _check_writes(options: Result, writes: Writes) -> None:
     """Only the Lease, and Events and objects of the namespaces of a task."""
-    inside = tuple(f"/namespaces/{namespace}/" for namespace in options.get("namespaces", ()))
+    namespaces = [*options.get("namespaces", ()), *filter(None, [options.get("namespace")])]
+    inside = tuple(f"/namespaces/{namespace}/" for namespace in namespaces)
     for method, path in writes:
         assert path.startswith(LEASE) or any(part in path for part in inside), (method, path)
 

@@ -10,6 +10,7 @@ import typing as t
 from hypothesis import strategies as st
 
 from .cluster import OTHERS, TENANT, WORKLOADS, Object, Objects, of_kind, path_of, template_of
+from .forged import forged_annotations
 from .placements import own_placements, placements, unvalidated
 from .specs import optional_fields, spec_changes
 from .values import PREFIX, labels, mutated, mutated_text, names, storable, texts, values
@@ -29,7 +30,7 @@ def annotation_changes(draw: t.Any, objects: Objects) -> None:
                 f"{PREFIX}undo",
                 f"{PREFIX}journal",
                 f"{PREFIX}run",
-                f"{PREFIX}held",
+                f"{PREFIX}hold",
                 "kubernetes.io/config.mirror",
                 "argocd.argoproj.io/tracking-id",
                 "example.com/\u202e",
@@ -205,6 +206,8 @@ Change = t.Callable[[Objects], st.SearchStrategy[None]]
 APART: t.Sequence[Change] = (
     annotation_changes,
     annotation_changes,
+    forged_annotations,
+    forged_annotations,
     label_changes,
     own_term_changes,
     own_term_changes,
