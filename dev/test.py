@@ -56,7 +56,6 @@ WITH_SANDBOX = (
     "integration",
     "forecasts",
     "faults",
-    "real",
     "conformance",
     "pairs",
 )

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import platform
@@ -44,6 +45,9 @@ NODE_SIZE, CONTROL_PLANE_SIZE = 3 * GIB // 2, GIB
 MEMORY = 4 * GIB
 """The control plane, three nodes, and a few guests of 128 MiB."""
 
+NODE_INOTIFY, CONTROL_PLANE_INOTIFY = 16, 16
+"""What the parts of a node and of the control plane watch files with: instances of inotify, which a user has few of."""
+
 #: what a node and the bridge do; it ends with the first command that fails
 _TRIAL = """set -e
 mount -t overlay overlay -o lowerdir="$1/low",upperdir="$1/up",workdir="$1/work" "$1/root"
@@ -59,7 +63,8 @@ class GroundError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Ground:
-    """What matters of a machine. Sizes are in bytes; `trial` is the error of a trial node, empty where it works."""
+    """What matters of a machine. Sizes are in bytes, `inotify` are instances in use and allowed, and `trial` is the
+    error of a trial node, empty where it works."""
 
     system: str
     machine: str
@@ -74,6 +79,7 @@ class Ground:
     sandboxes: Path
     sandboxes_free: int
     memory: int
+    inotify: tuple[int, int]
 
 
 def lacking(ground: Ground, nodes: int = 3) -> list[str]:
@@ -126,6 +132,13 @@ def _missing_room(ground: Ground, nodes: int) -> t.Iterator[str]:
         yield (
             f"real nodes need {_gib(MEMORY)} of memory: {_gib(ground.memory)} are available; end other programs"
         )
+    used, allowed = ground.inotify
+    needed = CONTROL_PLANE_INOTIFY + nodes * NODE_INOTIFY
+    if allowed - used < needed:
+        yield (
+            f"real nodes need {needed} instances of inotify: {used} of {allowed} are in use; end other sandboxes, or "
+            "raise fs.inotify.max_user_instances"
+        )
 
 
 def _gib(size: int) -> str:
@@ -158,6 +171,7 @@ def survey() -> Ground:
         sandboxes=sandboxes,
         sandboxes_free=shutil.disk_usage(sandboxes).free,
         memory=_available_memory(),
+        inotify=_inotify() if is_root else (0, 0),
     )
 
 
@@ -194,6 +208,15 @@ def _try_namespaces(folder: Path) -> str:
         )
     lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
     return lines[0] if done.returncode else ""
+
+
+def _inotify() -> tuple[int, int]:
+    """The instances that root's processes use, and how many it may have."""
+    used = 0
+    for file in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            used += os.readlink(file) == "anon_inode:inotify"
+    return used, int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
 
 
 def _available_memory() -> int:

@@ -75,3 +75,100 @@ def test_rollout_that_is_killed_in_a_real_migration_is_continued(
     guests.assert_went_on(*names)
     assert guests.disruptions(mark) == [("create", "virtualmachineinstancemigrations")]
     assert guests.lease()["spec"]["holderIdentity"] == ""
+
+
+def test_target_moves_before_its_follower_and_both_stay_apart_from_a_third(guests: Guests) -> None:
+    """Two dependent moves right after each other: the source pod of the first lingers for some seconds, and the
+    second waits for its end."""
+    guests.start_guests("db", "app", "other", node="w1")
+    together = {"with": "db", "topology_key": "node"}
+    guests.declare(
+        {"name": "db-in-zone2", "workloads": ["db"], "run_on": {"zone": "zone2"}},
+        {"name": "app-beside-db", "workloads": ["app"], "keep_together": together},
+        apart("db", "other"),
+    )
+    before = guests.uids()
+
+    result = guests.roll_out()
+
+    assert not result.get("failed"), result.get("msg")
+    assert [(move["name"], move["state"]) for move in result["moves"]] == [
+        ("db", "moved"),
+        ("app", "moved"),
+    ]
+    assert guests.nodes() == {"db": "w2", "app": "w2", "other": "w1"}
+    assert guests.uids() == before
+    guests.assert_went_on("db", "app", "other")
+
+
+def test_undo_moves_nothing_and_leaves_no_rule(guests: Guests) -> None:
+    names = ("u0", "u1")
+    guests.start_guests(*names, node="w1")
+    paths = {name: guests.path("VirtualMachine", name) for name in names}
+    before = {name: guests.api.get(path)["spec"]["template"] for name, path in paths.items()}
+    guests.declare(apart(*names))
+    assert not guests.roll_out().get("failed")
+    nodes = guests.nodes()
+
+    undone = guests.declare(state="reverted")
+
+    assert undone["counts"]["changed"] == 2
+    assert {name: guests.api.get(path)["spec"]["template"] for name, path in paths.items()} == (
+        before
+    )
+    again = guests.roll_out()
+    assert (again.get("failed"), again["moves"]) == (None, [])
+    assert guests.nodes() == nodes
+    guests.assert_went_on(*names)
+
+
+def test_restart_applies_a_pending_change_and_is_another_boot(guests: Guests) -> None:
+    guests.start_guests("r0", node="w1")
+    spec = {"domain": {"memory": {"guest": "160Mi"}}, "terminationGracePeriodSeconds": 3}
+    guests.patch_template("VirtualMachine", "r0", spec)
+    guests.declare({"name": "elsewhere", "workloads": ["r0"], "run_on": {"zone": "zone3"}})
+    first = guests.witness.count("r0").boots
+    uids = guests.uids()
+
+    refused = guests.roll_out(allow=["restart"])
+
+    assert (refused["moves"], guests.uids()) == ([], uids)
+    (skipped,) = refused["skipped_instances"]
+    assert "other pending changes" in skipped["reason"]
+
+    result = guests.roll_out(allow=["restart"], apply_pending_changes=True)
+
+    assert [(move["name"], move["method"], move["state"]) for move in result["moves"]] == [
+        ("r0", "restart", "moved")
+    ]
+    assert guests.nodes() == {"r0": "w3"}
+    vmi = guests.instances()["r0"]
+    assert vmi["spec"]["domain"]["memory"]["guest"] == "160Mi"
+    guests.witness.wait("r0", timeout=PATIENCE)
+    boots = guests.witness.count("r0").boots
+    assert boots[:1] == first and len(boots) == 2
+
+
+@pytest.mark.packaged_modules
+def test_second_rollout_at_once_begins_nothing(guests: Guests, tmp_path: Path) -> None:
+    names = ("s0", "s1", "s2")
+    guests.start_guests(*names, node="w1")
+    guests.declare(apart(*names))
+    before, mark = guests.uids(), guests.sandbox.audit.mark()
+    limits: dict[str, t.Any] = {"run_timeout": PATIENCE, "max_parallel": 1}
+    first = Job(guests, tmp_path).start(**limits)
+    assert first.stdout is not None
+    for line in first.stdout:
+        if "[1/2] migrating" in line:
+            break
+
+    second = guests.roll_out(run_timeout=5)
+    output, _errors = first.communicate()
+
+    assert second["failed"]
+    assert "is held by run r" in second["msg"]
+    assert first.returncode == 0, output
+    assert guests.zones() == ZONES
+    assert guests.uids() == before
+    assert guests.disruptions(mark) == [("create", "virtualmachineinstancemigrations")] * 2
+    guests.assert_went_on(*names)

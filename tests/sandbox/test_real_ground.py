@@ -34,6 +34,7 @@ GOOD = Ground(
     sandboxes=SANDBOXES,
     sandboxes_free=10 * GIB,
     memory=8 * GIB,
+    inotify=(10, 128),
 )
 
 
@@ -85,6 +86,11 @@ def test_good_ground_lacks_nothing() -> None:
         (
             {"memory": GIB},
             "real nodes need 4.0 GiB of memory: 1.0 GiB are available; end other programs",
+        ),
+        (
+            {"inotify": (100, 128)},
+            "real nodes need 64 instances of inotify: 100 of 128 are in use; end other sandboxes, or raise "
+            "fs.inotify.max_user_instances",
         ),
     ],
 )
