@@ -378,7 +378,8 @@ def begin_work(job: Job) -> Result:
         raise JobFailed(
             [
                 f"Node {name} is not drained any more: another client has uncordoned it, or another job has put it"
-                f" in service. No task was run for it. Launch this job again to drain it again. {UNDO}"
+                " in service, or its Node object was replaced. No task was run for it. Launch this job again to drain"
+                f" it again. {UNDO}"
             ]
         )
     job.show(

@@ -299,8 +299,16 @@ class DrainSource:
             marks = self._boots(run := new_run())
             verb = "drained before, and rebooted since"
             self.marks.write(self.api, self.nodes, marks, phase, run, verb=verb)
+            self._note_drained_before()
         result.changed = self.drain.changed = result.changed or self.report.changed
         return result
+
+    def _note_drained_before(self) -> None:
+        """The run that drained them may have been killed before it did."""
+        if self.report.changed:  # the marks were written
+            nodes = read_snapshot(self.api, NODES_ONLY).nodes
+            self.nodes = tuple(node for node in nodes if node.name in self.drain.nodes)
+        drained_nodes.note(self.api, self.nodes, self.asked.topology)
 
     def _steer(self, keeper: LeaseKeeper) -> None:
         """Before the first restart of the run."""

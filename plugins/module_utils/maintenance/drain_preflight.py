@@ -17,6 +17,7 @@ from ..model.findings import Finding
 from ..model.objects import Node
 from ..model.plan import Plan
 from ..moves.approved_plan import ApprovedPlan
+from . import drained_nodes
 from .drain_approval import changes, new_findings, plan_of
 from .drain_plan import DrainView
 from .mark import MaintenancePhase, mark_of
@@ -85,7 +86,11 @@ class DrainPreflight:
         return plan_of(self._api, view, plan, findings, self._asked)
 
     def _findings(self, view: DrainView) -> tuple[Finding, ...]:
-        return preflight(read_preflight(self._api, view, self._asked))
+        names = {node.name for node in view.snapshot.nodes}
+        drained = drained_nodes.read(self._api)
+        deleted = {name: node.labels for name, node in drained.items() if name not in names}
+        inputs = read_preflight(self._api, view, self._asked)
+        return preflight(replace(inputs, deleted=deleted))
 
     def _with_new_pods(self, view: DrainView) -> DrainView:
         if self._new_pods is None:

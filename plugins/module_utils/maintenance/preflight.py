@@ -18,7 +18,7 @@ from ..forecast.result import NAMED, Forecast
 from ..kubevirt.eviction_strategy import eviction_strategy
 from ..kubevirt.instances import instances
 from ..model.findings import Finding
-from ..model.objects import Ref
+from ..model.objects import Labels, Ref
 from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable, Vmi
@@ -91,6 +91,8 @@ class PreflightInput:
     evictions: t.Mapping[str, EvictionAnswer] = field(default_factory=dict)
     migrations: t.Mapping[str, str] = field(default_factory=dict)
     job_pod: tuple[str, str] | None = None
+    deleted: t.Mapping[str, Labels] = field(default_factory=dict)
+    """The labels of nodes whose Node objects were deleted in their maintenance, by name."""
     gaps: tuple[Unreadable, ...] = ()
 
 
@@ -359,25 +361,30 @@ class _Checks:
                     )
 
     def _other_zones(self) -> t.Iterator[Finding]:
-        """Nodes that are down in other zones, such as one that was replaced in its maintenance: the new
-        Node object has no mark."""
+        """Nodes that are down in other zones, such as one whose Node object was deleted in its maintenance, or
+        replaced: the new one has no mark."""
         key = self.inputs.topology.resolve("zone")
         nodes = self.snapshot.nodes
         zones = {node.labels.get(key, "") for node in nodes if node.name in self.drained}
-        down = [
-            node
-            for node in nodes
-            if not node.ready and node.labels.get(key, "") not in {"", *zones}
-        ]
+        not_ready = {node.name: (node.labels.get(key, ""), "") for node in nodes if not node.ready}
+        deleted = {
+            name: (labels.get(key, ""), ", deleted in its maintenance")
+            for name, labels in self.inputs.deleted.items()
+        }
+        down = {
+            name: f"{name} ({zone}{why})"
+            for name, (zone, why) in {**not_ready, **deleted}.items()
+            if zone not in {"", *zones}
+        }
         if down:
-            named = listed([f"{node.name} ({node.labels[key]})" for node in down])
+            named = listed(list(down.values()))
             yield drain_finding(
                 OTHER_ZONE_NOT_READY,
                 "warning",
                 f"Nodes of other zones are not Ready: {named}. With {nodes_text(sorted(self.drained))},"
                 " nodes of more than one zone would be out of service.",
                 "Bring them back first, unless they are down for good.",
-                *(node.ref for node in down),
+                *(Ref("Node", "", name) for name in down),
             )
 
     def _quorum(self) -> t.Iterator[Finding]:

@@ -208,6 +208,39 @@ def test_job_that_is_killed_as_it_takes_over_a_new_object_does_so_the_next_time(
     assert node_annotations(server)[SERVICED] == "CHG7" and DRAINED not in lease(server)
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("left", range(1, 9))
+def test_drain_that_is_killed_near_its_end_and_goes_on_is_known_to_have_ended(
+    left: int, after: bool
+) -> None:
+    """Of its last writes each, before or after it is made."""
+    whole = three_zones()
+    maintain(whole, "drained", "w1")
+    server = three_zones()
+    server.kill_at, server.after = len(whole.writes) - left, after
+    with contextlib.suppress(Killed):
+        maintain(server, "drained", "w1")
+    server.dead, server.kill_at = False, 0
+    assert not maintain(server, "drained", "w1").get("failed")
+    reinstall(server)
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    assert not back.get("failed"), back["msg"]
+    assert node_annotations(server)[SERVICED] == "CHG7"
+
+
+def test_deleted_node_of_another_zone_is_a_warning_before_the_next_drain() -> None:
+    server = drained()
+    del server.objects[W1]
+
+    checked = run("node_maintenance", server, {"nodes": ["w3"], "state": "drained"}, check=True)
+
+    (finding,) = [x for x in checked["findings"] if x["name"] == "other_zone_not_ready"]
+    assert finding["objects"] == ["Node w1"]
+    assert "w1 (a, deleted in its maintenance)" in finding["why"]
+
+
 def test_new_object_that_is_drained_again_keeps_what_the_first_drain_moved() -> None:
     """The job was killed before it put the new object in service."""
     server = drained()
