@@ -299,6 +299,8 @@ def _migration(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
         return [*map(LeavePod, _leaving(seen, lambda pod: _job(pod) == state["migrationUid"]))]
     if state.get("completed"):
         return _after_migration(seen, state)
+    if state.get("abortRequested") and not state.get("abortStatus"):
+        return [_progress("migration is being aborted", {"abortStatus": "Aborting"})]
     if state.get("abortRequested"):
         return _end_migration(seen, {"abortStatus": "Succeeded", "failureReason": ABORTED}, {})
     target = state.get("targetNode")

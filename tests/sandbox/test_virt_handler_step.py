@@ -246,6 +246,9 @@ def test_a_failing_migration_counts_down_and_ends_its_target_pod() -> None:
 
 def test_an_abort_ends_the_migration_on_its_source() -> None:
     vmi = migrating(targetNodeAddress="127.0.0.1", startTimestamp=stamp(-1), abortRequested=True)
+    begun = patch_of(step(vmi, [pod("a"), pod("b")], Faults(migration_seconds=60), NOW))
+    assert begun == {"status": {"migrationState": {"abortStatus": "Aborting"}}}
+    vmi["status"]["migrationState"]["abortStatus"] = "Aborting"
     patch = patch_of(step(vmi, [pod("a"), pod("b")], Faults(migration_seconds=60), NOW))
     state = patch["status"]["migrationState"]
     assert state == {
