@@ -273,6 +273,13 @@ class BadAnswer(ApiError):
     outcome_unknown = True
 
 
+class TooLarge(ApiError):
+    """The answer did not end at the most bytes that are read. A write may have been made."""
+
+    advice = "something between here and the API server may send without end: check host and proxy"
+    outcome_unknown = True
+
+
 class BrokenPage(BadAnswer):
     """The items of a page of a list are not JSON."""
 

@@ -27,7 +27,7 @@ from .errors import (
     Unauthorized,
     from_answer,
 )
-from .transport import Deadline, classify_errors
+from .transport import MOST_BYTES, Deadline, classify_errors, too_large
 
 PAGE = 500
 
@@ -104,9 +104,17 @@ def _pages(
             if token := page.metadata.get("continue"):
                 fetch = pool.submit(get, {**params, "continue": token}).result
             for item in _items(page, path):
+                if not _name_of(item):
+                    raise BadAnswer(ApiRequest("GET", path), "an item of the list has no name")
                 items.append(convert(item))
             if not token:
                 return Listing(tuple(items), str(page.metadata.get("resourceVersion") or ""))
+
+
+def _name_of(item: JSON) -> JSON:
+    """Its name; nothing of what is no object."""
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    return metadata.get("name") if isinstance(metadata, dict) else None
 
 
 def _items(page: ListPage, path: str) -> t.Iterator[dict[str, JSON]]:
@@ -211,7 +219,7 @@ def _events_of_connection(
     try:
         if response.status >= 300:
             with classify_errors(request):
-                body = response.read()
+                body = response.read(MOST_BYTES)
             raise from_answer(request, response.status, response.headers, body)
         connection(response)
         for line in _lines(request, response):
@@ -227,6 +235,8 @@ def _lines(request: ApiRequest, response: t.Any) -> t.Iterator[bytes]:
     with classify_errors(request):
         for chunk in response.stream(1 << 16):
             *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > MOST_BYTES:
+                raise too_large(request)
             yield from filter(None, lines)
     if rest.strip():
         raise AnswerLost(request, "the watch ended in the middle of an event")

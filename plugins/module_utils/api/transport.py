@@ -25,6 +25,7 @@ from .errors import (
     ApiRequest,
     DeadlineExceeded,
     NoConfiguration,
+    TooLarge,
     Unauthorized,
     Unreachable,
     Untrusted,
@@ -148,6 +149,9 @@ WRITE_SECONDS = 35.0
 """In a write: admission webhooks may take 30 s (admissionregistration/v1 timeoutSeconds)."""
 
 _CHUNK = 1 << 16
+
+MOST_BYTES = 1 << 28
+"""Of one answer, also decompressed: a page has 500 objects, and etcd takes no object of more than 1.5 MiB."""
 
 
 @dataclass(frozen=True)
@@ -360,9 +364,12 @@ class Transport:
         response = self.start(request, target, deadline, silence, headers=headers, body=body)
         with classify_errors(request):
             try:
-                chunks = []
+                chunks, read = list[bytes](), 0
                 for chunk in response.stream(_CHUNK, decode_content=False):
                     chunks.append(chunk)
+                    read += len(chunk)
+                    if read > MOST_BYTES:
+                        raise too_large(request)
                     if deadline.expired:
                         raise AnswerLost(request, "the answer did not end in time")
             except BaseException:
@@ -370,12 +377,8 @@ class Transport:
                 raise
             response.release_conn()
         body = b"".join(chunks)
-        read = len(body)
         if response.headers.get("Content-Encoding") == "gzip":
-            try:
-                body = zlib.decompress(body, wbits=16 + zlib.MAX_WBITS)
-            except zlib.error as error:
-                raise AnswerLost(request, f"the answer is no gzip: {error}") from error
+            body = _decompressed(request, body)
         return Response(response.status, response.headers, body, read)
 
     def start(
@@ -421,6 +424,24 @@ class Transport:
                     read=max(0.001, min(silence, deadline.remaining)),
                 ),
             )
+
+
+def too_large(request: ApiRequest) -> TooLarge:
+    return TooLarge(request, f"the answer did not end after {MOST_BYTES >> 20} MiB")
+
+
+def _decompressed(request: ApiRequest, body: bytes) -> bytes:
+    """Raises TooLarge, and AnswerLost for what is no gzip or not all of it."""
+    decoder = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        text = decoder.decompress(body, MOST_BYTES)
+    except zlib.error as error:
+        raise AnswerLost(request, f"the answer is no gzip: {error}") from error
+    if decoder.unconsumed_tail:
+        raise too_large(request)
+    if not decoder.eof:
+        raise AnswerLost(request, "the answer is no gzip: it is incomplete")
+    return text
 
 
 @contextlib.contextmanager

@@ -304,8 +304,16 @@ def snapshot_of(
         quotas=values("quotas"),
         budgets=values("budgets"),
         platform=platform,
-        unreadable=(*gaps, *dict.fromkeys(filter(None, refused))),
+        unreadable=(*gaps, *dict.fromkeys(filter(None, refused)), *_no_nodes(results)),
     )
+
+
+def _no_nodes(results: t.Iterable[ListResult]) -> t.Iterator[Unreadable]:
+    """A list of nodes that is empty: a filter or a proxy may have made it so, and nothing can run there."""
+    read = [x for x in results if x.query.what == "nodes" and x.gap is None]
+    if read and not any(result.items for result in read):
+        why = "the list is empty, and no cluster runs without nodes: check host, and what answers in front of it"
+        yield Unreadable("nodes", "", "list", why)
 
 
 def _controller(replica_set: t.Mapping[str, JSON]) -> tuple[str, Ref] | None:

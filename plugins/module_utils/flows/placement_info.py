@@ -95,7 +95,7 @@ def _lists(
     }
 
 
-_INSTANCE_LISTS = ("pods", VMIS)
+_INSTANCE_LISTS = ("pods", VMIS, "nodes")
 _ALL_NODES = 100
 """In a larger cluster the table leaves out nodes without instances."""
 _NAMED = 6

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import typing as t
 
 import pytest
 import urllib3
 
-from ansible_collections.virt.placement.plugins.module_utils.api import errors
+from ansible_collections.virt.placement.plugins.module_utils.api import errors, transport
 from ansible_collections.virt.placement.plugins.module_utils.api.client import (
     ApiClient,
 )
@@ -90,9 +91,9 @@ def test_null_items_of_a_list_are_no_items(server: ScriptedServer, api: ApiClien
 @pytest.mark.parametrize(
     "text",
     [
-        b'{"metadata":{},"items":[{"metadata":{}}, oops]}',
-        b'{"metadata":{},"items":[{"metadata":{}}',
-        b'{"metadata":{},"items":[{"metadata":{}}]}<html>',
+        b'{"metadata":{},"items":[{"metadata":{"name":"a"}}, oops]}',
+        b'{"metadata":{},"items":[{"metadata":{"name":"a"}}',
+        b'{"metadata":{},"items":[{"metadata":{"name":"a"}}]}<html>',
     ],
     ids=["broken", "cut off", "followed by more"],
 )
@@ -171,3 +172,26 @@ def test_server_is_asked_for_gzip_and_its_bytes_are_counted(
 def test_an_answer_that_is_no_gzip_is_read_again(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(Reply(200, b"{}", {"Content-Encoding": "gzip"}), _page("a"))
     assert list_all(api, NODES).items == (_item("a"),)
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_an_answer_without_end_ends_at_a_size(
+    server: ScriptedServer, api: ApiClient, monkeypatch: pytest.MonkeyPatch, compress: bool
+) -> None:
+    """Compressed, few bytes may become many. It is not read again."""
+    monkeypatch.setattr(transport, "MOST_BYTES", 1 << 20)
+    plain = json.dumps({"metadata": {}, "items": [], "more": "x" * (1 << 21)}).encode()
+    headers = {"Content-Encoding": "gzip"} if compress else {}
+    server.plays(Reply(200, gzip.compress(plain) if compress else plain, headers, chunked=True))
+    with pytest.raises(errors.TooLarge, match="the answer did not end after 1 MiB; something"):
+        list_all(api, NODES)
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("item", [{}, {"metadata": {}}, {"metadata": {"name": ""}}, "a", None])
+def test_list_with_an_item_without_a_name_is_refused(
+    server: ScriptedServer, api: ApiClient, item: t.Any
+) -> None:
+    server.plays(answer({"metadata": {}, "items": [_item("a"), item]}))
+    with pytest.raises(errors.BadAnswer, match="an item of the list has no name"):
+        list_all(api, NODES)

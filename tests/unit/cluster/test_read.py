@@ -36,12 +36,15 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.reading imp
     _controller,
     snapshot_of,
 )
+from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import summary
+from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import relevant_gaps
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     migration_from_manifest,
     vmi_from_manifest,
     workload_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Node,
     NodeTerm,
     Owner,
     Ref,
@@ -51,9 +54,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Migration,
     Platform,
     Snapshot,
+    Unreadable,
     Vmi,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import BoundVolume
+from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdicts
 
 JSON = t.Any
 
@@ -397,3 +402,23 @@ def test_error_of_a_list_is_raised_and_not_that_another_was_canceled(
     monkeypatch.setattr(parallel, "ThreadPoolExecutor", Pool)
     with pytest.raises(RuntimeError, match="the list failed"):
         parallel.read_together([lambda: None, lambda: None])
+
+
+@pytest.mark.parametrize(
+    ("items", "refused", "gaps"),
+    [((Node("n1"),), False, []), ((), False, ["nodes"]), (None, False, ["nodes"]), ((), True, [])],
+)
+def test_cluster_without_nodes_is_unknown(
+    items: tuple[Node, ...] | None, refused: bool, gaps: list[str]
+) -> None:
+    """Something in front of the API server may filter the list. A list that is refused is a gap of its own."""
+    gap = Unreadable("nodes", "", "list", "refused") if refused else None
+    result = ListResult(ListQuery("nodes", "/api/v1/nodes"), items, gap)
+    snapshot = snapshot_of(NODES_ONLY, Platform(), (), [result])
+    empty = [x for x in snapshot.unreadable if x is not gap]
+    assert [x.resource for x in empty] == gaps
+    assert not any(x.lacks_right for x in empty)
+    assert summary(Verdicts(unreadable=snapshot.unreadable))["unknown"] == len(snapshot.unreadable)
+    assert len(relevant_gaps(snapshot)) == len(snapshot.unreadable)
+    other = ListResult(ListQuery("quotas", "/api/v1/resourcequotas"), ())
+    assert snapshot_of(NODES_ONLY, Platform(), (), [other]).unreadable == ()

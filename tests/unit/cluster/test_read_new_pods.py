@@ -72,7 +72,7 @@ def test_drills_read_the_limit_ranges_of_all_pods_that_run() -> None:
     api = t.cast(ApiClient, server)
     assert new_pod_fields(api, needs_of_change(change)) == {}
     needs = needs_of_change(change, drills=True)
-    assert new_pod_fields(api, needs) == {"limit_ranges": ()}
+    assert new_pod_fields(api, needs) == {"limit_ranges": (), "pod_mutators": ()}
 
 
 def test_policies_are_read_in_the_version_that_is_served_if_any() -> None:

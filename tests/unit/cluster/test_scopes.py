@@ -172,7 +172,7 @@ def random_lists(chance: random.Random) -> dict[str, list[JSON]]:
         f"{KUBEVIRT}/virtualmachineinstances": vmis,
         f"{KUBEVIRT}/virtualmachineinstancemigrations": migrations,
         f"{KUBEVIRT}/kubevirts": [
-            {"metadata": {}, "status": {"observedKubeVirtVersion": "v1.8.4"}}
+            {"metadata": {"name": "kubevirt"}, "status": {"observedKubeVirtVersion": "v1.8.4"}}
         ],
     }
 

@@ -89,7 +89,11 @@ class Server:
             return {"metadata": {"uid": "uid"}}
         if path.endswith("/kubevirts"):
             status = {"observedKubeVirtVersion": "v1.6.2"}
-            return {"items": [{"spec": {}, "status": status}], "metadata": {}}
+            kubevirt = {"metadata": {"name": "kubevirt"}, "spec": {}, "status": status}
+            return {"items": [kubevirt], "metadata": {}}
+        if path == "/api/v1/nodes":
+            node = {"metadata": {"name": "n1", "uid": "n1", "resourceVersion": "9"}}
+            return {"items": [node], "metadata": {"resourceVersion": "9"}}
         return {"items": [], "metadata": {"resourceVersion": "9"}}
 
     def read(self, scope: ReadScope | None = None) -> Snapshot:
