@@ -83,8 +83,8 @@ def after_skipped(record: JobRecord, skipped: t.Sequence[Parts]) -> t.Iterator[s
     else:
         state = "was not moved" if one else "were not moved"
     yield (
-        f"{plural(len(left), 'instance')} {state}: mend what the lines under skipped name (free or add a node, change"
-        f" the rule, or extend {record.role}_allow), then launch the same job again"
+        f"{plural(len(left), 'instance')} {state}: mend what the lines under skipped name (free or add a node, raise"
+        f" the quota, change the rule, or extend {record.role}_allow), then launch the same job again"
     )
 
 

@@ -334,10 +334,20 @@ def _topology(record: JobRecord) -> Parts:
     }
 
 
+_OF_QUOTAS = frozenset({"quota", "quota_unknown"})
+
+
 def _after_room(record: JobRecord, asks: str) -> tuple[str, ...]:
     """The next step of a job that has failed since failures have no room. `asks`: the option that asks for it."""
-    if not record.failures or not record.last("capacity_info").get("domains"):
+    domains = record.last("capacity_info").get("domains") if record.failures else ()
+    if not domains:
         return ()
+    codes = {code for domain in domains for code in domain.get("codes") or ()}
+    if codes and codes <= _OF_QUOTAS:  # another node would not help
+        return (
+            "raise the ResourceQuotas that the lines above name, or stop pods of their namespaces; then launch the same"
+            " job again",
+        )
     return (
         "for the VMs that the lines above name: let them run on more nodes, add nodes, or shrink or stop VMs; or ask"
         f" for less ({asks}); then launch the same job again",

@@ -35,7 +35,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.journal impor
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import parse_options
 from ansible_collections.virt.placement.plugins.modules import placement_info, rollout
-from sandbox import Sandbox, drain, node_faults, objects
+from sandbox import Sandbox, drain, node_faults, objects, processes
 from sandbox.fault_proxy import Rule, sigkill
 from sandbox.processes import PidFile, alive
 from tests.conftest import error_messages
@@ -233,6 +233,28 @@ def test_virt_controller_that_has_ended_is_named_by_its_lease(
     again = shop.roll(seconds=90, failures_allowed=1)  # its migration was canceled
     assert not again.get("failed"), again["msg"]
     assert len({shop.zone(node) for node in shop.nodes().values()}) == len(names)
+
+
+def test_api_server_that_is_paused_is_named_and_the_run_goes_on(shop: Shop) -> None:
+    """Number 15 of issue 41. virt-controller loses its Lease meanwhile and ends; here as on a cluster it is started
+    again."""
+    names = pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "8"})
+    began = processes.started_again(shop.sandbox.directory).get("virt-controller", (0, 0))[0]
+
+    def pause() -> None:
+        with stopped(shop.sandbox, "kube-apiserver"):
+            time.sleep(20)
+
+    with shop.meanwhile(until=lambda: has_begun(shop), do=pause):
+        result = shop.roll(seconds=240, run_timeout=200, move_timeout=150)
+
+    lines = "\n".join(result["progress"])
+    assert not result.get("failed"), result["msg"]
+    assert re.search(r"no answer from the API server since \d\d:\d\d:\d\d ", lines), lines
+    assert "the API server, which was away since " in lines
+    assert len({shop.zone(node) for node in shop.nodes().values()}) == len(names)
+    times, _code = processes.started_again(shop.sandbox.directory)["virt-controller"]
+    assert times > began
 
 
 def test_case_63_namespace_made_restricted_after_the_start(shop: Shop) -> None:

@@ -51,6 +51,9 @@ VMI_ID = "vmi.kubevirt.io/id"
 MISMATCH_SINCE = (1, 3)
 """First KubeVirt whose templates have mismatchLabelKeys in pod terms."""
 
+PRIORITIES_SINCE = (1, 9)
+"""First KubeVirt in which virt-controller queues migrations by priority, without a feature gate."""
+
 VMI_ID_SINCE = (1, 7)
 """First KubeVirt whose launcher pods have the label VMI_ID (services/template.go of v1.7.0, podLabels)."""
 

@@ -100,13 +100,9 @@ def advance(
         note = f"its migration was canceled and is still {phase or 'queued'} ({why})"
         return Transition(replace(record, phase=Phase.GIVEN_UP, note=note))
     silence = _unanswered(record, seen, now, settings)
-    note = (
-        seen.quota
-        or _pending(record, seen, now)
-        or seen.refused
-        or silence
-        or f"the migration is {phase or 'queued'}"
-    )
+    behind = f"; {seen.behind}" if seen.behind and phase in ("", "Pending") else ""
+    queued = f"the migration is {phase or 'queued'}{behind}"
+    note = seen.quota or _pending(record, seen, now) or seen.refused or silence or queued
     record = replace(record, note=note)
     hopeless = seen.quota and seen.alone
     timeout = settings.unschedulable_timeout if hopeless else settings.move_timeout

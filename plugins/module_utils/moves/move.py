@@ -80,7 +80,7 @@ class Observation:
     free some of it. `surplus`: the workload has all the instances that it wants without a successor.
     `restart_queued`: KubeVirt has a request to restart this very instance and has not begun yet.
     `kubevirt_namespace`: of virt-controller. `no_leader`: that virt-controller does not answer
-    (`cluster.leader.Leader`).
+    (`cluster.leader.Leader`). `behind`: what KubeVirt migrates before it.
     """
 
     instance: Instance | None = None
@@ -98,6 +98,7 @@ class Observation:
     resource_version: str = ""
     kubevirt_namespace: str = ""
     no_leader: str = ""
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ..cluster.refusals import PodRefusals
 from ..compliance.declared import DeclaredReader
 from ..compliance.pending import without_preemption
 from ..kubevirt.instances import active_pod
-from ..kubevirt.labels import MIGRATION_JOB, REJECTED_BY_QUOTA
+from ..kubevirt.labels import MIGRATION_JOB, PRIORITIES_SINCE, REJECTED_BY_QUOTA, release
 from ..kubevirt.moving import outbound_nodes, propagating
 from ..kubevirt.pools import vm_of
 from ..model.json_pointer import JSON
@@ -148,7 +148,20 @@ class Observer:
             propagating=instance is not None and self.propagating(instance),
             kubevirt_namespace=self._snapshot.platform.kubevirt_namespace,
             no_leader=self._no_leader,
+            behind=self._behind(record),
         )
+
+    def _behind(self, record: MoveRecord) -> str:
+        """The VMs that are evacuated: from KubeVirt 1.9 on their migrations have the priority 100 in its queue, and
+        ours have 0 (pkg/virt-controller/watch/migration/migration.go). Only virt-controller may set it."""
+        evacuated = [
+            vmi.ref
+            for vmi in self._snapshot.vmis
+            if vmi.evacuation_node_name and not vmi.finished and vmi.uid != record.uid
+        ]
+        if not evacuated or release(self._snapshot.platform.kubevirt) < PRIORITIES_SINCE:
+            return ""
+        return f"KubeVirt migrates VMs that are evacuated first: {listed(evacuated, 3)}"
 
     def _instance(self, record: MoveRecord, *, fresh: bool = False) -> Instance | None:
         """The instance with the record's uid, also while it is being deleted. With `fresh` a VMI is read now:

@@ -52,6 +52,18 @@ def test_pages_are_put_together(server: ScriptedServer, api: ApiClient) -> None:
     ]
 
 
+def test_page_that_is_answered_429_is_asked_for_again(
+    server: ScriptedServer, api: ApiClient, clock: Clock
+) -> None:
+    """Kubernetes 1.37 may refuse a LIST that is too expensive, and says when to come again."""
+    busy = Reply(429, b"Too many requests", {"Retry-After": "4"})
+    server.plays(busy, _page("a", token="t"), busy, busy, _page("b"))
+    assert list_all(api, NODES).items == (_item("a"), _item("b"))
+    first, second = f"GET {NODES}?limit=500", f"GET {NODES}?limit=500&continue=t"
+    assert server.requests == [first, first, second, second, second]
+    assert clock.waits == [4.0, 4.0, 4.0]
+
+
 def test_metadata_only_asks_for_no_more(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_page("a"))
     list_all(api, NODES, metadata_only=True)

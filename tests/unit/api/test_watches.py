@@ -72,9 +72,10 @@ def test_a_version_that_is_too_old_is_gone(
         Reply(200, b'{"type": "ADDED", "obj', cut_off=True),
         Reply(200, b"<html>\n"),
         Reply(503),
+        Reply(429, b"Too many requests", {"Retry-After": "2"}),
         Reply(503, b'{"kind": "Sta', cut_off=True),
     ],
-    ids=["cut off", "HTML", "503", "error that is cut off"],
+    ids=["cut off", "HTML", "503", "429", "error that is cut off"],
 )
 def test_a_broken_stream_is_opened_again(
     server: ScriptedServer, api: ApiClient, broken: Reply

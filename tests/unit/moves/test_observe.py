@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.journal impor
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord, Phase
 from ansible_collections.virt.placement.plugins.module_utils.moves.observe import Observer
 from tests.unit.planning.pools import pool
-from tests.unit.planning.scenes import Cluster, cluster, deployment
+from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
 
 NO_API = t.cast(t.Any, None)
 
@@ -55,6 +56,33 @@ def test_pod_of_a_stateful_set_is_replaced_by_the_pod_of_its_name() -> None:
         for number, begun in ((2, 0.0), (1, 1.0))
     )
     assert successors(made, *records) == {"db-1": "db-1"}
+
+
+@pytest.mark.parametrize(
+    ("kubevirt", "behind"),
+    [
+        (
+            "v1.9.0",
+            "KubeVirt migrates VMs that are evacuated first: VirtualMachineInstance shop/out",
+        ),
+        ("v1.8.4", ""),
+        (None, ""),
+    ],
+)
+def test_vms_that_are_evacuated_are_migrated_first(kubevirt: str | None, behind: str) -> None:
+    made = cluster("ab")
+    for name in ("out", "mine"):
+        machine(made, name, "n1")
+    shot = made.snapshot()
+    vmis = tuple(
+        replace(vmi, evacuation_node_name="n1" if vmi.ref.name == "out" else "")
+        for vmi in shot.vmis
+    )
+    shot = replace(shot, vmis=vmis, platform=replace(shot.platform, kubevirt=kubevirt))
+    mine = next(vmi for vmi in vmis if vmi.ref.name == "mine")
+    record = MoveRecord(mine.ref, mine.uid, mine.ref, Method.MIGRATE, "n1", 1, 0.0)
+    observer = Observer(NO_API, shot, RunJournal("r1", "x"))
+    assert observer._behind(record) == behind
 
 
 def test_pod_of_a_deployment_is_replaced_by_any_new_pod() -> None:

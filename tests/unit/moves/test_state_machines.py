@@ -264,6 +264,17 @@ class TestMigrate:
         ended = migrate.advance(BEGUN, failed, 30, SETTINGS).ended
         assert ended == MoveResult(Outcome.FAILED, reason=refused)
 
+    def test_migration_that_waits_behind_evacuations_names_them(self) -> None:
+        """Number 12 of issue 41."""
+        first = "KubeVirt migrates VMs that are evacuated first: VirtualMachineInstance a/b"
+        for phase, words in (("Pending", "Pending"), ("", "queued")):
+            seen = Observation(instance(), migration=migration(phase), behind=first)
+            note = migrate.advance(BEGUN, seen, 20, SETTINGS).record.note
+            assert note == f"the migration is {words}; {first}"
+        seen = Observation(instance(), migration=migration("Running"), behind=first)
+        note = migrate.advance(BEGUN, seen, 20, SETTINGS).record.note
+        assert note == "the migration is Running"
+
     def test_migration_that_copies_memory_is_not_canceled(self) -> None:
         running = Observation(instance(), migration=migration("Running"))
         assert migrate.cancel(BEGUN, running, SETTINGS).request is None

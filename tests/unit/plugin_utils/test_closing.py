@@ -685,7 +685,7 @@ def test_rollout_that_leaves_violations_says_so_and_what_to_do() -> None:
     assert block.done == ()
     assert block.next_steps == (
         "1 instance still violates a rule: mend what the lines under skipped name (free or add a node,"
-        " change the rule, or extend placement_rollout_allow), then launch the same job again",
+        " raise the quota, change the rule, or extend placement_rollout_allow), then launch the same job again",
     )
 
 
@@ -711,6 +711,22 @@ def test_capacity_that_fails_says_what_to_do() -> None:
     (step,) = closing_of(failed, 1).next_steps
     assert step.startswith("for the VMs that the lines above name: let them run on more nodes, add")
     assert "or ask for less (placement_capacity_tolerate)" in step
+
+
+def test_quota_that_refuses_is_not_answered_with_more_nodes() -> None:
+    """Number 6 of issue 41."""
+    failed = record("placement_capacity", asked={"tolerate": ["node"]}, failures=["red"])
+    domains = [
+        {"domain": "w1", "forecast": "impossible", "codes": ["quota"]},
+        {"domain": "w2", "forecast": "guaranteed", "codes": []},
+    ]
+    failed.note("capacity_info", {"capacity": "red", "domains": domains, "room_for": None})
+    (step,) = closing_of(failed, 1).next_steps
+    assert step.startswith("raise the ResourceQuotas that the lines above name, or stop pods")
+    assert "node" not in step
+    domains[1] = {"domain": "w2", "forecast": "impossible", "codes": ["no_node"]}
+    (step,) = closing_of(failed, 1).next_steps
+    assert "add nodes" in step
 
 
 @pytest.mark.parametrize(
