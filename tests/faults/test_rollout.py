@@ -237,7 +237,7 @@ def test_lists_that_fail_for_ever_end_the_run(shop: Shop, end: str) -> None:
     lease = shop.lease()
     assert lease["spec"]["holderIdentity"] == "", "it was given back: the Lease could be written"
     assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).records) == 1
-    assert sum("waiting for the API server" in line for line in result["progress"]) <= 1
+    assert sum(" from the API server since " in line for line in result["progress"]) <= 1
 
 
 @pytest.mark.parametrize("end", ENDS)

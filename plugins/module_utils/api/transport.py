@@ -208,16 +208,23 @@ SILENT_AFTER = 12.0
 
 class Outage:
     """Whether the API server is away, seen by all threads. `note` gets one line when it is, and one when it is
-    back. `since` is the time of day, empty where it answers; `noted` whether it was away at all."""
+    back. `since` is the time of day, empty where it answers; `noted` whether it was away at all. `unread` are lines for
+    the result, where no one reads them meanwhile."""
 
     def __init__(self) -> None:
         self.note: t.Callable[[str], None] | None = None
         self.since = ""
         self.noted = False
+        self.unread: list[str] = []
         self._lock = threading.Lock()
         self._answered = -math.inf
         self._sent: dict[object, tuple[float, ApiRequest]] = {}
         self._watched = False
+
+    def taken(self) -> list[str]:
+        """The lines that are unread, which are in the result then."""
+        lines, self.unread[:] = [*self.unread], []
+        return lines
 
     def failing(self, error: ApiError, seconds: float) -> None:
         """A request has failed for so many seconds, with this error, and is sent again. A server that answers others
@@ -225,8 +232,12 @@ class Outage:
         silence = min(seconds, uptime() - self._answered)
         if silence < NOTED_AFTER or (error.is_status and silence < seconds):
             return
+        self.begin(error, silence)
+
+    def begin(self, error: ApiError, seconds: float) -> None:
+        """It is away for so many seconds, if that is not noted yet."""
         kind = "only errors" if error.is_status else "no answer"
-        self._away(kind, silence, f"{error}; trying again")
+        self._away(kind, seconds, f"{error}; trying again")
 
     @contextlib.contextmanager
     def sent(self, request: ApiRequest) -> t.Iterator[None]:

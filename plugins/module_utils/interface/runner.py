@@ -120,6 +120,8 @@ def run_task(module: AnsibleModule, run: Run) -> None:
             result["step_state"][SERVER] = api.transport.session.server
         if not cluster["uid"]:
             cluster.update(_identity(module, api))
+            if late := api.transport.outage.taken():
+                result["progress"] = [*result.get("progress", ()), *map(one_line, late)]
     except InvalidInput as error:
         _end(module, api, cluster, [error], error.errors)
     except PartialFailure as error:

@@ -360,7 +360,7 @@ class InServiceStep:
         self.context.report.changed |= bool(self.context.writes)
         result = self.context.result(finished=finished)
         result.failure = failure
-        result.progress += self.context.outage.lines
+        result.progress += self.context.api.transport.outage.taken()
         return result
 
 

@@ -56,7 +56,7 @@ def run_step(source: MoveSource[AnyView], *, check: bool) -> StepResult:
     source.complete(result, ended_by)
     if result.failure:
         result.failure += source.hint()
-    result.progress += context.outage.lines
+    result.progress += context.api.transport.outage.taken()
     return result
 
 
@@ -185,8 +185,8 @@ class Step(t.Generic[AnyView]):
             dropped = self._report.revert(self._report.saved)
             if state.waiting in dropped:
                 state.waiting = ""
-        if begins and not self._context.outage.since:
-            self._report.lines.append(f"waiting for the API server: {error}")
+        if begins:
+            self._context.outage.begin(error, self._context.elapsed - state.failing_since)
         self._reminder.remind_of_outage(self._context.elapsed, error, begins=begins)
         self._api.deadline.pause(1.0)
         return self._context.result(finished=False)

@@ -16,6 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..api.client import ApiClient
+from ..api.errors import ApiError
 from ..api.progress_pipe import ProgressPipe
 from ..api.transport import Deadline, computing_bounded, no_request_under_way, uptime
 from ..cluster.reading import ListQuery
@@ -93,11 +94,10 @@ class ReportPipe(ProgressPipe):
 
 class OutageReport:
     """Lines about an API server that does not answer, and that answers again: at once where they are read while the
-    step runs. If not, `lines` has them for the result of the step, and a request that fails is not sent again for
-    longer than a step lasts. `away_since` is what the step before knew; `begun` whether the run is to go on."""
+    step runs. If not, `Outage.unread` has them for the result of the step, and a request that fails is not sent again
+    for longer than a step lasts. `away_since` is what the step before knew; `begun` whether the run is to go on."""
 
     def __init__(self, api: ApiClient, pipe: ReportPipe, away_since: str, *, begun: bool) -> None:
-        self.lines: list[str] = []
         self._api, self._pipe = api, pipe
         self._outage = api.transport.outage
         self._outage.since = away_since or self._outage.since
@@ -111,12 +111,16 @@ class OutageReport:
         """The time of day since which there is no answer, as it was reported; else empty."""
         return self._outage.since
 
+    def begin(self, error: ApiError, seconds: float) -> None:
+        """A step ends since a request was not answered for so many seconds."""
+        self._outage.begin(error, seconds)
+
     def _note(self, line: str) -> None:
         """At once, since the step may wait for a minute."""
         if self._pipe.open:
             self._pipe.note(one_line(line), self._api.secrets)
         else:
-            self.lines.append(line)
+            self._outage.unread.append(line)
 
 
 Listening = t.Callable[[], bool]
