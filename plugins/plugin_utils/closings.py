@@ -463,19 +463,23 @@ def _rules(record: JobRecord) -> Parts:
 
 def _drs_import(record: JobRecord) -> Parts:
     options = record.asked
-    written = not (record.failures or record.open)
-    return {
-        "asked": (f"import {listed(options['files'])}",),
-        "done": (f"written to {options['folder']}: report.txt and variables of playbooks",)
-        if written and not record.check_mode
-        else (),
-        "next_steps": (
-            LAUNCH
-            if record.check_mode
-            else "read report.txt; then the playbooks topology and apply with these variables",
+    asked = {"asked": (f"import {listed(options['files'])}",)}
+    folder = options["folder"]
+    if record.failures or record.open:
+        return asked
+    if not folder:
+        step = (
+            "read the lines above; then the playbooks topology and apply with what the artifact has"
         )
-        if written
-        else (),
+        return {**asked, "done": ("published, and written to no folder",), "next_steps": (step,)}
+    if record.check_mode:
+        return {**asked, "next_steps": (LAUNCH,)}
+    return {
+        **asked,
+        "done": (f"written to {folder}: report.txt and variables of playbooks",),
+        "next_steps": (
+            "read report.txt; then the playbooks topology and apply with these variables",
+        ),
     }
 
 

@@ -497,6 +497,14 @@ def test_import_in_check_mode_has_no_report_to_read(check_mode: bool, step: str)
     assert bool(block.done) != check_mode
 
 
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_import_without_a_folder_has_its_artifact(check_mode: bool) -> None:
+    asked = {"files": ["rules.json"], "folder": ""}
+    block = closing_of(record("placement_drs_import", asked=asked, check_mode=check_mode), 1)
+    assert block.done == ("published, and written to no folder",)
+    assert block.next_steps[0].endswith("apply with what the artifact has")
+
+
 def test_import_whose_task_failed_is_not_done() -> None:
     """Such as one of kubernetes.core, whose failure is in no record."""
     asked = {"files": ["rules.csv"], "folder": "/rules"}

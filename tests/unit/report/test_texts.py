@@ -10,6 +10,8 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.plugin_utils.report import words
 from ansible_collections.virt.placement.plugins.plugin_utils.report.content import (
@@ -229,6 +231,16 @@ def test_hostile_texts_stay_in_the_code_spans_of_markdown() -> None:
         for heading, table in tables(markdown_text(shop_content())).items()
         if "prod" not in heading
     }
+
+
+@given(st.text(st.sampled_from("\\|`a@[] \n<"), max_size=12))
+def test_table_has_a_cell_for_each_text_whatever_is_in_it(text: str) -> None:
+    """As cmark-gfm finds the cells of a row: a backslash takes the character after it along."""
+    row = f" {code(text)} | {code('b')} "
+    cells = re.findall(r"(?:\\[\x21-\x7e]|[^|\\]|\\)+", row)
+    assert len(cells) == 2, (row, cells)
+    assert cells[1] == " `b` "
+    assert cells[0].count("`") in (0, 2)
 
 
 @pytest.mark.parametrize(
