@@ -91,7 +91,7 @@ sandbox-up: prepare ## start a control plane to play with (RELEASE=1.31+1.6, NOD
 	@echo "sandbox-up: a control plane on loopback"
 	@$(RUN) -m sandbox up $(if $(NODES),--nodes "$(NODES)") $(if $(ZONES),--zones "$(ZONES)")
 	@echo "export ANSIBLE_COLLECTIONS_PATH='$(ANSIBLE_COLLECTIONS_PATH)'"
-	@echo 'export PATH="$(CURDIR)/.venv/bin:$$PATH"'
+	@echo 'export PATH="$(CURDIR)/build/bin:$(CURDIR)/.venv/bin:$$PATH"'
 
 .PHONY: sandbox-down
 sandbox-down: prepare-python ## stop it

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import typing as t
 from pathlib import Path
@@ -42,6 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     link(CHECKOUT / "build" / "dependencies", tree)
     link(CHECKOUT / "build" / "controller", controller)
     link_collection(CHECKOUT)
+    write_sandbox_program(CHECKOUT)
     core = environments.pinned(pins, "ansible-core")
     _print_state("python", f"Python {python.label}, ansible-core {core}", new_venv)
     release = newest.read_text().split()[0].replace("==", " ")
@@ -82,6 +84,24 @@ def link_collection(checkout: Path) -> None:
     """Make the checkout importable as virt.placement, whatever the name of its folder."""
     root = Path("..", "..", "..", "..")  # relative: the checkout may be moved
     link(checkout / "build" / "collections" / "ansible_collections" / "virt" / "placement", root)
+
+
+def write_sandbox_program(checkout: Path) -> None:
+    """The command virt-placement-sandbox of this checkout, for the PATH that `make sandbox-up` prints. The environment
+    is in the cache that all clones share, so the command is not there."""
+    place = checkout / "build" / "bin" / "virt-placement-sandbox"
+    quoted = shlex.quote(str(checkout))
+    text = (
+        "#!/bin/sh\n"
+        f'PYTHONPATH={quoted}${{PYTHONPATH:+:$PYTHONPATH}} exec {quoted}/.venv/bin/python -m sandbox "$@"\n'
+    )
+    if place.is_file() and place.read_text() == text:
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    temporary = place.with_name(f"{place.name}.{os.getpid()}")
+    temporary.write_text(text)
+    temporary.chmod(0o755)
+    temporary.replace(place)
 
 
 def restart_with_a_newer_python() -> t.NoReturn:

@@ -495,9 +495,11 @@ def _return_home(job: Job, away: list[Result]) -> list[Result]:
         if not everywhere:
             asked["only"] = away
         result = job.run("rollout", asked)
-    # A line for each. They have nothing to do with this maintenance.
+    # They have nothing to do with this maintenance: their lines are printed if there is something to move.
     if not everywhere and with_rules:
-        job.run("rollout", _returning(job, with_rules), check=True)
+        others = job.run("rollout", _returning(job, with_rules), check=True, quiet=True)
+        if others["moves"] or others.get("skipped_instances"):
+            job.show(map(str, others.get("progress") or ()))
     return _staying(away, result)
 
 

@@ -222,7 +222,8 @@ def test_vms_migrate_to_the_nodes_of_a_map_and_back_to_a_saved_placement(shop: S
     keep_machines_apart(shop, ["sap1", "sap2"])
     mark = shop.sandbox.audit.mark()
     refused = shop.roll(namespaces=None, places={sap1: "w6", sap2: "w5"})
-    assert "not possible on w6: node(s) didn't match pod anti-affinity rules" in refused["msg"]
+    (skipped,) = refused["skipped_instances"]
+    assert "not possible on w6: node(s) didn't match pod anti-affinity rules" in skipped["reason"]
     assert shop.sandbox.audit.writes(since=mark) == []
 
     back = shop.roll(namespaces=None, places={sap1: "w1", sap2: "w3"})
@@ -526,7 +527,8 @@ def test_vms_with_the_label_do_not_move_are_skipped_with_a_warning_or_a_failure(
     assert refused["failed"]
     assert refused["msg"].startswith("2 instances were skipped (fail_on_skipped): VirtualMachine")
     assert "warnings" not in refused
-    assert not any("do-not-move" in line for line in refused["progress"])
+    assert "do-not-move" not in refused["msg"]
+    assert sum("do-not-move" in line for line in refused["progress"]) == 2
     assert shop.sandbox.audit.writes(since=mark) == []
 
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from dev import commands, real, releases, steps, test
+from dev import commands, prepare, real, releases, steps, test
 from sandbox.binaries import BinariesError
 from sandbox.real_nodes import files, ground
 from sandbox.releases import RELEASES, VARIABLE
@@ -192,6 +192,23 @@ def test_test_that_computes_without_end_fails_alone_and_one_that_waits_does_not(
         "test_endless",
         "test_endless_property",
     ]
+
+
+def test_program_of_the_sandbox_runs_from_any_folder(tmp_path: pathlib.Path) -> None:
+    """It is on the PATH that `make sandbox-up` prints."""
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    for name in ("sandbox", "galaxy.yml", ".venv"):
+        (folder / name).symlink_to(commands.CHECKOUT / name)
+    prepare.write_sandbox_program(folder)
+    prepare.write_sandbox_program(folder)
+
+    (program,) = (folder / "build" / "bin").iterdir()
+    assert program.name == "virt-placement-sandbox"
+    outcome = commands.run(commands.Command("program", [program, "--version"], folder=tmp_path))
+    assert outcome.status == 0, outcome.output
+    makefile = (commands.CHECKOUT / "Makefile").read_text()
+    assert 'export PATH="$(CURDIR)/build/bin:$(CURDIR)/.venv/bin:$$PATH"' in makefile
 
 
 def test_summary_of_releases_has_a_line_for_each_pair(

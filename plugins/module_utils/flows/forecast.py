@@ -34,7 +34,7 @@ from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import FORECAST_KINDS
 from ..model.plan import move_as_json, skipped_as_json
-from ..model.rendering import as_json
+from ..model.rendering import as_json, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.plan_request import Scope
@@ -247,8 +247,11 @@ def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
 
 
 def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, ChangedCluster]:
-    """The question with what matters for the pods that its change creates, and the change."""
+    """The question with what matters for the pods that its change creates, and the change. A line says what was read,
+    since the forecast of a large cluster takes seconds."""
     change = question.change()
+    if (note := api.transport.outage.note) is not None:
+        note(f"forecast: {_size(question.before)} were read, evaluating what changes")
     if relevant_gaps(change.after):  # no answer is claimed then
         return question, change
     needs = needs_of_change(change, drills=bool(question.request.domains_of))
@@ -260,6 +263,14 @@ def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, Changed
         return question, question.change()
     after = replace(change.after, **fields)
     return question, replace(change, before=question.before, after=after)
+
+
+def _size(snapshot: Snapshot) -> str:
+    running = sum(not vmi.finished for vmi in snapshot.vmis)
+    return (
+        f"{plural(len(snapshot.nodes), 'node')}, {plural(running, 'running VM')} and"
+        f" {plural(len(snapshot.pods), 'pod')}"
+    )
 
 
 def _forecast(question: Question, change: ChangedCluster, topology: Topology) -> Forecast:

@@ -22,30 +22,27 @@ def writes_result(
     elsewhere: t.Container[Ref] = (),
     words: t.Callable[[Write], t.Sequence[str]] = lambda _write: (),
 ) -> dict[str, JSON]:
-    """`changed` and `writes`; with `diff` also before and after of each object, with only the
-    fields that this collection manages, and the same in `words`, which Ansible prints below. Another part of the result
-    has the patches of the objects in `elsewhere`: hundreds of them twice would be most of the result."""
+    """`changed` and `writes`; with `diff` also what changes of each object: in `words` on one line, or before and
+    after, with only the fields that this collection manages. Another part of the result has the patches of the objects
+    in `elsewhere`: hundreds of them twice would be most of the result."""
     result: dict[str, JSON] = {
         "changed": bool(writes),
         "writes": [write_as_json(write, patch=write.target not in elsewhere) for write in writes],
     }
     if diff:
-        result["diff"] = [
-            {
-                "before_header": str(write.target),
-                "before": write.before,
-                "after_header": str(write.target),
-                "after": write.after,
-                **_in_words(write, words(write)),
-            }
-            for write in writes
-        ]
+        result["diff"] = [_difference(write, words(write)) for write in writes]
     return result
 
 
-def _in_words(write: Write, lines: t.Sequence[str]) -> dict[str, JSON]:
-    text = "".join(f"  {line}\n" for line in lines)
-    return {"prepared": f"{write.target}:\n{text}"} if lines else {}
+def _difference(write: Write, words: t.Sequence[str]) -> dict[str, JSON]:
+    if words:
+        return {"prepared": f"{write.target}: {'; '.join(words)}\n"}
+    return {
+        "before_header": str(write.target),
+        "before": write.before,
+        "after_header": str(write.target),
+        "after": write.after,
+    }
 
 
 def write_as_json(write: Write, *, patch: bool) -> dict[str, JSON]:

@@ -21,9 +21,6 @@ from ..planning.missed_preferences import MissedPreference, missed_preferences
 from ..planning.movable_instances import MovableInstance
 from ..planning.simulation import ClusterSimulation
 
-_NOT_IN_PLACE = 50
-"""VMs at most that one message names. The result has them all."""
-
 
 def judge_skipped(result: StepResult, plan: Plan, *, fail: bool) -> None:
     """With `fail` skipped instances are a failure, which names them all; if not, those that still violate
@@ -91,28 +88,25 @@ def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
 def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
     """The warning about instances that still violate a rule. Their reasons are lines of the progress."""
     verb = "violates" if len(violators) == 1 else "violate"
-    names = listed([report.short(x.workload or x.instance, x.instance) for x in violators], 8)
-    return (
-        f"{plural(len(violators), 'instance')} still {verb} a rule: {names};"
-        " the lines above and skipped_instances have the reasons"
-    )
+    return f"{plural(len(violators), 'instance')} still {verb} a rule: {_names(violators)}"
 
 
 def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
     """Why a run with fail_on_skipped failed."""
     were = "was" if len(skipped) == 1 else "were"
-    texts = "; ".join(skipped_texts(skipped))
-    return f"{plural(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {texts}"
+    return f"{plural(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {_names(skipped)}"
 
 
 def not_in_place(skipped: t.Sequence[SkippedInstance]) -> str:
-    """Which VMs cannot go to their nodes in the option `places`, with the reasons."""
-    one = len(skipped) == 1
-    texts = "; ".join(skipped_texts(skipped[:_NOT_IN_PLACE]))
-    more = len(skipped) - _NOT_IN_PLACE
-    rest = f"; and {more} more, see places in the result" if more > 0 else ""
-    nodes = "its node" if one else "their nodes"
-    return f"{plural(len(skipped), 'VM')} cannot go to {nodes} in places: {texts}{rest}"
+    """Which VMs cannot go to their nodes in the option `places`."""
+    nodes = "its node" if len(skipped) == 1 else "their nodes"
+    return f"{plural(len(skipped), 'VM')} cannot go to {nodes} in places: {_names(skipped)}"
+
+
+def _names(skipped: t.Sequence[SkippedInstance]) -> str:
+    """Their reasons are lines of the progress."""
+    names = listed([report.short(x.workload or x.instance, x.instance) for x in skipped], 8)
+    return f"{names}; the lines above and skipped_instances have the reasons"
 
 
 def not_enforced(

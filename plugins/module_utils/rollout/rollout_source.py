@@ -103,9 +103,9 @@ class RolloutSource:
         return rights
 
     def plan_lines(self, view: JudgedSnapshot, plan: Plan, run: str = "") -> list[str]:
-        """With fail_on_skipped the failure names what is skipped. The number of instances that were checked tells a
-        wrong namespace from a good placement."""
-        names_skipped = not self.options.fail_on_skipped
+        """The number of instances that were checked tells a wrong namespace from a good placement. A map of VMs has a
+        table in the end, which names those that cannot go."""
+        names_skipped = self.options.places is None
         selected = len(view.candidates)
         lines = report.plan_lines(plan, run, name_skipped=names_skipped, selected=selected)
         return lines + holds.lines(view.holds, view.candidates)

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 from collections import Counter, defaultdict
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import KUBEVIRT_KINDS, VMI
 
@@ -55,7 +57,7 @@ def read_content(
     read_drills, moves = _drill_of(drill, uid, nodes), _moves_of(rollout, uid)
     api = identity.text("api")
     return Content(
-        cluster=cluster or api.rpartition("//")[2].partition("/")[0],
+        cluster=cluster or _name(api, uid),
         api=api,
         uid=uid,
         time=time,
@@ -74,6 +76,16 @@ def read_content(
         drill=read_drills,
         moves=moves,
     )
+
+
+def _name(api: str, uid: str) -> str:
+    """Of a cluster that was given none: the host of its API server, or a part of its UID where that is an address."""
+    host = urlsplit(api).hostname or api
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return f"cluster {uid[:8]}" if uid else host
 
 
 _COUNTS = ("instances", *VERDICTS, "misplaced", "constraint_removed", "down", "risks")

@@ -112,5 +112,16 @@ def test_migration_without_a_target_is_pending_although_its_vm_runs() -> None:
     assert line.startswith("VirtualMachineInstance shop/web-1: migration target: ")
 
 
-def test_cluster_without_a_name_has_that_of_its_api() -> None:
-    assert shop_content(cluster="").cluster == "api.prod.example.com:6443"
+@pytest.mark.parametrize(
+    ("api", "name"),
+    [
+        ("https://api.prod.example.com:6443", "api.prod.example.com"),
+        ("https://10.0.0.1:6443", "cluster 9c1f3b8e"),
+        ("https://[fd00::1]:6443", "cluster 9c1f3b8e"),
+    ],
+)
+def test_cluster_without_a_name_is_called_by_its_host_or_uid(api: str, name: str) -> None:
+    placement = shop_placement()
+    placement["cluster"] = {**placement["cluster"], "api": api}
+    assert shop_content(placement=placement, drill=None, cluster="").cluster == name
+    assert shop_content(placement=placement, drill=None, cluster="prod").cluster == "prod"

@@ -102,7 +102,7 @@ def test_check_mode_returns_the_plan_and_each_vm_that_cannot_go(cluster: TraceSe
     }
     assert result.warnings == []
     assert result.failure.startswith(
-        "3 VMs cannot go to their nodes in places: VirtualMachine shop/nobody: "
+        "3 VMs cannot go to their nodes in places: VirtualMachine shop/nobody, VirtualMachine shop/web0, "
     )
     assert result.plan is not None
     assert result.plan["options"]["places"] == asked
@@ -115,8 +115,10 @@ def test_run_moves_what_it_can_and_fails_in_the_end_as_check_mode_does(
     result = run(cluster, {"shop/db0": "w2", "shop/nobody": "w2"}, check=check)
     assert [move["name"] for move in result.moves] == ["db0"]
     assert result.failure == (
-        "1 VM cannot go to its node in places: VirtualMachine shop/nobody: there is no VM 'nobody' in namespace shop"
+        "1 VM cannot go to its node in places: VirtualMachine shop/nobody; the lines above and skipped_instances have"
+        " the reasons"
     )
+    assert [x["reason"] for x in result.skipped] == ["there is no VM 'nobody' in namespace shop"]
 
 
 def test_plan_is_made_as_it_was_approved(cluster: TraceServer) -> None:
@@ -197,7 +199,8 @@ def test_message_about_thousands_of_vms_names_some() -> None:
     refs = [Ref("VirtualMachineInstance", "shop", f"db{number}") for number in range(3000)]
     text = not_in_place([SkippedInstance(ref, "", None, "", "it is gone") for ref in refs])
     assert text.startswith("3000 VMs cannot go to their nodes in places: ")
-    assert text.endswith("shop/db49: it is gone; and 2950 more, see places in the result")
+    assert "shop/db7 and 2992 more; the lines above" in text
+    assert "it is gone" not in text
 
 
 def test_release_without_targets_is_refused_before_the_first_write(cluster: TraceServer) -> None:
