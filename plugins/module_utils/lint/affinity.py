@@ -17,7 +17,13 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed
 from ..model.topology import HOSTNAME
 from .capacity import to_run
-from .lint_input import LintedWorkload, LintInput, of_each_rule, pod_term_of
+from .lint_input import (
+    LintedWorkload,
+    LintInput,
+    of_each_rule,
+    pod_term_of,
+    without_node_terms,
+)
 
 
 def required_affinity_findings(lint_input: LintInput) -> t.Iterator[Finding]:
@@ -76,6 +82,8 @@ def _of_term(
     if len(partners.refs) > itself or (itself and (subject.replicas or 2) > 1):
         none_is_first = needs.may_be_first.isdisjoint({subject.ref, *partners.refs})
         yield from _mutual(lint_input, subject, term, partners, none_is_first)
+    elif finding := _elsewhere(lint_input, subject, term):
+        yield from of_each_rule(finding, [finding.rule, *(x for x, _parts in subject.node_rules())])
     elif followed := leaders.but(subject.ref):
         yield subject.finding(
             term,
@@ -84,6 +92,30 @@ def _of_term(
             f"It follows {followed}: it cannot start, or move to another domain, before these run.",
             "No action is needed if this is intended: a rollout moves the followed workload first.",
         )
+
+
+def _elsewhere(lint_input: LintInput, subject: LintedWorkload, term: Term) -> Finding | None:
+    """A finding where the one workload that a subject follows may run where the subject cannot: it has no node then."""
+    selected = lint_input.selected(subject, term) or ()
+    if not lint_input.nodes or len(selected) != 1 or selected[0].ref == subject.ref:
+        return None
+    leader, key, lasting = selected[0], term.source.topology_key, lint_input.lasting
+    own, of_leader = (lasting.eligible_domains(x, key).keys() for x in (subject, leader))
+    wider = lasting.eligible_domains(without_node_terms(subject), key).keys()
+    missing = sorted((of_leader - own) & wider)
+    if not missing or not own:
+        return None
+    advice = f"Write its node terms for {leader.ref}, too."
+    if own <= of_leader:
+        advice = f"Let {leader.ref} follow it instead, which can run wherever it can, or write its node terms for both."
+    return subject.finding(
+        term,
+        "depends_on_other_workload",
+        "warning",
+        f"It follows {leader.ref}, which may run in {lint_input.over(term)} {listed(missing)}, where its own node terms"
+        " allow none of its pods: then it has no node.",
+        advice,
+    )
 
 
 def _mutual(

@@ -102,6 +102,34 @@ def test_affinity_to_another_workload_depends_on_it() -> None:
         assert [ref.name for ref in finding.objects] == ["app"]
 
 
+@pytest.mark.parametrize(("leader_on", "swaps"), [({}, True), ({HOST: "n3"}, False)])
+def test_leader_that_may_run_where_its_follower_cannot(
+    leader_on: dict[str, str], swaps: bool
+) -> None:
+    """The app leads, and its database has to run on licensed hosts: with the database as leader both have a node."""
+    cluster = Cluster()
+    for name in ("n1", "n2"):
+        cluster.nodes[name]["metadata"]["labels"]["licensed.example.com/db"] = "true"
+    licensed = {"nodeSelector": {"licensed.example.com/db": "true"}}
+    cluster.run("app", "n3", {"nodeSelector": leader_on}, app="app")
+    cluster.run("db", "n1", {**licensed, **affinity_to(app="app")})
+
+    for findings in (online(cluster), offline(cluster, nodes=True)):
+        finding = findings["depends_on_other_workload"]
+        assert finding.severity == "warning"
+        others = "n3" if leader_on else "n3, n4, n5, n6"
+        assert finding.why == (
+            f"It follows VirtualMachine shop/app, which may run in node {others}, where its own node terms allow none"
+            " of its pods: then it has no node."
+        )
+        assert finding.advice.startswith("Let VirtualMachine shop/app follow it instead") is swaps
+
+    cluster = Cluster()
+    cluster.run("app", "n1", {"nodeSelector": {HOST: "n1"}}, app="app")
+    cluster.run("db", "n1", {"nodeSelector": {HOST: "n1"}, **affinity_to(app="app")})
+    assert online(cluster)["depends_on_other_workload"].severity == "info"
+
+
 def test_vm_whose_affinity_selects_itself_depends_on_no_other_workload() -> None:
     cluster = Cluster()
     cluster.run("app", "n1", affinity_to(app="db"), app="db")
