@@ -130,8 +130,16 @@ OF_HOSTS = rule("licensed", "vm_host_rule", "a", rule_mandatory=True) | {
     "rule_affine_hosts": ["esx3", "esx4"],
 }
 BAD_EXPORTS: dict[str, tuple[str, dict[str, t.Any], str]] = {
-    "csv": ("Cluster;Name;Enabled\nProduction;web;True\n", {}, "line 1: is CSV"),
-    "text": ("Rule: web\n  Type: ClusterAntiAffinityRuleSpec\n", {}, "line 1: is text, not JSON"),
+    "csv": (
+        "Cluster;Name;Enabled\nProduction;web;True\n",
+        {},
+        "is CSV without the columns of rules",
+    ),
+    "text": (
+        "Rule: web\n  Type: ClusterAntiAffinityRuleSpec\n",
+        {},
+        "is the output of govc cluster.rule",
+    ),
     "cut off": ('{"drs_rule_info":\n {"Production": [', {}, "line 2"),
     "cycle": (
         exported(ONE, rule("two", "vm_vm_rule", "b", "a", rule_affinity=True)),

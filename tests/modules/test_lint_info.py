@@ -317,6 +317,36 @@ class TestOnline:
         assert (elsewhere["findings"], elsewhere["counts"]["objects"]) == ([], 0)
         assert result["permission_gaps"] == []
 
+    def test_field_70_vm_is_seen_with_what_kubevirt_and_its_instance_type_add(
+        self, on_six: Lint
+    ) -> None:
+        arm = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [arm]}]}
+        edge = self.machine("edge", {"affinity": {"nodeAffinity": {REQUIRED: terms}}})
+        api = self.sandbox.api
+        version, kind = "instancetype.kubevirt.io/v1beta1", "VirtualMachineInstancetype"
+        spec = {
+            "cpu": {"guest": 1},
+            "memory": {"guest": "64Mi"},
+            "nodeSelector": {ZONE: "nowhere"},
+        }
+        made = {"apiVersion": version, "kind": kind, "metadata": {"name": "far"}, "spec": spec}
+        api.create(api.path(kind, self.namespace), made)
+        typed = self.machine("typed", {})
+        typed["spec"]["instancetype"] = {"kind": kind, "name": "far"}
+
+        result = on_six(manifests=[edge, typed])
+
+        errors = {f["objects"][0]: f for f in result["findings"] if f["severity"] == "error"}
+        assert {f["name"] for f in errors.values()} == {"unsatisfiable"}
+        assert sorted(errors) == [
+            f"VirtualMachine {self.namespace}/{name}" for name in ("edge", "typed")
+        ]
+        assert "kubernetes.io/arch In (amd64)" in errors[sorted(errors)[0]]["why"]
+        assert f"{ZONE} In (nowhere)" in errors[sorted(errors)[1]]["why"]
+        unread = on_six("nobody", manifests=[typed])
+        assert not unread.get("ok")
+
     def test_spread_on_a_running_vm_needs_a_restart(self, on_six: Lint) -> None:
         api = self.sandbox.api
         api.create(api.path("VirtualMachine", self.namespace), self.machine("db", {}))
