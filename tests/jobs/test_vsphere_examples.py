@@ -15,6 +15,7 @@ import yaml
 
 from demos.stage import PlayResult, Stage
 from sandbox import Sandbox, objects
+from sandbox.node_labeller import CPU_LABELS
 from tests.conftest import CHECKOUT
 from tests.jobs.test_examples import create_shop, examples
 from tests.unit.cpu.labeled_nodes import labels_of
@@ -39,7 +40,7 @@ def stage() -> t.Iterator[Stage]:
         stage = Stage(sandbox, "shop", quiet=True)
         for number, node in enumerate(WORKERS):
             model = ("Broadwell-noTSX", "Haswell-noTSX")[number % 2]
-            labels = {**labels_of(model), ZONE: "ab"[number % 2]}
+            labels = {**dict.fromkeys(CPU_LABELS), **labels_of(model), ZONE: "ab"[number % 2]}
             if model == "Haswell-noTSX":  # as on nodes that can run the newer one, too
                 labels["cpu-model.node.kubevirt.io/Broadwell-noTSX"] = "true"
             sandbox.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
