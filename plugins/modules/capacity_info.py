@@ -75,6 +75,8 @@ notes:
     fenced.
   - VMs and pods that wait for a node already are not counted as without a node, but may take the room of others.
   - Nodes that would need preemption are not used.
+  - A node that takes no pods and has none that would leave it is no failure, as a control plane node with its taint. It
+    is where it is named.
 seealso:
   - module: virt.placement.drill_info
   - module: virt.placement.forecast_info
@@ -103,6 +105,7 @@ RETURN = r"""
 capacity:
   description:
     - V(green), after each of these failures every instance finds another node, whichever nodes the scheduler chooses.
+      RV(reasons) names failures after which an instance with affinity to others may wait five minutes for its node.
     - V(red), at least one of them leaves an instance without a node, or one that no controller recreates.
     - V(possible), every instance can find a node, but it may not, or what happens is not certain. So it is where nodes
       lack the label of a domain, since they may fail with any.
