@@ -123,8 +123,12 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
         )
 
 
+_NODES = 20
+"""Nodes that a finding names: each of them may be the one that it is about."""
+
+
 def nodes_text(names: t.Sequence[str]) -> str:
-    return f"node{'s' if len(names) > 1 else ''} {listed(list(names))}"
+    return f"node{'s' if len(names) > 1 else ''} {listed(list(names), _NODES)}"
 
 
 def _advice_about_unknown(why: str) -> str:

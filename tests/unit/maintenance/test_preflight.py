@@ -841,6 +841,12 @@ def test_quorum_of_the_control_plane() -> None:
     [
         (3, ["cp3"], ["cp1"], "Bring node cp3 into service first, and take one at a time."),
         (3, [], ["cp1", "cp2"], "Take one at a time."),
+        (
+            9,
+            [f"cp{x}" for x in range(2, 9)],
+            ["cp1"],
+            "Bring nodes cp2, cp3, cp4, cp5, cp6, cp7, cp8 into service first, and take at most 4 at a time.",
+        ),
         (5, [], ["cp1", "cp2", "cp3"], "Take at most 2 at a time."),
         (1, [], ["cp1"], "Add control-plane nodes until there are three, or allow the finding"),
         (2, [], ["cp1"], "Add control-plane nodes until there are three, or allow the finding"),
