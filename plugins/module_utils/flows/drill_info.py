@@ -76,7 +76,7 @@ def _drill(drill: Drill) -> dict[str, JSON]:
     result: dict[str, JSON] = as_json(drill)
     result["topology_key"] = result.pop("key")
     result["forecast"] = result.pop("answer")
-    del result["room"]
+    del result["room"], result["used"]
     cpu, memory = drill.missing
     result["missing"] = {"cpu_millicores": cpu, "memory_bytes": memory}
     for entry, blocked in zip(result["blocked"], drill.blocked, strict=True):

@@ -135,7 +135,7 @@ def capacity(
             (wanted.key, domain): nodes
             for wanted in tolerated
             for domain, nodes in table.domains(wanted.key).items()
-            if (domain in wanted.domains if wanted.domains else _is_used(engine, nodes))
+            if (domain in wanted.domains if wanted.domains else engine.uses(table.names_of(nodes)))
         }
         drills = _drills(engine, losses, down, more)
         keys = list(dict.fromkeys(wanted.key for wanted in tolerated))
@@ -155,13 +155,6 @@ def capacity(
         by_room = sorted(drills, key=lambda drill: (drill.room[1], drill.room[0]))
         ordered = {drill: losses[drill.key, drill.domain] | down for drill in by_room}
         return replace(report, room=_room(engine, report, ordered, size, more.pods))
-
-
-def _is_used(engine: DrillEngine, nodes: NodeSet) -> bool:
-    """Whether one of the nodes is used, or would be if it were not cordoned."""
-    table = engine.index.table
-    names = table.names_of(nodes)
-    return any(table.nodes[table.numbers[x]].unschedulable or engine.is_used(x) for x in names)
 
 
 def _is_delayed(drill: Drill) -> bool:

@@ -90,6 +90,8 @@ class Drill:
     """Millicores and bytes of memory that are free on the other nodes once all instances have a node."""
     missing: tuple[int, int] = (0, 0)
     """Millicores and bytes of memory that the instances without a node request."""
+    used: bool = True
+    """Whether one of the nodes takes pods, or has instances that would leave it."""
 
     @property
     def min_down(self) -> int:
@@ -188,7 +190,7 @@ class DrillEngine:
         with self._lost(nodes) as (names, loss, simulation):
             decision = self._decision(simulation)
             made = self._drill(key, domain, names, loss, simulation, decision)
-        return replace(made, room=self._room(names, loss))
+        return replace(made, room=self._room(names, loss), used=self.uses(names))
 
     def conclusion_with(
         self, nodes: NodeSet, more: t.Sequence[PendingPod], doubts: t.Sequence[Doubt] = ()
@@ -208,6 +210,13 @@ class DrillEngine:
         table = self.index.table
         unlabeled = table.all & ~table.with_key(key) & ~lost
         return tuple(name for name in table.names_of(unlabeled) if self.is_used(name))
+
+    def uses(self, names: t.Iterable[str]) -> bool:
+        """Whether one of these nodes is used, or would be if it were not cordoned."""
+        table = self.index.table
+        return any(
+            table.nodes[table.numbers[name]].unschedulable or self.is_used(name) for name in names
+        )
 
     def is_used(self, name: str) -> bool:
         """Whether a node takes pods, or has instances that would leave it: a control plane node has neither, as a

@@ -33,9 +33,9 @@ def table(report: DrillReport, topology: Topology) -> str:
 
 def n_plus_1(report: DrillReport) -> str:
     """Whether any one node may fail, in one sentence: the room that is left without the worst one, or what a node lacks
-    then. Empty where no node fails, or not everything could be read. DRS calls this admission control with one host
-    failure."""
-    nodes = [drill for drill in report.drills if drill.key == HOSTNAME]
+    then. Nodes that are not used do not count, such as those of the control plane. Empty where no node fails, or not
+    everything could be read. DRS calls this admission control with one host failure."""
+    nodes = [drill for drill in report.drills if drill.key == HOSTNAME and drill.used]
     if report.event != "failure" or not nodes or report.unreadable:
         return ""
     impact = [drill for drill in nodes if drill.has_impact]

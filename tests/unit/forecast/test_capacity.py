@@ -25,7 +25,13 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.capacity i
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drained import drained
-from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import DrillEngine
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (
+    DrillEngine,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (
+    drill as drill_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill_table import n_plus_1
 from ansible_collections.virt.placement.plugins.module_utils.forecast.preemption import (
     preempting_vms,
 )
@@ -208,6 +214,8 @@ def test_control_plane_node_without_instances_is_no_failure() -> None:
     def domains(*tolerated: Tolerated) -> set[str]:
         return {x.domain for x in capacity(made.snapshot(), tolerated).drills.drills}
 
+    report = drill_of(made.snapshot(), [HOST], event="failure")
+    assert n_plus_1(report).startswith("N+1: yes, any one of 3 nodes may fail; ")
     assert domains(*NODE) == {"n1", "n2", "n3"}
     assert domains(Tolerated(HOST, ("control-1",))) == {"control-1"}
     tolerates = {"tolerations": [{"key": "node-role", "operator": "Exists"}]}
