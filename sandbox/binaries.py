@@ -199,6 +199,9 @@ def built(
         try:
             make(scratch, say)
             scratch.rename(wanted)
+        except OSError as error:
+            reason = f"{error.strerror}: {error.filename or scratch}"
+            raise BinariesError(f"{what} cannot be built: {reason}") from None
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         say(f"built {what} in {time.monotonic() - started:.0f} s: {wanted}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import errno
 import os
 import typing as t
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from sandbox import __main__ as command
 from sandbox import binaries, cluster_file, layout, releases
 from sandbox.cluster_file import ClusterFileError
-from sandbox.real_nodes import control_groups, debian, ground
+from sandbox.real_nodes import control_groups, debian, ground, programs
 from sandbox.real_nodes.control_groups import Hierarchy
 from sandbox.real_nodes.ground import GIB, TO_BUILD, TO_RUN, Ground
 
@@ -216,6 +217,38 @@ def test_release_without_real_nodes_is_refused(
 ) -> None:
     monkeypatch.setenv(releases.VARIABLE, "1.31+1.4")
     assert up(monkeypatch, capsys) == "RELEASE 1.31+1.4 has no real nodes; 1.36+1.8 has\n"
+
+
+def test_full_disk_is_one_line_and_leaves_nothing(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(folder: Path, say: t.Callable[[str], None]) -> None:
+        (folder / "debian.tar").write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder / "debian.tar"))
+
+    monkeypatch.setattr(debian, "_build", fill)
+    with pytest.raises(binaries.BinariesError) as failure:
+        debian.build(lambda line: None)
+    scratch = cache / f"{debian.target().name}.new"
+    assert str(failure.value) == (
+        f"the Debian of real nodes cannot be built: No space left on device: {scratch}/debian.tar"
+    )
+    assert [path for path in cache.iterdir() if path.is_dir()] == []
+
+
+def test_module_that_cannot_be_had_is_one_line_and_leaves_nothing(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho 'k8s.io/kubelet@v0.36.2: not found' >&2\nexit 1\n")
+    go.chmod(0o755)
+    monkeypatch.setenv("VIRT_PLACEMENT_GO", str(go))
+    with pytest.raises(binaries.BinariesError) as failure:
+        programs.build(lambda line: None)
+    first = str(failure.value).splitlines()[0]
+    assert first.startswith("go build failed in ")
+    assert first.endswith(": k8s.io/kubelet@v0.36.2: not found")
+    assert [path for path in cache.iterdir() if path.is_dir()] == []
 
 
 @pytest.mark.parametrize(
