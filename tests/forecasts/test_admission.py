@@ -49,6 +49,9 @@ def test_case_63_target_pod_of_a_namespace_that_became_restricted_is_refused(sta
         f"not proven, since namespace {stage.namespace} enforces PodSecurity restricted:latest, which may refuse the"
         f" next pod of VirtualMachine {stage.namespace}/vault-1 (seccompProfile)"
     ]
+    admin = stage.forecast(**drain, kubeconfig=str(stage.sandbox.kubeconfig("admin")))
+    assert (admin["forecast"], admin["codes"]) == ("unknown", ["dry_run_refused"]), admin
+    assert "violates PodSecurity" in admin["reasons"][0]
     stage.create(objects.migration("vault-1", name="vault-1"))
     events = stage.api.wait_list(
         stage.path("Event"),

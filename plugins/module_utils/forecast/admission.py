@@ -14,16 +14,15 @@ from functools import cached_property
 
 from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import controlled_pod
-from ..model.admission import PodMutator
 from ..model.kinds import DEPLOYMENT, STATEFUL_SET
 from ..model.limit_range import LimitRange, why_refused, with_defaults
-from ..model.objects import Labels, Pod, Ref
+from ..model.objects import Pod, Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload
-from ..scheduler.labels import matches
 from .change import ChangedCluster
 from .conclusion import NO_CERTAINTY, Doubt, Evidence
 from .new_pods import first_pods, new_pods
+from .refused_pods import mutators_of
 from .result import Forecast, UnschedulableInstance
 from .simulation import PendingPod
 
@@ -138,20 +137,6 @@ def _of_webhooks(change: ChangedCluster) -> t.Iterator[Doubt]:
         if names:
             text = f"{listed(names)} may change the first pod of {pending.workload}"
             yield Doubt("pod_webhook", text, NO_CERTAINTY)
-
-
-def mutators_of(
-    pod: Pod, mutators: t.Iterable[PodMutator], namespaces: t.Mapping[str, Labels]
-) -> t.Iterator[PodMutator]:
-    """Those that may change a new pod. `namespaces`: name to labels."""
-    for mutator in mutators:
-        of_namespace = mutator.namespaces
-        if of_namespace is not None and not matches(
-            of_namespace, namespaces.get(pod.namespace, {})
-        ):
-            continue
-        if mutator.pods is None or matches(mutator.pods, pod.labels):
-            yield mutator
 
 
 def within_limit_ranges(result: Forecast, change: ChangedCluster) -> Forecast:

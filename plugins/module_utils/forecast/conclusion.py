@@ -204,6 +204,10 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "the level of PodSecurity that a namespace enforces may refuse a pod",
         "refused_pods.PodAdmission._of_levels",
     ),
+    "dry_run_refused": CodeMeaning(
+        "the API server refuses a dry run of a pod, made with this identity",
+        "refused_pods.PodAdmission._of_levels",
+    ),
     "gating_webhook": CodeMeaning(
         "a webhook adds a scheduling gate to a pod, such as for an ApplicationAwareResourceQuota",
         "refused_pods.PodAdmission._of_gates",

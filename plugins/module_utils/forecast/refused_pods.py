@@ -13,14 +13,18 @@ import typing as t
 
 from ..compliance.pending import why_refused
 from ..kubevirt.next_pod import OWN_LAUNCHER
-from ..model.objects import Ref
+from ..model.admission import PodMutator
+from ..model.objects import Labels, Pod, Ref
 from ..model.pod_security import BASELINE, PRIVILEGED, enforced_level
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
-from .admission import mutators_of
+from ..scheduler.labels import matches
 from .change import ChangedCluster
 from .conclusion import NO_GUARANTEE, NO_PLACEMENT, Doubt
 from .simulation import PendingPod
+
+OF_ADMISSION: t.Final = frozenset({"dry_run_refused", "pod_security", "pods_refused"})
+"""Codes of doubts about pods that may not be created at all."""
 
 
 class PodAdmission:
@@ -31,6 +35,7 @@ class PodAdmission:
         self._levels = {name: level for name, level in levels if level[0] != PRIVILEGED}
         self._namespaces = {x.name: x.labels for x in snapshot.namespaces}
         self._mutators = snapshot.pod_mutators or ()
+        self._dry_runs = snapshot.dry_runs
         self._refused = {x.ref: why for x in snapshot.workloads if (why := why_refused(x))}
 
     def doubts(self, pending: t.Iterable[PendingPod]) -> tuple[Doubt, ...]:
@@ -54,25 +59,38 @@ class PodAdmission:
                     )
                     yield Doubt("gating_webhook", text)
 
+    def doubtful(self, running: t.Iterable[Pod]) -> dict[str, Ref]:
+        """The pods with a node, by uid, that the level of their namespace may refuse if they were created now."""
+        placed = (x for x in running if x.uid and x.node_name)
+        return {pod.uid: pod.ref for pod in placed if self._forbidden(pod)}
+
+    def _forbidden(self, pod: Pod) -> tuple[str, ...]:
+        level, _version = self._levels.get(pod.namespace, (PRIVILEGED, ""))
+        return pod.forbidden[level != BASELINE] if level != PRIVILEGED else ()
+
     def _of_levels(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
-        """A doubt for each namespace and what its level forbids."""
-        alike: dict[tuple[str, tuple[str, ...]], dict[object, None]] = {}
+        """A doubt for each namespace and what its level forbids. Where the server was asked, its answer counts."""
+        alike: dict[tuple[str, tuple[str, ...], bool], dict[object, None]] = {}
         for pending in new:
-            level, _version = self._levels.get(pending.pod.namespace, (PRIVILEGED, ""))
-            if level == PRIVILEGED:
-                continue
-            names = pending.pod.forbidden[level != BASELINE]
-            if names:
-                shown = alike.setdefault((pending.pod.namespace, names), {})
-                shown[pending.workload or pending.name] = None
-        for (namespace, names), shown in alike.items():
+            names, what = self._forbidden(pending.pod), pending.workload or pending.name
+            old = pending.replaces.uid if pending.replaces is not None else ""
+            answer = self._dry_runs.get(old)
+            if names and answer:
+                text = f"the API server refuses a dry run of the next pod of {what}: {answer}"
+                yield Doubt("dry_run_refused", text, NO_PLACEMENT)
+            elif names:
+                accepted = answer is not None
+                alike.setdefault((pending.pod.namespace, names, accepted), {})[what] = None
+        for (namespace, names, accepted), shown in alike.items():
             level = ":".join(self._levels[namespace])
             text = (
                 f"namespace {namespace} enforces PodSecurity {level}, which may refuse the next pod of"
                 f" {listed([*shown])} ({listed(names)})"
             )
-            forbids = NO_GUARANTEE if names == (OWN_LAUNCHER,) else NO_PLACEMENT
-            yield Doubt("pod_security", text, forbids)
+            if accepted:
+                text += ", though it accepts a dry run of this identity"
+            unsure = accepted or names == (OWN_LAUNCHER,)
+            yield Doubt("pod_security", text, NO_GUARANTEE if unsure else NO_PLACEMENT)
 
 
 def refused_doubt(ref: Ref, why: str) -> Doubt:
@@ -89,3 +107,17 @@ def doubts_of_refused(change: ChangedCluster, scaled: t.Container[Ref]) -> t.Ite
             why := why_refused(workload)
         ):
             yield refused_doubt(workload.ref, why)
+
+
+def mutators_of(
+    pod: Pod, mutators: t.Iterable[PodMutator], namespaces: t.Mapping[str, Labels]
+) -> t.Iterator[PodMutator]:
+    """Those that may change a new pod. `namespaces`: name to labels."""
+    for mutator in mutators:
+        of_namespace = mutator.namespaces
+        if of_namespace is not None and not matches(
+            of_namespace, namespaces.get(pod.namespace, {})
+        ):
+            continue
+        if mutator.pods is None or matches(mutator.pods, pod.labels):
+            yield mutator

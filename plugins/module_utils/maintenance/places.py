@@ -17,6 +17,7 @@ from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change
 from ..forecast.eviction import Leaving
 from ..forecast.forecast import UNTIL_MOVED, forecast
+from ..forecast.refused_pods import OF_ADMISSION
 from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
 from ..model.findings import Finding
 from ..model.kinds import VMI
@@ -112,7 +113,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             PLACE_UNKNOWN,
             "error" if result.unreadable else "warning",
             f"It is unknown whether all instances of {nodes} find a node: {why}.",
-            _advice_for_gaps(result.unreadable) or _advice_about_unknown(why),
+            _advice_for_gaps(result.unreadable) or _advice_about_unknown(why, result.codes),
         )
     elif result.answer is ForecastResult.POSSIBLE:
         yield drain_finding(
@@ -131,7 +132,12 @@ def nodes_text(names: t.Sequence[str]) -> str:
     return f"node{'s' if len(names) > 1 else ''} {listed(list(names), _NODES)}"
 
 
-def _advice_about_unknown(why: str) -> str:
+def _advice_about_unknown(why: str, codes: t.Iterable[str]) -> str:
+    if not OF_ADMISSION.isdisjoint(codes):
+        return (
+            "The drain would wait for a pod that is not created: let the namespace admit these pods, or move them"
+            " by another way, before the drain."
+        )
     if UNTIL_MOVED in why:
         return "See that the controller of that strategy runs: the drain asks it, and waits until run_timeout."
     return "Run forecast_info for details."

@@ -301,6 +301,9 @@ class Snapshot:
     default_priority_class: str | None = ""
     """The PriorityClass of a new pod that names none, read where a quota asks for one; None where it could not be
     read."""
+    dry_runs: t.Mapping[str, str] = field(default_factory=dict)
+    """Uid of a running pod to why the server refuses another one like it; empty where it accepts one. Only of pods
+    that a forecast asked about, where this identity may ask."""
     expanded: t.Mapping[Ref, t.Mapping[str, JSON]] = field(default_factory=dict)
     """Halted VM to its template with its instance type and preference, where that was read."""
     network_devices: t.Mapping[Ref, tuple[str, ...]] = field(default_factory=dict)

@@ -15,6 +15,9 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.new_pods import (
+    needs_of_change,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import PodMutator
@@ -186,3 +189,32 @@ def test_webhook_of_other_namespaces_adds_no_gate() -> None:
     assert drained(made).codes == ("worst_case",)
     enforcing(made, **{"application-aware-quota/enable-gating": ""})
     assert drained(made).codes == ("gating_webhook",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "code"),
+    [
+        ("violates PodSecurity", "unknown", "dry_run_refused"),
+        ("", "possible", "pod_security"),
+        (None, "unknown", "pod_security"),
+    ],
+)
+def test_answer_of_the_server_counts_where_it_was_asked(
+    answer: str | None, result: str, code: str
+) -> None:
+    """It accepts a pod of this identity; another one may be treated otherwise."""
+    made = cluster("ab")
+    deployment(made, "web", ["n1"], {})
+    enforcing(made, **{ENFORCE: "restricted"})
+    (pod,) = made.snapshot().pods
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+    assert needs_of_change(change).asked == {pod.uid: pod.ref}
+    assert needs_of_change(change, drills=True).asked == {pod.uid: pod.ref}
+    if answer is not None:
+        made.more["dry_runs"] = {pod.uid: answer}
+
+    found = drained(made)
+
+    assert (found.answer.value, found.codes) == (result, (code,))
+    assert (answer or "PodSecurity restricted:latest") in found.reasons[0]
+    assert drilled(made) == (result, (code,))

@@ -521,6 +521,19 @@ def test_quota_without_room_for_a_second_launcher() -> None:
     assert errors(made, vm_policy="restart") == []
 
 
+def test_case_63_namespace_that_may_refuse_the_target_pod_is_named_before_the_cordon() -> None:
+    made = cluster("ab")
+    machine(made, "vault-1", "n1")
+    made.namespace("shop", **{"pod-security.kubernetes.io/enforce": "restricted"})
+
+    finding = check(made)["place_unknown"]
+
+    assert finding.severity == "warning"
+    assert "namespace shop enforces PodSecurity restricted:latest" in finding.why
+    assert "VirtualMachine shop/vault-1" in finding.why
+    assert finding.advice.startswith("The drain would wait for a pod that is not created")
+
+
 def test_all_that_leaves_must_fit_together() -> None:
     """Each of the two pods would find room alone."""
     made = cluster("aa")
