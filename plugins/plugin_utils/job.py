@@ -40,14 +40,19 @@ QUIET = "__placement_quiet"
 class JobFailed(Exception):
     """The task ends. `lines` say why, and what to do; none where they are printed already. `failed_task` is the task of
     a user that failed, where this one only follows it. `reasons`: one text for each thing that failed, where these are
-    several."""
+    several. `traceback`: the part of a result by which Ansible prints that of a module that crashed."""
 
     def __init__(
-        self, lines: t.Iterable[str], failed_task: str = "", reasons: t.Iterable[str] = ()
+        self,
+        lines: t.Iterable[str],
+        failed_task: str = "",
+        reasons: t.Iterable[str] = (),
+        traceback: t.Mapping[str, t.Any] | None = None,
     ) -> None:
         self.lines = list(lines)
         self.failed_task = failed_task
         self.reasons = list(reasons)
+        self.traceback = dict(traceback or {})
         super().__init__("\n".join(self.lines))
 
 
@@ -154,7 +159,9 @@ class Job:
             self.changed = self.changed or bool(result.get("changed"))
             self.diffs += result.get("diff") or []
         if has_failed(result) and not may_fail:
-            raise JobFailed(lines_of(result), reasons=reasons_of(result))
+            raise JobFailed(
+                lines_of(result), reasons=reasons_of(result), traceback=traceback_of(result)
+            )
         return result
 
     def _defaults_of(self, name: str) -> Result:
@@ -167,7 +174,8 @@ class Job:
     def end(self, error: JobFailed) -> Result:
         """The result of a task that fails. Its lines are printed, and not repeated in the result."""
         task = error.failed_task or self.task_name
-        return failed_result(self.record, task, error.lines, self.show, error.reasons)
+        failed = failed_result(self.record, task, error.lines, self.show, error.reasons)
+        return failed | error.traceback
 
 
 def failed_result(
@@ -191,12 +199,20 @@ def published(data: Result) -> Result:
     return {"ansible_stats": {"data": data, "aggregate": True, "per_host": False}}
 
 
+TRACEBACK = "To see the traceback, set ANSIBLE_DISPLAY_TRACEBACK=always, and before ansible-core 2.19 give -vvv."
+
+
+def traceback_of(result: Result) -> Result:
+    """The part of the result of a module that crashed by which Ansible prints its traceback where it is asked to."""
+    return (
+        {"exception": result["exception"]} if has_crashed(result) and "exception" in result else {}
+    )
+
+
 def lines_of(result: Result) -> list[str]:
     """Why a module failed, as lines, of which there is at least one."""
     if has_crashed(result):
-        return [
-            f"The module ended without a result: {_last_words(result)}. With -vvv the same job prints the traceback."
-        ]
+        return [f"The module ended without a result: {_last_words(result)}. {TRACEBACK}"]
     lines = [line for line in str(result.get("msg", "")).splitlines() if line.strip()]
     return lines or [
         "The module failed and gave no reason. With -vvv the same job prints its result."

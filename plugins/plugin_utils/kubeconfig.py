@@ -34,9 +34,9 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     lines_of,
     reasons_of,
     same_clusters,
+    traceback_of,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
-    has_crashed,
     has_failed,
     is_in_role,
     play_of,
@@ -91,11 +91,8 @@ class KubeconfigAction(ActionBase):
             name, reasons = str(self._task.name), reasons_of(worked)
             failed = failed_result(record, name, lines, show, reasons)
             # What was written before the failure, for a role that undoes it
-            # and the traceback of a module that crashed, which Ansible prints with -vvv
-            kept = (
-                ("change", "changed", "exception") if has_crashed(worked) else ("change", "changed")
-            )
-            return failed | {key: worked[key] for key in kept if key in worked}
+            known = {key: worked[key] for key in ("change", "changed") if key in worked}
+            return failed | known | traceback_of(worked)
         record.open = ""
         record.save()
         return worked

@@ -165,3 +165,14 @@ def test_job_whose_task_fails_before_its_action_begins_has_failed(tmp_path: Path
     job = jobs_with(tmp_path, ["rules"], RAISES, "--extra-vars", undefined).jobs["rules"]
     assert job["outcome"] == "failed"
     assert job["failed"] == ["A task of this job failed before it began: see the error above."]
+
+
+def test_traceback_is_printed_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a module that a task of the role runs, and of one that a stage of the job runs."""
+    monkeypatch.setenv("ANSIBLE_DISPLAY_TRACEBACK", "always")
+    ended = jobs_with(tmp_path, ["rules", "placement_info"], RAISES, "-vvv")
+    for module in ("rules", "placement_info"):
+        assert "Traceback (most recent call last)" in ended.block(module)
+        assert f"{module}.py" in ended.block(module)

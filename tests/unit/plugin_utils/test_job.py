@@ -8,11 +8,14 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.plugin_utils.job import (
+    TRACEBACK as TRACEBACK_ADVICE,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job import lines_of
 
 CRASH = "MODULE FAILURE\nSee stdout/stderr for the exact error"
 TRACEBACK = "Traceback (most recent call last):\n  File \"x.py\", line 1\nNameError: name 'y' is not defined\n"
-ENDED = "The module ended without a result: {}. With -vvv the same job prints the traceback."
+ENDED = f"The module ended without a result: {{}}. {TRACEBACK_ADVICE}"
 
 
 class Event(t.NamedTuple):
