@@ -283,7 +283,11 @@ def test_all_faults_of_all_rules_are_in_one_message(
     ("options", "fault"),
     [
         ({"namespace": ""}, "namespace: must be a name without a slash, not ''"),
-        ({"rule_set": ""}, "rule_set: must be a name without a slash, not ''"),
+        (
+            {"rule_set": ""},
+            "rule_set: '' is not a valid name of a rule set: 1 to 63 letters (a-z, A-Z), digits, '-', '_' and '.',"
+            " beginning and ending with a letter or digit",
+        ),
         ({"rules": "[{"}, "rules: is not valid YAML"),
         ({"rules": "just words"}, "the YAML or JSON text of one, not 'just words'"),
         ({"topology_keys": {"rack": "no key"}}, "topology_keys.rack: must be a label key, not"),

@@ -77,7 +77,7 @@ def test_findings_of_valid_rules_are_reported_with_the_errors_of_invalid_ones(
         ),
         ({"rules": [{"name": 5, **GOOD}]}, "rules[0], name: must be text, not the number 5: quote"),
         ({"rules": {"name": "x"}}, "rules: must be a list of rules"),
-        ({"rule_set": "a/b"}, "rule_set: must be a name without a slash"),
+        ({"rule_set": "a/b"}, "rule_set: 'a/b' is not a valid name of a rule set"),
         ({"state": "absent", "prune": True}, "prune: goes with state present"),
     ],
 )
