@@ -19,9 +19,10 @@ from tests.job import Job
 from tests.maintenance import SERVICED_LATER, Maintenance, maintenance, pods_on, vms
 from tests.witness import by_name, watching
 
-WRITES = 11
-"""Of a drain of a VM and a pod that are not reviews: a dry run of the eviction, take the Lease, cordon, journal,
-its Event, migrate, evict, two Events, drained and its Event, release the Lease. Renewals may come between."""
+WRITES = 13
+"""Of a drain of a VM and a pod that are not reviews: a dry run of the eviction, take the Lease, cordon and its Event,
+the mark on the Lease, journal, migrate, evict, two Events, drained and its Event, the mark again, release the Lease.
+Renewals may come between."""
 
 MIGRATION = ("create", "virtualmachineinstancemigrations")
 EVICTION = ("create", "pods/eviction")
@@ -106,9 +107,10 @@ def test_drain_killed_at_a_write_and_undone(shop: Maintenance, tmp_path: Path, w
     assert evacuated == [None]
 
 
-STEERED = 14
-"""Writes of a drain of a VM that is restarted: take the Lease, cordon and its Event, three taints, journal, restart and
-its Event, three taints again, drained and its Event. Renewals may come between."""
+STEERED = 16
+"""Writes of a drain of a VM that is restarted: take the Lease, cordon and its Event, the mark on the Lease, three
+taints, journal, restart and its Event, three taints again, drained and its Event, the mark again. Renewals may come
+between."""
 
 
 @pytest.mark.parametrize("undone", [False, True], ids=["again", "undone"])
@@ -200,10 +202,11 @@ def test_drain_that_is_frozen_past_its_lease_moves_nothing_when_it_wakes_up(
 SERVICED = {"w1": "zone1", "w3": "zone2", "w5": "zone3"}
 """The nodes that are rebooted, four VMs on each."""
 
-WHOLE = 80
-"""More than the writes of the drain, the reboot and the return of three nodes: for each node nine (take the Lease,
-cordon, drained, release the Lease, uncordon, and four Events), for its VMs journal, migration and Event of each, and
-renewals of the Lease. A job that makes fewer writes is not killed, and has to end well: so does that of the highest."""
+WHOLE = 90
+"""More than the writes of the drain, the reboot and the return of three nodes: for each node twelve (take the Lease,
+cordon, drained, release the Lease, uncordon, its mark on the Lease three times, and four Events), for its VMs journal,
+migration and Event of each, and renewals of the Lease. A job that makes fewer writes is not killed, and has to end
+well: so does that of the highest."""
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -9,6 +9,7 @@ annotation has no room for is in service without them, as before.
 
 from __future__ import annotations
 
+import datetime
 import json
 import typing as t
 from dataclasses import dataclass, replace
@@ -23,10 +24,14 @@ from ..model.kinds import DRAINED, MOVED_AWAY, NODE_LABELS
 from ..model.objects import Node
 from ..model.topology import Topology
 from . import mark as marks
-from .mark import DamagedMark, Mark, mark_of
+from .mark import DamagedMark, Mark, is_marked, mark_of
 
 LIMIT = 32 * 1024
 """The most characters of the annotation: all annotations of the Lease have 256 KiB, most of it for the journal."""
+
+KEPT = datetime.timedelta(days=30)
+"""How long a node is waited for whose Node object was deleted. After that it is gone for good: it neither counts as out
+of service, nor gives what it had to a new node of its name."""
 
 _ATTEMPTS = 4
 
@@ -121,9 +126,22 @@ def _short(mark: Mark) -> Mark:
 
 
 def read(api: ApiClient) -> DrainedNodes:
-    """Empty where there is no Lease, or it may not be read."""
+    """Without those that are gone for good. Empty where there is no Lease, or it may not be read."""
     reading = lease.read_if_allowed(api)
-    return decode(reading.drained) if reading is not None else {}
+    return _recent(decode(reading.drained)) if reading is not None else {}
+
+
+def _recent(nodes: DrainedNodes) -> DrainedNodes:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return {name: node for name, node in nodes.items() if now - _since(node.mark, now) < KEPT}
+
+
+def _since(mark: Mark, now: datetime.datetime) -> datetime.datetime:
+    try:
+        begun = datetime.datetime.strptime(mark.since, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return now
+    return begun.replace(tzinfo=datetime.timezone.utc)
 
 
 def replaced(api: ApiClient, nodes: t.Iterable[Node]) -> dict[str, Mark]:
@@ -136,14 +154,23 @@ def replaced(api: ApiClient, nodes: t.Iterable[Node]) -> dict[str, Mark]:
     }
 
 
-def note(api: ApiClient, nodes: t.Iterable[Node], topology: Topology) -> None:
-    """Write the marks of these nodes beside those of others."""
+def note(
+    api: ApiClient, nodes: t.Iterable[Node], all_nodes: t.Iterable[Node], topology: Topology
+) -> None:
+    """Write the marks of these nodes beside those of others, of which only those are kept that are in maintenance, or
+    whose Node objects were deleted in it."""
     noted = {
         node.name: DrainedNode.of(node, mark, topology)
         for node in nodes
         if (mark := mark_of(node)) is not None
     }
-    _change(api, lambda known: {**known, **noted})
+    in_service = {(node.name, node.uid) for node in all_nodes if not is_marked(node)}
+
+    def changed(known: DrainedNodes) -> DrainedNodes:
+        others = {x: node for x, node in known.items() if (x, node.uid) not in in_service}
+        return {**_recent(others), **noted}
+
+    _change(api, changed)
 
 
 def forget(api: ApiClient, names: t.Collection[str]) -> None:

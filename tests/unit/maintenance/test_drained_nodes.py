@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import datetime
 import typing as t
 
 import pytest
@@ -252,6 +253,37 @@ def test_new_object_that_is_drained_again_keeps_what_the_first_drain_moved() -> 
     (node,) = back["nodes"]
     assert [vm["name"] for vm in node["moved_away"]] and node["change_id"] == "CHG7"
     assert DRAINED not in lease(server)
+
+
+@pytest.mark.parametrize(("days", "known"), [(29, True), (31, False)])
+def test_node_that_does_not_come_back_is_forgotten(days: int, known: bool) -> None:
+    """A new node of its name has then nothing to do with it."""
+    server = drained()
+    begun = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=days)
+    text = lease(server)[DRAINED]
+    since = drained_nodes.decode(text)["w1"].mark.since
+    server.objects[LEASE]["metadata"]["annotations"][DRAINED] = text.replace(
+        since, f"{begun:%Y-%m-%dT%H:%M:%SZ}"
+    )
+    reinstall(server)
+
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+
+    assert (back["changed"], SERVICED in node_annotations(server)) == (known, known)
+    maintain(server, "drained", "w2")
+    assert set(drained_nodes.decode(lease(server)[DRAINED])) == {"w2"}
+
+
+def test_node_in_service_is_forgotten_by_the_next_drain() -> None:
+    """The job was killed before it could: the mark is gone, and not that on the Lease."""
+    server = drained()
+    left = lease(server)[DRAINED]
+    maintain(server, "in_service", "w1")
+    server.objects[LEASE]["metadata"]["annotations"][DRAINED] = left
+
+    maintain(server, "drained", "w2")
+
+    assert set(drained_nodes.decode(lease(server)[DRAINED])) == {"w2"}
 
 
 def test_damaged_annotation_is_an_error_that_says_what_to_do() -> None:
