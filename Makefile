@@ -39,9 +39,9 @@ prepare-python:
 	@"$(PYTHON)" dev/prepare.py --only python
 
 .PHONY: demo
-demo: prepare ## run the main job on a sandbox and assert each step (SYSTEM=kubevirt|openshift|eks|harvester|tkg, RELEASE=)
-	@echo "demo: the playbooks against the system '$(SYSTEM)' on a control plane of its own"
-	@$(RUN) -m demos "$(SYSTEM)"
+demo: prepare ## run the main job on a sandbox and assert each step (SYSTEM=kubevirt|openshift|eks|harvester|tkg, RELEASE=, NODES=real: with guests that run)
+	@echo "demo: the playbooks against the system '$(if $(NODES),$(NODES),$(SYSTEM))' on a control plane of its own"
+	@$(RUN) -m demos "$(if $(NODES),$(NODES),$(SYSTEM))"
 
 .PHONY: test
 test: prepare ## everything CI runs: lint, sanity, units, conformance, cluster tests, molecule

@@ -14,6 +14,8 @@ import typing as t
 from demos import board
 from demos.effort import PLAYED, Effort, begun, effort
 from demos.stage import Stage, check, is_beyond, named, opened
+from sandbox import binaries, cluster_file
+from sandbox.real_nodes import files, ground
 
 DEFAULT = "kubevirt"
 REPORTS = pathlib.Path(__file__).resolve().parents[1] / "build" / "demos"
@@ -44,6 +46,19 @@ def report(stage: Stage, system: str, keys: t.Collection[str]) -> pathlib.Path:
     return page
 
 
+def prepare(system: str) -> str:
+    """Build what real nodes need, where the system has them. Returns what the machine lacks, or why it failed."""
+    wanted = cluster_file.load(importlib.import_module(f"demos.{system}.steps").CLUSTER)
+    if not wanted.real:
+        return ""
+    try:
+        ground.check(len(wanted.nodes))
+        files.build(lambda line: print(line, flush=True))
+    except (ground.GroundError, binaries.BinariesError) as error:
+        return str(error)
+    return ""
+
+
 def run(system: str) -> int:
     """Run every step; 1 names the first one whose proof failed."""
     play = importlib.import_module(f"demos.{system}.steps")
@@ -69,7 +84,8 @@ def run(system: str) -> int:
             print("\n" + draw(), flush=True)
             if not is_beyond(step):
                 taken += effort(stage, since)
-        print(f"\nThe published text needs {play.PUBLISHED}.")
+        if published := getattr(play, "PUBLISHED", None):
+            print(f"\nThe published text needs {published}.")
         print(f"Here it took {taken}.")
         if more := [named(step) for step in play.STEPS if is_beyond(step)]:
             print(f"Not counted, since the text has no such step: {'; '.join(more)}.")
@@ -86,7 +102,11 @@ def run(system: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m demos", description=__doc__)
     parser.add_argument("system", nargs="?", default=DEFAULT, choices=systems())
-    return run(parser.parse_args().system)
+    system = parser.parse_args().system
+    if problem := prepare(system):
+        print(problem, file=sys.stderr)
+        return 1
+    return run(system)
 
 
 if __name__ == "__main__":

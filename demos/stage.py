@@ -17,9 +17,6 @@ import yaml
 
 from sandbox import Sandbox
 
-if t.TYPE_CHECKING:
-    from demos.effort import Effort
-
 INVENTORY = "localhost ansible_connection=local"
 TIMEOUT = 60
 """Seconds in which the cluster must come to rest after a step."""
@@ -56,10 +53,13 @@ class PlayResult:
 class Stage:
     """A sandbox on which playbooks run, each as an identity; and how many of the runs changed something."""
 
-    def __init__(self, sandbox: Sandbox, namespace: str, *, quiet: bool = False) -> None:
+    def __init__(
+        self, sandbox: Sandbox, namespace: str, *, quiet: bool = False, timeout: float = TIMEOUT
+    ) -> None:
         self.sandbox = sandbox
         self.namespace = namespace
         self.quiet = quiet
+        self.timeout = timeout
         self.plays = 0
 
     def say(self, text: str = "") -> None:
@@ -130,7 +130,7 @@ class Stage:
 
     def until(self, seen: t.Callable[[], t.Any], expected: t.Any, what: str) -> None:
         """Wait until `seen()` equals `expected`; StepFailed with what was seen otherwise."""
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + self.timeout
         while (value := seen()) != expected:
             if time.monotonic() > deadline:
                 raise StepFailed(f"{what}: expected {expected}, saw {value}")
@@ -140,13 +140,12 @@ class Stage:
 
 class System(t.Protocol):
     """The module `steps` of a demo. It may have `beside(sandbox)`, a context manager with what its system runs
-    beside a control plane."""
+    beside a control plane; a TIMEOUT in place of that of this file; and PUBLISHED, what the published text takes."""
 
     CLUSTER: str
     NAMESPACE: str
     COLUMNS: dict[str, str]
     STEPS: tuple[Step, ...]
-    PUBLISHED: Effort
 
 
 class Step(t.Protocol):
@@ -163,7 +162,8 @@ def opened(system: System, *, quiet: bool = False) -> t.Iterator[Stage]:
     """A sandbox with the cluster of a system, and what the system runs beside it."""
     beside = getattr(system, "beside", lambda sandbox: contextlib.nullcontext())
     with Sandbox.start(system.CLUSTER) as sandbox, beside(sandbox):
-        yield Stage(sandbox, system.NAMESPACE, quiet=quiet)
+        timeout = getattr(system, "TIMEOUT", TIMEOUT)
+        yield Stage(sandbox, system.NAMESPACE, quiet=quiet, timeout=timeout)
 
 
 _Function = t.TypeVar("_Function", bound=t.Callable[..., None])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import subprocess
 import time
@@ -50,6 +51,16 @@ class Node:
     def start(self, *services: Service) -> None:
         """Let stopped services start, which takes a second."""
         self.run("rm", "-f", *(f"/run/real/{service}.stopped" for service in services))
+
+    @contextlib.contextmanager
+    def slow_network(self, megabits: int) -> t.Iterator[None]:
+        """The node sends no faster meanwhile: a migration from it takes as long as its memory needs."""
+        limit = ["rate", f"{megabits}mbit", "burst", "64kb", "latency", "400ms"]
+        self.run("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *limit)
+        try:
+            yield
+        finally:
+            self.run("tc", "qdisc", "delete", "dev", "eth0", "root")
 
     def run(self, *command: str) -> str:
         """What a command on the node prints; NodeError where it fails."""
