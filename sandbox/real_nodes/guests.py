@@ -133,6 +133,8 @@ class Witness:
         while not self._ended.is_set():
             with contextlib.suppress(ApiFailure, requests.RequestException):
                 for line in self._api.lines(f"{path}/log?container={_CONSOLE}&follow=true"):
+                    if self._ended.is_set():
+                        return
                     if match := _TICK.match(line):
                         self._note(vm, match[2], int(match[1]))
             if self._is_over(path):
