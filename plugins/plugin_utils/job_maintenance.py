@@ -73,11 +73,12 @@ def check(job: Job) -> Result:
     }
     if approved is not None:
         require_planned_nodes(job, approved, plan)
+    for node in plan.done:
+        job.show([_already_serviced(node)])
+    _wait_for_serviced(job, plan)
     _check_drains(job, plan)
     _check_room(job, plan)
     _check_rights_to_return(job, plan)
-    for node in plan.done:
-        job.show([_already_serviced(node)])
     return _published(job, steps=_steps(job, plan))
 
 
@@ -110,6 +111,13 @@ def _reading(job: Job, names: t.Sequence[str]) -> Result:
     """In check mode in_service reads the nodes and waits for nothing."""
     keys = job.record.asked["topology_keys"]
     return {"nodes": list(names), "state": "in_service", "topology_keys": keys}
+
+
+def _wait_for_serviced(job: Job, plan: MaintenancePlan) -> None:
+    """The earlier job may have ended after it uncordoned a node, and before the node took pods and had its VMs
+    started again."""
+    if plan.done and not job.check_mode:
+        job.run("node_maintenance", _return_options(job, [node["name"] for node in plan.done]))
 
 
 def _already_serviced(node: Result) -> str:
@@ -407,10 +415,7 @@ def end_work(job: Job) -> Result:
 def in_service(job: Job) -> Result:
     options, known = job.record.asked, job.record.maintenance
     group = list(job.arguments["nodes"])
-    names = ("reboot_expected", "run_timeout", "topology_keys")
-    asked = {name: options[name] for name in names}
-    asked |= {"nodes": group, "state": "in_service", "change_id": change_id(options)}
-    ended = job.run("node_maintenance", asked)
+    ended = job.run("node_maintenance", _return_options(job, group))
     known["ended"] += ended["nodes"]
     if options["state"] == "in_service":
         marked = set(known["marked"])
@@ -422,6 +427,13 @@ def in_service(job: Job) -> Result:
     if gated:
         job.record.open = f"gate after {', '.join(group)}"
     return _published(job)
+
+
+def _return_options(job: Job, nodes: t.Sequence[str]) -> Result:
+    options = job.record.asked
+    names = ("reboot_expected", "run_timeout", "topology_keys")
+    copied = {name: options[name] for name in names}
+    return {"nodes": list(nodes), "state": "in_service", "change_id": change_id(options), **copied}
 
 
 def _not_recorded(job: Job, nodes: t.Iterable[Result]) -> list[str]:

@@ -290,6 +290,24 @@ def test_node_that_is_skipped_is_named_with_the_time_of_its_maintenance(folder: 
     assert SINCE in play.output
 
 
+@pytest.mark.parametrize("state", ["serviced", "in_service"])
+def test_job_waits_for_a_serviced_node_that_takes_no_pods_yet(folder: Path, state: str) -> None:
+    """The job before was ended after it had uncordoned w1, which still has a startup taint."""
+    nodes = [{**done("w1", "a"), "ready": False}, drained("w2", "b")]
+    play = maintained(folder, nodes, {"change_id": "CHG1", "state": state})
+    assert play.failed
+    assert "not back: ['w1']" in play.output
+    assert play.calls == ["in_service check w1,w2", "in_service w1"]
+    assert play.nodes["w2"]["since"] == SINCE
+
+
+def test_check_mode_waits_for_no_serviced_node(folder: Path) -> None:
+    nodes = [{**done("w1", "a"), "ready": False}, node("w2", "a")]
+    play = maintained(folder, nodes, {"change_id": "CHG1"}, check=True)
+    assert not play.failed, play.output
+    assert "in_service w1" not in play.calls
+
+
 def test_stopped_vms_are_named_at_the_end(folder: Path) -> None:
     stopped = [{**vm("batch"), "run_strategy": "Always"}]
     play = maintained(folder, [{**drained("w1", "a"), "stopped": stopped}], {"state": "in_service"})
