@@ -32,10 +32,14 @@ class Failure:
     impact: bool = False
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether it is unknown if any has no node."""
+        return self.forecast == "unknown" and not self.without_node
+
+    @property
     def number(self) -> str:
-        """How many have no node, at least. A question mark where it is unknown whether any has none."""
-        is_unknown = self.forecast == "unknown" and not self.without_node
-        return "?" if is_unknown else str(self.without_node)
+        """How many have no node, at least. A question mark where that is unknown."""
+        return "?" if self.is_unknown else str(self.without_node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,10 +73,11 @@ def metrics(content: Content) -> t.Iterator[tuple[str, str, list[tuple[Labels, i
     if content.drill is not None and not content.drill.reasons:
         yield (
             "drill_without_node",
-            "Instances without a node if the topology domain is lost, at least.",
+            "Instances without a node if the topology domain is lost, at least. No series where that is not known.",
             [
                 ({"topology": x.topology, "domain": x.domain}, x.without_node)
                 for x in content.drill.failures
+                if not x.is_unknown
             ],
         )
     yield (

@@ -120,6 +120,19 @@ def test_rule_that_cannot_be_satisfied_has_no_number_of_moves() -> None:
     assert ("rule_moves_needed", RULE) not in found
 
 
+def test_failure_whose_forecast_is_unknown_has_no_number_of_instances() -> None:
+    drill = shop_drill()
+    (zone,) = [x for x in drill["domains"] if x["domain"] == "b"]
+    zone |= {"forecast": "unknown", "min_unschedulable": 0, "not_recreated": []}
+    found = samples(prometheus_text(shop_content(drill=drill)))
+
+    assert ("drill_without_node", "zone", "b") not in found
+    assert found["drill_without_node", "zone", "a"] == 0
+    zone["min_unschedulable"] = 1
+    found = samples(prometheus_text(shop_content(drill=drill)))
+    assert found["drill_without_node", "zone", "b"] == 1
+
+
 def test_hostile_texts_stay_in_the_labels_of_metrics() -> None:
     assert len(samples(prometheus_text(hostile()))) == len(samples(prometheus_text(shop_content())))
 
