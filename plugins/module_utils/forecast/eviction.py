@@ -323,7 +323,8 @@ class Evictions:
             reason = f"{ESTIMATED}: {why}" if why else self._why_not_migrated(pod, vmi)
             certain = vmi.live_migratable is True and not reason
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
-        marked = vmi.live_migratable is not False and bool(why_never_migrated(vmi))
+        never = why_never_migrated(vmi.ref.name, vmi.spec)
+        marked = vmi.live_migratable is not False and bool(never)
         if migrates and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
             reason = f"its eviction strategy is {strategy}, and {obstacle}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)

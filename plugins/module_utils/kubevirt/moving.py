@@ -113,7 +113,7 @@ def next_event(effects_of: t.Iterable[t.Collection[str]]) -> str:
 
 def why_not_migratable(vmi: Vmi) -> str:
     """Why KubeVirt does not migrate this instance, or nothing; also where it has no condition LiveMigratable yet."""
-    if why := why_never_migrated(vmi):
+    if why := why_never_migrated(vmi.ref.name, vmi.spec):
         return why
     if vmi.live_migratable is not False:
         return ""
@@ -170,8 +170,8 @@ def outbound_nodes(node_name: str, state: t.Mapping[str, JSON]) -> frozenset[str
     return frozenset(filter(None, (node_name, str(state.get("sourceNode") or ""))))
 
 
-def why_never_migrated(vmi: Vmi) -> str:
-    """Why no migration of it succeeds, whatever its conditions say; empty where one may. An eviction is still
+def why_never_migrated(name: str, spec: t.Mapping[str, JSON]) -> str:
+    """Why no migration of a VMI succeeds, whatever its conditions say; empty where one may. An eviction is still
     accepted: KubeVirt then tries to migrate for ever.
 
     Its name is too long for the label `kubevirt.io/vmi-name`, into which KubeVirt's webhook puts the name of a
@@ -179,19 +179,25 @@ def why_never_migrated(vmi: Vmi) -> str:
     away). Or it names a ResourceClaim: that has devices of its node, and the target pod would need the same ones
     (KubeVirt 1.9, GPUs and host devices by DRA; a template makes a claim for each pod).
     """
-    if len(vmi.ref.name) > LONGEST_NAME:
+    if len(name) > LONGEST_NAME:
         return (
-            f"its name has {len(vmi.ref.name)} characters, and KubeVirt makes no migration for a"
+            f"its name has {len(name)} characters, and KubeVirt makes no migration for a"
             f" name of more than {LONGEST_NAME}"
         )
-    claims = [x.get("resourceClaimName") for x in vmi.spec.get("resourceClaims") or ()]
-    names = listed(list(filter(None, claims)))
+    names = listed(_claims_by_name(spec.get("resourceClaims")))
     return (
         f"it uses the ResourceClaim {names}, whose devices are on its node; KubeVirt migrates a VM with a"
         " resourceClaimTemplateName in its place"
         if names
         else ""
     )
+
+
+def _claims_by_name(value: JSON) -> list[str]:
+    """A file may hold anything there."""
+    entries = value if isinstance(value, list) else []
+    names = [x.get("resourceClaimName") for x in entries if isinstance(x, dict)]
+    return [name for name in names if name and isinstance(name, str)]
 
 
 RESTARTABLE = ("Always", "Manual", "RerunOnFailure")

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
 from ..kubevirt.live_update import LIVE_UPDATE, SPREAD_FIELD, rollout_strategy
-from ..kubevirt.moving import chooses_target, lagging_fields
+from ..kubevirt.moving import chooses_target, lagging_fields, why_never_migrated
 from ..kubevirt.pools import BEFORE_STRATEGY
 from ..model.findings import Finding
-from ..model.kinds import DAEMON_SET, DEPLOYMENT, HOLD, POD_TEMPLATE_HASH, VIRTUAL_MACHINE
+from ..model.kinds import DAEMON_SET, DEPLOYMENT, HOLD, POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
 from ..model.objects import Placement, PodTerm, Ref, Requirement
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
@@ -48,6 +49,7 @@ def migration_findings(lint_input: LintInput) -> t.Iterator[Finding]:
             if term.kind is TermKind.ANTI_AFFINITY:
                 yield from _own_source(lint_input, subject, term)
         yield from _pinned(lint_input, subject)
+        yield from _never_migrated(subject)
         if subject.ref.kind == VIRTUAL_MACHINE.name:
             yield from _restart(lint_input, subject, reader)
 
@@ -140,6 +142,21 @@ def _pinned(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Findin
         for part in parts
     ):
         yield _one_node(lint_input, subject, "Its node terms name a single node")
+
+
+def _never_migrated(subject: LintedWorkload) -> t.Iterator[Finding]:
+    """Whatever the cluster. The VMs of a pool or replica set have names of their own."""
+    name = subject.ref.name if subject.ref.kind in (VIRTUAL_MACHINE.name, VMI) else ""
+    if why := why_never_migrated(name, subject.spec or {}):
+        finding = subject.finding(
+            None,
+            "blocks_live_migration",
+            "warning",
+            f"No live migration of it succeeds: {why}.",
+            "Change that, or restart or stop the VM for the maintenance of its node"
+            " (placement_maintenance_vm_policy).",
+        )
+        yield replace(finding, never_migrates=True)
 
 
 def _one_node(lint_input: LintInput, subject: LintedWorkload, why: str) -> Finding:

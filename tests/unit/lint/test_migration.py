@@ -182,6 +182,36 @@ def test_vm_pinned_to_one_node_cannot_migrate(spec: dict[str, object]) -> None:
         assert "name a single node" in found["blocks_live_migration"].why
 
 
+@pytest.mark.parametrize("claim", ["resourceClaimName", "resourceClaimTemplateName"])
+def test_vm_with_a_resource_claim_of_its_own_cannot_migrate(claim: str) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", {"resourceClaims": [{"name": "gpu", claim: "gpu-1"}]})
+
+    for found in (online(cluster), offline(cluster), offline(cluster, nodes=True)):
+        whys = [found[name].why for name in found if name == "blocks_live_migration"]
+        own = ["it uses the ResourceClaim gpu-1, whose devices" in why for why in whys]
+        assert own == ([True] if claim == "resourceClaimName" else [])
+
+
+@pytest.mark.parametrize("value", [3, "gpu", {"a": 1}, ["gpu", None], [{"resourceClaimName": {}}]])
+def test_resource_claims_of_a_file_that_no_api_server_takes_are_none(value: object) -> None:
+    cluster = Cluster()
+    cluster.vm("db", {"resourceClaims": value})
+
+    assert "blocks_live_migration" not in offline(cluster)
+
+
+@pytest.mark.parametrize(("length", "blocked"), [(63, False), (64, True)])
+def test_vm_with_a_long_name_cannot_migrate(length: int, blocked: bool) -> None:
+    cluster = Cluster()
+    cluster.run("x" * length, "n1")
+
+    for found in (online(cluster), offline(cluster)):
+        assert ("blocks_live_migration" in found) is blocked
+        if blocked:
+            assert "its name has 64 characters" in found["blocks_live_migration"].why
+
+
 @pytest.mark.parametrize(("kubevirt", "has_field"), [("v1.4.0", False), ("v1.6.0", True)])
 def test_advice_for_a_pinned_vm_names_no_field_that_its_kubevirt_lacks(
     kubevirt: str, has_field: bool
