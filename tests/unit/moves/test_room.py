@@ -11,8 +11,13 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import Phase
+from ansible_collections.virt.placement.plugins.module_utils.moves.observe import Observer
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
+    Reconciliation,
+)
 from tests.unit.compliance.cluster import anti_affinity, apart
 from tests.unit.moves.played import Played, must_run_on, not_migratable, vm
+from tests.unit.moves.test_reconcile import NO_API, NODES
 from tests.unit.planning.scenes import HOST, Cluster, cluster
 
 JSON = t.Any
@@ -170,3 +175,41 @@ def test_move_that_would_wait_for_one_that_was_given_up_is_left_out() -> None:
     assert (played.reconcile(), played.over) == ([], True)
     (why,) = played.held.values()
     assert why.startswith("VirtualMachine shop/second waits until VirtualMachine shop/first")
+
+
+def free_node(played: Played) -> str:
+    """Of the only move in flight."""
+    view = played.view()
+    (record,) = played.journal.records
+    now = Reconciliation(view, Observer(NO_API, view.snapshot, played.journal), NODES)
+    assert now.room is not None
+    return now.room.free_node(record)
+
+
+def test_free_node_takes_the_target_pod_of_a_migration_now() -> None:
+    """The first of n2 and n4 by name, while it has room. None before the pod exists, nor once it has a node."""
+    made = cluster("abcd")
+    vm(made, "first", "n1", 7, must_run_on("n2", "n4"))
+    played = Played(made)
+    assert played.reconcile() == ["first"]
+    assert free_node(played) == ""
+    played.happens()
+    assert free_node(played) == "n2"
+    vm(made, "new", "n2", 10)
+    assert free_node(played) == "n4"
+    made.nodes["n4"]["spec"]["unschedulable"] = True
+    assert free_node(played) == ""
+    made.nodes["n4"]["spec"]["unschedulable"] = False
+    played.happens()
+    assert {pod["spec"]["nodeName"] for pod in played.pods("first")} == {"n1", "n4"}
+    assert free_node(played) == ""
+
+
+def test_restart_has_no_free_node() -> None:
+    """Not even the one of the target pod of a migration by another client."""
+    made = cluster("ab")
+    not_migratable(made, vm(made, "alone", "n1", 7, must_run_on("n2")).name)
+    played = Played(made, allow=["restart"])
+    assert played.reconcile() == ["alone"]
+    made.launcher("alone", "")
+    assert free_node(played) == ""
