@@ -110,6 +110,7 @@ def _guest(busybox: bytes) -> bytes:
         "proc": (0o040755, b""),
         "bin": (0o040755, b""),
         "bin/busybox": (0o100755, busybox),
+        "bin/sh": (0o120777, b"busybox"),
         "init": (0o100755, GUEST.read_bytes()),
         "TRAILER!!!": (0, b""),
     }

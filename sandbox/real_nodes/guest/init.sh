@@ -1,4 +1,4 @@
-#!/bin/busybox sh
+#!/bin/sh
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # The whole guest. It counts on its console: a number that is missing was lost, another boot is a restart.
