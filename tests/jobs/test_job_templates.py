@@ -29,12 +29,38 @@ IN_PROCESS = Path(__file__).parent / "in_process"
 SURVEYS = yaml.safe_load((CHECKOUT / "playbooks" / "vars" / "controller_surveys.yml").read_text())[
     "placement_controller_surveys"
 ]
+LABELS = {
+    "region": "topology.kubernetes.io/region",
+    "zone": board.ZONE,
+    "performance": "performance",
+}
 
 
 @pytest.fixture(scope="module")
 def stage() -> t.Iterator[Stage]:
     with Sandbox.start(steps.CLUSTER) as sandbox:
+        sandbox.api.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": steps.NAMESPACE}}
+        )
         yield Stage(sandbox, steps.NAMESPACE, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def labeled(stage: Stage) -> Stage:
+    """With the labels of nodes that the playbook topology writes."""
+    wanted = variables(steps.FOLDER, "topology.yml")["placement_topology_per_node"]
+    for name, values in wanted.items():
+        labels = {LABELS[key]: value for key, value in values.items()}
+        stage.sandbox.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+    return stage
+
+
+@pytest.fixture(scope="module")
+def database(labeled: Stage) -> Stage:
+    """With three replicas of the database, one in each zone."""
+    steps.create(labeled, "mssql")
+    steps.expect(labeled, "mssql2016", steps.FAST)
+    return labeled
 
 
 def as_survey(wanted: dict[str, t.Any]) -> dict[str, str]:
@@ -65,9 +91,6 @@ def without_moves(approved: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def test_topology_takes_a_survey(stage: Stage) -> None:
-    stage.sandbox.api.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": steps.NAMESPACE}}
-    )
     wanted = variables(steps.FOLDER, "topology.yml")
 
     result = stage.play(
@@ -81,9 +104,8 @@ def test_topology_takes_a_survey(stage: Stage) -> None:
     assert node["metadata"]["labels"]["performance"] == "high"
 
 
-def test_apply_takes_a_survey_and_shows_each_move(stage: Stage) -> None:
-    steps.create(stage, "mssql")
-    steps.expect(stage, "mssql2016", steps.FAST)
+def test_apply_takes_a_survey_and_shows_each_move(database: Stage) -> None:
+    stage = database
     steps.maintain_a_fast_node(stage)
     doubled = _doubled(stage)
     wanted = variables(steps.FOLDER, "database_rules.yml")
@@ -109,7 +131,8 @@ def test_apply_takes_a_survey_and_shows_each_move(stage: Stage) -> None:
     steps.expect(stage, "mssql2016", steps.FAST)
 
 
-def test_verify_publishes_its_summary(stage: Stage, tmp_path: Path) -> None:
+def test_verify_publishes_its_summary(database: Stage, tmp_path: Path) -> None:
+    stage = database
     survey = as_survey(
         {
             "placement_verify_namespaces": [steps.NAMESPACE],
@@ -186,7 +209,8 @@ def receiving() -> t.Iterator[tuple[str, dict[str, str]]]:
         server.shutdown()
 
 
-def test_report_takes_a_survey_and_sends_each_vm_and_failure(stage: Stage) -> None:
+def test_report_takes_a_survey_and_sends_each_vm_and_failure(database: Stage) -> None:
+    stage = database
     survey = as_survey(
         {
             "placement_report_namespaces": [steps.NAMESPACE],
@@ -246,8 +270,9 @@ def controller(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Controller]:
 
 @pytest.mark.packaged_modules
 def test_choices_are_renewed_from_the_cluster_and_a_second_run_changes_nothing(
-    stage: Stage, controller: Controller
+    labeled: Stage, controller: Controller
 ) -> None:
+    stage = labeled
     old = dict(controller.surveys)
 
     result = stage.play(str(PROJECT / "controller_choices.yml"), {}, identity="reader")
