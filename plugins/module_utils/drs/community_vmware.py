@@ -35,7 +35,6 @@ class CommunityVmware:
     """What a task of community.vmware registers."""
 
     name = "community.vmware"
-    command = "the modules community.vmware.vmware_drs_rule_info and vmware_drs_group_info"
     has_overrides = False
 
     def recognizes(self, value: JSON) -> bool:

@@ -31,7 +31,6 @@ class DrsRuleModule:
     """The file that Export-DrsRule writes."""
 
     name = "Export-DrsRule"
-    command = "Export-DrsRule -Path drs.json of the PowerShell module DRSRule"
     has_overrides = False
 
     def recognizes(self, value: JSON) -> bool:

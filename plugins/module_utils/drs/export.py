@@ -129,8 +129,7 @@ class ExportFormat(t.Protocol):
     """A program that exports rules."""
 
     name: str
-    command: str
-    """How to make such an export, for messages."""
+    """Of the program, as messages name it."""
     has_overrides: bool
     """Whether it can hold overrides of VMs."""
 

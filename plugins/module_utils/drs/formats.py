@@ -27,7 +27,8 @@ FORMATS: tuple[ExportFormat, ...] = (
     Proxmox(),
 )
 
-ADVICE = "export with one of: " + "; ".join(known.command for known in FORMATS)
+*_FIRST, _LAST = (known.name for known in FORMATS)
+ADVICE = f"export with {', '.join(_FIRST)} or {_LAST}, by the commands in docs/from-vsphere.md"
 _PARTS = ("configuration", "configurationEx")
 """Properties of a cluster. The first one has no groups; a field of the second one, such as configurationEx.rule, has a
 part of it."""

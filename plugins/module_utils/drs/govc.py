@@ -59,9 +59,6 @@ class Govc:
     """What govc prints with -json."""
 
     name = "govc"
-    command = (
-        f"govc object.collect -json CLUSTER {CONFIGURATION}, with {' and '.join(NAMES.values())}"
-    )
     has_overrides = True
 
     def recognizes(self, value: JSON) -> bool:

@@ -56,7 +56,6 @@ class PowerCli:
     """What the commands return, each in a file of its own or under a key."""
 
     name = "PowerCLI"
-    command = f"Get-DrsRule, Get-DrsVMHostRule and Get-DrsClusterGroup of PowerCLI, by {SNIPPET}"
     has_overrides = False
 
     def recognizes(self, value: JSON) -> bool:

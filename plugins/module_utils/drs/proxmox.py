@@ -41,10 +41,6 @@ class Proxmox:
     """What tasks of community.proxmox register, or what pvesh prints as JSON."""
 
     name = "Proxmox"
-    command = (
-        "the modules community.proxmox.proxmox_cluster_ha_rules_info and proxmox_vm_info, or pvesh get"
-        f" /cluster/ha/rules and /cluster/resources with --output-format json, or {RULES_FILE} for the rules"
-    )
     has_overrides = True  # Proxmox has none, so that none can be missing
 
     def recognizes(self, value: JSON) -> bool:

@@ -587,7 +587,13 @@ BAD = {
         "\nRule: web\n  Type: ClusterAntiAffinityRuleSpec\n",
         ["is the output of govc cluster.rule.info, which does not say"],
     ),
-    "empty": ("", ["is empty; export with one of"]),
+    "empty": (
+        "",
+        [
+            "is empty; export with community.vmware, Export-DrsRule, govc, PowerCLI or Proxmox, by the commands in"
+            " docs/from-vsphere.md"
+        ],
+    ),
     "broken": ('{"drs_rule_info": {\n  "A": [,]\n}}', ["line 2: is not valid JSON"]),
     "lines": ('["Rule: web", "  VM: a"]', ["govc cluster.rule.info, which does not say"]),
     "names": ('["web", "db"]', ["has names of rules, and nothing about them"]),
