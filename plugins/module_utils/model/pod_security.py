@@ -67,9 +67,7 @@ def enforced_level(labels: Labels) -> tuple[str, str]:
 
 def forbidden(metadata: Object, spec: Object) -> Forbidden:
     """What the levels baseline and restricted may forbid of a pod. Ephemeral containers do not come again."""
-    containers = spec.get("containers") or ()
-    if initial := spec.get("initContainers"):
-        containers = [*containers, *initial]
+    containers = [*_entries(spec, "containers"), *_entries(spec, "initContainers")]
     pod = spec.get("securityContext") or _NONE
     contexts = [container.get("securityContext") or _NONE for container in containers]
     baseline = [*_of_host(spec, containers)]
@@ -85,18 +83,18 @@ def _of_host(spec: Object, containers: t.Iterable[Object]) -> t.Iterator[str]:
     """What a pod has of its node."""
     if spec.get("hostNetwork") or spec.get("hostPID") or spec.get("hostIPC"):
         yield "host namespaces"
-    for volume in spec.get("volumes") or ():
-        if "hostPath" in volume:
+    for volume in _entries(spec, "volumes"):
+        if volume.get("hostPath") is not None:
             yield "hostPath volumes"
     for container in containers:
-        for port in container.get("ports") or ():
+        for port in _entries(container, "ports"):
             if port.get("hostPort"):
                 yield "hostPort"
-        handlers = [container[name] for name in _PROBES if name in container]
+        handlers = [container.get(name) for name in _PROBES]
         handlers += (container.get("lifecycle") or _NONE).values()
-        for handler in handlers:
+        for handler in filter(None, handlers):
             for kind in ("httpGet", "tcpSocket"):
-                if kind in handler and handler[kind].get("host"):
+                if (handler.get(kind) or _NONE).get("host"):
                     yield "probe or lifecycle host"
 
 
@@ -106,7 +104,7 @@ def _of_context(context: Object) -> t.Iterator[str]:
         yield "privileged"
     if (context.get("windowsOptions") or _NONE).get("hostProcess"):
         yield "hostProcess"
-    if not _CAPABILITIES.issuperset((context.get("capabilities") or _NONE).get("add") or ()):
+    if not _CAPABILITIES.issuperset(_entries(context.get("capabilities") or _NONE, "add")):
         yield "non-default capabilities"
     if selinux := context.get("seLinuxOptions"):
         allowed = (selinux.get("type") or "") in _SELINUX_TYPES
@@ -115,9 +113,9 @@ def _of_context(context: Object) -> t.Iterator[str]:
     if (context.get("procMount") or "Default") != "Default":
         yield "procMount"
     for name in ("seccompProfile", "appArmorProfile"):
-        if name in context and not _is_profile(context[name]):
+        if context.get(name) is not None and not _is_profile(context[name]):
             yield name
-    for entry in context.get("sysctls") or ():
+    for entry in _entries(context, "sysctls"):
         if entry.get("name") not in _SYSCTLS:
             yield "forbidden sysctls"
 
@@ -132,8 +130,8 @@ def _of_annotations(annotations: Object) -> t.Iterator[str]:
 
 def _of_restricted(spec: Object, pod: Object, contexts: t.Iterable[Object]) -> t.Iterator[str]:
     """What restricted asks for beside baseline, and these have not."""
-    for volume in spec.get("volumes") or ():
-        if _VOLUMES.isdisjoint(volume):
+    for volume in _entries(spec, "volumes"):
+        if all(volume.get(name) is None for name in _VOLUMES):
             yield "restricted volume types"
     non_root, default = pod.get("runAsNonRoot"), pod.get("seccompProfile")
     if non_root is False:
@@ -145,16 +143,23 @@ def _of_restricted(spec: Object, pod: Object, contexts: t.Iterable[Object]) -> t
             yield "allowPrivilegeEscalation != false"
         capabilities = context.get("capabilities") or _NONE
         if "ALL" not in (capabilities.get("drop") or ()) or (
-            {*(capabilities.get("add") or ())} - {"NET_BIND_SERVICE"}
+            {*_entries(capabilities, "add")} - {"NET_BIND_SERVICE"}
         ):
             yield "unrestricted capabilities"
-        if context.get("runAsNonRoot", non_root) is not True:
+        own = context.get("runAsNonRoot")
+        if (non_root if own is None else own) is not True:
             yield "runAsNonRoot != true"
         if context.get("runAsUser") == 0:
             yield "runAsUser=0"
-        if not _is_profile(context.get("seccompProfile", default)):
+        profile = context.get("seccompProfile")
+        if not _is_profile(default if profile is None else profile):
             yield "seccompProfile"
 
 
 def _is_profile(profile: JSON) -> bool:
     return (profile or _NONE).get("type") in ("RuntimeDefault", "Localhost")
+
+
+def _entries(of: Object, name: str) -> t.Iterator[t.Any]:
+    """Those of a list. A null counts as absent, as for the API server."""
+    return (entry for entry in of.get(name) or () if entry is not None)

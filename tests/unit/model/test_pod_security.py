@@ -114,3 +114,25 @@ def test_level_of_a_namespace_is_what_it_enforces(
 ) -> None:
     prefixed = {f"pod-security.kubernetes.io/{key}": value for key, value in labels.items()}
     assert enforced_level(prefixed) == level
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pod": {"initContainers": None}},
+        {"pod": {"initContainers": [None]}},
+        {"pod": {"volumes": [None, {"name": "x", "emptyDir": {}, "hostPath": None, "nfs": None}]}},
+        {"container": {"ports": [None], "livenessProbe": None, "startupProbe": {"httpGet": None}}},
+        {"container": {"lifecycle": {"preStop": None, "postStart": {"tcpSocket": None}}}},
+        {"context": {"seccompProfile": None, "appArmorProfile": None, "runAsNonRoot": None}},
+        {"context": {"capabilities": {"drop": [None, "ALL"], "add": [None]}}},
+        {"pod": {"securityContext": {**SECURE["securityContext"], "sysctls": [None]}}},
+    ],
+)
+def test_null_counts_as_absent(changes: JSON) -> None:
+    assert forbidden({"annotations": None}, with_changes(**changes)) == ((), ())
+
+
+def test_volume_whose_type_is_null_has_none() -> None:
+    volumes = {"volumes": [{"name": "x", "emptyDir": None}]}
+    assert forbidden({}, with_changes(volumes)) == ((), ("restricted volume types",))
