@@ -100,7 +100,7 @@ def _command_of(item: JSON) -> str:
     """The key of the command that returns such objects; empty for others."""
     if not isinstance(item, dict):
         return ""
-    return next((key for key, (_, names, _) in COMMANDS.items() if item.keys() >= set(names)), "")
+    return next((key for key, command in COMMANDS.items() if item.keys() >= set(command[1])), "")
 
 
 @dataclass

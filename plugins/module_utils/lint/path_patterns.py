@@ -17,7 +17,7 @@ class InvalidPattern(ValueError):
     """Text that is no pattern, and why."""
 
 
-_Token = str | re.Pattern[str]
+_Token: t.TypeAlias = "str | re.Pattern[str]"
 """A character, `*` for any number of them, or a set of characters as an expression."""
 
 _STAR = "*"

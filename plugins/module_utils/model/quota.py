@@ -19,14 +19,6 @@ from .rendering import listed
 PRIORITY_CLASS = "PriorityClass"
 _OF_CLAIMS = "VolumeAttributesClass"
 """A scope in which is no pod."""
-_SCOPES: t.Final[t.Mapping[str, t.Callable[[Pod], bool]]] = {
-    "Terminating": lambda pod: pod.has_deadline,
-    "NotTerminating": lambda pod: not pod.has_deadline,
-    "BestEffort": lambda pod: _is_best_effort(pod),
-    "NotBestEffort": lambda pod: not _is_best_effort(pod),
-    "CrossNamespacePodAffinity": lambda pod: _reaches_across(pod.placement),
-}
-"""Scopes that have no values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +143,13 @@ def _amount(resource: str, amount: int) -> str:
     if resource == "memory":
         return f"{amount / 1024**2:.0f}Mi"
     return str(amount)
+
+
+_SCOPES: t.Final[t.Mapping[str, t.Callable[[Pod], bool]]] = {
+    "Terminating": lambda pod: pod.has_deadline,
+    "NotTerminating": lambda pod: not pod.has_deadline,
+    "BestEffort": _is_best_effort,
+    "NotBestEffort": lambda pod: not _is_best_effort(pod),
+    "CrossNamespacePodAffinity": lambda pod: _reaches_across(pod.placement),
+}
+"""Scopes that have no values."""

@@ -28,7 +28,6 @@ from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_
 
 Object = dict[str, t.Any]
 Labels = t.Mapping[str, "str | None"]
-NO_LABELS: Labels = {}
 SERVICED, SERVICED_AT = "placement.virt/serviced", "placement.virt/serviced-at"
 MOVED_AWAY, DRAINED = "placement.virt/moved-away", "placement.virt/drained"
 LEASE = f"{checks.LEASE}/virt-placement"
@@ -43,15 +42,15 @@ def node_annotations(server: KubeVirt) -> dict[str, str]:
     return dict(server.objects[W1]["metadata"].get("annotations") or {})
 
 
-def registered(old: Object, labels: Labels = NO_LABELS, *, uid: str = "new") -> Object:
+def registered(old: Object, labels: Labels | None = None, *, uid: str = "new") -> Object:
     """What the kubelet registers: neither annotations nor our cordon."""
-    kept = {**old["metadata"]["labels"], **labels}
+    kept = {**old["metadata"]["labels"], **(labels or {})}
     metadata = {"name": old["metadata"]["name"], "uid": uid, "resourceVersion": "1"}
     metadata["labels"] = {key: text for key, text in kept.items() if text is not None}
     return {**copy.deepcopy(old), "metadata": metadata, "spec": {}}
 
 
-def reinstall(server: KubeVirt, labels: Labels = NO_LABELS) -> None:
+def reinstall(server: KubeVirt, labels: Labels | None = None) -> None:
     server.objects[W1] = registered(server.objects[W1], labels)
 
 
