@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.errors import TRANSIENT_ERRORS, ApiError, BadAnswer, Forbidden, Unreachable
+from ..api.errors import TRANSIENT_ERRORS, ApiError, BadAnswer, Unreachable
 from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster.access import Right, require_rights
 from ..cluster.patching import apply
@@ -122,14 +122,14 @@ class InServiceStep:
         while True:
             try:
                 waiting = self._advance(check=check)
+                if not waiting and not check:
+                    self._find_evacuations()
             except TRANSIENT_ERRORS as error:
                 if check or (
                     not self.context.before and not self.nodes and isinstance(error, _NO_SERVER)
                 ):
                     raise
                 waiting = f"waiting for the API server: {error}"
-            if not waiting and not check:
-                self._find_evacuations()
             if not waiting or check:
                 gone = [f"node {name} {GONE}" for name in self.gone]
                 failure = "; ".join([*filter(None, [self.missing]), *gone])
@@ -137,7 +137,7 @@ class InServiceStep:
             if waiting != self.state.waiting:
                 self._lines += [] if self.context.outage.since else [waiting]
                 self.state.waiting = waiting
-            if self.context.elapsed >= self.asked.run_timeout:
+            if not self._has_time:
                 failure = f"not back within {self.asked.run_timeout} s (run_timeout): {waiting}"
                 failure += f"; {self.missing}" if self.missing else ""
                 return self._result(finished=True, failure=failure)
@@ -145,6 +145,10 @@ class InServiceStep:
             if over or self._lines or not self.context.listening():
                 return self._result(finished=not self.context.listening())
             self.api.deadline.pause(POLL)
+
+    @property
+    def _has_time(self) -> bool:
+        return self.context.elapsed < self.asked.run_timeout
 
     def _advance(self, *, check: bool) -> str:
         """Put each node in service that is back. Returns what the others lack."""
@@ -246,17 +250,20 @@ class InServiceStep:
             raise InvalidInput(applied.errors)
 
     def _find_evacuations(self) -> None:
-        """VMIs that another client has marked for evacuation from nodes that are in service now."""
+        """VMIs that another client has marked for evacuation from nodes that are in service now. An outage is waited
+        for until run_timeout, and fails no task."""
         nodes = [node for node in self.nodes if not node.unschedulable]
         try:
             read = [vmi_from_manifest(vmi) for node in nodes for vmi in self._undo.vmis_on(node)]
-        except Forbidden as error:
+            vmis = [vmi for vmi in read if vmi.evacuation_node_name]
+            platform = self.context.cluster.snapshot(NODES_ONLY).platform if vmis else Platform()
+        except ApiError as error:
+            if isinstance(error, TRANSIENT_ERRORS) and self._has_time:
+                raise
             self._lines.append(
                 f"warning: it is unknown whether VMIs are marked for evacuation: {error}"
             )
             return
-        vmis = [vmi for vmi in read if vmi.evacuation_node_name]
-        platform = self.context.cluster.snapshot(NODES_ONLY).platform if vmis else Platform()
         self.findings = tuple(vmi_findings(vmis, self.nodes, platform))
         self._lines += warning_lines(self.findings)
 

@@ -9,6 +9,10 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import transport
+from ansible_collections.virt.placement.plugins.module_utils.api.client import (
+    ApiClient,
+    RetryPolicy,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import (
     in_service,
     options,
@@ -192,3 +196,46 @@ def test_startup_taint_that_stays_fails_at_the_limit_of_ready() -> None:
     assert "node.cilium.io/agent-not-ready=true:NoSchedule" in result["msg"]
     assert "node w1: in service" not in lines
     assert "unschedulable" not in server.objects[server.path]["spec"]
+
+
+class VmisUnread(Server):
+    """The list of VMIs of a node that is uncordoned is answered with 503, so many times."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__(objects())
+        self.failures = failures
+        self.path = next(path for path in self.objects if path.endswith("/nodes/w1"))
+
+    def client(self) -> ApiClient:
+        client = super().client()
+        client.policy = RetryPolicy(budget=0)
+        return client
+
+    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> t.Any:
+        uncordoned = not self.objects[self.path]["spec"].get("unschedulable")
+        if path.endswith("/virtualmachineinstances") and uncordoned and self.failures > 0:
+            self.failures -= 1
+            return 503, {"kind": "Status", "code": 503, "message": "etcd is away"}
+        return super().answer(method, path, *rest, **options)
+
+
+@pytest.mark.parametrize("failures", [1, 10**6], ids=["for-a-time", "for-good"])
+def test_vmis_that_cannot_be_listed_fail_no_task_whose_nodes_are_in_service(failures: int) -> None:
+    server = VmisUnread(0)
+    cordoned = {"nodes": ["w1"], "state": "cordoned", "reason": "test"}
+    assert "failed" not in run("node_maintenance", server, cordoned)
+    server.failures = failures
+
+    lines, result = all_lines(server, run_timeout=1 if failures > 1 else 60)
+
+    assert "failed" not in result, result
+    assert [node["state"] for node in result["nodes"]] == ["in_service"]
+    assert "unschedulable" not in server.objects[server.path]["spec"]
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    if failures == 1:
+        assert warnings == []
+    else:
+        (warning,) = warnings
+        assert warning.startswith(
+            "warning: it is unknown whether VMIs are marked for evacuation: cannot list virtualmachineinstances"
+        )
