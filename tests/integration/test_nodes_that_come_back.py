@@ -84,6 +84,48 @@ def test_case_68_next_node_is_drained_once_the_startup_taint_is_gone(
     assert shop.uids() == before and shop.nodes() == {"till-1": "w1"}
 
 
+def test_case_68_relaunched_job_waits_for_the_serviced_node(
+    shop: Maintenance, tmp_path: Path
+) -> None:
+    """The first job is killed once it has uncordoned w1, whose network agent is not ready before the third job. The VM
+    may run on w1 and w2 only."""
+    pinned = {"nodeSelector": {"topology.kubernetes.io/zone": shop.zone("w1")}}
+    shop.start(*vms(shop, "till-1", placement=pinned), nodes=["w2"])
+    work, before = Work(tmp_path), shop.uids()
+    selected = {
+        "placement_maintenance_nodes": ["w1", "w2"],
+        "placement_maintenance_change_id": "CHG68",
+        "placement_maintenance_tasks": str(work.tasks),
+    }
+    stage = Stage(shop.sandbox, shop.namespace, quiet=True)
+
+    def is_uncordoned() -> bool:
+        if work.begun("w1"):
+            shop.api.patch("/api/v1/nodes/w1", {"spec": {"taints": [CILIUM]}})
+            work.end("w1")
+        taints = shop.node("w1")["spec"].get("taints") or ()
+        return CILIUM in taints and not shop.cordoned("w1")
+
+    stage.play("maintenance", selected, identity="maintainer-mover", cancel=is_uncordoned)
+    annotations = shop.node("w1")["metadata"]["annotations"]
+    mark, limit = shop.sandbox.audit.mark(), {"placement_maintenance_run_timeout": 5}
+    second = stage.play("maintenance", {**selected, **limit}, identity="maintainer-mover")
+    written = shop.sandbox.audit.writes(since=mark)
+    shop.api.patch("/api/v1/nodes/w1", {"spec": {"taints": None}})
+    work.end("w2")
+    third = stage.play("maintenance", selected, identity="maintainer-mover")
+
+    assert annotations["placement.virt/serviced"] == "CHG68"
+    assert second.rc != 0 and written == []
+    assert "node w1: skipped, since its change_id is CHG68 already" in second.stdout
+    assert (
+        "not back within 5 s (run_timeout): waiting: node w1 has a startup taint" in second.stdout
+    )
+    assert third.rc == 0, third.stdout
+    assert "node w2: in service" in third.stdout and "Drain w1" not in third.stdout
+    assert shop.uids() == before and shop.nodes() == {"till-1": "w1"}
+
+
 def reinstall(shop: Maintenance, name: str) -> None:
     """The host is installed anew: its Node object is deleted, and the kubelet registers the same name again."""
     old = shop.node(name)
