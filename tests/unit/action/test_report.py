@@ -85,7 +85,10 @@ def test_each_format_is_written(folder: Path, results: dict[str, dict[str, t.Any
     ]
     page = parsed((folder / "out.html").read_text())
     assert page.all("p", "answer")[0].text == result["answer"]
-    assert "cluster-of" not in page.text and "Placement of api.prod.example.com:6443" in page.text
+    assert (
+        "cluster-of" not in page.text
+        and "Placement of api.prod.example.com: 2 of 20 VMs" in page.text
+    )
     assert {x.attributes.get("id") for x in page.all("h2")} >= {"drill", "moves"}
     assert 'failures="0"' in (folder / "out.xml").read_text()
     assert (folder / "out.md").read_text().startswith("# Placement of ")

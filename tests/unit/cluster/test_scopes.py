@@ -60,6 +60,7 @@ class Server:
     """Serves `lists` as the API server does, forbids `forbidden`, and notes what it was asked."""
 
     host = "https://server"
+    transport = SimpleNamespace(outage=SimpleNamespace(note=None))
 
     def __init__(self, lists: dict[str, list[JSON]]) -> None:
         self.lists = lists

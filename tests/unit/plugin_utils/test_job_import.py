@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import types
 import typing as t
 from pathlib import Path
@@ -54,10 +53,10 @@ def test_folder_that_is_below_a_file_is_refused_first(tmp_path: Path) -> None:
 def test_folder_that_cannot_be_made_has_no_number_of_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: object, *_rest: object) -> t.NoReturn:
+    def refuse(path: object, *_rest: object, **_options: object) -> t.NoReturn:
         raise PermissionError(1, "Operation not permitted", str(path))
 
-    monkeypatch.setattr(os, "mkdir", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
     folder = tmp_path / "a"
     assert refusal(job_import.make_folder, job(folder)) == [
         f"placement_drs_import_folder: cannot write to the folder {folder}: Operation not permitted. {WHAT_TO_DO}"
