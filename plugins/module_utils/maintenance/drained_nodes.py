@@ -54,6 +54,10 @@ class DrainedNode:
         labels = {key: node.labels[key] for key in sorted(keys) if key in node.labels}
         return cls(node.uid, replace(mark, down={}, returned={}), labels)
 
+    def is_of_maintenance(self, other: DrainedNode) -> bool:
+        """Whether both are of one Node object, drained by one run."""
+        return (self.uid, self.mark.run) == (other.uid, other.mark.run)
+
     def is_replaced_by(self, node: Node) -> bool:
         """Whether `node`, of the same name, is a new object that has taken over nothing of this one yet."""
         return node.uid != self.uid and mark_of(node) is None and MOVED_AWAY not in node.annotations
@@ -173,9 +177,16 @@ def note(
     _change(api, changed)
 
 
-def forget(api: ApiClient, names: t.Collection[str]) -> None:
-    """Nodes that are in service."""
-    _change(api, lambda known: {name: x for name, x in known.items() if name not in names})
+def forget(api: ApiClient, in_service: DrainedNodes) -> None:
+    """Nodes that are in service, as they were read: another job may have drained one of them since."""
+    _change(
+        api,
+        lambda known: {
+            name: node
+            for name, node in known.items()
+            if name not in in_service or not node.is_of_maintenance(in_service[name])
+        },
+    )
 
 
 def _change(api: ApiClient, changed: t.Callable[[DrainedNodes], DrainedNodes]) -> None:

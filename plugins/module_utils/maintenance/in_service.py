@@ -152,10 +152,10 @@ class InServiceStep:
 
     def _advance(self, *, check: bool) -> str:
         """Put each node in service that is back. Returns what the others lack."""
+        if not self.nodes:  # before the nodes: what another job notes later is not of these
+            self._drained = drained_nodes.read(self.api)
         all_nodes = _nodes_of(self.context.cluster.snapshot(NODES_ONLY))
         self.context.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
-        if not self.nodes:
-            self._drained = drained_nodes.read(self.api)
         self._select(all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
         replaced = [node for node in self.nodes if self._is_replaced(node)]
@@ -269,15 +269,19 @@ class InServiceStep:
 
     def _forget(self, lacks: t.Container[str]) -> None:
         """The Lease need not have the marks of nodes that are in service."""
-        done = {
-            node.name
+        in_service = {
+            node.name: self._drained[node.name]
             for node in self.nodes
-            if node.name in self._drained and node.name not in lacks and mark_of(node) is None
+            if node.name in self._drained
+            and node.name not in lacks
+            and mark_of(node) is None
+            and not self._is_replaced(node)
         }
-        done -= {node.name for node in self.nodes if self._is_replaced(node)}
-        if done:
-            drained_nodes.forget(self.api, done)
-            self._drained = {name: x for name, x in self._drained.items() if name not in done}
+        if in_service:
+            drained_nodes.forget(self.api, in_service)
+            self._drained = {
+                name: node for name, node in self._drained.items() if name not in in_service
+            }
 
     def _starting(self, lacks: t.Container[str]) -> dict[str, str]:
         """What the nodes that are uncordoned, and not in `lacks`, still lack. The others of them are in service."""

@@ -285,6 +285,43 @@ def test_node_in_service_is_forgotten_by_the_next_drain() -> None:
     assert set(drained_nodes.decode(lease(server)[DRAINED])) == {"w2"}
 
 
+class DrainedByOther(KubeVirt):
+    """Another job drains w1 and notes it, once `when` was answered."""
+
+    when: tuple[str, str] | None = None
+    note = ""
+
+    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> t.Any:
+        answer = super().answer(method, path, *rest, **options)
+        if self.when == (method, path):
+            self.when = None
+            self.objects[LEASE] = copy.deepcopy(self.objects[LEASE])
+            self.objects[LEASE]["metadata"]["annotations"][DRAINED] = self.note
+        return answer
+
+
+@pytest.mark.parametrize(
+    "when", [("PATCH", W1), ("GET", "/api/v1/nodes")], ids=["uncordoned", "nodes-read"]
+)
+def test_node_that_another_job_drains_is_not_forgotten_by_the_one_before(
+    when: tuple[str, str],
+) -> None:
+    server = DrainedByOther(three_zones().objects)
+    maintain(server, "drained", "w1")
+    first = lease(server)[DRAINED]
+    run_of_first = drained_nodes.decode(first)["w1"].mark.run
+    if when[0] == "GET":  # the mark is gone, and not that on the Lease
+        maintain(server, "in_service", "w1")
+        server.objects[LEASE]["metadata"]["annotations"][DRAINED] = first
+    server.note = first.replace(run_of_first, "other")
+    server.when = when
+
+    back = maintain(server, "in_service", "w1")
+
+    assert not back.get("failed"), back["msg"]
+    assert lease(server)[DRAINED] == server.note
+
+
 def test_damaged_annotation_is_an_error_that_says_what_to_do() -> None:
     server = drained()
     server.objects[LEASE]["metadata"]["annotations"][DRAINED] = '{"w1": {"uid": 7}}'
