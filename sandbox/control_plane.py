@@ -112,13 +112,12 @@ class ControlPlane:
         """Wait until the API server serves whole: its roles and its own namespaces are there."""
         self.wait("the API server is ready", lambda: api.request("GET", "/readyz").ok)
 
-    def wait(
-        self, what: str, check: t.Callable[[], object], timeout: float = _READY_TIMEOUT
-    ) -> None:
+    def wait(self, what: str, check: t.Callable[[], object], timeout: float | None = None) -> None:
         """Wait until the check holds; fails at once when a process has ended.
 
-        An answer that is an error, or none, means not yet.
+        An answer that is an error, or none, means not yet. `timeout` in seconds, by default that of a start.
         """
+        timeout = _READY_TIMEOUT if timeout is None else timeout
         deadline = time.monotonic() + timeout
         while True:
             last = "the answer is not yet as it must be"
