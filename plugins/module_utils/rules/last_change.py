@@ -19,9 +19,10 @@ from ..model.rendering import label_text, listed
 from ..model.snapshot import Workload
 from ..view.view import ClusterView
 from .change import WorkloadChange
+from .draft import placement_parts
 from .labels_first import Label, unmet_requirements
 from .ownership import UnreadableAnnotation, read_ownership
-from .restorable import KnownRules
+from .restorable import KnownRules, Traits, traits
 from .rules_request import RulesRequest
 from .undo import UndoRecord, read_undo_record, records_of
 
@@ -100,16 +101,29 @@ def known_rules(request: RulesRequest, view: ClusterView) -> dict[Ref, KnownRule
     """The rules of the set by workload, of those that know one."""
     known = {}
     for workload in _workloads(request, view):
+        texts = (workload.annotations.get(name, "") for name in (RULES, UNDO))
+        if not any(_set_of(request) in text for text in texts):
+            continue
         with contextlib.suppress(UnreadableAnnotation):
             record = read_undo_record(workload)
-            rules = {*read_ownership(workload).rules}
+            now = traits(read_ownership(workload), placement_parts(workload))
+            before = {}
             if record is not None:
-                rules |= {*read_ownership(before_change(workload, record)).rules}
-            of_set = {x for x in rules if f"{x.namespace}/{x.rule_set}" == _set_of(request)}
-            if of_set:
-                change = record.change if record is not None else None
-                known[workload.ref] = KnownRules(frozenset(of_set), change)
+                parts = {"spec": record.placement, "metadata": {"labels": record.labels}}
+                before = traits(read_ownership(before_change(workload, record)), parts)
+            change = record.change if record is not None else None
+            of_set = KnownRules(_only(request, now), _only(request, before), change)
+            if of_set.rules:
+                known[workload.ref] = of_set
     return known
+
+
+def _only(request: RulesRequest, of_rules: Traits) -> Traits:
+    return {
+        x: found
+        for x, found in of_rules.items()
+        if f"{x.namespace}/{x.rule_set}" == _set_of(request)
+    }
 
 
 def other_change(request: RulesRequest, view: ClusterView) -> str:

@@ -6,7 +6,8 @@ Each client that may write a workload may write its record, and the identity of 
 client lacks, for example where an admission policy refuses tolerations. So an undo restores only what a change of the
 rule set can have written: it takes away terms that the set owns, and brings back terms that the set owned, or whose
 place a term of the set has taken. A record may not stand alone against other workloads of the set: a rule that it
-brings back has to be known of one of them, or one of them has a record of the same change.
+brings back has to be known of one of them, or one of them has a record of the same change. A term of a rule that
+others have, too, has to be one that they have of it, or had before the same change.
 """
 
 from __future__ import annotations
@@ -15,24 +16,46 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.json_pointer import JSON
+from ..model.kinds import GROUP
 from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from .ownership import Fingerprint, Ownership, foreign_part, is_empty
 from .similar import have_one_place
-from .term_slots import IN_NODE_TERM, MAPS, NODE_TERMS, TermLocation, terms_of
+from .term_slots import (
+    IN_NODE_TERM,
+    MAPS,
+    NODE_TERMS,
+    POD_TERMS,
+    REVISION_KEYS,
+    WEIGHTED_POD_TERMS,
+    TermLocation,
+    terms_of,
+)
 from .undo import RuleSetChange
 
 Effect = tuple[TermLocation, str]
 Terms = dict[Effect, tuple[TermLocation, JSON]]
+Traits = t.Mapping[RuleId, frozenset[Effect]]
+"""What the terms of each rule are, apart from the pods that they select: that differs between its workloads."""
 
 
 class KnownRules(t.NamedTuple):
-    """The rules of a set that a workload has, or had before its last change, and that change."""
+    """The rules of a set that a workload has now, those that it had before its last change, and that change."""
 
-    rules: frozenset[RuleId]
+    now: Traits
+    before: Traits
     change: RuleSetChange | None
+
+    @property
+    def rules(self) -> frozenset[RuleId]:
+        return frozenset((*self.now, *self.before))
+
+    def of(self, rule: RuleId, change: RuleSetChange) -> frozenset[Effect]:
+        """What the rule has here, or had before the change."""
+        before = self.before if self.change == change else {}
+        return self.now.get(rule, frozenset()) | before.get(rule, frozenset())
 
 
 KnownBy = t.Mapping[Ref, KnownRules]
@@ -52,7 +75,13 @@ class RuleSetOnWorkload:
 
     def why_not_restorable(self) -> str:
         """The end of a sentence about the workload; empty where its record can be restored."""
-        return self._fault_of_rules() or self._fault_of_terms() or self._fault_of_node_terms()
+        faults = (
+            self._fault_of_rules,
+            self._fault_of_terms,
+            self._fault_of_unknown_terms,
+            self._fault_of_node_terms,
+        )
+        return next(filter(None, (fault() for fault in faults)), "")
 
     def _of_set(self, ownership: Ownership) -> frozenset[RuleId]:
         return frozenset(ownership.of_set(*self.change.rule_set.split("/", 1)))
@@ -92,6 +121,36 @@ class RuleSetOnWorkload:
             )
         return ""
 
+    def _fault_of_unknown_terms(self) -> str:
+        """A term that comes back with a rule that has no such term anywhere else."""
+        now, before = map(_terms, self.parts)
+        for rule in sorted(self._of_set(self.before)):
+            back = {x.effect for x in self.before.rules[rule]} & (before.keys() - now.keys())
+            if unknown := [before[x] for x in back if not self._is_known(rule, before[x])]:
+                name = rule.name
+                return f"its undo record brings back what rule {name} has nowhere else: {_text(unknown)}"
+        return ""
+
+    def _is_known(self, rule: RuleId, term: tuple[TermLocation, JSON]) -> bool:
+        """Of another workload of the rule, else, for its kind, of the rule as it is now. True where none has terms."""
+        location = term[0]
+        looked_for = {_trait(*term), Fingerprint.of(*term).effect}
+        if GROUP_LABEL in looked_for:
+            return True
+        of_targets = {GROUP_LABEL} if location in (*_ABOUT_PODS, TermLocation.LABEL) else set()
+        compared = False
+        for ref, known in self.known.items():
+            others = known.of(rule, self.change) - of_targets
+            if ref != self.workload.ref and others:
+                if looked_for & others:
+                    return True
+                compared = True
+        if compared or location is TermLocation.LABEL:
+            return not compared
+        there = _terms(self.parts[0])
+        here = {_kind(x.location) for x in self.now.rules.get(rule, ()) if x.effect in there}
+        return not here or _kind(location) in here
+
     def _fault_of_node_terms(self) -> str:
         """Required node terms are OR-ed: one more or one less is another requirement."""
         effects = [self._effects(self.now), self._effects(self.before)]
@@ -119,6 +178,46 @@ def _terms(parts: JSON) -> Terms:
         *((TermLocation.LABEL, {"key": key, "value": value}) for key, value in labels.items()),
     ]
     return {Fingerprint.of(*entry).effect: entry for entry in entries}
+
+
+def traits(ownership: Ownership, parts: JSON) -> dict[RuleId, frozenset[Effect]]:
+    """Of the terms of each rule, given the parts of the template."""
+    there = _terms(parts)
+    return {
+        rule: frozenset(
+            _trait(*there[x.effect]) if x.effect in there else x.effect for x in fingerprints
+        )
+        for rule, fingerprints in ownership.rules.items()
+    }
+
+
+GROUP_LABEL: Effect = (TermLocation.LABEL, GROUP)
+"""The trait of all labels of ours: also workloads that a rule is not about, but its targets, have them."""
+
+_ABOUT_PODS = (*POD_TERMS, *WEIGHTED_POD_TERMS, TermLocation.SPREAD)
+_SELECTION = ("labelSelector", *REVISION_KEYS)
+
+
+def _trait(location: TermLocation, value: JSON) -> Effect:
+    if location is TermLocation.LABEL and value["key"].startswith(GROUP):
+        return GROUP_LABEL
+    if location in WEIGHTED_POD_TERMS:
+        term = _without_selection(value.get("podAffinityTerm") or {})
+        value = {**value, "podAffinityTerm": term}
+    elif location in _ABOUT_PODS:
+        value = _without_selection(value)
+    return Fingerprint.of(location, value).effect
+
+
+def _without_selection(term: t.Mapping[str, JSON]) -> dict[str, JSON]:
+    return {key: value for key, value in term.items() if key not in _SELECTION}
+
+
+def _kind(location: TermLocation) -> str:
+    """A rule that becomes preferred, or is about other nodes or pods, has terms of the same kind."""
+    if location in (TermLocation.TOLERATION, TermLocation.LABEL):
+        return str(location)
+    return "pods" if location in _ABOUT_PODS else "nodes"
 
 
 def _rests(parts: JSON, ours: t.Collection[Effect]) -> frozenset[Effect]:

@@ -26,7 +26,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.revert import
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import field_digest
 
-from .builders import plan, request, running, snapshot, vm, workload
+from .builders import deployment, plan, request, running, snapshot, vm, workload
 
 JSON = t.Any
 NAMES = ("a", "b", "c")
@@ -89,6 +89,13 @@ def owning(record: JSON, rule: str, *fingerprints: Fingerprint) -> None:
     record["rules"] = json.dumps(rules)
 
 
+def owning_now(manifest: JSON, rule: str, fingerprint: Fingerprint) -> None:
+    """The annotation says that a rule of the workload has this term, too. The template has none."""
+    owned = json.loads(manifest["metadata"]["annotations"][RULES])
+    owned["rules"][rule].append(str(fingerprint))
+    manifest["metadata"]["annotations"][RULES] = json.dumps(owned)
+
+
 def adds_toleration(_manifest: JSON, record: JSON) -> None:
     record["placement"]["tolerations"] = [ANYWHERE]
 
@@ -107,6 +114,23 @@ def adds_a_rule_of_its_own(_manifest: JSON, record: JSON) -> None:
     adds_toleration(_manifest, record)
     owning(record, "shop/default/mine", TAINTED)
     record["change"] |= {"number": 9, "request": "f00"}
+
+
+def adds_toleration_to_the_rule_that_is_there(_manifest: JSON, record: JSON) -> None:
+    adds_toleration(_manifest, record)
+    owning(record, "shop/default/apart", TAINTED)
+
+
+def adds_toleration_of_the_rule_now_and_before(manifest: JSON, record: JSON) -> None:
+    adds_toleration_to_the_rule_that_is_there(manifest, record)
+    owning_now(manifest, "shop/default/apart", TAINTED)
+
+
+def adds_foreign_pods_to_the_rule_that_is_there(_manifest: JSON, record: JSON) -> None:
+    term = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {}}
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    record["placement"]["affinity"] = {"podAntiAffinity": {field: [term]}}
+    owning(record, "shop/default/apart", Fingerprint.of(TermLocation.ANTI_AFFINITY, term))
 
 
 def takes_selector_away(manifest: JSON, record: JSON) -> None:
@@ -134,6 +158,9 @@ ATTACKS: dict[Attack, str] = {
     adds_owned_toleration_of_another_set: "changes rules of other rule sets",
     adds_toleration_of_another_namespace: "rule kube-system/default/x is of another namespace",
     adds_a_rule_of_its_own: "brings back mine, and no other workload knows that rule or that change",
+    adds_toleration_to_the_rule_that_is_there: "what rule apart has nowhere else: toleration",
+    adds_toleration_of_the_rule_now_and_before: "what rule apart has nowhere else: toleration",
+    adds_foreign_pods_to_the_rule_that_is_there: "what rule apart has nowhere else: anti-affinity",
     takes_selector_away: "takes away what no rule of the set has written: node-selector",
     adds_node_term: "brings back what no rule of the set had written: node-expression",
     adds_label: "brings back what no rule of the set had written: label",
@@ -151,6 +178,48 @@ def test_undo_restores_nothing_that_no_rule_of_the_set_wrote(
     assert "a" not in {write.target.name for write in plan_of_undo.writes}
     (finding,) = (x for x in plan_of_undo.findings if "shop/a " in x.why)
     assert (finding.name, ATTACKS[attack] in finding.why) == ("not_reverted", True), finding.why
+
+
+@pytest.mark.parametrize("rules", [(HOME,), (HOME, APART)], ids=len)
+def test_toleration_does_not_come_back_with_a_rule_of_one_vm_that_has_none(
+    rules: tuple[JSON, ...],
+) -> None:
+    def attack(manifest: JSON, record: JSON) -> None:
+        adds_toleration(manifest, record)
+        owning(record, "shop/default/home", TAINTED)
+        owning_now(manifest, "shop/default/home", TAINTED)
+
+    plan_of_undo = plan_revert(forged(ruled(*rules), "a", attack), request(state="reverted"))
+
+    assert "a" not in {write.target.name for write in plan_of_undo.writes}
+    (finding,) = plan_of_undo.findings
+    assert "what rule home has nowhere else: toleration" in finding.why
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"keep_apart": "zone"},
+        {"keep_apart": "zone", "preferred": True},
+        {"spread": {"topology_key": "zone"}},
+        {"keep_together": {"topology_key": "zone", "with": "a"}},
+        {"keep_apart": {"topology_key": "zone", "from": ["a"]}, "label": {"tier": "web"}},
+    ],
+    ids=json.dumps,
+)
+def test_terms_that_select_other_pods_on_each_workload_come_back(rule: JSON) -> None:
+    caches = [{"kind": "Deployment", "name": name} for name in ("x", "y")]
+    rule = {"name": "r", "workloads": [*caches, "b"], **rule}
+    options: dict[str, t.Any] = {"workload_rollout": "allow"}
+    seen = fleet(deployment("x"), deployment("y"))
+    there = ruled(rule, seen=seen, **options)
+    removed = ruled(seen=there, prune=True, **options)
+
+    undone = plan_revert(removed, request(state="reverted", **options))
+
+    assert undone.findings == ()
+    back = written(removed, undone.writes)
+    assert [x.template for x in back.workloads] == [x.template for x in there.workloads]
 
 
 def test_record_on_a_workload_without_rules_is_a_finding_and_the_others_are_restored() -> None:
