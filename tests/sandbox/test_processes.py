@@ -48,8 +48,9 @@ def test_process_of_a_deployment_is_started_again_with_a_line(supervisor: Superv
     assert processes.ended(directory) == {"kwok": -9}
     assert sorted(processes.running(directory)) == ["supervisor", "virt-controller"]
     assert pid(directory, "virt-controller") != first
-    log = (directory / "log" / "supervisor.log").read_text()
-    assert "virt-controller ended with exit code -9: is started again" in log
+    log = directory / "log" / "supervisor.log"
+    line = "virt-controller ended with exit code -9: is started again"
+    until(lambda: line in log.read_text())
 
 
 def test_process_that_a_test_has_ended_stays_ended(supervisor: Supervisor) -> None:
