@@ -89,19 +89,20 @@ def test_real_nodes_that_cannot_be_set_up_are_left_out_with_the_reason(
     assert capsys.readouterr().out.splitlines()[-1] == "real         left out: real nodes need root"
 
 
-def test_build_of_real_nodes_that_fails_leaves_them_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+@pytest.mark.parametrize(("lacking", "status"), [([], 1), (["real nodes need root"], 0)])
+def test_build_of_real_nodes_that_fails_is_a_failure_unless_they_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, lacking: list[str], status: int
 ) -> None:
     def fail(say: object) -> None:
         raise BinariesError("go build failed: no module x\nmore lines")
 
     monkeypatch.setattr(real, "end_with_us", lambda: None)
-    monkeypatch.setattr(real, "REASON", tmp_path / "reason.txt")
-    monkeypatch.setattr(ground, "lacking", lambda facts: [])
+    monkeypatch.setattr(ground, "survey", lambda: None)
+    monkeypatch.setattr(ground, "lacking", lambda facts: lacking)
     monkeypatch.setattr(files, "build", fail)
 
-    assert real.main() == 0
-    assert real.left_out() == "go build failed: no module x"
+    assert real.main() == status
+    assert real.left_out() == "".join(lacking)
 
 
 def test_each_file_of_modules_is_in_one_step() -> None:
