@@ -72,6 +72,10 @@ EARLIER: t.Final = "earlier"
 WRONG_CALL: t.Final = 2
 
 
+_locks: t.Final[set[int]] = set()
+"""Descriptors of the locks of builds that go on."""
+
+
 class BinariesError(RuntimeError):
     """The programs are not there, or could not be built; the message says what to do."""
 
@@ -294,17 +298,12 @@ def _default_name(package: str) -> str:
 
 def run_go(go: Path, module: str, arguments: list[str], *, cgo: bool = False) -> bytes:
     """What go prints in the folder of a module; BinariesError with the first line of an error."""
-    done = subprocess.run(
+    done = run_build(
         [str(go), *arguments],
-        cwd=GO_MODULES / module,
-        env={
-            **os.environ,
-            "CGO_ENABLED": str(int(cgo)),
-            "GOFLAGS": "-mod=readonly",
-            "GOTOOLCHAIN": "local",
-        },
-        capture_output=True,
-        check=False,
+        folder=GO_MODULES / module,
+        CGO_ENABLED=str(int(cgo)),
+        GOFLAGS="-mod=readonly",
+        GOTOOLCHAIN="local",
     )
     if done.returncode:
         output = done.stderr.decode(errors="replace")
@@ -317,6 +316,22 @@ def run_go(go: Path, module: str, arguments: list[str], *, cgo: bool = False) ->
     return done.stdout
 
 
+def run_build(
+    command: t.Sequence[str], *, folder: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[bytes]:
+    """A command of a build. It has the lock of the build, too: while it goes on after a kill of this process, no other
+    build begins."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        pass_fds=tuple(_locks),
+    )
+
+
 @contextlib.contextmanager
 def _locked(path: Path, say: Say, what: str) -> t.Iterator[None]:
     with path.open("w") as file:
@@ -325,7 +340,11 @@ def _locked(path: Path, say: Say, what: str) -> t.Iterator[None]:
         except BlockingIOError:
             say(f"waiting for another build of {what}")
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        _locks.add(file.fileno())
+        try:
+            yield
+        finally:
+            _locks.remove(file.fileno())
 
 
 def main(arguments: list[str]) -> int:

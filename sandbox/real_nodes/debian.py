@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import typing as t
 from pathlib import Path
 
-from ..binaries import BinariesError, Say, built, cache_root, digest_of
+from ..binaries import BinariesError, Say, built, cache_root, digest_of, run_build
 
 #: environment variable: the address of a Debian mirror, for a machine whose own packages are not Debian's
 MIRROR = "VIRT_PLACEMENT_DEBIAN_MIRROR"
@@ -149,16 +148,10 @@ def _extract(tar: Path, root: Path) -> None:
 
 
 def _run(*command: object, folder: Path | None = None, **variables: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        env={**os.environ, "LC_ALL": "C", **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [str(word) for word in command]
+    done = run_build(words, folder=folder, LC_ALL="C", **variables)
     if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if not line.startswith("W:")]
+        lines = done.stderr.decode(errors="replace").splitlines()
+        errors = [line for line in lines if not line.startswith("W:")]
         raise BinariesError(f"{command[0]} failed: {errors[0] if errors else 'no output'}")
-    return done.stdout
+    return done.stdout.decode()

@@ -9,7 +9,6 @@ serves: virt-launcher reads changed blocks of a backup with it, and nothing else
 from __future__ import annotations
 
 import shutil
-import subprocess
 import typing as t
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from ..binaries import (
     cache_root,
     digest_of,
     go_build,
+    run_build,
     run_go,
 )
 from ..releases import DEFAULT
@@ -84,7 +84,7 @@ def _build(go: Path, folder: Path, say: Say) -> None:
 
 def _compile(source: Path, program: Path) -> None:
     command = ["cc", "-O2", "-static", "-w", "-o", str(program), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_build(command)
     if done.returncode:
-        lines = done.stderr.splitlines() or ["no output"]
+        lines = done.stderr.decode(errors="replace").splitlines() or ["no output"]
         raise BinariesError(f"cc failed for {source.name}: {lines[0]}")
