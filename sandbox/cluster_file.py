@@ -35,6 +35,7 @@ from pathlib import Path
 import yaml
 
 from . import node_labeller
+from .real_nodes import network
 from .releases import DEFAULT, Release
 
 FOLDER = Path(__file__).resolve().parent / "clusters"
@@ -51,7 +52,9 @@ _NODE_FIELDS = {
     "boot_id",
 }
 _NUMBERED = re.compile(r"(\d+)-(real-)?nodes-(\d+)-zones")
-MOST_REAL_NODES = 9
+#: the name of a real node is that of its network interface at the bridge (IFNAMSIZ)
+_REAL_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,13}[a-z0-9])?")
+_TAKEN: t.Final = (network.BRIDGE, "lo")
 
 #: guests run without KVM, and images are on each node already
 _OF_REAL_NODES: t.Final = {
@@ -112,8 +115,8 @@ def load(cluster: str | Path, release: Release = DEFAULT) -> Cluster:
 
 def numbered(nodes: int, zones: int, *, real: bool = False) -> str:
     """The name of a cluster of so many nodes, evenly in so many zones (0: without zone labels)."""
-    if real and nodes > MOST_REAL_NODES:
-        raise ClusterFileError(f"{nodes} real nodes: at most {MOST_REAL_NODES} run here")
+    if real:
+        _check_number(nodes)
     if nodes < 1 or not 0 <= zones <= nodes:
         raise ClusterFileError(
             f"a cluster of {nodes} nodes in {zones} zones: needs at least 1 node, and at most as many zones as nodes"
@@ -142,7 +145,7 @@ def parse(name: str, content: Object, release: Release = DEFAULT) -> Cluster:
         raise ClusterFileError(f"RELEASE {release.name} has no real nodes; {DEFAULT.name} has")
     configuration = _over(release.configuration, _OF_REAL_NODES if real else {})
     make = _real_nodes if real else _nodes
-    return Cluster(
+    cluster = Cluster(
         name=name,
         kubevirt=kubevirt,
         controllers=content.get("controllers", True),
@@ -153,6 +156,28 @@ def parse(name: str, content: Object, release: Release = DEFAULT) -> Cluster:
             node for entry in content["nodes"] for node in make(entry, name, kubevirt=kubevirt)
         ),
     )
+    if real:
+        _check_real(cluster)
+    return cluster
+
+
+def _check_real(cluster: Cluster) -> None:
+    """ClusterFileError for what real nodes cannot be."""
+    if not (cluster.kubevirt and cluster.controllers):
+        raise ClusterFileError(f"{cluster.name}: real nodes need kubevirt and controllers")
+    _check_number(len(cluster.nodes))
+    names = [node.name for node in cluster.nodes]
+    for name in names:
+        if not _REAL_NAME.fullmatch(name) or name in _TAKEN or names.count(name) > 1:
+            raise ClusterFileError(
+                f"{cluster.name}: a real node cannot be called {name!r}: its name is used once, is not "
+                f"{' or '.join(_TAKEN)}, and has at most 15 of a-z, 0-9, - and ."
+            )
+
+
+def _check_number(nodes: int) -> None:
+    if nodes > network.MOST_NODES:
+        raise ClusterFileError(f"{nodes} real nodes: at most {network.MOST_NODES} run here")
 
 
 def _nodes(entry: Object, where: str, *, kubevirt: bool) -> t.Iterator[Node]:

@@ -221,7 +221,11 @@ class Sandbox:
         )
 
     def node_reboot(self, name: str) -> None:
-        """The node reboots within seconds; see :func:`sandbox.node_faults.node_reboot`."""
+        """The node reboots within seconds; see :func:`sandbox.node_faults.node_reboot`. A real one loses its power."""
+        if self.cluster.real:
+            self.real_nodes[name].power_off()
+            self.real_nodes[name].power_on()
+            return
         node_faults.node_reboot(self.api, name)
 
     def restore_nodes(self) -> None:
@@ -309,10 +313,9 @@ def _clear(directory: Path) -> None:
 
 def _discard_abandoned() -> None:
     """Remove the files and control groups of sandboxes whose supervisor was killed."""
+    if layout.root().is_dir():
+        for directory in layout.root().iterdir():
+            if processes.abandoned(directory):
+                processes.end_recorded(directory)
+                shutil.rmtree(directory, ignore_errors=True)
     control_groups.sweep(processes.is_running)
-    if not layout.root().is_dir():
-        return
-    for directory in layout.root().iterdir():
-        if processes.abandoned(directory):
-            processes.end_recorded(directory)
-            shutil.rmtree(directory, ignore_errors=True)

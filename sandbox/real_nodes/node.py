@@ -11,6 +11,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from ..processes import is_running
 from .power import OFF, ON
 
 Service = t.Literal["containerd", "kubelet", "virt-handler"]
@@ -62,22 +63,34 @@ class Node:
         finally:
             self.run("tc", "qdisc", "delete", "dev", "eth0", "root")
 
-    def run(self, *command: str) -> str:
-        """What a command on the node prints; NodeError where it fails."""
-        done = subprocess.run(
-            [*self.entry(), *command],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def run(self, *command: str, timeout: float = _TIMEOUT) -> str:
+        """What a command on the node prints; NodeError where it fails, or has not ended in time."""
+        try:
+            done = subprocess.run(
+                [*self.entry(), *command],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired:
+            raise NodeError(
+                f"{self.name}: {' '.join(command)} has not ended after {timeout:g} s"
+            ) from None
         if done.returncode:
             raise NodeError(f"{self.name}: {' '.join(command)}: {done.stderr.strip()[-500:]}")
         return done.stdout
 
     def entry(self) -> list[str]:
-        """The words that run a command on the node when they stand before it."""
-        pid = (self.directory / "pid").read_text().strip()
+        """The words that run a command on the node when they stand before it; NodeError where it does not run: its
+        process ID may be that of any other process by now."""
+        file = self.directory / "pid"
+        pid, started = map(int, file.read_text().split()) if file.exists() else (0, 0)
+        if not is_running(pid, started):
+            raise NodeError(
+                f"{self.name} does not run: no command can run on it; power it on first"
+            )
         return ["nsenter", f"--target={pid}", *_NAMESPACES, "env", "-i", f"PATH={_PATH}"]
 
     def log(self, service: Service) -> Path:

@@ -83,7 +83,8 @@ class Supply:
         machine = subprocess.Popen(command, env=environment, preexec_fn=prepare)
         while not (self.directory / "pid").exists() and machine.poll() is None:
             time.sleep(0.02)
-        control_groups.step_aside(self.groups, machine.pid)
+        if machine.poll() is None:
+            control_groups.step_aside(self.groups, machine.pid)
         return machine
 
     def cut(self, machine: subprocess.Popen[bytes]) -> None:

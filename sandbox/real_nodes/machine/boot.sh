@@ -6,8 +6,8 @@
 set -eu
 root=$DIRECTORY/root
 
-read -r pid _ < /proc/self/stat # as it is outside
-echo "$pid" > "$DIRECTORY/pid.new"
+read -r -a stat < /proc/self/stat # as it is outside: its ID and its start time
+echo "${stat[0]} ${stat[21]}" > "$DIRECTORY/pid.new"
 mv "$DIRECTORY/pid.new" "$DIRECTORY/pid"
 hostname "$NODE"
 mount --make-rprivate /
@@ -48,8 +48,15 @@ if [ "$HIERARCHIES" = v2 ]; then
     mount -t cgroup2 cgroup2 sys/fs/cgroup
     # a group with processes gives no controllers to groups below: these processes go to one below
     mkdir sys/fs/cgroup/init
+    tries=0
     until xargs -n 1 < sys/fs/cgroup/cgroup.procs > sys/fs/cgroup/init/cgroup.procs 2> /dev/null &&
         sed 's/\([^ ]*\)/+\1/g' sys/fs/cgroup/cgroup.controllers > sys/fs/cgroup/cgroup.subtree_control 2> /dev/null; do
+        tries=$((tries + 1))
+        if [ "$tries" -ge 100 ]; then
+            echo "$NODE: its control group gives no controllers to groups below: in it are the processes" \
+                "$(xargs < sys/fs/cgroup/cgroup.procs)" >&2
+            exit 1
+        fi
         sleep 0.1
     done
 else
