@@ -27,6 +27,7 @@ from .binaries import BinariesError
 from .installation import COMMAND, DOWN
 from .processes import ProcessError
 from .real_nodes import control_groups, files, ground
+from .real_nodes.cluster import groups_of
 
 DEFAULT = "article"
 REAL_NODES = 3
@@ -195,6 +196,10 @@ def _down(arguments: argparse.Namespace) -> None:
         if layout.holds_sandbox(directory):
             used_rights.record(layout.Layout.read(directory).audit_log)
         ended = processes.end_recorded(directory)
+        if processes.PidFile(
+            directory
+        ).read():  # of one whose supervisor was killed; waits for the end of its nodes
+            control_groups.remove(groups_of(directory))
         if layout.holds_sandbox(directory):
             shutil.rmtree(directory)
         print(

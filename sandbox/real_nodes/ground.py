@@ -15,7 +15,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from .. import layout
+from .. import layout, processes
 from ..binaries import cache_root
 from . import control_groups, debian, images, programs
 
@@ -42,8 +42,8 @@ BUILT_SIZE = 3 * GIB
 NODE_SIZE, CONTROL_PLANE_SIZE = 3 * GIB // 2, GIB
 """Disk of a node and of the control plane, which both keep all in the folder of the sandbox."""
 
-MEMORY = 4 * GIB
-"""The control plane, three nodes, and a few guests of 128 MiB."""
+NODE_MEMORY, CONTROL_PLANE_MEMORY = GIB, 3 * GIB // 2
+"""Memory of a node with a few guests of 128 MiB, and of the control plane."""
 
 NODE_INOTIFY, CONTROL_PLANE_INOTIFY = 16, 16
 """What the parts of a node and of the control plane watch files with: instances of inotify, which a user has few of."""
@@ -64,13 +64,15 @@ class GroundError(RuntimeError):
 @dataclasses.dataclass(frozen=True)
 class Ground:
     """What matters of a machine. Sizes are in bytes, `inotify` are instances in use and allowed, and `trial` is the
-    error of a trial node, empty where it works."""
+    error of a trial node, empty where it works. `debian` is empty where packages are Debian's, else what this machine
+    is. `one_disk`: the cache and the sandboxes are on the same."""
 
     system: str
     machine: str
     user: int
     is_built: bool
     programs: t.Collection[str]
+    debian: str
     lacking_controllers: t.Sequence[str]
     read_only_groups: str
     trial: str
@@ -78,6 +80,7 @@ class Ground:
     cache_free: int
     sandboxes: Path
     sandboxes_free: int
+    one_disk: bool
     memory: int
     inotify: tuple[int, int]
 
@@ -100,6 +103,11 @@ def _missing_programs(ground: Ground) -> t.Iterator[str]:
     for program, package in needed.items():
         if program not in ground.programs:
             yield f"real nodes need the program {program}: it is not in PATH; install the package {package}"
+    if ground.debian and not ground.is_built:
+        yield (
+            f"real nodes need packages of Debian: this is {ground.debian}; set {debian.MIRROR} to the address of a "
+            "mirror"
+        )
 
 
 def _missing_kernel(ground: Ground) -> t.Iterator[str]:
@@ -119,26 +127,38 @@ def _missing_kernel(ground: Ground) -> t.Iterator[str]:
 
 
 def _missing_room(ground: Ground, nodes: int) -> t.Iterator[str]:
-    wanted = {ground.sandboxes: CONTROL_PLANE_SIZE + nodes * NODE_SIZE}
-    if not ground.is_built:
-        wanted[ground.cache] = wanted.get(ground.cache, 0) + BUILT_SIZE
-    free = {ground.cache: ground.cache_free, ground.sandboxes: ground.sandboxes_free}
-    for folder, size in wanted.items():
-        if free[folder] < size:
-            yield (
-                f"real nodes need {_gib(size)} of disk below {folder}: {_gib(free[folder])} are free; make room there"
-            )
-    if ground.memory < MEMORY:
+    yield from _missing_disk(ground, nodes)
+    memory = CONTROL_PLANE_MEMORY + nodes * NODE_MEMORY
+    if ground.memory < memory:
         yield (
-            f"real nodes need {_gib(MEMORY)} of memory: {_gib(ground.memory)} are available; end other programs"
+            f"{nodes} real nodes need {_gib(memory)} of memory: {_gib(ground.memory)} are available; end other "
+            "programs, or start fewer nodes"
         )
     used, allowed = ground.inotify
     needed = CONTROL_PLANE_INOTIFY + nodes * NODE_INOTIFY
     if allowed - used < needed:
         yield (
-            f"real nodes need {needed} instances of inotify: {used} of {allowed} are in use; end other sandboxes, or "
-            "raise fs.inotify.max_user_instances"
+            f"{nodes} real nodes need {needed} instances of inotify: {used} of {allowed} are in use; end other "
+            "sandboxes, or raise fs.inotify.max_user_instances"
         )
+
+
+def _missing_disk(ground: Ground, nodes: int) -> t.Iterator[str]:
+    built = 0 if ground.is_built else BUILT_SIZE
+    sandboxes = CONTROL_PLANE_SIZE + nodes * NODE_SIZE
+    wanted = (
+        [(f"{ground.cache} and {ground.sandboxes}", built + sandboxes, ground.sandboxes_free)]
+        if built and ground.one_disk
+        else [
+            (f"{ground.cache}", built, ground.cache_free),
+            (f"{ground.sandboxes}", sandboxes, ground.sandboxes_free),
+        ]
+    )
+    for folder, size, free in wanted:
+        if free < size:
+            yield (
+                f"{nodes} real nodes need {_gib(size)} of disk below {folder}: {_gib(free)} are free; make room there"
+            )
 
 
 def _gib(size: int) -> str:
@@ -163,13 +183,15 @@ def survey() -> Ground:
         user=os.geteuid(),
         is_built=all(place.is_dir() for place in places),
         programs={name for name in {**TO_RUN, **TO_BUILD} if shutil.which(name)},
+        debian=_other_system(),
         lacking_controllers=control_groups.lacking(mounted) if is_root else (),
-        read_only_groups=_try_groups(mounted),
+        read_only_groups=_try_groups() if is_root else "",
         trial=_try_namespaces(sandboxes) if is_root else "",
         cache=cache,
         cache_free=shutil.disk_usage(cache).free,
         sandboxes=sandboxes,
         sandboxes_free=shutil.disk_usage(sandboxes).free,
+        one_disk=cache.stat().st_dev == sandboxes.stat().st_dev,
         memory=_available_memory(),
         inotify=_inotify() if is_root else (0, 0),
     )
@@ -181,16 +203,29 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def _try_groups(mounted: t.Iterable[control_groups.Hierarchy]) -> str:
-    """Why no group can be made, empty where one can."""
-    name = f"{control_groups.PREFIX}-trial-{os.getpid()}"
-    for hierarchy in mounted:
-        group = hierarchy.path / name
-        try:
-            group.mkdir()
-            group.rmdir()
-        except OSError as error:
-            return f"{group}: {error.strerror}"
+def _other_system() -> str:
+    """What this machine is, where neither it nor a mirror has packages of Debian."""
+    if os.environ.get(debian.MIRROR):
+        return ""
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        return "a system without /etc/os-release"
+    return "" if system["ID"] == "debian" else system["PRETTY_NAME"]
+
+
+def _try_groups() -> str:
+    """Why the groups of a node cannot be made, empty where they can."""
+    own = processes.record(os.getpid())
+    assert own is not None
+    name = control_groups.name_of(own["pid"], own["started"])
+    try:
+        control_groups.make(name, "trial")
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    finally:
+        with contextlib.suppress(OSError, control_groups.GroupError):
+            control_groups.remove(name)
     return ""
 
 
@@ -210,15 +245,23 @@ def _try_namespaces(folder: Path) -> str:
     return lines[0] if done.returncode else ""
 
 
-def _inotify() -> tuple[int, int]:
-    """The instances that root's processes use, and how many it may have."""
+def _inotify(processes_of: Path = Path("/proc")) -> tuple[int, int]:
+    """The instances that processes of this user use, and how many a user may have."""
     used = 0
-    for file in Path("/proc").glob("[0-9]*/fd/*"):
+    for process in processes_of.glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            used += os.readlink(file) == "anon_inode:inotify"
+            if process.stat().st_uid == os.geteuid():
+                used += sum(_is_inotify(file) for file in (process / "fd").iterdir())
     return used, int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+
+
+def _is_inotify(descriptor: Path) -> bool:
+    try:
+        return os.readlink(descriptor) == "anon_inode:inotify"
+    except OSError:
+        return False
 
 
 def _available_memory() -> int:
     match = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    return int(match[1]) * 1024 if match else MEMORY
+    return int(match[1]) * 1024 if match else 0

@@ -45,6 +45,12 @@ def pytest_terminal_summary(
         )
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A lost tick is a failure, in whichever test it was."""
+    if session.config.stash[TALLY].lost:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(scope="session")
 def real() -> t.Iterator[Sandbox]:
     """The sandbox with real nodes; where one cannot run the session ends, with what is missing."""
