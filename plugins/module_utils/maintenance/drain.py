@@ -240,7 +240,7 @@ class DrainSource:
         self.drain.cordoned = True
         view = self.read(records, again=("nodes",))
         if draining:
-            drained_nodes.note(self.api, self.nodes, self._all_nodes, self.asked.topology)
+            self._note()
         self._steer(keeper)
         return view
 
@@ -294,7 +294,7 @@ class DrainSource:
             marks = self.marks.of_phase(phase, run, self.view)
             self.marks.write(self.api, self.nodes, marks, phase, run)
             self.nodes = self.marks.still_ours(read_snapshot(self.api, NODES_ONLY))
-            drained_nodes.note(self.api, self.nodes, self._all_nodes, self.asked.topology)
+            self._note()
         elif self.asked.state == "drained":
             marks = self._boots(run := new_run())
             verb = "drained before, and rebooted since"
@@ -308,7 +308,11 @@ class DrainSource:
         if self.report.changed:  # the marks were written
             nodes = read_snapshot(self.api, NODES_ONLY).nodes
             self.nodes = tuple(node for node in nodes if node.name in self.drain.nodes)
-        drained_nodes.note(self.api, self.nodes, self._all_nodes, self.asked.topology)
+        self._note()
+
+    def _note(self) -> None:
+        nodes, topology = self.nodes, self.asked.topology
+        self.report.lines += drained_nodes.note(self.api, nodes, self._all_nodes, topology)
 
     def _steer(self, keeper: LeaseKeeper) -> None:
         """Before the first restart of the run."""

@@ -87,8 +87,8 @@ class DrainPreflight:
 
     def _findings(self, view: DrainView) -> tuple[Finding, ...]:
         names = {node.name for node in view.snapshot.nodes}
-        drained = drained_nodes.read(self._api)
-        deleted = {name: node.labels for name, node in drained.items() if name not in names}
+        drained = drained_nodes.deleted(drained_nodes.read(self._api), names)
+        deleted = {name: node.labels for name, node in drained.items()}
         inputs = read_preflight(self._api, view, self._asked)
         return preflight(replace(inputs, deleted=deleted))
 

@@ -22,6 +22,7 @@ from ..model.json_pointer import JSON
 from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import DRAINED, MOVED_AWAY, NODE_LABELS
 from ..model.objects import Node
+from ..model.rendering import listed
 from ..model.topology import Topology
 from . import mark as marks
 from .mark import DamagedMark, Mark, is_marked, mark_of
@@ -30,19 +31,23 @@ LIMIT = 32 * 1024
 """The most characters of the annotation: all annotations of the Lease have 256 KiB, most of it for the journal."""
 
 KEPT = datetime.timedelta(days=30)
-"""How long a node is waited for whose Node object was deleted. After that it is gone for good: it neither counts as out
-of service, nor gives what it had to a new node of its name."""
+"""How long a node is waited for, from the first drain that finds its Node object missing. After that it is gone for
+good: it neither counts as out of service, nor gives what it had to a new node of its name."""
+
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 _ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class DrainedNode:
-    """`labels` say where the node is (topology), or were set by node_labels."""
+    """`labels` say where the node is (topology), or were set by node_labels. `missing`: since when no Node object of
+    its name exists, as a drain has found."""
 
     uid: str
     mark: Mark
     labels: t.Mapping[str, str]
+    missing: datetime.datetime | None = None
 
     @classmethod
     def of(cls, node: Node, mark: Mark, topology: Topology) -> DrainedNode:
@@ -53,6 +58,9 @@ class DrainedNode:
         keys = {*topology.keys.values(), *ours}
         labels = {key: node.labels[key] for key in sorted(keys) if key in node.labels}
         return cls(node.uid, replace(mark, down={}, returned={}), labels)
+
+    def is_awaited(self, now: datetime.datetime) -> bool:
+        return self.missing is None or now - self.missing < KEPT
 
     def is_of_maintenance(self, other: DrainedNode) -> bool:
         """Whether both are of one Node object, drained by one run."""
@@ -94,13 +102,23 @@ def decode(text: str) -> DrainedNodes:
 
 
 def _decoded(entry: JSON) -> DrainedNode:
-    if not isinstance(entry, dict) or set(entry) != {"uid", "mark", "labels"}:
+    if not isinstance(entry, dict) or set(entry) - {"missing"} != {"uid", "mark", "labels"}:
         raise DamagedMark("an entry is no map of uid, mark and labels")
-    uid, mark, labels = entry["uid"], entry["mark"], entry["labels"]
-    texts = [uid, mark, *labels.values()] if isinstance(labels, dict) else [None]
+    uid, mark, labels, missing = (entry.get(name, "") for name in _FIELDS)
+    texts = [uid, mark, missing, *labels.values()] if isinstance(labels, dict) else [None]
     if not all(isinstance(text, str) for text in texts):
         raise DamagedMark("a field has the wrong type")
-    return DrainedNode(uid, marks.decode(mark), labels)
+    return DrainedNode(uid, marks.decode(mark), labels, _decoded_time(missing))
+
+
+_FIELDS = ("uid", "mark", "labels", "missing")
+
+
+def _decoded_time(text: str) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.strptime(f"{text}+0000", f"{_TIME}%z") if text else None
+    except ValueError as error:
+        raise DamagedMark("missing is no time") from error
 
 
 def encode(nodes: t.Mapping[str, DrainedNode]) -> str:
@@ -118,7 +136,12 @@ def encode(nodes: t.Mapping[str, DrainedNode]) -> str:
 
 def _encoded(nodes: t.Mapping[str, DrainedNode]) -> str:
     body = {
-        name: {"uid": node.uid, "mark": marks.encode(node.mark), "labels": dict(node.labels)}
+        name: {
+            "uid": node.uid,
+            "mark": marks.encode(node.mark),
+            "labels": dict(node.labels),
+            **({"missing": node.missing.strftime(_TIME)} if node.missing else {}),
+        }
         for name, node in sorted(nodes.items())
     }
     return json.dumps(body, separators=(",", ":")) if body else ""
@@ -130,22 +153,17 @@ def _short(mark: Mark) -> Mark:
 
 
 def read(api: ApiClient) -> DrainedNodes:
-    """Without those that are gone for good. Empty where there is no Lease, or it may not be read."""
+    """Empty where there is no Lease, or it may not be read."""
     reading = lease.read_if_allowed(api)
-    return _recent(decode(reading.drained)) if reading is not None else {}
+    return decode(reading.drained) if reading is not None else {}
 
 
-def _recent(nodes: DrainedNodes) -> DrainedNodes:
+def deleted(nodes: DrainedNodes, there: t.Container[str]) -> DrainedNodes:
+    """Those of which no Node object exists, and which are waited for. `there` are the names of all Node objects."""
     now = datetime.datetime.now(datetime.timezone.utc)
-    return {name: node for name, node in nodes.items() if now - _since(node.mark, now) < KEPT}
-
-
-def _since(mark: Mark, now: datetime.datetime) -> datetime.datetime:
-    try:
-        begun = datetime.datetime.strptime(mark.since, "%Y-%m-%dT%H:%M:%SZ")
-    except ValueError:
-        return now
-    return begun.replace(tzinfo=datetime.timezone.utc)
+    return {
+        name: node for name, node in nodes.items() if name not in there and node.is_awaited(now)
+    }
 
 
 def replaced(api: ApiClient, nodes: t.Iterable[Node]) -> dict[str, Mark]:
@@ -160,21 +178,48 @@ def replaced(api: ApiClient, nodes: t.Iterable[Node]) -> dict[str, Mark]:
 
 def note(
     api: ApiClient, nodes: t.Iterable[Node], all_nodes: t.Iterable[Node], topology: Topology
-) -> None:
+) -> list[str]:
     """Write the marks of these nodes beside those of others, of which only those are kept that are in maintenance, or
-    whose Node objects were deleted in it."""
+    whose Node objects were deleted in it. Returns warnings about those that are gone for good."""
     noted = {
         node.name: DrainedNode.of(node, mark, topology)
         for node in nodes
         if (mark := mark_of(node)) is not None
     }
-    in_service = {(node.name, node.uid) for node in all_nodes if not is_marked(node)}
+    by_name = {node.name: node for node in all_nodes}
+    now = datetime.datetime.now(datetime.timezone.utc)
+    gone: DrainedNodes = {}
 
     def changed(known: DrainedNodes) -> DrainedNodes:
-        others = {x: node for x, node in known.items() if (x, node.uid) not in in_service}
-        return {**_recent(others), **noted}
+        others = {
+            name: _as_seen(drained, by_name.get(name), now)
+            for name, drained in known.items()
+            if name not in noted and not _is_in_service(drained, by_name.get(name))
+        }
+        gone.clear()
+        gone.update({name: node for name, node in others.items() if not node.is_awaited(now)})
+        return {**{name: node for name, node in others.items() if name not in gone}, **noted}
 
     _change(api, changed)
+    return [_about_gone(name, node) for name, node in sorted(gone.items())]
+
+
+def _is_in_service(drained: DrainedNode, node: Node | None) -> bool:
+    return node is not None and node.uid == drained.uid and not is_marked(node)
+
+
+def _as_seen(drained: DrainedNode, node: Node | None, now: datetime.datetime) -> DrainedNode:
+    """`node` is that of its name, if one exists."""
+    return replace(drained, missing=None if node is not None else drained.missing or now)
+
+
+def _about_gone(name: str, drained: DrainedNode) -> str:
+    stopped = listed(drained.mark.starts)
+    start = f". Start these VMs yourself, if they are not started: {stopped}" if stopped else ""
+    return (
+        f"warning: node {name}, which was deleted in its maintenance, does not exist since {drained.missing:%Y-%m-%d}:"
+        f" it is not waited for any more, after {KEPT.days} days{start}"
+    )
 
 
 def forget(api: ApiClient, in_service: DrainedNodes) -> None:

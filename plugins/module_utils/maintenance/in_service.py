@@ -316,7 +316,8 @@ class InServiceStep:
         names = {node.name for node in nodes}
         there = tuple(name for name in self.asked.nodes or () if name in names)
         absent = [name for name in self.asked.nodes or () if name not in names]
-        self.gone = tuple(name for name in absent if name in self._drained)
+        deleted = drained_nodes.deleted(self._drained, names)
+        self.gone = tuple(name for name in absent if name in deleted)
         unknown = replace(self.asked, nodes=tuple(x for x in absent if x not in self.gone))
         self.missing = "; ".join(map(str, missing_nodes(unknown, nodes)))
         if self.missing:

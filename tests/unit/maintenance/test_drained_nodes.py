@@ -7,7 +7,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime
+import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -19,8 +21,13 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.drained
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
     MaintenancePhase,
     Mark,
+    encode,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    node_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from tests.fuzz import checks
 from tests.fuzz.cluster import ZONE
 from tests.fuzz.tasks import run
@@ -254,23 +261,105 @@ def test_new_object_that_is_drained_again_keeps_what_the_first_drain_moved() -> 
     assert DRAINED not in lease(server)
 
 
-@pytest.mark.parametrize(("days", "known"), [(29, True), (31, False)])
-def test_node_that_does_not_come_back_is_forgotten(days: int, known: bool) -> None:
-    """A new node of its name has then nothing to do with it."""
+def days_ago(days: int) -> str:
+    then = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=days)
+    return f"{then:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def change_entry(server: KubeVirt, **fields: t.Any) -> None:
+    """Of w1, on the Lease."""
+    entries = json.loads(lease(server)[DRAINED])
+    entries["w1"] |= fields
+    annotations = {**lease(server), DRAINED: json.dumps(entries, separators=(",", ":"))}
+    server.objects[LEASE] = copy.deepcopy(server.objects[LEASE])
+    server.objects[LEASE]["metadata"]["annotations"] = annotations
+
+
+def note_w2(server: KubeVirt) -> list[str]:
+    """Another job drains w2."""
+    maintain(server, "cordoned", "w2", max_nodes=2)
+    manifests = [item for path, item in server.objects.items() if path.startswith("/api/v1/nodes/")]
+    nodes = [node_from_manifest(manifest) for manifest in manifests]
+    chosen = [node for node in nodes if node.name == "w2"]
+    return drained_nodes.note(server.client(), chosen, nodes, Topology.of({}))
+
+
+def test_host_that_is_repaired_for_longer_than_30_days_and_then_installed_anew_is_serviced() -> (
+    None
+):
+    """Its Node object was there, and marked."""
     server = drained()
-    begun = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=days)
-    text = lease(server)[DRAINED]
-    since = drained_nodes.decode(text)["w1"].mark.since
-    server.objects[LEASE]["metadata"]["annotations"][DRAINED] = text.replace(
-        since, f"{begun:%Y-%m-%dT%H:%M:%SZ}"
-    )
+    old = drained_nodes.decode(lease(server)[DRAINED])["w1"].mark
+    change_entry(server, mark=encode(replace(old, since=days_ago(35))))
+    assert note_w2(server) == []
+    assert set(drained_nodes.decode(lease(server)[DRAINED])) == {"w1", "w2"}
     reinstall(server)
+    assert note_w2(server) == []
 
     back = maintain(server, "in_service", "w1", change_id="CHG7")
 
-    assert (back["changed"], SERVICED in node_annotations(server)) == (known, known)
-    maintain(server, "drained", "w2")
-    assert set(drained_nodes.decode(lease(server)[DRAINED])) == {"w2"}
+    assert not back.get("failed"), back["msg"]
+    assert node_annotations(server)[SERVICED] == "CHG7"
+
+
+def test_days_without_a_node_object_begin_when_a_drain_first_finds_that() -> None:
+    server = drained()
+    del server.objects[W1]
+
+    note_w2(server)
+
+    first = drained_nodes.decode(lease(server)[DRAINED])["w1"].missing
+    assert first is not None and f"{first:%Y-%m-%d}" == days_ago(0)[:10]
+    change_entry(server, missing=days_ago(3))
+    note_w2(server)
+    seen = drained_nodes.decode(lease(server)[DRAINED])["w1"].missing
+    assert seen is not None and (first - seen).days >= 2, "the first time is kept"
+
+
+@pytest.mark.parametrize("days", [29, 31])
+def test_node_that_does_not_come_back_is_forgotten_with_a_warning(days: int) -> None:
+    """A new node of its name has then nothing to do with it."""
+    server = drained()
+    old = drained_nodes.decode(lease(server)[DRAINED])["w1"].mark
+    node = server.objects.pop(W1)
+    name = next(iter(old.away))
+    change_entry(server, missing=days_ago(days), mark=encode(replace(old, starts=(name,))))
+
+    checked = run("node_maintenance", server, {"nodes": ["w3"], "state": "drained"}, check=True)
+    lines = note_w2(server)
+
+    waited_for = days == 29
+    assert ("other_zone_not_ready" in {x["name"] for x in checked["findings"]}) == waited_for
+    assert ("w1" in drained_nodes.decode(lease(server)[DRAINED])) == waited_for
+    expected = (
+        f"warning: node w1, which was deleted in its maintenance, does not exist since {days_ago(days)[:10]}: it is not"
+        f" waited for any more, after 30 days. Start these VMs yourself, if they are not started: {name}"
+    )
+    assert lines == ([] if waited_for else [expected])
+    server.objects[W1] = registered(node)
+    back = maintain(server, "in_service", "w1", change_id="CHG7")
+    assert (back["changed"], SERVICED in node_annotations(server)) == (waited_for, waited_for)
+
+
+def test_node_that_came_back_is_waited_for_anew_when_it_is_deleted_again() -> None:
+    server = drained()
+    change_entry(server, missing=days_ago(31))
+
+    assert note_w2(server) == []
+
+    assert drained_nodes.decode(lease(server)[DRAINED])["w1"].missing is None
+
+
+def test_drain_prints_that_a_node_is_not_waited_for_any_more() -> None:
+    server = drained()
+    del server.objects[W1]
+    change_entry(server, missing=days_ago(31))
+
+    result = maintain(server, "drained", "w3")
+
+    assert not result.get("failed"), result["msg"]
+    (warning,) = [line for line in server.progress if "is not waited for any more" in line]
+    assert warning.startswith("warning: node w1, ")
 
 
 def test_node_in_service_is_forgotten_by_the_next_drain() -> None:
@@ -363,7 +452,14 @@ def test_annotation_ends_at_its_limit(nodes: int, workloads: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", "{", '{"w1": 1}', '{"w1": {"uid": "u", "mark": "{}", "labels": {}}}', "[" * 3000],
+    [
+        "[]",
+        "{",
+        '{"w1": 1}',
+        '{"w1": {"uid": "u", "mark": "{}", "labels": {}, "missing": "soon"}}',
+        '{"w1": {"uid": "u", "mark": "{}", "labels": {}}}',
+        "[" * 3000,
+    ],
 )
 def test_text_of_others_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="is damaged"):
