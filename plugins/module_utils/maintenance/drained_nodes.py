@@ -121,20 +121,18 @@ def _decoded_time(text: str) -> datetime.datetime | None:
         raise DamagedMark("missing is no time") from error
 
 
-def encode(nodes: t.Mapping[str, DrainedNode]) -> str:
-    """Empty for no nodes. Where LIMIT needs it, only with the VMs that are started again, and without the last nodes by
-    name."""
-    text = _encoded(nodes)
-    if len(text) > LIMIT:
+def fitted(nodes: DrainedNodes) -> DrainedNodes:
+    """What LIMIT has room for. Where it needs that, only with the VMs that are started again, and without the last
+    nodes by name."""
+    if len(encode(nodes)) > LIMIT:
         nodes = {name: replace(node, mark=_short(node.mark)) for name, node in nodes.items()}
-        text = _encoded(nodes)
-    while len(text) > LIMIT:
+    while len(encode(nodes)) > LIMIT:
         nodes = dict(sorted(nodes.items())[:-1])
-        text = _encoded(nodes)
-    return text
+    return nodes
 
 
-def _encoded(nodes: t.Mapping[str, DrainedNode]) -> str:
+def encode(nodes: DrainedNodes) -> str:
+    """Empty for no nodes."""
     body = {
         name: {
             "uid": node.uid,
@@ -200,8 +198,8 @@ def note(
         gone.update({name: node for name, node in others.items() if not node.is_awaited(now)})
         return {**{name: node for name, node in others.items() if name not in gone}, **noted}
 
-    _change(api, changed)
-    return [_about_gone(name, node) for name, node in sorted(gone.items())]
+    lines = _about_room(*_change(api, changed))
+    return [*(_about_gone(name, node) for name, node in sorted(gone.items())), *lines]
 
 
 def _is_in_service(drained: DrainedNode, node: Node | None) -> bool:
@@ -222,6 +220,25 @@ def _about_gone(name: str, drained: DrainedNode) -> str:
     )
 
 
+def _about_room(wanted: DrainedNodes, written: DrainedNodes) -> list[str]:
+    """Warnings about what LIMIT had no room for."""
+    left_out = sorted(wanted.keys() - written.keys())
+    short = sorted(name for name in written if written[name].mark.away != wanted[name].mark.away)
+    room = f"warning: {lease.NAME}, annotation {DRAINED}, has no room for"
+    lines = []
+    if left_out:
+        lines.append(
+            f"{room} the nodes {', '.join(left_out)}. If one is installed anew in its maintenance, it is not marked as"
+            " serviced, and its stopped VMs are not started again"
+        )
+    if short:
+        lines.append(
+            f"{room} all that was moved away from the nodes {', '.join(short)}. If one is installed anew in its"
+            " maintenance, these VMs do not return home"
+        )
+    return lines
+
+
 def forget(api: ApiClient, in_service: DrainedNodes) -> None:
     """Nodes that are in service, as they were read: another job may have drained one of them since."""
     _change(
@@ -234,12 +251,19 @@ def forget(api: ApiClient, in_service: DrainedNodes) -> None:
     )
 
 
-def _change(api: ApiClient, changed: t.Callable[[DrainedNodes], DrainedNodes]) -> None:
-    for attempt in range(1, _ATTEMPTS + 1):
+def _change(
+    api: ApiClient, changed: t.Callable[[DrainedNodes], DrainedNodes]
+) -> tuple[DrainedNodes, DrainedNodes]:
+    """The nodes that `changed` has returned, and those of them that the annotation has room for."""
+    attempt = 0
+    while True:
+        attempt += 1
         reading = lease.read(api)
-        text = encode(changed(decode(reading.drained)))
+        wanted = changed(decode(reading.drained))
+        written = fitted(wanted)
+        text = encode(written)
         if text == reading.drained or not reading.exists:
-            return
+            return wanted, written
         try:
             lease.write_drained(api, reading, text)
         except TestFailed:  # another job has put a node in service, or drained one
@@ -247,4 +271,4 @@ def _change(api: ApiClient, changed: t.Callable[[DrainedNodes], DrainedNodes]) -
                 raise
             api.pause(attempt)
         else:
-            return
+            return wanted, written

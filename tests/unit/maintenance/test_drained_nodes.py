@@ -434,6 +434,28 @@ def mark(*away: str, starts: t.Sequence[str] = ()) -> Mark:
     )
 
 
+def test_nodes_and_workloads_that_the_annotation_has_no_room_for_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = drained()
+    assert not [line for line in server.progress if "has no room" in line]
+    one = len(lease(server)[DRAINED])
+    monkeypatch.setattr(drained_nodes, "LIMIT", one)
+
+    lines = note_w2(server)
+
+    assert set(drained_nodes.decode(lease(server)[DRAINED])) == {"w1"}
+    annotation = (
+        "Lease kube-system/virt-placement, annotation placement.virt/drained, has no room for"
+    )
+    assert lines == [
+        f"warning: {annotation} the nodes w2. If one is installed anew in its maintenance, it is not marked as"
+        " serviced, and its stopped VMs are not started again",
+        f"warning: {annotation} all that was moved away from the nodes w1. If one is installed anew in its"
+        " maintenance, these VMs do not return home",
+    ]
+
+
 @pytest.mark.parametrize(("nodes", "workloads"), [(3, 10), (20, 300), (400, 3)])
 def test_annotation_ends_at_its_limit(nodes: int, workloads: int) -> None:
     names = [f"VirtualMachine/shop/vm-{n}" for n in range(workloads)]
@@ -441,7 +463,7 @@ def test_annotation_ends_at_its_limit(nodes: int, workloads: int) -> None:
         f"w{n:03}": DrainedNode(f"u{n}", mark(*names, starts=names[:1]), {}) for n in range(nodes)
     }
 
-    text = drained_nodes.encode(known)
+    text = drained_nodes.encode(drained_nodes.fitted(known))
     read = drained_nodes.decode(text)
 
     assert len(text) <= LIMIT
