@@ -35,8 +35,8 @@ def see_deployment(namespace: str) -> str:
 
 class Leader:
     """The Lease of virt-controller, as a run sees it. `known` is kept from step to step: the last renewal, since when
-    it has not changed, and when the Lease is read again, both on the clock of the run. A Lease that cannot be read
-    says nothing."""
+    it has not changed, when it was read last, and when it is read again, on the clock of the run. A Lease that cannot
+    be read says nothing, and neither does the time of an outage: virt-controller could not renew it either."""
 
     def __init__(self, api: ApiClient, known: dict[str, JSON]) -> None:
         self._api = api
@@ -52,10 +52,12 @@ class Leader:
             renewal = self._renewal(namespace)
             if not renewal:
                 known["due"] = now + UNKNOWN_FOR
-            if renewal != known.get("renewal"):
+            unread = now - known.get("read", now) > 2 * LOOK_EVERY
+            if renewal != known.get("renewal") or unread:
                 known["renewal"], known["since"] = renewal, now
+            known["read"] = now
         renewal = known.get("renewal", "")
-        stale = renewal and now - known["since"] >= STALE_AFTER
+        stale = renewal and known.get("read", 0.0) - known["since"] >= STALE_AFTER
         self.silence = (
             f"{NO_ANSWER}: its Lease {namespace}/{LEASE} was renewed last at {renewal}; {see_deployment(namespace)}"
             if stale
