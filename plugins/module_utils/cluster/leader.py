@@ -19,6 +19,9 @@ LOOK_EVERY = 15.0
 UNKNOWN_FOR = 300.0
 """Seconds after which a Lease is read again that could not be read."""
 
+UNREAD_FOR = 2 * LOOK_EVERY
+"""Seconds without a reading after which it is unknown whether the Lease was renewed meanwhile."""
+
 STALE_AFTER = 30.0
 """Seconds without a renewal after which no virt-controller leads: the next one would have taken the Lease."""
 
@@ -52,7 +55,7 @@ class Leader:
             renewal = self._renewal(namespace)
             if not renewal:
                 known["due"] = now + UNKNOWN_FOR
-            unread = now - known.get("read", now) > 2 * LOOK_EVERY
+            unread = now - known.get("read", now) > UNREAD_FOR
             if renewal != known.get("renewal") or unread:
                 known["renewal"], known["since"] = renewal, now
             known["read"] = now

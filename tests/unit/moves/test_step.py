@@ -671,7 +671,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "REPORT_AFTER", 0.2)
     monkeypatch.setattr(watch, "READINGS", 0.0)
     monkeypatch.setattr(reminder, "REMIND_AFTER", 1.0)
-    monkeypatch.setattr(leader, "LOOK_EVERY", 0.4)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 0.2)
     monkeypatch.setattr(leader, "STALE_AFTER", 1.0)
 
 
