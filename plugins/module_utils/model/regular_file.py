@@ -83,7 +83,7 @@ _MOST_LINKS = 40
 
 def others_may_write(status: os.stat_result) -> bool:
     """Whether other users than root and this one may write a folder."""
-    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != os.getegid()
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != 0
     foreign = status.st_uid not in (0, os.geteuid())
     return bool(status.st_mode & stat.S_IWOTH or by_group or foreign)
 

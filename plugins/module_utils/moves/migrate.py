@@ -145,7 +145,7 @@ def _pending(record: MoveRecord, seen: Observation, now: float) -> str:
         return seen.pending
     return (
         f"its target pod has no node, though node {seen.free_node} takes it now: kube-scheduler has not tried it"
-        f" again. A new migration is tried at once: run again. Its last answer: {seen.pending}"
+        f" again. A new migration is tried at once: run again after this run. Its last answer: {seen.pending}"
     )
 
 

@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.regular_file 
     FileTooLarge,
     NoRegularFile,
     differs,
+    others_may_write,
     read_json_file,
     read_regular_file,
 )
@@ -89,3 +90,16 @@ def test_what_is_no_json_is_not_quoted(tmp_path: Path, content: bytes, fault: st
 def test_json_file(tmp_path: Path, value: t.Any) -> None:
     (tmp_path / "a.json").write_text('{"a": [1]}' if value else "null")
     assert read_json_file(tmp_path / "a.json") == value
+
+
+@pytest.mark.parametrize(
+    ("mode", "group", "writable"),
+    [(0o775, 1000, True), (0o775, 0, False), (0o755, 1000, False), (0o777, 0, True)],
+)
+def test_folder_of_a_group_is_one_that_others_may_write(
+    mode: int, group: int, writable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of the group of this process: it may have other members."""
+    monkeypatch.setattr(os, "getegid", lambda: 1000)
+    status = os.stat_result((0o40000 | mode, 1, 1, 1, 0, group, 0, 0, 0, 0))
+    assert others_may_write(status) is writable

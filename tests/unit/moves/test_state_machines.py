@@ -229,7 +229,7 @@ class TestMigrate:
         record = migrate.advance(BEGUN, seen, 30, SETTINGS).record
         assert record.note == (
             "its target pod has no node, though node w2 takes it now: kube-scheduler has not tried it again. A new"
-            f" migration is tried at once: run again. Its last answer: {words}"
+            f" migration is tried at once: run again after this run. Its last answer: {words}"
         )
         failed = Observation(instance(), migration=migration("Failed"))
         ended = migrate.advance(record, failed, 70, SETTINGS).ended
