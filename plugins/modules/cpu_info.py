@@ -308,8 +308,8 @@ model_changes:
               M(kubernetes.core.k8s).
             - It also has the number of sockets that the VM has anyway, where the template has none. Without it KubeVirt
               1.8 asks for a restart again after each restart.
-            - For a VM of a pool, change the template of the pool instead. KubeVirt refuses a model for a VM whose
-              instance type names one.
+            - Null for a VM that a pool, Argo CD, Flux or Helm manages. Change the template of the pool, or the source.
+              KubeVirt refuses a model for a VM whose instance type names one.
           type: dict
     reaches:
       description: The number of nodes that they could run on then.

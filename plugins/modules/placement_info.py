@@ -541,7 +541,7 @@ findings:
     - C(mutual_affinity), C(depends_on_other_workload), C(blocks_live_migration), C(restart_required),
       C(rollout_deadlock), C(max_skew_misread) and C(spread_blocks_drain) are about what terms do to moves.
     - C(volume_blocks_rollout) is about a rollout whose new pods need the volume of the old ones.
-    - C(workload_rollout_held) is about a StatefulSet, Deployment or pool whose own rollout is held by rules.
+    - C(workload_rollout_held) is about a StatefulSet or pool whose own rollout is held by rules.
     - C(names_node) and C(other_scheduler) are about pods that kube-scheduler does not place.
     - C(architecture_mismatch) is about VMs that ask for nodes of another architecture than that of their guest.
     - C(label_on_pod_only) is about a label that terms select by and that the next restart loses.

@@ -116,7 +116,6 @@ options:
   max_moves:
     description:
       - Stop after this number of moves, and return the other moves in RV(deferred). V(0) means no limit.
-      - A Deployment whose own rollout is held stays held with it, since its controller would not stop in between.
     type: int
     default: 0
   window:
@@ -166,8 +165,6 @@ options:
       - If the plan does not fit the cluster any more, the task fails before its first write, and names all that has
         changed. These are a move that is not needed any more, an instance that is gone, another rule or other placement
         fields of a workload, a node that was cordoned, tainted or labeled, and a ResourceQuota.
-      - A held Deployment that the plan does not have stays held. One that it has is resumed with a strategy for the
-        cluster as it is then, within the limits of the plan, and the plan is refused if its template has changed.
       - A move that was made already is done, and no error. Other instances that violate a rule since are not moved.
         They are returned in RV(skipped_instances).
       - The scheduler chooses the target among the nodes that are available, as without a plan. A plan is refused if the

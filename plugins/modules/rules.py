@@ -478,7 +478,7 @@ workloads:
       takes_effect: migration
 held:
   description:
-    - StatefulSets, Deployments and pools that the rule set has written, and whose own rollouts are held since
+    - StatefulSets and pools that the rule set has written, and whose own rollouts are held since
       O(workload_rollout=hold) of this task or an earlier one, also where no rule of the rule set is left. In check
       mode, also those that would be held.
     - M(virt.placement.rollout) takes them as O(virt.placement.rollout#module:workloads), and ends the holds.

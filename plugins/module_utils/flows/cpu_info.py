@@ -19,6 +19,7 @@ from ..interface.results import warn_once, warn_unreadable
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, KUBEVIRT_KINDS, VIRTUAL_MACHINE, VMIS
 from ..model.rendering import as_json, one_line
+from ..model.snapshot import managed_by
 from ..view.selection import look_up, question_of
 from ..view.view import ClusterView
 
@@ -72,10 +73,11 @@ def _baseline(baseline: Baseline) -> dict[str, JSON]:
 
 def _model_change(change: ModelChange, view: ClusterView) -> dict[str, JSON]:
     platform = view.snapshot.platform
-    vms = [
-        {**ref._asdict(), "patch": model_patch(view.workloads[ref], change.model, platform)}
-        for ref in change.vms
-    ]
+    vms = []
+    for ref in change.vms:
+        workload = view.workloads[ref]
+        patch = None if managed_by(workload) else model_patch(workload, change.model, platform)
+        vms.append({**ref._asdict(), "patch": patch})
     return {**as_json(change), "vms": vms}
 
 
