@@ -6,6 +6,7 @@ cluster that `make sandbox-up` starts."""
 from __future__ import annotations
 
 import ast
+import json
 import pathlib
 import re
 import typing as t
@@ -111,6 +112,8 @@ def test_first_example_of_each_module_runs_unchanged(stage: Stage, tmp_path: pat
         stage.sandbox.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", labels)
     for name in (*FIRST, *sorted(set(modules) - set(FIRST) - ELSEWHERE)):
         tasks = examples(modules[name])[: 2 if name == "report" else 1]
+        if name == "report":
+            tasks = json.loads(json.dumps(tasks).replace("/srv/www", str(tmp_path)))
         assert f"virt.placement.{name}" in tasks[-1]
         interpreter = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         play = {"hosts": "localhost", "gather_facts": False, "vars": interpreter, "tasks": tasks}

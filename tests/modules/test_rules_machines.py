@@ -78,7 +78,11 @@ def _migrate(task: RulesTask, name: str) -> t.Any:
         "VirtualMachineInstanceMigration", task.namespace, made["metadata"]["name"]
     )
     task.api.wait(lambda m: m["status"]["phase"] == "Succeeded", path, timeout=60)
-    return task.get(VMI, name)
+    vmi = task.get(VMI, name)
+    source = task.api.path("Pod", task.namespace, vmi["status"]["migrationState"]["sourcePod"])
+    # Until it has ended, it keeps the pods of other VMs away, and kube-scheduler tries these late.
+    task.api.wait(lambda pod: pod["status"]["phase"] == "Succeeded", source)
+    return vmi
 
 
 @pytest.mark.parametrize("kind", NAMES)
