@@ -54,7 +54,7 @@ def test_a_job_can_fail_on_an_answer(stage: Stage) -> None:
     result = stage.play("drill", wanted, identity="reader")
 
     assert result.rc != 0
-    assert "The worst forecast is impossible." in result.stdout
+    assert "Forecasts that fail the job: impossible." in result.stdout
 
 
 def test_capacity_is_red_and_apply_keeps_room_for_a_failure(stage: Stage) -> None:
