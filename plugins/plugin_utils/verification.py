@@ -11,8 +11,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
 
 Result = dict[str, t.Any]
 
-INSTANCE_LISTS = ("pods", "virtualmachineinstances")
-"""Of what runs. The summary counts each of them that could not be read as one more unknown."""
+INSTANCE_LISTS = ("pods", "virtualmachineinstances", "nodes")
+"""Of what runs, and where. The summary counts each of them that could not be read as one more unknown."""
 
 SHOWN = 20
 """Instances that are named, of each state."""
@@ -71,7 +71,8 @@ def unread_lists(result: Result) -> list[str]:
 
 
 def named_lists(lists: t.Iterable[str]) -> str:
-    return " and ".join(dict.fromkeys(lists))
+    *others, last = dict.fromkeys(lists)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _errors(result: Result) -> list[Result]:

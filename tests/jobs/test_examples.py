@@ -113,7 +113,11 @@ def test_first_example_of_each_module_runs_unchanged(stage: Stage, tmp_path: pat
     for name in (*FIRST, *sorted(set(modules) - set(FIRST) - ELSEWHERE)):
         tasks = examples(modules[name])[: 2 if name == "report" else 1]
         if name == "report":
-            tasks = json.loads(json.dumps(tasks).replace("/srv/www", str(tmp_path)))
+            tasks = json.loads(
+                json.dumps(tasks)
+                .replace("/srv/www", str(tmp_path))
+                .replace("/srv/ci", str(tmp_path))
+            )
         assert f"virt.placement.{name}" in tasks[-1]
         interpreter = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         play = {"hosts": "localhost", "gather_facts": False, "vars": interpreter, "tasks": tasks}

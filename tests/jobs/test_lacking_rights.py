@@ -84,10 +84,10 @@ def test_verification_without_rights_on_other_releases_of_ansible(
         pytest.skip(f"{release.label}: this Python is not installed")
     printed = check_reading(Job(shop, tmp_path, identity="nobody", release=prepared), "verify")
     assert printed.block["failed"] == (
-        "Verify: 2 unknown, since pods and virtualmachineinstances could not be read."
+        "Verify: 3 unknown, since pods, nodes and virtualmachineinstances could not be read."
     )
     assert printed.block["done"] == (
-        "0 instances: whether there are more is unknown: pods and virtualmachineinstances could not be read"
+        "0 instances: whether there are more is unknown: pods, nodes and virtualmachineinstances could not be read"
     )
 
 

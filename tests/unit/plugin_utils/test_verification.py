@@ -152,7 +152,7 @@ def test_lists_that_could_not_be_read_are_named_as_what_is_unknown() -> None:
     lists = ("pods", "nodes", "virtualmachineinstances", "pods")
     found["permission_gaps"] = [{"resource": name} for name in lists]
     assert failures(found, ["unknown"]) == [
-        "Verification failed: 3 unknown, since pods and virtualmachineinstances could not be read."
+        "Verification failed: 3 unknown, since pods, nodes and virtualmachineinstances could not be read."
     ]
 
 
