@@ -7,12 +7,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import next_event
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import INSTANCE_LISTS
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 
 Result = dict[str, t.Any]
-
-INSTANCE_LISTS = ("pods", "virtualmachineinstances", "nodes")
-"""Of what runs, and where. The summary counts each of them that could not be read as one more unknown."""
 
 SHOWN = 20
 """Instances that are named, of each state."""

@@ -20,7 +20,7 @@ from ..lint.run import lint
 from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import VMIS
+from ..model.kinds import INSTANCE_LISTS
 from ..model.objects import Node
 from ..model.rendering import as_json, columns, listed, one_line, plural, table_text
 from ..model.snapshot import Snapshot, Workload, unreadable_texts
@@ -95,7 +95,6 @@ def _lists(
     }
 
 
-_INSTANCE_LISTS = ("pods", VMIS, "nodes")
 _ALL_NODES = 100
 """In a larger cluster the table leaves out nodes without instances."""
 _NAMED = 6
@@ -108,7 +107,7 @@ def summary(verdicts: Verdicts) -> dict[str, JSON]:
     like an empty one.
     """
     counted = Counter(instance.verdict for instance in verdicts.instances)
-    gaps = sum(gap.resource in _INSTANCE_LISTS for gap in verdicts.unreadable)
+    gaps = sum(gap.resource in INSTANCE_LISTS for gap in verdicts.unreadable)
     affected = Counter(
         rule.rule or None
         for instance in verdicts.instances

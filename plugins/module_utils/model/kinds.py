@@ -91,6 +91,9 @@ _OF_APPS = UpdateStrategy("RollingUpdate", "OnDelete", typed=True)
 KUBEVIRT_V1 = "kubevirt.io/v1"
 VMIS = "virtualmachineinstances"
 MIGRATIONS = "virtualmachineinstancemigrations"
+INSTANCE_LISTS = ("pods", VMIS, "nodes")
+"""The lists of what runs, and where: each that could not be read is one more unknown."""
+
 _TEMPLATE = Pointer(("spec", "template"))
 
 VIRTUAL_MACHINE = Kind(
