@@ -99,6 +99,18 @@ class RulesTask:
     def patch(self, kind: str, name: str, operations: list[JSON]) -> JSON:
         return self.api.patch(self.api.path(kind, self.namespace, name), operations, type="json")
 
+    def migrate(self, name: str) -> JSON:
+        """The VMI after a migration as somebody else would make it, once its source pod has ended:
+        until then, that pod keeps the pods of other VMs away, and kube-scheduler tries these late."""
+        made = self.create(objects.migration(name))
+        path = self.api.path(made["kind"], self.namespace, made["metadata"]["name"])
+        self.api.wait(lambda m: m["status"]["phase"] == "Succeeded", path, timeout=60)
+        vmi = self.get("VirtualMachineInstance", name)
+        source = vmi["status"]["migrationState"]["sourcePod"]
+        path = self.api.path("Pod", self.namespace, source)
+        self.api.wait(lambda pod: pod["status"]["phase"] == "Succeeded", path)
+        return vmi
+
     def running(self, *names: str) -> dict[str, JSON]:
         """The VMIs of these names once they run."""
         return {

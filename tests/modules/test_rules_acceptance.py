@@ -21,7 +21,6 @@ from .rules_task import RulesTask
 
 VM = "VirtualMachine"
 VMI = "VirtualMachineInstance"
-MIGRATION = "VirtualMachineInstanceMigration"
 APART = {"topology_key": "zone"}
 Machines = tuple[tuple[str, dict[str, t.Any]], ...]
 NAMES: dict[str, Machines] = {
@@ -86,12 +85,6 @@ class Trio:
             found[name] = [_lasting(place["metadata"].get("labels") or {}) for place in places]
         return found
 
-    def migrate(self, name: str) -> None:
-        """As somebody else would."""
-        made = self.rules.create(objects.migration(name))
-        path = self.shop.path(MIGRATION, made["metadata"]["name"])
-        self.sandbox.api.wait(lambda seen: seen["status"]["phase"] == "Succeeded", path, timeout=60)
-
     def zones(self) -> dict[str, str]:
         return {name: self.shop.zone(node) for name, node in self.shop.nodes().items()}
 
@@ -148,7 +141,7 @@ def test_rule_is_enforced_by_live_migrations_alone(trio: Trio, kind: str) -> Non
 
     zones, nodes = trio.zones(), trio.shop.nodes()
     for name in trio.names:
-        trio.migrate(name)
+        trio.rules.migrate(name)
     assert trio.zones() == zones, "each stays in its zone: the others are taken"
     assert all(node != nodes[name] for name, node in trio.shop.nodes().items())
     assert trio.verdicts() == {"satisfied"}
@@ -221,7 +214,7 @@ def test_one_of_seventy_characters_stays_and_the_others_migrate_away(trio: Trio)
 
     zones, nodes = trio.zones(), trio.shop.nodes()
     for name in short:
-        trio.migrate(name)
+        trio.rules.migrate(name)
     assert trio.zones() == zones, "each stays in its zone: the others are taken"
     assert all(trio.shop.nodes()[name] != nodes[name] for name in short)
     assert trio.identities() == identities

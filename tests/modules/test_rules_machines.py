@@ -72,19 +72,6 @@ def _wait_for_affinity(task: RulesTask, path: str, wanted: t.Any) -> None:
     task.api.wait(lambda vmi: vmi["spec"]["affinity"] == wanted, path)
 
 
-def _migrate(task: RulesTask, name: str) -> t.Any:
-    made = task.create(objects.migration(name))
-    path = task.api.path(
-        "VirtualMachineInstanceMigration", task.namespace, made["metadata"]["name"]
-    )
-    task.api.wait(lambda m: m["status"]["phase"] == "Succeeded", path, timeout=60)
-    vmi = task.get(VMI, name)
-    source = task.api.path("Pod", task.namespace, vmi["status"]["migrationState"]["sourcePod"])
-    # Until it has ended, it keeps the pods of other VMs away, and kube-scheduler tries these late.
-    task.api.wait(lambda pod: pod["status"]["phase"] == "Succeeded", source)
-    return vmi
-
-
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.tour
 def test_keep_apart_reaches_running_vms_live_and_allows_migrations(
@@ -113,12 +100,12 @@ def test_keep_apart_reaches_running_vms_live_and_allows_migrations(
     # KubeVirt cannot migrate a machine with such a long name; the others keep away from it.
     movable = [name for name in before if name != LONG]
     for name in movable:
-        _migrate(task, name)
+        task.migrate(name)
     zones = {name: _zone(task, task.get(VMI, name)) for name in before}
     assert len(set(zones.values())) == 3
     for name in movable:
         node = task.get(VMI, name)["status"]["nodeName"]
-        after = _migrate(task, name)
+        after = task.migrate(name)
         assert after["status"]["nodeName"] != node
         assert _zone(task, after) == zones[name], "it stays in its zone, the others are taken"
         assert after["metadata"]["uid"] == before[name]["metadata"]["uid"]
@@ -217,7 +204,7 @@ def test_a_label_of_the_user_reaches_template_instance_and_pod(task: RulesTask) 
             assert labels.items() >= label.items()
         assert vmi["metadata"]["uid"] == machines[name]["metadata"]["uid"]
     assert not task(rule)["changed"]
-    after = _migrate(task, "web-a")
+    after = task.migrate("web-a")
     kept = [pod["metadata"]["labels"] for pod in task.launchers(after)]
     assert all(labels.items() >= label.items() for labels in kept)
     # Somebody takes it off a pod: the next run heals that, and nothing else.
@@ -285,7 +272,7 @@ def test_adopted_node_selector_reaches_a_running_vm_live(
     path = task.api.path(VMI, task.namespace, "sel-a")
     _wait_for_affinity(task, path, spec["affinity"])
     task.api.wait(lambda vmi: not vmi["spec"].get("nodeSelector"), path)
-    after = _migrate(task, "sel-a")
+    after = task.migrate("sel-a")
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after["status"]["nodeName"] != before["status"]["nodeName"]
     assert _zone(task, after) == "zone2"
