@@ -122,16 +122,18 @@ class RulesTask:
             for name in names
         }
 
-    def launchers(self, vmi: JSON) -> list[JSON]:
-        """The launcher pods of a VMI that have not ended."""
+    def launcher(self, vmi: JSON) -> JSON:
+        """The pod in which a VMI runs, and not the source of a migration that has yet to end."""
         uid = vmi["metadata"]["uid"]
         pods = self.api.list(self.api.path("Pod", self.namespace))
-        return [
+        (launcher,) = (
             pod
             for pod in pods
             if pod["metadata"].get("labels", {}).get("kubevirt.io/created-by") == uid
+            and pod["spec"].get("nodeName") == vmi["status"]["nodeName"]
             and pod["status"]["phase"] not in ("Succeeded", "Failed")
-        ]
+        )
+        return t.cast("JSON", launcher)
 
     def placement(self, kind: str, name: str) -> str:
         """The template without what KubeVirt itself writes there, as text."""

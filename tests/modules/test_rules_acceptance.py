@@ -80,7 +80,7 @@ class Trio:
         found = {}
         for name in self.names:
             machine, vmi = self.rules.get(VM, name), self.rules.get(VMI, name)
-            (pod,) = self.rules.launchers(vmi)
+            pod = self.rules.launcher(vmi)
             places = [machine, machine["spec"]["template"], vmi, pod]
             found[name] = [_lasting(place["metadata"].get("labels") or {}) for place in places]
         return found

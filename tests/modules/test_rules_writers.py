@@ -176,7 +176,7 @@ NO_PODS = Fault("PATCH", "/pods/", status(403))
 def _group_labels(task: RulesTask) -> list[set[str]]:
     """Our test's labels on the VM's template, its VMI and its pod."""
     vmi = task.get("VirtualMachineInstance", "c")
-    (pod,) = task.launchers(vmi)
+    pod = task.launcher(vmi)
     template = task.get(VM, "c")["spec"]["template"]["metadata"]
     objects_metadata = (template, vmi["metadata"], pod["metadata"])
     label_maps = [metadata.get("labels", {}) for metadata in objects_metadata]
