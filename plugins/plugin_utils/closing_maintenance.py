@@ -187,6 +187,8 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
     drained = [name for name, state in states.items() if state == "drained"]
     waiting = [name for name, state in states.items() if state == "not_begun"]
     failing = bool(record.failures or record.open)
+    if record.check_mode and not failing:
+        yield from _before_launch(record)
     if failing and not record.check_mode:
         yield from _after_failure(record, states)
     elif record.check_mode and saved_words(record):
@@ -201,6 +203,14 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
         yield f"{work}, then launch the playbook maintenance with {_back(options, drained)}"
     for vm in _stopped_vms(record.maintenance):
         yield f"virtctl start {vm['name']} -n {vm['namespace']}"
+
+
+def _before_launch(record: JobRecord) -> t.Iterator[str]:
+    """What a drain would wait for until somebody does something about it."""
+    notes = record.of("node_maintenance")
+    found = [x for note in notes for x in note.get("warnings", ()) if x["name"] == "place_unknown"]
+    for text in dict.fromkeys(f"{x['why']} {x['advice']}" for x in found):
+        yield f"before you launch it: {text}"
 
 
 def _after_failure(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator[str]:

@@ -6,6 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    OF_ADMISSION,
+    advice_on_admission,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
@@ -337,16 +341,25 @@ def _topology(record: JobRecord) -> Parts:
 _OF_QUOTAS = frozenset({"quota", "quota_unknown"})
 
 
-def _after_room(record: JobRecord, asks: str) -> tuple[str, ...]:
+def _codes(domains: t.Iterable[Parts] | None) -> set[str]:
+    return {code for domain in domains or () for code in domain.get("codes") or ()}
+
+
+def _after_room(record: JobRecord, asks: str, module: str = "capacity_info") -> tuple[str, ...]:
     """The next step of a job that has failed since failures have no room. `asks`: the option that asks for it."""
-    domains = record.last("capacity_info").get("domains") if record.failures else ()
+    domains = record.last(module).get("domains") if record.failures else ()
     if not domains:
         return ()
-    codes = {code for domain in domains for code in domain.get("codes") or ()}
+    codes = _codes(domains)
     if codes and codes <= _OF_QUOTAS:  # another node would not help
         return (
             "raise the ResourceQuotas that the lines above name, or stop pods of their namespaces; then launch the same"
             " job again",
+        )
+    if OF_ADMISSION.intersection(codes):  # nor where no pod is created
+        return (
+            "for the pods that the lines above say may be refused:"
+            f" {advice_on_admission(codes)} Then launch the same job again",
         )
     return (
         "for the VMs that the lines above name: let them run on more nodes, add nodes, or shrink or stop VMs; or ask"
@@ -406,11 +419,13 @@ def _room_for(room: Parts, capacity: str) -> str:
 
 
 def _after_drill(record: JobRecord, result: Parts) -> tuple[str, ...]:
-    if record.failures and result.get("domains"):
+    refused = OF_ADMISSION.intersection(_codes(result.get("domains")))
+    if record.failures and result.get("domains") and not refused:
         return (
             "for what the lines above name, add nodes or room, or change the rules; then launch the same job again",
         )
-    return _after_room(record, "placement_drill_keep_room_for")
+    module = "drill_info" if refused else "capacity_info"
+    return _after_room(record, "placement_drill_keep_room_for", module)
 
 
 def _capacity(record: JobRecord) -> Parts:

@@ -101,6 +101,9 @@ class JobRecord:
         kept = {name: result[name] for name in KEPT if name in result}
         if members := new_members(result):
             kept["new_members"] = members
+        if module == "node_maintenance":
+            found = result.get("findings") or ()
+            kept["warnings"] = [x for x in found if x["severity"] == "warning"]
         if has_crashed(result):
             kept["crashed"] = True
         self.changed = self.changed or bool(result.get("changed"))

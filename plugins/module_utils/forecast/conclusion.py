@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..model.pod_security import ENFORCE, PRIVILEGED
 from ..model.rendering import TextEnum
 
 
@@ -254,6 +255,20 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "the controller chooses which instances end", "doubts.of_scale_down"
     ),
 }
+
+
+OF_ADMISSION: t.Final = frozenset({"dry_run_refused", "pod_security", "pods_refused"})
+"""Codes of doubts about pods that may not be created at all."""
+
+
+def advice_on_admission(codes: t.Container[str]) -> str:
+    """What to do about doubts of `OF_ADMISSION`. The doubts name the namespaces."""
+    if "pod_security" in codes or "dry_run_refused" in codes:
+        return (
+            f"Set the label {ENFORCE} of that namespace to a level that admits them ({PRIVILEGED} admits all), or"
+            " change the pods, first."
+        )
+    return "Do what the refusal asks for first: no other node helps."
 
 
 @dataclass(frozen=True, slots=True)

@@ -367,6 +367,9 @@ class DrillEngine:
         staying = {refs[n] for n in migrating}
         pending = tuple(x for x in (*(kept if impossible else ()), *held) if x not in staying)
         unplaced = [loss.pending[n].pod.requests for n in without]
+        deciding = [x for x in of_pods if x in conclusion.doubts]
+        # They stand before the other reasons: a placement was found, and may not be made.
+        hiding = [x for x in deciding if ForecastResult.POSSIBLE in x.forbids]
         return Drill(
             key=key,
             domain=domain,
@@ -386,8 +389,9 @@ class DrillEngine:
             not_recreated=tuple(eviction.instance.ref for eviction in loss.not_recreated),
             down_until_fenced=loss.down_until_fenced,
             reasons=(
+                *(f"not certain: {x.text}" for x in hiding),
                 *self._proof(simulation, loss, decision),
-                *(f"not certain: {x.text}" for x in of_pods if x in conclusion.doubts),
+                *(f"not certain: {x.text}" for x in deciding if x not in hiding),
                 *(f"{refs[number]}: {why}" for number, why, _certain in refused[:SHOWN]),
             ),
             blocked=tuple(self._blocked(simulation, loss, decision)),

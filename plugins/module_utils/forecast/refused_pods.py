@@ -23,9 +23,6 @@ from .change import ChangedCluster
 from .conclusion import NO_GUARANTEE, NO_PLACEMENT, Doubt
 from .simulation import PendingPod
 
-OF_ADMISSION: t.Final = frozenset({"dry_run_refused", "pod_security", "pods_refused"})
-"""Codes of doubts about pods that may not be created at all."""
-
 
 class PodAdmission:
     """What the namespaces and workloads of a snapshot show of pods that do not exist yet."""
@@ -76,7 +73,10 @@ class PodAdmission:
             old = pending.replaces.uid if pending.replaces is not None else ""
             answer = self._dry_runs.get(old)
             if names and answer:
-                text = f"the API server refuses a dry run of the next pod of {what}: {answer}"
+                text = (
+                    f"the API server refuses a dry run of the next pod of {what} in namespace"
+                    f" {pending.pod.namespace}: {answer}"
+                )
                 yield Doubt("dry_run_refused", text, NO_PLACEMENT)
             elif names:
                 accepted = answer is not None

@@ -13,11 +13,14 @@ from dataclasses import replace
 
 from ..compliance.declared import DeclaredReader
 from ..forecast.change import ChangedCluster, what_if
-from ..forecast.conclusion import ForecastResult
+from ..forecast.conclusion import (
+    OF_ADMISSION,
+    ForecastResult,
+    advice_on_admission,
+)
 from ..forecast.doubts import doubts_of_change
 from ..forecast.eviction import Leaving
 from ..forecast.forecast import UNTIL_MOVED, forecast
-from ..forecast.refused_pods import OF_ADMISSION
 from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
 from ..model.findings import Finding
 from ..model.kinds import VMI
@@ -111,7 +114,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
     elif result.answer is ForecastResult.UNKNOWN:
         yield drain_finding(
             PLACE_UNKNOWN,
-            "error" if result.unreadable else "warning",
+            "error" if result.unreadable or "dry_run_refused" in result.codes else "warning",
             f"It is unknown whether all instances of {nodes} find a node: {why}.",
             _advice_for_gaps(result.unreadable) or _advice_about_unknown(why, result.codes),
         )
@@ -134,10 +137,7 @@ def nodes_text(names: t.Sequence[str]) -> str:
 
 def _advice_about_unknown(why: str, codes: t.Iterable[str]) -> str:
     if not OF_ADMISSION.isdisjoint(codes):
-        return (
-            "The drain would wait for a pod that is not created: let the namespace admit these pods, or move them"
-            " by another way, before the drain."
-        )
+        return f"The drain would wait for a pod that is not created. {advice_on_admission(codes)}"
     if UNTIL_MOVED in why:
         return "See that the controller of that strategy runs: the drain asks it, and waits until run_timeout."
     return "Run forecast_info for details."

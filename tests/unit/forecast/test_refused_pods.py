@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill_table import n_plus_1
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.new_pods import (
     needs_of_change,
@@ -218,3 +219,17 @@ def test_answer_of_the_server_counts_where_it_was_asked(
     assert (found.answer.value, found.codes) == (result, (code,))
     assert (answer or "PodSecurity restricted:latest") in found.reasons[0]
     assert drilled(made) == (result, (code,))
+
+
+def test_refusal_stands_before_what_only_keeps_a_failure_from_being_guaranteed() -> None:
+    """The sentence about N+1 and the rows of a drill name the first reason."""
+    made = cluster("ab")
+    machine(made, "vault-1", "n1")
+    enforcing(made, **{ENFORCE: "restricted"})
+    (pod,) = made.snapshot().pods
+    made.more["dry_runs"] = {pod.uid: "violates PodSecurity"}
+    report = drill(made.snapshot(), [HOST], event="failure")
+    (lost,) = (x for x in report.drills if x.domain == "n1")
+    assert lost.answer is ForecastResult.UNKNOWN
+    assert "violates PodSecurity" in lost.reasons[0]
+    assert "violates PodSecurity" in n_plus_1(report)

@@ -532,6 +532,14 @@ def test_case_63_namespace_that_may_refuse_the_target_pod_is_named_before_the_co
     assert "namespace shop enforces PodSecurity restricted:latest" in finding.why
     assert "VirtualMachine shop/vault-1" in finding.why
     assert finding.advice.startswith("The drain would wait for a pod that is not created")
+    assert "label pod-security.kubernetes.io/enforce of that namespace" in finding.advice
+
+    # What the server itself refuses would end at the limit of the run, with the node cordoned.
+    (pod,) = made.snapshot().pods
+    made.more["dry_runs"] = {pod.uid: "violates PodSecurity"}
+    refused = check(made)["place_unknown"]
+    assert refused.severity == "error"
+    assert "VirtualMachine shop/vault-1 in namespace shop: violates PodSecurity" in refused.why
 
 
 def test_all_that_leaves_must_fit_together() -> None:

@@ -738,6 +738,43 @@ def test_quota_that_refuses_is_not_answered_with_more_nodes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("role", "module", "asked"),
+    [
+        ("placement_capacity", "capacity_info", {"tolerate": ["node"]}),
+        ("placement_drill", "drill_info", {"event": "failure", "domains_of": ["node"]}),
+    ],
+)
+def test_pods_that_admission_refuses_are_not_answered_with_more_nodes(
+    role: str, module: str, asked: dict[str, t.Any]
+) -> None:
+    """Number 4 of issue 41."""
+    failed = record(role, asked=asked, failures=["red"])
+    domains = [{"domain": "w1", "forecast": "unknown", "codes": ["search_limit", "pod_security"]}]
+    result = {"capacity": "red", "forecast": "unknown", "domains": domains, "room_for": None}
+    failed.note(module, result)
+    (step,) = closing_of(failed, 1).next_steps
+    assert "label pod-security.kubernetes.io/enforce of that namespace" in step
+    assert "add nodes" not in step
+
+
+def test_check_mode_says_what_a_drain_would_wait_for() -> None:
+    """Number 4 of issue 41."""
+    checked = record(check_mode=True, maintenance={"states": {"w1": "not_begun"}})
+    finding = {
+        "severity": "warning",
+        "name": "place_unknown",
+        "why": "It is unknown whether all instances of node w1 find a node.",
+        "advice": "Set the label.",
+    }
+    checked.note("node_maintenance", {"findings": [finding, {**finding, "severity": "info"}]})
+    checked.note("node_maintenance", {"findings": [finding]})
+    assert closing_of(checked, 1).next_steps == (
+        f"before you launch it: {finding['why']} {finding['advice']}",
+        "launch the same job without check mode",
+    )
+
+
+@pytest.mark.parametrize(
     ("task", "line", "failed"),
     [
         ("Drain w1, w2", "w1, w2: no_place: VM a", "Drain w1, w2: no_place: VM a"),
