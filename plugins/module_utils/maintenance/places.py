@@ -135,7 +135,7 @@ def nodes_text(names: t.Sequence[str]) -> str:
     return f"node{'s' if len(names) > 1 else ''} {listed(list(names), _NODES)}"
 
 
-def _advice_about_unknown(why: str, codes: t.Iterable[str]) -> str:
+def _advice_about_unknown(why: str, codes: t.Collection[str]) -> str:
     if not OF_ADMISSION.isdisjoint(codes):
         return f"The drain would wait for a pod that is not created. {advice_on_admission(codes)}"
     if UNTIL_MOVED in why:
