@@ -18,11 +18,11 @@ from ..api.errors import TRANSIENT_ERRORS, ApiError
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
-from ..model.findings import Finding, InputError, InvalidInput
+from ..model.findings import Finding, InvalidInput
 from ..model.kinds import POOL
 from ..model.objects import Node, Ref
 from ..model.plan import Plan
-from ..model.snapshot import unreadable_texts
+from ..model.snapshot import unreadable_errors
 from ..model.write import Write
 from ..moves import report
 from ..moves.check_mode import planned_result
@@ -144,9 +144,9 @@ class DrainSource:
         draining = self.asked.state == "drained"
         scope = _EVERYTHING if draining or records else NODES_ONLY
         snapshot = self.context.snapshot(scope, fresh=fresh, again=again)
-        gaps = unreadable_texts(x for x in snapshot.unreadable if x.resource != POOL.plural)
-        if errors := [InputError("not permitted", gap, "permission") for gap in gaps]:
-            raise InvalidInput(errors)
+        gaps = [x for x in snapshot.unreadable if x.resource != POOL.plural]
+        if gaps:
+            raise InvalidInput(unreadable_errors(gaps))
         if self.asked.assume_in_service:
             snapshot = replace(snapshot, nodes=with_assumed(self.asked, snapshot.nodes))
         self._all_nodes = snapshot.nodes

@@ -25,7 +25,7 @@ from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Node
-from ..model.snapshot import Platform, Snapshot, unreadable_texts
+from ..model.snapshot import Platform, Snapshot, unreadable_errors
 from ..model.write import Write
 from ..moves.context import StepContext, step_limit
 from ..moves.send import record_node_event, timestamp
@@ -408,8 +408,8 @@ def _state_after(write: Write, mark: Mark, node: Node) -> str:
 
 
 def _nodes_of(snapshot: Snapshot) -> tuple[Node, ...]:
-    """Raises InvalidInput where nodes may not be read: of none of them it is known whether it exists."""
-    gaps = unreadable_texts(gap for gap in snapshot.unreadable if gap.resource == "nodes")
+    """Raises InvalidInput where nodes cannot be read: of none of them it is known whether it exists."""
+    gaps = [gap for gap in snapshot.unreadable if gap.resource == "nodes"]
     if gaps:
-        raise InvalidInput([InputError("not permitted", gap, "permission") for gap in gaps])
+        raise InvalidInput(unreadable_errors(gaps))
     return snapshot.nodes

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from .admission import PodMutator
 from .budget import DisruptionBudget
-from .findings import GRANT, GRANT_READER
+from .findings import GRANT, GRANT_READER, InputError
 from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
 from .limit_range import LimitRange
@@ -262,6 +262,16 @@ def unreadable_texts(gaps: t.Iterable[Unreadable]) -> list[str]:
     return [
         f"cannot {', '.join(gap.what.removeprefix('cannot ') for gap in same)}: {cause}"
         for cause, same in by_cause.items()
+    ]
+
+
+def unreadable_errors(gaps: t.Collection[Unreadable]) -> list[InputError]:
+    """One error for each cause, since nothing is decided without these lists."""
+    lacking = [gap for gap in gaps if gap.lacks_right]
+    others = [gap for gap in gaps if not gap.lacks_right]
+    return [
+        *(InputError("not permitted", text, "permission") for text in unreadable_texts(lacking)),
+        *(InputError("not readable", text) for text in unreadable_texts(others)),
     ]
 
 

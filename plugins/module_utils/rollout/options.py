@@ -19,7 +19,7 @@ from ..model.kinds import KINDS, POOL, VIRTUAL_MACHINE, VMI
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.rule import WorkloadSelector
-from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
+from ..model.snapshot import Snapshot, unreadable_errors
 from ..model.topology import Topology
 from ..moves.approved_plan import PLANNED_OPTIONS, ApprovedPlan
 from ..moves.run_options import RunOptions, request_digest
@@ -180,7 +180,7 @@ def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:
 def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
     """Raises InvalidInput for namespaces and workloads that do not exist, and where something that
     is needed could not be read: with an incomplete view nothing may move."""
-    faults = _unreadable([gap for gap in snapshot.unreadable if gap.resource != POOL.plural])
+    faults = unreadable_errors([gap for gap in snapshot.unreadable if gap.resource != POOL.plural])
     if options.pin_target_zone and not chooses_target(snapshot.platform):
         seen = f"this cluster has {snapshot.platform.kubevirt}: leave the option out"
         faults.append(InputError("pin_target_zone", f"needs KubeVirt 1.6, and {seen}"))
@@ -225,8 +225,3 @@ def _at_places(places: Places, snapshot: Snapshot, faults: list[InputError]) -> 
         if instance.ref in places and workload is not None and workload.kind != POOL.name:
             refs.add(workload)
     return InstanceSelection(workloads=frozenset(refs))
-
-
-def _unreadable(gaps: t.Sequence[Unreadable]) -> list[InputError]:
-    """One error for all lists that this identity may not read."""
-    return [InputError("not permitted", text, "permission") for text in unreadable_texts(gaps)]

@@ -517,6 +517,17 @@ def test_nodes_that_may_not_be_read_are_not_taken_for_gone(check: bool) -> None:
     assert "there is no node" not in back["msg"]
 
 
+@pytest.mark.parametrize("state", ["in_service", "drained"])
+def test_list_of_nodes_that_is_empty_is_no_missing_right(state: str) -> None:
+    server = refusing({})
+    for path in [path for path, x in server.objects.items() if x.get("kind") == "Node"]:
+        del server.objects[path]
+    back = run("node_maintenance", server, {"nodes": ["w1"], "state": state})
+    assert back["failed"]
+    assert back["msg"].startswith("not readable: cannot list nodes: the list is empty")
+    assert {error["type"] for error in back["errors"]} == {"input"}
+
+
 def test_node_that_does_not_exist_is_named_beside_one_that_is_not_back() -> None:
     server = refusing({}, "w1", "w2")
     del server.objects[at("w2")]
