@@ -55,7 +55,8 @@ options:
         to each folder.
       - A pattern without a slash, such as V(*.tpl.yaml), matches a name at any depth. One with a slash, such as
         V(/charts) or V(deploy/**/values.yaml), matches a path. One that ends with a slash matches folders only.
-      - Patterns that begin with V(!) are refused. A pattern that matches nothing is a warning.
+      - Patterns that begin with V(!), or have a backslash or V([^), are refused. A pattern that matches nothing is a
+        warning.
     type: list
     elements: str
     default: []

@@ -99,6 +99,11 @@ def approval_faults(
         known = ", ".join(sorted(map(str, forecasts))) if forecasts else "none"
         return [f"No forecast of {about} was approved for {host}. Forecasts of this host: {known}."]
     approved_one = forecasts[about]
+    if summary is not None and not summary["cluster"]:
+        return [
+            "The UID of the cluster cannot be read, so an approval may be one for another cluster: grant this identity"
+            " the verb 'get' on namespaces, then launch the job in check mode again."
+        ]
     if not _is_summary(approved_one):
         return [
             f"placement_forecast: the forecast of {about} for {host} is damaged: it must be as check mode published it."

@@ -113,6 +113,7 @@ def test_the_same_or_a_better_forecast_is_covered(now: dict[str, t.Any]) -> None
             {"cluster": {"uid": "c-2"}},
             "The forecast was approved for the cluster c-1, and this is c-2.",
         ),
+        ({"cluster": {"uid": None}}, "The UID of the cluster cannot be read, so an approval"),
         (
             {"options": {"workload_rollout": "allow"}},
             'workload_rollout is "allow" now, and "refuse" in the approved forecast.',
