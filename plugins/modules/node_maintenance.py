@@ -156,10 +156,8 @@ options:
         plan are drained, and their VMs leave as the plan says.
       - If the plan does not fit the cluster any more, the task fails before its first write, and names all that has
         changed.
-      - "For a node of the plan: it is gone, was replaced by another one of its name, or was cordoned by another client;
-        or it has another lasting taint, or another label that a topology name or a rule names."
-      - "For a VM: the plan does not have it, or it would leave in another way now; or its rules, its placement fields
-        or the ResourceQuotas of its namespace were changed."
+      - "For a node of the plan: it is gone, or was replaced by another one of its name."
+      - "For a VM: the plan does not have it, or it would leave in another way now."
       - A new finding of severity error or warning makes a plan stale, too. C(pdb_blocks), C(shared_domain),
         C(policy_fallback), and C(not_migratable) as a warning do not count.
       - Nothing is left to do for a VM that has left its node, or is gone. A VM that was restarted since counts as the
@@ -763,62 +761,6 @@ plan:
           description: UIDs of the instances that must move before this one.
           type: list
           elements: str
-    relies_on:
-      description: What must not have changed when the plan is carried out.
-      type: dict
-      contains:
-        workloads:
-          description: The workloads of the VMs.
-          type: list
-          elements: dict
-          contains:
-            kind:
-              description: Kind of the workload.
-              type: str
-            namespace:
-              description: Its namespace.
-              type: str
-            name:
-              description: Its name.
-              type: str
-            rules:
-              description: Its rules, as C(namespace/rule set/name).
-              type: list
-              elements: str
-            placement:
-              description: Digest of the placement fields of its template.
-              type: str
-        nodes:
-          description: The nodes that are drained.
-          type: list
-          elements: dict
-          contains:
-            name:
-              description: Name of the node.
-              type: str
-            cordoned:
-              description: Whether another client had cordoned it.
-              type: bool
-            taints:
-              description:
-                - Its taints with the effects V(NoSchedule) and V(NoExecute), as C(key=value:effect). Without those that
-                  come and go with its conditions, C(node.kubernetes.io/).
-              type: list
-              elements: str
-            labels:
-              description: Its labels under keys of topology names and rules. Null where the node has no such label.
-              type: dict
-        quotas:
-          description: Namespaces of the VMs. One whose ResourceQuotas this identity may not list is missing.
-          type: list
-          elements: dict
-          contains:
-            namespace:
-              description: Name of the namespace.
-              type: str
-            specs:
-              description: Names of its ResourceQuotas to their specifications.
-              type: dict
     checksum:
       description: Shows that the plan was not edited.
       type: str

@@ -163,13 +163,14 @@ options:
       - The plan that this module returned in check mode (RV(plan)), unchanged. The rollout makes its moves by its
         methods and within its limits, and no other moves.
       - If the plan does not fit the cluster any more, the task fails before its first write, and names all that has
-        changed. These are a move that is not needed any more, an instance that is gone, another rule or other placement
-        fields of a workload, a node that was cordoned, tainted or labeled, and a ResourceQuota.
+        changed. A move fits while a new plan of the cluster has it, too. It does not fit if it is not needed any more,
+        is not possible any more, or its instance is gone.
       - A move that was made already is done, and no error. Other instances that violate a rule since are not moved.
         They are returned in RV(skipped_instances).
       - The scheduler chooses the target among the nodes that are available, as without a plan. A plan is refused if the
         node that it counts on is not available, except where an earlier move of the plan went to another node than
-        planned. O(pin_target_zone) holds a migration to the zone of that node.
+        planned. O(pin_target_zone) holds a migration to the zone of that node. The plan is refused if that node is in
+        another zone now.
       - The plan has the values of O(namespaces), O(workloads), O(only), O(scope), O(allow), O(max_parallel),
         O(max_unavailable), O(canary), O(soak), O(max_moves), O(window), O(failures_allowed), O(pin_target_zone),
         O(apply_pending_changes), O(topology_keys) and O(places). Leave these options out, or give the same values.
@@ -667,6 +668,9 @@ plan:
         to_node:
           description: The likeliest node.
           type: str
+        to_zone:
+          description: Its zone. Empty if it is in none.
+          type: str
         reason:
           description: Why it has to move.
           type: str
@@ -674,62 +678,6 @@ plan:
           description: UIDs of the instances that must move before this one.
           type: list
           elements: str
-    relies_on:
-      description: What must not have changed when the plan is made.
-      type: dict
-      contains:
-        workloads:
-          description: The workloads that move.
-          type: list
-          elements: dict
-          contains:
-            kind:
-              description: Kind of the workload.
-              type: str
-            namespace:
-              description: Its namespace.
-              type: str
-            name:
-              description: Its name.
-              type: str
-            rules:
-              description: Its rules, as C(namespace/rule set/name).
-              type: list
-              elements: str
-            placement:
-              description: Digest of the placement fields of its template.
-              type: str
-        nodes:
-          description: The nodes that the moves count on.
-          type: list
-          elements: dict
-          contains:
-            name:
-              description: Name of the node.
-              type: str
-            cordoned:
-              description: Whether it is cordoned.
-              type: bool
-            taints:
-              description:
-                - Its taints with the effects V(NoSchedule) and V(NoExecute), as C(key=value:effect). Without those that
-                  come and go with its conditions, C(node.kubernetes.io/).
-              type: list
-              elements: str
-            labels:
-              description: Its labels under keys that the moves depend on. Null where the node has no such label.
-              type: dict
-        quotas:
-          description: Namespaces of the moves. One whose ResourceQuotas this identity may not list is missing.
-          type: list
-          elements: dict
-          contains:
-            namespace:
-              description: Name of the namespace.
-              type: str
-            specs:
-              description: Names of its ResourceQuotas to their specifications.
-              type: dict
     checksum:
       description: Shows that the plan was not edited.
       type: str

@@ -137,7 +137,6 @@ def joined(plans: t.Sequence[t.Mapping[str, JSON]]) -> dict[str, JSON]:
     """The plan of a maintenance that takes the nodes of several plans one after the other. All are of the same task,
     and as they were returned."""
     first = plans[0]
-    basis = first["relies_on"]
     content = {
         **first,
         **{name: _without_repeats(plans, name) for name in ("nodes", "moves")},
@@ -147,9 +146,6 @@ def joined(plans: t.Sequence[t.Mapping[str, JSON]]) -> dict[str, JSON]:
             for item in plan["findings"]
             for about in item["objects"]
         ),
-        "relies_on": {
-            name: _without_repeats([plan["relies_on"] for plan in plans], name) for name in basis
-        },
     }
     return {**content, "checksum": checksum(content)}
 

@@ -100,7 +100,7 @@ class DrainSource:
         if (approved := self.asked.approved) is not None:
             approved.plan.require_cluster(view.snapshot.platform.uid, self.api.host)
             if changed_nodes(approved, self.asked, self._all_nodes):
-                raise approved.plan.refusal(changes(self.api, approved, view, plan, self.asked))
+                raise approved.plan.refusal(changes(approved, view, self.asked))
         return plan
 
     @functools.cached_property
@@ -210,15 +210,14 @@ class DrainSource:
             return self._not_begun()
         check_limits(self.asked, self.nodes, self._all_nodes)
         if self.asked.state == "drained" and not self.drain.checked:
-            self.findings = self._findings(plan)
+            self.findings = self._findings()
             self.drain.checked = True
             self.report.lines += warning_lines(self.findings)
         return None
 
-    def _findings(self, plan: Plan) -> tuple[Finding, ...]:
+    def _findings(self) -> tuple[Finding, ...]:
         """Raises InvalidInput where the work must not begin."""
-        cordoned = bool(self.drain.marked)
-        return self.preflight.findings(self.view, plan, self.nodes, cordoned=cordoned)
+        return self.preflight.findings(self.view, self.nodes, cordoned=bool(self.drain.marked))
 
     def prepare(
         self, keeper: LeaseKeeper, view: DrainView, records: t.Sequence[MoveRecord]
@@ -246,10 +245,9 @@ class DrainSource:
 
     def _require_unchanged(self) -> None:
         """The run may have waited long for the Lease."""
-        if (approved := self.asked.approved) is not None:
-            plan = self.view.plan()
-            if seen := changes(self.api, approved, self.view, plan, self.asked):
-                raise approved.plan.refusal(seen)
+        approved = self.asked.approved
+        if approved is not None and (seen := changes(approved, self.view, self.asked)):
+            raise approved.plan.refusal(seen)
 
     def goes_on(self, _view: DrainView, reconciler: Reconciler, now: Reconciliation) -> bool:
         self.lines.left(self.view, now.nodes)
@@ -379,5 +377,5 @@ class DrainSource:
     def _boots(self, run: str) -> PlanMark:
         """Raises InvalidInput where the work must not begin."""
         if self.nodes:
-            self._findings(Plan())
+            self._findings()
         return boots(run)

@@ -9,18 +9,15 @@ rely on pods without a VM either: evicting another pod within its budgets is the
 from __future__ import annotations
 
 import typing as t
-from dataclasses import replace
 
-from ..api.client import ApiClient
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..model.findings import Finding
 from ..model.json_pointer import JSON
 from ..model.kinds import VMI
 from ..model.objects import Node, Ref
-from ..model.plan import Move, Plan
+from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..moves.approved_plan import ApprovedPlan
-from ..moves.plan_basis import PlanBasis, quotas_of
 from ..moves.report import short
 from .approved_drain import (
     CLUSTER,
@@ -33,7 +30,6 @@ from .approved_drain import (
 )
 from .budget_findings import PDB_BLOCKS, PDB_DELEGATED
 from .drain_plan import DrainView
-from .mark import has_begun, unmarked
 from .options import MaintenanceOptions
 from .pods import PodAction
 from .preflight_findings import POLICY_FALLBACK, SHARED_DOMAIN
@@ -51,7 +47,6 @@ def _comes_and_goes(finding: Finding) -> bool:
 
 
 def plan_of(
-    api: ApiClient,
     view: DrainView,
     plan: Plan,
     findings: t.Iterable[Finding],
@@ -59,16 +54,7 @@ def plan_of(
 ) -> ApprovedPlan:
     """The plan that check mode returns. `plan`: with the nodes that the forecast expects."""
     by_uid = {vmi.uid: vmi for vmi in view.snapshot.vmis}
-    moves = _of_vms(plan)
     nodes = {node.name: node.uid for node in view.snapshot.nodes}
-    basis = PlanBasis.of(
-        moves,
-        _as_before(view.snapshot, view.nodes),
-        view.by_uid,
-        asked.topology,
-        quotas_of(api, moves),
-        [name for name in asked_nodes(asked, view) if name in nodes],
-    )
     facts: dict[str, JSON] = {
         "nodes": [{"name": name, "uid": nodes[name]} for name in asked_nodes(asked, view)],
         "findings": findings_json(about_objects(findings, view.snapshot)),
@@ -78,26 +64,17 @@ def plan_of(
             "vm_policy": view.way_of_vm(by_uid[move.uid]).policy,
             "owner_uid": owner_uid(by_uid[move.uid]),
         }
-        for move in moves
+        for move in plan.moves
+        if move.instance.kind == VMI
     }
     uid = view.snapshot.platform.uid
-    return ApprovedPlan(uid, asked.planned, plan.moves, basis, PLAN, facts, of_moves)
+    return ApprovedPlan(uid, asked.planned, plan.moves, PLAN, facts, of_moves)
 
 
 def asked_nodes(asked: MaintenanceOptions, view: DrainView) -> list[str]:
     """The nodes of the drain, in the order of the task."""
     named = [name for name in asked.nodes or () if name in view.nodes]
     return named or [node.name for node in view.snapshot.nodes if node.name in view.nodes]
-
-
-def _of_vms(plan: Plan) -> list[Move]:
-    return [move for move in plan.moves if move.instance.kind == VMI]
-
-
-def _as_before(snapshot: Snapshot, names: t.Container[str]) -> Snapshot:
-    """With these nodes as they are without a cordon of ours."""
-    nodes = (unmarked(node) if node.name in names else node for node in snapshot.nodes)
-    return replace(snapshot, nodes=tuple(nodes))
 
 
 def about_objects(findings: t.Iterable[Finding], snapshot: Snapshot) -> t.Iterator[AboutObject]:
@@ -129,19 +106,9 @@ def changed_nodes(
     return texts
 
 
-def changes(
-    api: ApiClient, approved: ApprovedDrain, view: DrainView, plan: Plan, asked: MaintenanceOptions
-) -> list[str]:
-    """What has changed since the plan was made, beside findings, one text for each object. The cordon, taints and
-    labels of a node whose maintenance was begun are not compared: the plan is being carried out."""
-    snapshot = view.snapshot
-    fresh = [x.name for x in snapshot.nodes if x.name in view.nodes and not has_begun(x)]
-    moves = _of_vms(plan)
-    quotas = quotas_of(api, moves)
-    before = _as_before(snapshot, view.nodes)
-    of_basis = approved.plan.basis.changes(moves, before, view.by_workload, quotas, fresh)
-    nodes = changed_nodes(approved, asked, snapshot.nodes)
-    return [*nodes, *of_basis, *_changed_vms(view)]
+def changes(approved: ApprovedDrain, view: DrainView, asked: MaintenanceOptions) -> list[str]:
+    """What has changed since the plan was made, beside findings, one text for each object."""
+    return [*changed_nodes(approved, asked, view.snapshot.nodes), *_changed_vms(view)]
 
 
 def _changed_vms(view: DrainView) -> t.Iterator[str]:

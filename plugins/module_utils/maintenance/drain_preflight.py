@@ -41,7 +41,7 @@ class DrainPreflight:
         return without_node(self._with_new_pods(view), self._asked.topology)
 
     def findings(
-        self, view: DrainView, plan: Plan, nodes: t.Sequence[Node], *, cordoned: bool
+        self, view: DrainView, nodes: t.Sequence[Node], *, cordoned: bool
     ) -> tuple[Finding, ...]:
         """Raises InvalidInput for findings that refuse the drain, and for all that has changed since a plan was
         approved. `cordoned`: this run has cordoned a node."""
@@ -50,7 +50,7 @@ class DrainPreflight:
         begun_before = all(mark and mark.phase is not MaintenancePhase.CORDONED for mark in marks)
         refused = refusing(findings, self._asked.allow_findings, continues=begun_before)
         if (approved := self._asked.approved) is not None:
-            seen = changes(self._api, approved, view, plan, self._asked)
+            seen = changes(approved, view, self._asked)
             compared = [x for x in findings if x not in refused and not begun_before]
             seen += new_findings(approved, compared, view.snapshot)
             if seen:
@@ -83,7 +83,7 @@ class DrainPreflight:
             findings = self._findings(view)
             if refused := refusing(findings, self._asked.allow_findings):
                 raise refusal(refused)
-        return plan_of(self._api, view, plan, findings, self._asked)
+        return plan_of(view, plan, findings, self._asked)
 
     def _findings(self, view: DrainView) -> tuple[Finding, ...]:
         names = {node.name for node in view.snapshot.nodes}

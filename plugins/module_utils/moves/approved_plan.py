@@ -19,9 +19,8 @@ from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.plan import Method, Move, move_as_json
-from .plan_basis import PlanBasis
 
-FORMAT = 3
+FORMAT = 4
 
 PLANNED_OPTIONS = (
     "namespaces",
@@ -63,13 +62,11 @@ ROLLOUT_PLAN = PlanKind("rollout", PLANNED_OPTIONS)
 @dataclass(frozen=True)
 class ApprovedPlan:
     """`options`: the values of those of its kind. `moves` in their order; the target of each is its likeliest node.
-    `basis`: what the plan relies on. `facts`: what else it has, by key. `of_moves`: what else it has of each move, by
-    uid."""
+    `facts`: what else it has, by key. `of_moves`: what else it has of each move, by uid."""
 
     cluster_uid: str
     options: t.Mapping[str, JSON]
     moves: tuple[Move, ...]
-    basis: PlanBasis
     kind: PlanKind = ROLLOUT_PLAN
     facts: t.Mapping[str, JSON] = field(default_factory=dict)
     of_moves: t.Mapping[str, t.Mapping[str, JSON]] = field(default_factory=dict)
@@ -83,6 +80,10 @@ class ApprovedPlan:
         """Uid of an instance to the node that the plan counts on."""
         return {move.uid: move.targets[0] for move in self.moves if move.targets}
 
+    def zone_of(self, move: Move) -> str:
+        """Of its likeliest node when the plan was made. Empty for a node in no zone."""
+        return str(self.of_moves.get(move.uid, {}).get("to_zone") or "")
+
     def as_json(self) -> dict[str, JSON]:
         content = {
             "format": FORMAT,
@@ -93,7 +94,6 @@ class ApprovedPlan:
             "moves": [
                 {**_move_json(move), **self.of_moves.get(move.uid, {})} for move in self.moves
             ],
-            "relies_on": self.basis.as_json(),
         }
         return {**content, "checksum": checksum(content)}
 
@@ -115,7 +115,7 @@ def checksum(content: t.Mapping[str, JSON]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-_CONTENT = ("format", "module", "cluster_uid", "options", "moves", "relies_on", "checksum")
+_CONTENT = ("format", "module", "cluster_uid", "options", "moves", "checksum")
 
 
 def read_plan(given: t.Mapping[str, JSON], kind: PlanKind = ROLLOUT_PLAN) -> ApprovedPlan:
@@ -153,7 +153,6 @@ def _of_content(given: t.Mapping[str, JSON], kind: PlanKind) -> ApprovedPlan:
         str(given["cluster_uid"]),
         {name: given["options"][name] for name in kind.options},
         moves,
-        PlanBasis.read(given["relies_on"]),
         kind,
         {key: value for key, value in given.items() if key not in _CONTENT},
         of_moves,

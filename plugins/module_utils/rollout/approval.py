@@ -11,16 +11,16 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..api.client import ApiClient
 from ..kubevirt.instances import in_flight
+from ..model.objects import Toleration
 from ..model.plan import NOT_IN_PLAN, Method, Move, Plan, SkippedInstance
 from ..model.rendering import listed, plural
 from ..moves import report
 from ..moves.approved_plan import ApprovedPlan, other_method
 from ..moves.journal import RunJournal, digest
 from ..moves.move import Phase
-from ..moves.plan_basis import PlanBasis, quotas_of, transient_taints
 from ..planning.movable_instances import MovableInstance
+from ..scheduler.node_state import untolerated
 from .not_moved import skipped_texts
 
 if t.TYPE_CHECKING:
@@ -75,20 +75,20 @@ def of_approved(approved: ApprovedPlan, plan: Plan) -> Plan:
     return replace(plan, moves=tuple(moves), skipped=tuple(skipped))
 
 
-def plan_of(
-    api: ApiClient, view: JudgedSnapshot, plan: Plan, options: RolloutOptions
-) -> ApprovedPlan:
+def plan_of(view: JudgedSnapshot, plan: Plan, options: RolloutOptions) -> ApprovedPlan:
     """The plan that check mode returns: the given one, or that of now."""
     if options.approved is not None:
         return options.approved
-    snapshot = view.snapshot
-    quotas = quotas_of(api, plan.moves)
-    basis = PlanBasis.of(plan.moves, snapshot, view.by_uid, options.topology, quotas)
-    return ApprovedPlan(snapshot.platform.uid, options.planned, plan.moves, basis)
+    zones = report.NodeDescriptions.of(view.snapshot, options.zone_key)
+    of_moves = {
+        move.uid: {"to_zone": zones.domain(move.targets[0])} for move in plan.moves if move.targets
+    }
+    cluster = view.snapshot.platform.uid
+    return ApprovedPlan(cluster, options.planned, plan.moves, of_moves=of_moves)
 
 
 def require_approved(
-    api: ApiClient,
+    host: str,
     view: JudgedSnapshot,
     plan: Plan,
     options: RolloutOptions,
@@ -99,13 +99,10 @@ def require_approved(
     approved = options.approved
     if approved is None:
         return
-    approved.require_cluster(view.snapshot.platform.uid, api.host)
+    approved.require_cluster(view.snapshot.platform.uid, host)
     check = _Check(approved, view, plan, _on_the_way(view, options, unfinished))
-    faults = list(check.faults())
-    quotas = quotas_of(api, check.left)
-    changes = approved.basis.changes(check.left, view.snapshot, view.by_workload, quotas)
-    if faults or changes:
-        raise approved.refusal([*changes, *faults])
+    if faults := list(check.faults()):
+        raise approved.refusal(faults)
 
 
 def _on_the_way(
@@ -139,6 +136,7 @@ class _Check:
         on_the_way: t.Collection[str],
     ) -> None:
         self.view = view
+        self.zones = report.NodeDescriptions.of(view.snapshot, view.options.zone_key)
         self.planned = {move.uid: move for move in plan.moves}
         self.skipped = {skipped.uid: skipped for skipped in plan.skipped}
         self.violated = plan.violated
@@ -167,6 +165,15 @@ class _Check:
         uids = self._others_of(move) if now is None else [move.uid]
         return not {self.view.by_uid[uid].node for uid in uids}.intersection(move.targets)
 
+    def _why_not_available(self, name: str, tolerations: t.Sequence[Toleration]) -> str:
+        node = next((x for x in self.view.snapshot.nodes if x.name == name), None)
+        if node is None:
+            return f": {name} does not exist any more"
+        if node.unschedulable:
+            return f": {name} is cordoned"
+        taints = [taint.key for taint in untolerated(node.taints, tolerations)]
+        return f": {name} has the taint {listed(taints)}" if taints else ""
+
     def _others_of(self, move: Move) -> list[str]:
         """The instances of its workload that the plan does not move."""
         return [
@@ -186,12 +193,16 @@ class _Check:
         planned, skipped = self.planned.get(move.uid), self.skipped.get(move.uid)
         if planned is not None:
             node = move.targets[0] if move.targets else ""
-            if not node or node in planned.targets or self.went_elsewhere:
+            if not node or self.went_elsewhere:
                 return ""
-            nodes = (x for x in self.view.snapshot.nodes if x.name == node)
-            taints = [key for x in nodes for key in transient_taints(x)]
-            why = f": {node} has the taint {listed(taints)}" if taints else ""
-            return f"cannot move to {node} any more, only to {listed(planned.targets)}{why}"
+            if node not in planned.targets:
+                tolerations = self.view.by_uid[move.uid].pod.placement.tolerations
+                why = self._why_not_available(node, tolerations)
+                return f"cannot move to {node} any more, only to {listed(planned.targets)}{why}"
+            zone, before = self.zones.domain(node), self.approved.zone_of(move)
+            if self.view.options.pin_target_zone and zone != before:
+                return f"would move to zone {zone}: {node} was in zone {before}"
+            return ""
         if skipped is not None:
             return "" if skipped.temporary else f"cannot be moved as planned: {skipped.reason}"
         now = self.view.by_uid.get(move.uid)

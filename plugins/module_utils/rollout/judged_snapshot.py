@@ -173,16 +173,14 @@ class JudgedSnapshot:
             return ((HOSTNAME, hostname_of(self.snapshot, nodes[0])),)
         if not options.pin_target_zone or not nodes or move.method is not Method.MIGRATE:
             return ()
-        zone = self._zone_of_target(nodes[0])
+        zone = self._zone_of_target(move, nodes[0])
         return ((options.zone_key, zone),) if zone else ()
 
-    def _zone_of_target(self, node: str) -> str:
+    def _zone_of_target(self, move: Move, node: str) -> str:
         """As an approved plan has it: the node may have been deleted since."""
-        approved = self.options.approved
-        facts = approved.basis.nodes.get(node) if approved is not None else None
-        if facts is None:
+        if node in self._nodes.labels or self.options.approved is None:
             return self._nodes.domain(node)
-        return facts.labels.get(self.options.zone_key) or ""
+        return self.options.approved.zone_of(move)
 
     @functools.cached_property
     def _nodes(self) -> NodeDescriptions:

@@ -80,7 +80,7 @@ class RolloutSource:
         plan = view.plan()
         if self.options.approved is not None:
             unfinished = takeover.read_journal(reading) if reading is not None else None
-            require_approved(self._api, view, plan, self.options, unfinished)
+            require_approved(self._api.host, view, plan, self.options, unfinished)
         return plan
 
     def nothing_to_do(self, view: JudgedSnapshot, plan: Plan) -> bool:
@@ -170,7 +170,7 @@ class RolloutSource:
         lines = [*self.plan_lines(view, plan), *creates]
         result = planned_result(self.context, self.options, view.snapshot, plan, lines)
         if not self.options.require_rights:
-            result.plan = plan_of(self._api, view, plan, self.options).as_json()
+            result.plan = plan_of(view, plan, self.options).as_json()
         ends, kept = self._check_holds(view, {move["uid"] for move in result.moves})
         result.changed = result.changed or ends
         self._judged(view, result, plan)

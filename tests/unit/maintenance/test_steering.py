@@ -25,7 +25,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.write import 
     PatchTestFailed,
     patched,
 )
-from ansible_collections.virt.placement.plugins.module_utils.moves.plan_basis import NodeFacts
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_state import untolerated
 
 Taint = dict[str, str]
@@ -95,7 +94,6 @@ def test_node_with_the_taint_takes_pods_and_is_held_by_nobody() -> None:
     plain, tainted = (node_from_manifest(manifest(*taints)) for taints in ((), (ours("r1"),)))
     assert held_by(tainted, lasting_taints(plain)) == ""
     assert list(untolerated(tainted.taints, ())) == []
-    assert NodeFacts.of(tainted, ()) == NodeFacts.of(plain, ())
 
 
 def test_check_mode_names_the_nodes_that_would_lose_the_taint() -> None:

@@ -41,14 +41,13 @@ OPTIONS = {
 
 def drain_plan(*nodes: str, **options: JSON) -> JSON:
     content = {
-        "format": 3,
+        "format": 4,
         "module": "node_maintenance",
         "cluster_uid": "c1",
         "options": {**OPTIONS, **options},
         "nodes": [{"name": name, "uid": f"uid-{name}"} for name in nodes],
         "findings": [{"name": "no_place", "objects": list(nodes)}],
         "moves": [],
-        "relies_on": {"workloads": [], "nodes": [], "quotas": [{"namespace": "shop", "specs": {}}]},
     }
     return {**content, "checksum": checksum(content)}
 
@@ -108,7 +107,6 @@ def test_plan_of_all_drains_is_saved_published_and_carried_out(tmp_path: Path) -
     assert json.loads(path.read_text()) == published
     assert [node["name"] for node in published["nodes"]] == ["w1", "w3"]
     assert published["findings"] == [{"name": "no_place", "objects": ["w1", "w3"]}]
-    assert published["relies_on"]["quotas"] == [{"namespace": "shop", "specs": {}}]
 
     given: JSON
     for given in ({"plan_file": str(path)}, {"plan": {"prod": published}}):
