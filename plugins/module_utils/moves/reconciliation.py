@@ -54,8 +54,12 @@ class Reconciliation:
 
     @property
     def temporary(self) -> list[str]:
-        """Why instances are skipped that may move later, unless no move begins any more."""
-        return [] if self.stop_reason else [x.reason for x in self.plan.skipped if x.temporary]
+        """The instances that are skipped and may move later, with the reasons, unless no move begins any more."""
+        return [
+            f"{report.short(x.workload or x.instance, x.instance)}: {x.reason}"
+            for x in self.plan.skipped
+            if x.temporary and not self.stop_reason
+        ]
 
     def hold_followers(self, moves: t.Sequence[Move]) -> None:
         """Hold what is planned after a held move, too: nothing would ever let it begin."""

@@ -31,7 +31,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
     Reconciliation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.moves.report import NodeDescriptions
+from ansible_collections.virt.placement.plugins.module_utils.moves.report import (
+    NodeDescriptions,
+    short,
+)
 from tests.unit.maintenance.test_drain_plan import of_deployment, pod, snapshot
 from tests.unit.maintenance.test_options import options
 
@@ -121,6 +124,9 @@ def test_pod_that_never_terminates_is_waited_for() -> None:
     drain = Drain()
     stuck = snapshot(of_deployment("web", terminating=True))
     assert drain.reads(stuck)
+    (instance,) = drain.view.plan().skipped
+    assert instance.workload is not None
+    assert drain.waits_for == f"{short(instance.workload, instance.instance)}: it is terminating"
     plan = DrainView(stuck, frozenset({"w1"}), ("migrate",)).plan()
     assert "web" in drain.undone((), plan, "") and "it is terminating" in drain.undone((), plan, "")
 
