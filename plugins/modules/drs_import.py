@@ -119,7 +119,7 @@ options:
   leaders:
     description:
       - Names of VMs, in vCenter, that other VMs follow. Affinity rules become rules with C(keep_together) in which all
-        VMs but one follow that one, because VMs that require each other on one node can never migrate.
+        VMs but one follow a VM of their rule, because VMs that require each other on one node can never migrate.
       - By default it is a VM that must run on some hosts, else one that should, else the VM that most of these rules
         name.
     type: list

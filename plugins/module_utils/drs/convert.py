@@ -16,8 +16,9 @@ from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.kinds import DO_NOT_MOVE
 from ..model.rendering import listed, plural
+from .contradictions import contradictions
 from .export import DrsCluster, DrsOverride, DrsRule, DrsRuleKind, SourceVm
-from .followers import FollowedRule, follow, follow_at_rest, kept_together
+from .followers import FollowedRule, follow, follow_at_rest
 from .host_groups import FreeNames, GroupLabel, HostGroups
 from .options import ImportOptions
 from .report import ImportDecision, ImportedPart
@@ -92,7 +93,7 @@ class _Import:
                 rules.append(rule)
         active = [rule for rule in rules if self._is_enabled(rule)]
         affinity = [rule for rule in active if rule.kind is DrsRuleKind.AFFINITY]
-        self._check_contradictions(affinity, active)
+        self._faults += contradictions(active, self._members, self._hosts)
         leaders, hosted = self._options.leaders, self._read_hosted(active)
         followed = follow(affinity, self._members, leaders, self._faults, hosted)
         resting = [
@@ -227,27 +228,6 @@ class _Import:
             self._faults.append(InputError(str(rule), fault))
         return found
 
-    def _check_contradictions(
-        self, affinity: t.Sequence[DrsRule], rules: t.Sequence[DrsRule]
-    ) -> None:
-        group_of = kept_together(affinity, self._members)
-        for rule in rules:
-            if rule.kind is not DrsRuleKind.ANTI_AFFINITY:
-                continue
-            first: dict[int, SourceVm] = {}
-            for vm in self._members[rule.where]:
-                number = group_of.get(vm.key)
-                if number is not None and number in first:
-                    self._faults.append(
-                        InputError(
-                            str(rule),
-                            f"keeps {first[number]} and {vm} apart, which affinity rules keep together: no placement"
-                            " satisfies both. Leave one of the rules out with skip_rules",
-                        )
-                    )
-                if number is not None:
-                    first.setdefault(number, vm)
-
     def _import_rule(self, rule: DrsRule, followed: FollowedRule | None) -> ImportedPart:
         if followed is not None and not followed.followers:
             return self._adds_nothing(rule, followed)
@@ -304,8 +284,8 @@ class _Import:
         if followed is not None:
             yield ImportDecision(
                 "leader",
-                f"On the node of {followed.leader}: {listed(followed.followers)}. {followed.leader} itself has no"
-                f" constraint by it, so that it can migrate.{_of_enabled_rules(followed)}"
+                f"On the node of {followed.leader}: {listed(followed.followers)}. {followed.leader} itself"
+                f" {_of_leader(followed)}.{_of_enabled_rules(followed)}"
                 f"{self._bound_followers(followed)}",
                 "Name another VM in leaders.",
             )
@@ -318,11 +298,13 @@ class _Import:
             )
 
     def _bound_followers(self, followed: FollowedRule) -> str:
-        """Which followers are bound to hosts to which their leader is not: they start only where that one runs."""
+        """Which followers are bound to hosts to which their leader is not: they start only where that one runs. What
+        binds a VM binds its followers."""
+        leaders_bound = set().union(*(self._bound[vm.key] for vm in followed.leaders))
         bound = [
             f"{vm} (by {listed(sorted(more))})"
             for vm in followed.followers
-            if (more := self._bound[vm.key] - self._bound[followed.leader.key])
+            if (more := self._bound[vm.key] - leaders_bound)
         ]
         if not bound:
             return ""
@@ -457,6 +439,13 @@ def _vms_of(cluster: DrsCluster) -> list[SourceVm]:
         *(vm for vms in cluster.vm_groups.values() for vm in vms),
         *(override.vm for override in cluster.overrides),
     ]
+
+
+def _of_leader(followed: FollowedRule) -> str:
+    """How the VM moves that others follow by this rule."""
+    if len(followed.leaders) > 1:
+        return f"follows {followed.leaders[1]} by another rule"
+    return "has no constraint by it, so that it can migrate"
 
 
 def _of_enabled_rules(followed: FollowedRule) -> str:

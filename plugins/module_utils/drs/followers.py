@@ -3,7 +3,8 @@
 """Which VMs follow which VM, so that affinity rules hold and each VM can still migrate?
 
 DRS keeps all VMs of affinity rules that share VMs on one host. With terms that require each other, no VM could leave
-the node first. So one VM of each such group has no term, and the others follow it.
+the node first. So one VM of each such group has no term, and the others follow it: each a VM of its own rule, so that
+a rule is violated by its own VMs alone.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from .export import DrsRule, SourceVm
 @dataclass(frozen=True, slots=True)
 class FollowedRule:
     """The VMs of one affinity rule that follow `leader` by it. There are none where other rules keep its VMs together
-    already: `kept_by` has their names, if they are enabled like this one. `led`: VMs of a disabled rule and the VM that
-    each follows by enabled rules, which stands for it here."""
+    already: `kept_by` has their names, if they are enabled like this one. `leaders`: the leader, and the VMs that it
+    follows itself by other rules, up to the one that follows none. `led`: VMs of a disabled rule and the VM that its
+    group follows by enabled rules, which stands for each here."""
 
-    leader: SourceVm
+    leaders: tuple[SourceVm, ...]
     followers: tuple[SourceVm, ...]
     kept_by: tuple[str, ...] = ()
     led: tuple[tuple[SourceVm, SourceVm], ...] = ()
+
+    @property
+    def leader(self) -> SourceVm:
+        return self.leaders[0]
 
 
 Members = t.Mapping[str, tuple[SourceVm, ...]]
@@ -43,7 +49,7 @@ def follow(
     """By the place of each affinity rule. A cycle of rules, and two leaders in one group, are faults. `hosted`: by the
     key of a VM with a rule of hosts, how much that binds it."""
     followed: dict[str, FollowedRule] = {}
-    for group in _groups(rules, members, faults):
+    for group in affinity_groups(rules, members, faults):
         followed.update(
             _from_leader(group, members, _leader(group, members, leaders, faults, hosted))
         )
@@ -53,12 +59,14 @@ def follow(
 def _from_leader(
     group: t.Sequence[DrsRule], members: Members, leader: SourceVm
 ) -> t.Iterator[tuple[str, FollowedRule]]:
-    """The next rule is the first of the export that has a VM beside the leader already; its others follow."""
+    """The next rule is the first of the export that has a VM beside the leader already; its others follow that VM."""
     rules_of: dict[str, list[int]] = defaultdict(list)
     for number, rule in enumerate(group):
         for vm in members[rule.where]:
             rules_of[vm.key].append(number)
     added_by = {leader.key: ""}
+    leaders: dict[str, tuple[SourceVm, ...]] = {leader.key: (leader,)}
+    """By the key of a VM beside the leader: itself and the VMs that it follows, the first added first."""
     ahead = list(rules_of[leader.key])
     seen = set(ahead)
     while ahead:
@@ -66,8 +74,11 @@ def _from_leader(
         vms = members[rule.where]
         followers = tuple(vm for vm in vms if vm.key not in added_by)
         kept_by = () if followers else dict.fromkeys(added_by[vm.key] for vm in vms)
-        yield rule.where, FollowedRule(leader, followers, tuple(filter(None, kept_by)))
+        members_beside = [vm.key for vm in vms if vm.key in leaders]
+        followed = min((leaders[key] for key in members_beside), key=len)
+        yield rule.where, FollowedRule(followed, followers, tuple(filter(None, kept_by)))
         added_by.update({vm.key: rule.name for vm in followers})
+        leaders.update({vm.key: (vm, *followed) for vm in followers})
         reached = {number for vm in followers for number in rules_of[vm.key]} - seen
         seen |= reached
         for number in reached:
@@ -84,7 +95,7 @@ def follow_at_rest(
     """What disabled rules become, by their place. They do not change what enabled ones become: a VM that follows
     another one by these has its leader here in its place. VMs follow in one order, so that no rules that are enabled
     later require each other."""
-    leader_of = {vm.key: x.leader for x in followed for vm in (x.leader, *x.followers)}
+    leader_of = {vm.key: x.leaders[-1] for x in followed for vm in (*x.leaders, *x.followers)}
     moved = {
         rule.where: {vm.key: leader_of.get(vm.key, vm) for vm in members[rule.where]}
         for rule in rules
@@ -98,20 +109,12 @@ def follow_at_rest(
         first, *others = sorted(set(moved[rule.where].values()), key=lambda vm: order[vm.key])
         led = [(vm, moved[rule.where][vm.key]) for vm in members[rule.where]]
         at_rest[rule.where] = FollowedRule(
-            first, tuple(others), led=tuple(pair for pair in led if pair[0] != pair[1])
+            (first,), tuple(others), led=tuple(pair for pair in led if pair[0] != pair[1])
         )
     return at_rest
 
 
-def kept_together(rules: t.Sequence[DrsRule], members: Members) -> dict[str, int]:
-    """By the key of a VM: the number of its group of VMs that affinity rules keep on one host."""
-    group_of: dict[str, int] = {}
-    for number, group in enumerate(_groups(rules, members, [])):
-        group_of.update({vm.key: number for rule in group for vm in members[rule.where]})
-    return group_of
-
-
-def _groups(
+def affinity_groups(
     rules: t.Sequence[DrsRule], members: Members, faults: list[InputError]
 ) -> list[list[DrsRule]]:
     """Rules that share VMs, directly or through others, in the order of the export. One whose VMs are all together by

@@ -140,13 +140,24 @@ class HostGroups:
         lowered = [x for x in names if x not in nodes and x.lower() in nodes]
         return GroupLabel(key, (HAS_LABEL,), tuple(nodes), tuple(lowered))
 
+    @property
+    def all_nodes(self) -> frozenset[str]:
+        """Those of the cluster; empty where they are not known."""
+        return frozenset(self._options.nodes or ())
+
+    def nodes(self, group: str) -> frozenset[str] | None:
+        """The nodes of a group; a host without a node is there by its own name. None: those with a label that nodes
+        have already, so that it is not known which they are."""
+        known = (self._options.host_groups or {}).get(group)
+        if known is None:
+            hosts = self._groups.get(group, ())
+            return frozenset(self._node_of_host(host) or host.lower() for host in hosts)
+        return None if known.key else frozenset(map(self._node, known.nodes))
+
     def has_all_nodes(self, group: str) -> bool:
         """Whether the hosts of a group are all nodes of the cluster."""
-        known = (self._options.host_groups or {}).get(group)
-        if not self._options.nodes or (known is not None and known.key):
-            return False
-        names = known.nodes if known is not None else self._groups.get(group, ())
-        return {self._node_of_host(x) for x in names} >= set(self._options.nodes)
+        nodes = self.nodes(group)
+        return bool(self.all_nodes) and nodes is not None and nodes >= self.all_nodes
 
     def _node(self, name: str) -> str:
         """The node of this name, whatever the case of its letters; all names of nodes are in lower case."""

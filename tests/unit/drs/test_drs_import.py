@@ -45,7 +45,7 @@ RULES = [
     {
         "name": "cache-with-app",
         "workloads": ["cache"],
-        "keep_together": {"topology_key": "node", "with": "db.prod"},
+        "keep_together": {"topology_key": "node", "with": "app"},
     },
     {"name": "mail-apart", "workloads": ["mail-1", "mail-2"], "keep_apart": "node"},
     {
@@ -273,7 +273,8 @@ def test_table_has_each_part_and_its_decisions(run_module: RunModule) -> None:
     assert table.startswith("CARRIED OVER: 12\n")
     assert "\nCARRIED OVER WITH A DECISION: 14\n" in table
     assert "\nNO COUNTERPART: 7\n" in table
-    assert "On the node of db.prod: cache. db.prod itself has no constraint by it" in table
+    assert "On the node of db.prod: app. db.prod itself has no constraint by it" in table
+    assert "On the node of app: cache. app itself follows db.prod by another rule." in table
 
 
 def test_disabled_rule_is_carried_over_where_it_is_named(run_module: RunModule) -> None:
@@ -441,12 +442,14 @@ def test_vm_with_a_rule_of_hosts_leads(run_module: RunModule) -> None:
         rule("must", "licensed", "db"),
     )
     leaders = [
-        made["keep_together"]["with"]
+        [
+            made["keep_together"]["with"]
+            for made in rules_of(of_content(run_module, *listed, nodes=NODES))["shop"]
+            if "keep_together" in made
+        ]
         for listed in (pairs, (*pairs, should), (*pairs, should, must))
-        for made in rules_of(of_content(run_module, *listed, nodes=NODES))["shop"]
-        if made["name"] == "1"
     ]
-    assert leaders == ["app", "cache", "db"]
+    assert leaders == [["app", "app"], ["app", "cache"], ["db", "app"]]
 
 
 def test_follower_that_is_bound_to_hosts_is_named(run_module: RunModule) -> None:
@@ -468,15 +471,98 @@ def test_follower_that_is_bound_to_hosts_is_named(run_module: RunModule) -> None
 NODES = ["esx1", "esx2", "esx3"]
 
 
+@pytest.mark.parametrize("leaders", [[], ["app"], ["db"]])
+def test_host_rules_that_leave_no_node_for_vms_kept_together_are_a_contradiction(
+    run_module: RunModule, leaders: list[str]
+) -> None:
+    """It ended with the advice to let another VM lead, and none could."""
+    rules = (
+        rule("one", "together", "app", "cache"),
+        rule("two", "together", "cache", "db"),
+        rule("all", "licensed", "cache"),
+        rule("left", "one host", "app", rule_affine_hosts=["esx1"]),
+        rule("right", "other host", "db", rule_affine_hosts=["esx2"]),
+    )
+    result = of_content(run_module, *rules, leaders=leaders, nodes=NODES)
+
+    assert messages(result) == [
+        f"{place(3)}: no node satisfies it together with rule 'right', rule 'one', rule 'two': affinity keeps app, db"
+        " on one node, 'left' keeps app on esx1, 'right' keeps db on esx2. Leave one of these rules out with"
+        " skip_rules, or mend it in the source and export again"
+    ]
+    for name in ("one", "two", "left", "right"):
+        assert "failed" not in of_content(run_module, *rules, skip_rules=[name], nodes=NODES)
+
+
+def place(index: int) -> str:
+    names = ("one", "two", "all", "left", "right")
+    return f"content, drs_rule_info.Production[{index}], rule {names[index]!r}"
+
+
+def test_host_rules_of_one_vm_that_leave_no_node_are_a_contradiction(
+    run_module: RunModule,
+) -> None:
+    here = rule("on", "licensed", "a")
+    off = rule("off", None, "a", **avoided("esx1", "esx2"))
+    (message,) = messages(of_content(run_module, here, off, nodes=NODES))
+    assert "'on' keeps a on esx1, esx2, 'off' keeps a off esx1, esx2. Leave one" in message
+
+    nowhere = rule("off", None, "a", **avoided(*NODES))
+    (message,) = messages(of_content(run_module, nowhere, nodes=NODES))
+    assert "no node satisfies it: 'off' keeps a off esx1, esx2, esx3. Leave it out" in message
+    wish = {**here, "rule_mandatory": False}
+    assert "failed" not in of_content(run_module, wish, off, nodes=NODES)
+    disabled = {**here, "rule_enabled": False}
+    assert "failed" not in of_content(run_module, disabled, off, nodes=NODES)
+
+
+def test_nodes_of_a_label_that_nodes_have_already_contradict_nothing(run_module: RunModule) -> None:
+    """It is not known which nodes have it."""
+    rules = (
+        rule("left", "one host", "a", rule_affine_hosts=["esx1"]),
+        rule("right", "other host", "a", rule_affine_hosts=["esx2"]),
+    )
+    groups = {"one host": {"labels": {"zone": "a"}}}
+    assert "failed" not in of_content(run_module, *rules, host_groups=groups, nodes=NODES)
+    same = {"one host": ["esx2"]}
+    assert "failed" not in of_content(run_module, *rules, host_groups=same, nodes=NODES)
+
+
+def avoided(*hosts: str) -> dict[str, t.Any]:
+    return {
+        "rule_affine_host_group_name": None,
+        "rule_affine_hosts": [],
+        "rule_anti_affine_host_group_name": f"all of {hosts}",
+        "rule_anti_affine_hosts": [*hosts],
+    }
+
+
+def test_vm_follows_a_vm_of_its_own_rule(run_module: RunModule) -> None:
+    """A rule about two VMs was reported as violated when a third one had moved away."""
+    rules = (
+        rule("a-b", "together", "a", "b"),
+        rule("b-c", "together", "b", "c"),
+        rule("must", "licensed", "c"),
+    )
+    result = of_content(run_module, *rules, nodes=NODES)
+
+    beside = {made["name"]: made for made in rules_of(result)["shop"] if "keep_together" in made}
+    assert {
+        name: (made["workloads"], made["keep_together"]["with"]) for name, made in beside.items()
+    } == {
+        "a-b": (["a"], "b"),
+        "b-c": (["b"], "c"),
+    }
+
+
 def test_leaders_are_those_that_the_user_names(run_module: RunModule) -> None:
     rules = (rule("one", "together", "a", "b"), rule("two", "together", "b", "c"))
     result = of_content(run_module, *rules, leaders=["c"])
     refused = of_content(run_module, *rules, leaders=["a", "c"])
 
-    together = {"topology_key": "node", "with": "c"}
     assert rules_of(result)["shop"] == [
-        {"name": "one", "workloads": ["a"], "keep_together": together},
-        {"name": "two", "workloads": ["b"], "keep_together": together},
+        {"name": "one", "workloads": ["a"], "keep_together": {"topology_key": "node", "with": "b"}},
+        {"name": "two", "workloads": ["b"], "keep_together": {"topology_key": "node", "with": "c"}},
     ]
     assert messages(refused) == [
         "leaders: has a and c, which affinity rules keep together: name one of them"
