@@ -15,7 +15,9 @@ description:
     through this lookup, and compare it with what an earlier job of the workflow published. Playbooks do not need it.
 options:
   _terms:
-    description: V(published) for what the role publishes, V(faults) for the comparison.
+    description:
+      - V(published) for what the role publishes, V(faults) for the comparison, V(unusable) for why no approval of this
+        forecast can be used.
     required: true
 """
 
@@ -30,6 +32,7 @@ _raw:
   description:
     - For V(published), a map of host to rule set to forecast, with the forecasts of earlier jobs.
     - For V(faults), a map with the key V(faults), a list of what is not covered by the approval.
+    - For V(unusable), a map with the key V(reasons), an empty list where the forecast can be approved.
   type: list
   elements: dict
 """
@@ -43,6 +46,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.approval import (
     approval_faults,
     rule_set_of,
     summary_of,
+    why_unusable,
 )
 
 
@@ -64,7 +68,11 @@ class LookupModule(LookupBase):
             published = dict(earlier) if isinstance(earlier, t.Mapping) else {}
             forecasts = published.get(host)
             forecasts = dict(forecasts) if isinstance(forecasts, t.Mapping) else {}
-            return [{**published, host: {**forecasts, rule_set_of(options): summary}}]
+            if not why_unusable(summary):
+                forecasts[rule_set_of(options)] = summary
+            return [{**published, host: forecasts}]
+        if question == "unusable":
+            return [{"reasons": why_unusable(summary)}]
         if question == "faults":
             role = str(self._value("__placement_apply_role"))
             return [{"faults": approval_faults(earlier, summary, options, host, role)}]

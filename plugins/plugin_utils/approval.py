@@ -58,6 +58,16 @@ def summary_of(result: Object, options: Object) -> dict[str, t.Any]:
     }
 
 
+def why_unusable(summary: Object | None) -> list[str]:
+    """Why no approval of this forecast can be used, so that it is not published: empty where one can."""
+    if summary is None or summary["cluster"]:
+        return []
+    return [
+        "The UID of the cluster cannot be read, so an approval may be one for another cluster: grant this identity"
+        " the verb 'get' on namespaces, then launch the job in check mode again."
+    ]
+
+
 def _limits(options: Object) -> dict[str, t.Any]:
     """What the role may do to workloads and VMs. `apply` after an approval may leave the moves to another job."""
     names = ("workload_rollout", *(LIMITS if options["rollout"] else ()))
@@ -95,15 +105,12 @@ def approval_faults(
     of_undo = any(str(name).startswith(_UNDO) for name in names)
     if options["state"] == "reverted" and not of_undo:
         return []  # what was approved is the change that is undone
+    if unusable := why_unusable(summary):
+        return unusable
     if not isinstance(forecasts, t.Mapping) or about not in forecasts:
         known = ", ".join(sorted(map(str, forecasts))) if forecasts else "none"
         return [f"No forecast of {about} was approved for {host}. Forecasts of this host: {known}."]
     approved_one = forecasts[about]
-    if summary is not None and not summary["cluster"]:
-        return [
-            "The UID of the cluster cannot be read, so an approval may be one for another cluster: grant this identity"
-            " the verb 'get' on namespaces, then launch the job in check mode again."
-        ]
     if not _is_summary(approved_one):
         return [
             f"placement_forecast: the forecast of {about} for {host} is damaged: it must be as check mode published it."

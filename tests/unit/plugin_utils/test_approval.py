@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.lookup.forecast_approval import LookupModule
 from ansible_collections.virt.placement.plugins.plugin_utils.approval import (
     SHOWN,
     approval_faults,
@@ -53,6 +54,37 @@ def result(moves: int = 1, method: str = "migrate", **more: t.Any) -> dict[str, 
 
 def published(**more: t.Any) -> dict[str, t.Any]:
     return {"prod": {"shop/default": summary_of(result(**more), OPTIONS)}}
+
+
+class Values:
+    """Stands for Ansible's templating: values have no templates here."""
+
+    @staticmethod
+    def template(value: t.Any) -> t.Any:
+        return value
+
+
+def answer(question: str, **more: t.Any) -> dict[str, t.Any]:
+    """Of the lookup, in the job that forecasts."""
+    known = {
+        "inventory_hostname": "prod",
+        "__placement_apply_options": {**OPTIONS, "forecast": True},
+        "placement_apply_forecast_result": result(**more),
+    }
+    (answer,) = LookupModule(templar=Values()).run([question], known)
+    return answer
+
+
+def test_forecast_that_no_approval_can_cover_is_not_published_and_says_so() -> None:
+    """It was published, approved, and refused after the approval."""
+    unread = {"cluster": {"api": "https://prod.example:6443", "uid": None}}
+    assert answer("published", **unread) == {"prod": {}}
+    (reason,) = answer("unusable", **unread)["reasons"]
+    assert reason.startswith("The UID of the cluster cannot be read, ")
+    assert "grant this identity the verb 'get' on namespaces" in reason
+
+    assert answer("published") == published()
+    assert answer("unusable") == {"reasons": []}
 
 
 def faults(approved: t.Any, host: str = "prod", **more: t.Any) -> list[str]:
