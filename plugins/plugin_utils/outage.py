@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe import (
     AWAY,
     AWAY_SINCE,
+    REMIND_AFTER,
+    answers_again,
+    no_answer,
 )
 
 Result = dict[str, t.Any]
 
 PAUSE = 1.0
-
-REMIND_AFTER = 60.0
-"""Seconds after which the outage is named again."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Waiting:
             away = ran.pop(AWAY, None)
             if away is None:
                 if since and not self.piped:
-                    self.show(f"the API server, which was away since {since}, answers again")
+                    self.show(answers_again(since))
                 return ran
             if not self.is_due():
                 return ran
@@ -59,12 +59,10 @@ class Waiting:
                 since = away["since"] or time.strftime("%H:%M:%S %Z")
                 shown_at = self.clock()
                 if not shown:
-                    self.show(f"no answer from the API server since {since}: {error}; trying again")
+                    self.show(no_answer(since, error))
             elif since and self.clock() - shown_at >= REMIND_AFTER:
                 shown_at = self.clock()
-                self.show(
-                    f"still no answer from the API server since {since}: {error}; trying again"
-                )
+                self.show(f"still {no_answer(since, error)}")
             if (waited := self.clock() - began) >= self.patience:
                 again = "when it answers, launch the same job again: it continues"
                 ran["msg"] = f"no answer for {waited:.0f} s: {error}; {again}"

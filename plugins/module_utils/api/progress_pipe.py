@@ -20,9 +20,22 @@ AWAY_SINCE = "VIRT_PLACEMENT_AWAY_SINCE"
 PATIENCE = 300.0
 """Seconds for which what has begun waits for an API server that is away: a run, or a job between two tasks."""
 
+REMIND_AFTER = 60.0
+"""Seconds after which an outage, and what a run waits for, is named again."""
+
 AWAY = "_away"
 """In the result of a module that found no API server, and has done nothing: `since` when, empty where it is not noted
 or the server answers again, and whether the outage was `noted`."""
+
+
+def no_answer(since: str, error: object) -> str:
+    """The line about an API server that is away `since` this time of day."""
+    return f"no answer from the API server since {since}: {error}; trying again"
+
+
+def answers_again(since: str) -> str:
+    """The line about its end."""
+    return f"the API server, which was away since {since}, answers again"
 
 
 class ProgressPipe:

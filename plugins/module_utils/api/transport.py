@@ -30,6 +30,7 @@ from .errors import (
     Unreachable,
     Untrusted,
 )
+from .progress_pipe import answers_again
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -288,7 +289,7 @@ class Outage:
         with self._lock:
             since, self.since = self.since, ""
         if since:
-            self.note(f"the API server, which was away since {since}, answers again")
+            self.note(answers_again(since))
 
 
 class Transport:

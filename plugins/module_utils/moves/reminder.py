@@ -8,12 +8,10 @@ import time
 import typing as t
 
 from ..api.errors import ApiError
+from ..api.progress_pipe import REMIND_AFTER, no_answer
 from . import report
 from .move import MoveRecord
 from .state import RunState, StepReport
-
-REMIND_AFTER = 60.0
-"""Seconds without a line."""
 
 
 def time_of_day(seconds_ago: float) -> str:
@@ -54,6 +52,5 @@ class Reminder:
             return
         if not begins:
             since = time_of_day(elapsed - state.failing_since)
-            line = f"still no answer from the API server since {since}: {error}; trying again"
-            self._report.lines.append(line)
+            self._report.lines.append(f"still {no_answer(since, error)}")
         state.printed_at = elapsed
