@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
-import time
 import typing as t
 from dataclasses import dataclass
 
 import yaml
+
+from . import processes
 
 PING: tuple[dict[str, t.Any], ...] = ({"ansible.builtin.ping": {}},)
 
@@ -54,22 +54,11 @@ def run(
         if kubeconfig is not None:
             environment["KUBECONFIG"] = str(kubeconfig)
         command = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), str(file)]
-        with pathlib.Path(folder, "told").open("w+", encoding="utf-8") as output:
-            begun = time.perf_counter()
-            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-            try:
-                _pid, status, usage = os.wait4(process.pid, 0)
-            except BaseException:
-                process.kill()
-                raise
-            seconds = time.perf_counter() - begun
-            process.returncode = os.waitstatus_to_exitcode(status)
-            output.seek(0)
-            text = output.read()
+        ended = processes.run(command, environment)
         modules = len(started.read_text().splitlines())
-    if process.returncode != 0:
-        raise RuntimeError(f"playbook ended with rc {process.returncode}:\n{text}")
-    return Timing(seconds, usage.ru_maxrss / 1024, "changed=0" not in text, modules)
+    if ended.returncode != 0:
+        raise RuntimeError(f"playbook ended with rc {ended.returncode}:\n{ended.output}")
+    return Timing(ended.seconds, ended.peak_rss_mb, "changed=0" not in ended.output, modules)
 
 
 def _counting(started: pathlib.Path) -> pathlib.Path:
