@@ -53,16 +53,33 @@ class Row:
             "promises": [str(promise) for promise in self.promises],
         }
 
-
-def table(rows: t.Sequence[Row]) -> str:
-    """Rows for people, each promise on a line of its own below its row."""
-    lines = [f"{'':44}  {'ours':>9}  {'floor':>9}  peers"]
-    for row in rows:
-        floor = "" if row.floor is None else f"{row.floor:.2f}"
-        peers = ", ".join(f"{name} {value:.2f}" for name, value in row.peers.items())
-        lines.append(f"{row.name:44}  {row.ours:>7.2f} {row.unit}  {floor:>9}  {peers}")
-        if row.also:
-            figures = ", ".join(f"{value:.2f} {name}" for name, value in row.also.items())
+    def lines(self) -> list[str]:
+        """The row for people, each promise on a line of its own below it."""
+        floor = "" if self.floor is None else f"{self.floor:.2f}"
+        peers = ", ".join(f"{name} {value:.2f}" for name, value in self.peers.items())
+        lines = [f"{self.name:44}  {self.ours:>7.2f} {self.unit}  {floor:>9}  {peers}"]
+        if self.also:
+            figures = ", ".join(f"{value:.2f} {name}" for name, value in self.also.items())
             lines.append(f"    also: {figures}")
-        lines += [f"    {promise}" for promise in row.promises]
-    return "\n".join(lines)
+        return [*lines, *(f"    {promise}" for promise in self.promises)]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A row that was not measured, and why."""
+
+    name: str
+    reason: str
+    promises: tuple[Promise, ...] = ()
+
+    def as_json(self) -> dict[str, t.Any]:
+        return {"name": self.name, "left_out": self.reason}
+
+    def lines(self) -> list[str]:
+        return [f"{self.name:44}  left out: {self.reason}"]
+
+
+def table(rows: t.Sequence[Row | LeftOut]) -> str:
+    """Rows for people."""
+    title = f"{'':44}  {'ours':>9}  {'floor':>9}  peers"
+    return "\n".join([title, *(line for row in rows for line in row.lines())])
