@@ -41,7 +41,12 @@ def pod_range(number: int) -> str:
 def _listen(port: int) -> socket.socket:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        sys.exit(
+            f"port {port} of 127.0.0.1 is taken: {error.strerror}; start the sandbox again, for other ports"
+        )
     return listener
 
 
@@ -58,7 +63,9 @@ def _make() -> None:
     for number in range(1, MOST_NODES + 1):
         commands.append(f"route add {pod_range(number)} via {node_address(number)}")
     for command in commands:
-        subprocess.run(["ip", *command.split()], check=True)
+        done = subprocess.run(["ip", *command.split()], capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"ip {command}: {done.stderr.strip()}")
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

@@ -10,7 +10,9 @@ import errno
 import fcntl
 import os
 import signal
+import socket
 import subprocess
+import sys
 import types
 import typing as t
 from pathlib import Path
@@ -20,12 +22,17 @@ import pytest
 from sandbox import Sandbox, binaries, cluster_file, layout, processes, releases
 from sandbox import __main__ as command
 from sandbox.cluster_file import ClusterFileError
-from sandbox.real_nodes import control_groups, debian, ground, power, programs
+from sandbox.real_nodes import control_groups, debian, ground, network, power, programs
 from sandbox.real_nodes.control_groups import Hierarchy
 from sandbox.real_nodes.ground import GIB, TO_BUILD, TO_RUN, Ground
 from sandbox.real_nodes.node import Node, NodeError
 from tests.real.conftest import TALLY, Tally, pytest_sessionfinish
 
+#: until the network is there or its process has ended; then what this namespace has of bridges, with and without it
+WAIT = """until [ -s "$5" ] || ! kill -0 $pid; do sleep 0.05; done; test -s "$5"
+ip -brief link show type bridge | xargs
+kill $pid; wait $pid || true
+ip -brief link show type bridge | xargs"""
 CACHE, SANDBOXES = Path("/cache"), Path("/sandboxes")
 GOOD = Ground(
     system="Linux",
@@ -555,3 +562,38 @@ def test_debian_that_cannot_be_made_is_one_line_and_leaves_nothing(
         debian.build(lambda line: None)
     assert str(failure.value) == line
     assert [path for path in cache.iterdir() if path.is_dir()] == []
+
+
+def test_port_that_is_taken_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", network.__file__, str(tmp_path / "network"), str(port)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        f"port {port} of 127.0.0.1 is taken: Address already in use; start the sandbox again, for other ports\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
+def test_bridge_and_address_that_the_machine_has_are_not_in_the_way(tmp_path: Path) -> None:
+    """The machine is a network namespace of the test, which has both already. Afterwards it has its own alone."""
+    taken = f"ip link add {network.BRIDGE} type bridge; ip address add {network.ADDRESS}/24 dev {network.BRIDGE}"
+    command = [sys.executable, "-I", "-S", network.__file__, str(tmp_path / "network"), "16999"]
+    outside = [
+        "unshare",
+        "--net",
+        "sh",
+        "-ec",
+        f'{taken}; ip link set lo up; "$@" & pid=$!; {WAIT}',
+    ]
+    done = subprocess.run([*outside, "sh", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    before, after = done.stdout.splitlines()
+    assert before == after and network.BRIDGE in before

@@ -47,7 +47,15 @@ start() {
 }
 
 import_images() { # once for each disk
-    until ctr version > /dev/null 2>&1; do sleep 0.1; done
+    tries=0
+    until ctr version > /dev/null 2>&1; do
+        tries=$((tries + 1))
+        if [ "$tries" -ge 600 ]; then
+            echo "$NODE: containerd does not answer: $(tail -n 1 /var/log/containerd.log)" >&2
+            exit 1
+        fi
+        sleep 0.1
+    done
     [ ! -e /var/lib/containerd/imported ] || return 0
     for image in /opt/real/images/*.tar; do
         ctr -n k8s.io images import "$image" > /dev/null
