@@ -164,7 +164,8 @@ class Closing:
 
 
 def reason_of(lines: t.Sequence[str]) -> str:
-    """The first reason of these lines of an error, not longer than can be read at a glance."""
+    """The first reason of these lines of an error, not longer than can be read at a glance. What to do, its end, is
+    kept."""
     first = lines[0]
     several = SEVERAL.fullmatch(first) if len(lines) > 1 else None
     if several is not None:
@@ -172,9 +173,13 @@ def reason_of(lines: t.Sequence[str]) -> str:
     text = one_line(first)
     if len(text) <= LONGEST_REASON:
         return text
-    seen, grant, role = text.partition(": grant this identity ")
-    kept = f"{grant}{role}" if len(grant + role) <= LONGEST_REASON // 4 * 3 else ""
-    return _cut(seen if kept else text, LONGEST_REASON - len(kept)) + kept
+    for what_to_do in (": grant this identity ", ". "):
+        seen, start, advice = text.rpartition(what_to_do)
+        if seen and len(start + advice) <= LONGEST_REASON // 4 * 3:
+            return f"{_cut(seen, LONGEST_REASON - len(start + advice))}{start}{advice}".replace(
+                ".... ", "... "
+            )
+    return _cut(text, LONGEST_REASON)
 
 
 def _cut(text: str, limit: int) -> str:

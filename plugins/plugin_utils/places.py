@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.json_text import content_fault
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import (
     KUBEVIRT_KINDS,
     VMI,
@@ -64,8 +65,9 @@ def read_placement(path: str) -> SavedPlacement:
         places = dict(filter(None, map(_place, entries)))
         return SavedPlacement(_checked(places, path), cluster_uid)
     except (KeyError, TypeError, AttributeError) as error:
-        name = type(error).__name__
-        raise NoPlacement(f"{path} is a damaged result of placement_info ({name}).") from error
+        raise NoPlacement(
+            f"{path} is a damaged result of placement_info ({content_fault(error)})."
+        ) from error
 
 
 def _checked(places: Entry, path: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from ..model.budget_manifests import budget_spec
 from ..model.findings import Finding, InputError
 from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON, Pointer
+from ..model.json_text import content_fault
 from ..model.kinds import KINDS, STATEFUL_SET, VMI
 from ..model.manifests import (
     controller_of,
@@ -233,7 +234,7 @@ def _is_sound(notes: InputReader, item: t.Mapping[str, JSON]) -> bool:
             if kind in _READERS:
                 _READERS[kind](named(item))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            notes.error(f"cannot be read as a {kind}: {error!r}")
+            notes.error(f"cannot be read as a {kind}: {content_fault(error)}")
     return len(notes.errors) == before
 
 

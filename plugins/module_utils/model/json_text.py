@@ -42,6 +42,15 @@ class DamagedAnnotation(ValueError):
     """The text is no JSON object, or one that the collection cannot have written."""
 
 
+def content_fault(error: Exception) -> str:
+    """What is wrong with the content of which reading raised this error, without more of its text than a line holds."""
+    if isinstance(error, KeyError):
+        return f"its field {error.args[0]!r} is missing"
+    return (
+        cut(str(error), 200) if isinstance(error, ValueError) else "a value in it has a wrong type"
+    )
+
+
 def read_annotation(text: str) -> dict[str, JSON]:
     """The JSON object in an annotation. Raises DamagedAnnotation, which says what is wrong with it."""
     if len(text) > ANNOTATION_SIZE_LIMIT:

@@ -17,6 +17,7 @@ from functools import cached_property
 
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
+from ..model.json_text import content_fault
 from ..model.objects import Ref
 from ..model.plan import Method, Move, move_as_json
 
@@ -161,7 +162,7 @@ def _of_content(given: t.Mapping[str, JSON], kind: PlanKind) -> ApprovedPlan:
 
 def damaged(error: Exception, kind: PlanKind) -> InvalidInput:
     """The error for a plan whose content is not that of its format."""
-    return _refused(f"is damaged ({type(error).__name__}: {error}): {AGAIN}", kind)
+    return _refused(f"is damaged ({content_fault(error)}): {AGAIN}", kind)
 
 
 def _refused(message: str, kind: PlanKind) -> InvalidInput:

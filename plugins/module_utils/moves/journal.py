@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..model.json_pointer import JSON
-from ..model.json_text import cut, read_annotation
+from ..model.json_text import content_fault, cut, read_annotation
 from ..model.kinds import VMI
 from ..model.objects import Ref, is_object_name
 from ..model.plan import Method
@@ -246,7 +246,7 @@ def read(text: str) -> RunJournal:
         raise
     except (ValueError, OverflowError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableJournal(
-            f"the journal of an unfinished run cannot be read ({type(error).__name__}: {error}):"
+            f"the journal of an unfinished run cannot be read ({content_fault(error)}):"
             " read it, then remove that annotation from the Lease"
         ) from error
 

@@ -40,7 +40,7 @@ from dataclasses import dataclass, field, replace
 from ..model.findings import Finding
 from ..model.input import shown
 from ..model.json_pointer import JSON, Pointer
-from ..model.json_text import DamagedAnnotation, cut, read_annotation
+from ..model.json_text import DamagedAnnotation, content_fault, read_annotation
 from ..model.kinds import RULES
 from ..model.objects import Ref
 from ..model.rule import TYPE_NAMES, RuleId
@@ -316,7 +316,7 @@ def read_ownership(workload: Workload) -> Ownership:
             return ownership
         return _of_namespace(ownership, workload.ref.namespace)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise UnreadableAnnotation(_damaged(workload, RULES, _reason(error))) from error
+        raise UnreadableAnnotation(_damaged(workload, RULES, content_fault(error))) from error
 
 
 def _ownership(content: t.Mapping[str, JSON]) -> Ownership:
@@ -362,12 +362,6 @@ def _of_namespace(ownership: Ownership, namespace: str) -> Ownership:
         resting={rule: x for rule, x in ownership.resting.items() if rule.namespace == namespace},
         chosen={rule: x for rule, x in ownership.chosen.items() if rule.namespace == namespace},
     )
-
-
-def _reason(error: Exception) -> str:
-    """What is wrong, without more of a tenant's text than a line holds."""
-    text = str(error) if isinstance(error, ValueError) else repr(error)
-    return cut(text, 200)
 
 
 def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:

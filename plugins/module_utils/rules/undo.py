@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..model.json_pointer import JSON
-from ..model.json_text import cut
+from ..model.json_text import content_fault
 from ..model.kinds import RULES, UNDO
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
@@ -249,7 +249,7 @@ def _read_record(workload: Workload) -> UndoRecord | None:
         return _record(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnreadableAnnotation(
-            f"{workload.ref}: annotation {UNDO} is damaged ({cut(str(error), 200)}): remove it if nothing has to be"
+            f"{workload.ref}: annotation {UNDO} is damaged ({content_fault(error)}): remove it if nothing has to be"
             " undone, and write the rules again"
         ) from error
 
@@ -284,13 +284,13 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
     if not is_label_value(record.change.request):
         raise ValueError("its request is no digest")
     if not {*record.written.fields, *record.placement} <= {*FIELDS}:
-        raise TypeError("it names other fields than those of placement")
+        raise ValueError("it names other fields than those of placement")
     placement_from_spec(record.placement)
     _check_labels(record)
     for rule, time in record.since.items():
         rule_id(rule)
         if not (isinstance(time, str) and _TIME.fullmatch(time)):
-            raise TypeError("a time of since is no time")
+            raise ValueError("a time of since is no time")
         datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
     return record
 
@@ -298,17 +298,17 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
 def _check_labels(record: UndoRecord) -> None:
     """Raises an error for labels that rules never set. A template may have others."""
     if not all(isinstance(value, str) for value in record.labels.values()):
-        raise TypeError("a label is no text")
+        raise ValueError("a label is no text")
     for key, value in record.written.labels.items():
         if is_reserved(key):
-            raise TypeError("it names a label that rules never set")
+            raise ValueError("it names a label that rules never set")
         values = {value, record.labels.get(key)} - {None}
         if not is_label_key(key) or not all(map(is_label_value, values)):
             raise ValueError("it names a label that is none")
 
 
 def _typed(content: t.Mapping[str, JSON], name: str, kind: type | tuple[type, ...]) -> JSON:
-    """Raises TypeError where the value is missing or of another type."""
+    """Raises ValueError where the value is missing or of another type."""
     if name not in content or not isinstance(content[name], kind):
-        raise TypeError(f"{name} is missing, or is not of its type")
+        raise ValueError(f"{name} is missing, or is not of its type")
     return content[name]

@@ -41,9 +41,10 @@ def faults_of_paths(
                 f"prometheus: {path} must end in .prom, since node_exporter reads no other files."
             )
         faults += [
-            f"{kind}: {path} is the path of {other.format} too. Each format needs its own file."
+            f"{kind}: {path} is the path of {other.format} too{'' if other.path == path else ', by a link'}."
+            " Each format needs its own file."
             for other in files[:number]
-            if other.path == path
+            if os.path.realpath(other.path) == os.path.realpath(path)
         ]
         if len(hosts) > 1 and not _names_host(path, host, hosts):
             faults.append(

@@ -470,9 +470,9 @@ def test_limits_that_differ_are_each_refused() -> None:
     [
         ({"format": 2}, "has format 2, and this release reads 4"),
         ({"module": "rollout"}, "is a plan of rollout, and not of node_maintenance"),
-        ({"nodes": [{"name": "w1"}]}, "is damaged (KeyError: 'uid')"),
-        ({"findings": 3}, "is damaged (TypeError: "),
-        ({"moves": [{}]}, "is damaged (KeyError: "),
+        ({"nodes": [{"name": "w1"}]}, "is damaged (its field 'uid' is missing)"),
+        ({"findings": 3}, "is damaged (a value in it has a wrong type"),
+        ({"moves": [{}]}, "is damaged (its field '"),
     ],
 )
 def test_bad_plan_is_refused(edit: JSON, fault: str) -> None:
@@ -490,7 +490,7 @@ def test_move_of_a_vm_without_a_policy_is_damaged() -> None:
     plan = planned(server, "w1")
     del plan["moves"][0]["vm_policy"]
     (line,) = refusal(server, {**plan, "checksum": checksum(plan)})
-    assert line.startswith("plan: is damaged (KeyError: 'vm_policy')")
+    assert line.startswith("plan: is damaged (its field 'vm_policy' is missing)")
 
 
 def test_plan_is_made_outside_of_its_window_and_waits_for_it() -> None:

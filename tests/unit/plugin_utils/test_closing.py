@@ -612,6 +612,7 @@ def test_maintenance_that_is_refused_before_its_first_node_promises_nothing() ->
         (["w1: 2 errors:", "- a: bad", "- b: bad"], "w1: a: bad"),
         (["word " * 60], " ".join(["word"] * 47) + "..."),
         (["a\nTASK [forged]"], "a TASK [forged]"),
+        ([f"{'word ' * 60}. Save it as JSON"], f"{' '.join(['word'] * 44)}... Save it as JSON"),
     ],
 )
 def test_reason_is_the_first_one_and_ends_at_a_word(lines: list[str], reason: str) -> None:

@@ -18,6 +18,16 @@ from ansible_collections.virt.placement.plugins.plugin_utils.report.files import
 )
 
 
+def test_two_formats_do_not_go_to_one_file_by_links(tmp_path: Path) -> None:
+    """Both were called written, and the second one had overwritten the first."""
+    for name in ("a.html", "b.xml"):
+        (tmp_path / name).symlink_to("report")
+    files = [ReportFile("html", f"{tmp_path}/a.html"), ReportFile("junit", f"{tmp_path}/b.xml")]
+    assert faults_of_paths(files, "a", ["a"]) == [
+        f"junit: {tmp_path}/b.xml is the path of html too, by a link. Each format needs its own file."
+    ]
+
+
 def test_file_is_written_once(tmp_path: Path) -> None:
     file = ReportFile("html", str(tmp_path / "page.html"))
 

@@ -108,7 +108,8 @@ def test_defaults_of_the_api_are_filled_in(written: JSON) -> None:
         ('{"version": 2, "uid": "x"}', "was written by a newer release"),
         ('{"version": 1, "uid": "x", "rules": {"a": []}, "created": []}', "is damaged"),
         ('{"version": 1, "uid": "x", "rules": {"a/b/c": ["?"]}, "created": []}', "is damaged"),
-        ('{"version": 1, "uid": "x", "rules": {}}', "is damaged"),
+        ('{"version": 1, "uid": "x", "rules": {}}', "is damaged (its field 'created' is missing)"),
+        ('{"version": 1, "uid": "x", "rules": 3}', "is damaged (a value in it has a wrong type)"),
     ],
 )
 def test_damaged_annotation_is_reported_with_advice(text: str, seen: str) -> None:
@@ -135,7 +136,7 @@ def test_an_undo_record_holds_the_previous_placement() -> None:
 def test_a_copied_undo_record_is_ignored() -> None:
     content = json.loads(_record_of(vm("a")).text())
     assert read_undo_record(_machine(undo=json.dumps({**content, "uid": "other"}))) is None
-    with pytest.raises(UnreadableAnnotation, match="is damaged"):
+    with pytest.raises(UnreadableAnnotation, match=r"shop/a.*/undo is damaged \(change is missing"):
         read_undo_record(_machine(undo='{"version": 1}'))
 
 
