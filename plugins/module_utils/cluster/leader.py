@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
 from ..model.json_pointer import JSON
+from ..model.obstacle import NO_ANSWER, Obstacle
 from ..model.rendering import one_line
 
 LOOK_EVERY = 15.0
@@ -27,13 +28,11 @@ STALE_AFTER = 30.0
 
 LEASE = "virt-controller"
 
-NO_ANSWER = "virt-controller does not answer"
-"""How each text about it begins."""
 
-
-def see_deployment(namespace: str) -> str:
-    """The advice."""
-    return f"see Deployment virt-controller in namespace {namespace}"
+def silence_of(seen: str, namespace: str) -> Obstacle:
+    """`seen`: to what it does not answer, or how that is known."""
+    text = f"virt-controller does not answer{seen} see Deployment virt-controller in namespace {namespace}"
+    return Obstacle(NO_ANSWER, text)
 
 
 class Leader:
@@ -44,8 +43,8 @@ class Leader:
     def __init__(self, api: ApiClient, known: dict[str, JSON]) -> None:
         self._api = api
         self._known = known
-        self.silence = ""
-        """That virt-controller does not answer, with what was seen; empty where it does, or where it is unknown."""
+        self.silence: Obstacle | None = None
+        """That virt-controller does not answer, with what was seen; None where it does, or where it is unknown."""
 
     def look(self, namespace: str, now: float) -> None:
         """Read the Lease if it is time to, and renew `silence`."""
@@ -61,11 +60,8 @@ class Leader:
             known["read"] = now
         renewal = known.get("renewal", "")
         stale = renewal and known.get("read", 0.0) - known["since"] >= STALE_AFTER
-        self.silence = (
-            f"{NO_ANSWER}: its Lease {namespace}/{LEASE} was renewed last at {renewal}; {see_deployment(namespace)}"
-            if stale
-            else ""
-        )
+        seen = f": its Lease {namespace}/{LEASE} was renewed last at {renewal};"
+        self.silence = silence_of(seen, namespace) if stale else None
 
     def _renewal(self, namespace: str) -> str:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}"

@@ -351,7 +351,8 @@ class InServiceStep:
             name = write.target.name
             mark = begun[name]
             state = _state_after(write, mark, read[name])
-            if state == IN_SERVICE and startup_taints(read[name]):
+            is_uncordoned = write.before["cordoned"] and not write.after["cordoned"]
+            if is_uncordoned and startup_taints(read[name]):
                 self.state.starting.append(name)
                 state = "uncordoned"
             self._lines.append(f"node {name}: {state}")

@@ -34,10 +34,10 @@ def advance(record: MoveRecord, seen: Observation) -> Transition:
     if vmi.node_name and vmi.node_name != record.source:
         return Transition(record, ended=MoveResult(Outcome.MOVED, node=vmi.node_name))
     if vmi.evacuation_node_name or terminating(seen.instance):
-        return Transition(replace(record, phase=Phase.BEGUN, note=WAITS))
+        return Transition(replace(record.held_by(WAITS), phase=Phase.BEGUN))
     pod = seen.instance.pod
     if pod is None:
-        return Transition(replace(record, note="its pod was not read"))
+        return Transition(record.held_by("its pod was not read"))
     request = ApiCall(
         "create", f"{instance_path(pod.ref)}/eviction", eviction_body(pod.ref, {"uid": pod.uid})
     )

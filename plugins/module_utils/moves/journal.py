@@ -20,6 +20,7 @@ from ..model.json_pointer import JSON
 from ..model.json_text import content_fault, cut, read_annotation
 from ..model.kinds import VMI
 from ..model.objects import Ref, is_object_name
+from ..model.obstacle import CODES
 from ..model.plan import Method
 from .move import MoveRecord, Outcome, Phase
 
@@ -200,15 +201,13 @@ def write(journal: RunJournal) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
-def has_note(record: MoveRecord, text: str) -> bool:
-    """Whether the note of the record has this text, of which the journal keeps the beginning."""
-    return cut(text, NOTE_LIMIT // 2) in record.note
-
-
 def has_room(journal: RunJournal) -> bool:
     """Whether the text has room for one more move, even if all moves in flight get notes of NOTE_LIMIT."""
-    without_notes = replace(journal, records=tuple(replace(x, note="") for x in journal.records))
-    return len(write(without_notes)) + NOTE_LIMIT * len(journal.records) < _ROOM
+    without_notes = replace(
+        journal, records=tuple(replace(x, note="", refusal="") for x in journal.records)
+    )
+    longest = NOTE_LIMIT + _DIGEST
+    return len(write(without_notes)) + longest * len(journal.records) < _ROOM
 
 
 def read(text: str) -> RunJournal:
@@ -277,6 +276,8 @@ def _record_json(record: MoveRecord) -> dict[str, JSON]:
         "begun": round(record.begun, 1),
         "phase": str(record.phase),
         "note": cut(record.note, NOTE_LIMIT),
+        "code": record.code,
+        "refusal": record.refusal,
         "node_selector": dict(record.node_selector),
     }
 
@@ -295,6 +296,8 @@ def _record(item: t.Mapping[str, JSON]) -> MoveRecord:
         begun=float(item["begun"]),
         phase=Phase(item["phase"]),
         note=cut(str(item["note"]), NOTE_LIMIT),
+        code=str(item["code"]) if str(item["code"]) in CODES else "",
+        refusal=cut(str(item["refusal"]), _DIGEST),
         node_selector=tuple(
             sorted((str(key), str(value)) for key, value in item["node_selector"].items())
         ),

@@ -12,11 +12,12 @@ import hashlib
 import typing as t
 from dataclasses import replace
 
-from ..cluster.leader import NO_ANSWER, see_deployment
+from ..cluster.leader import silence_of
 from ..kubevirt.labels import UNSCHEDULABLE_TIMEOUT
 from ..model import kinds as names
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS
+from ..model.obstacle import NO_ANSWER, Obstacle
 from .move import (
     CANCEL_PATIENCE,
     ApiCall,
@@ -96,14 +97,16 @@ def advance(
     if record.phase is Phase.CANCELLING:
         if now - record.begun < settings.move_timeout + CANCEL_PATIENCE:
             return Transition(record)
-        why = _unanswered(record, seen, now, settings) or record.note
+        silence = _unanswered(record, seen, now, settings)
+        why = silence or record.note
         note = f"its migration was canceled and is still {phase or 'queued'} ({why})"
-        return Transition(replace(record, phase=Phase.GIVEN_UP, note=note))
+        code = NO_ANSWER if silence else record.code
+        return Transition(replace(record, phase=Phase.GIVEN_UP, note=note, code=code))
     silence = _unanswered(record, seen, now, settings)
     behind = f"; {seen.behind}" if seen.behind and phase in ("", "Pending") else ""
     queued = f"the migration is {phase or 'queued'}{behind}"
-    note = seen.quota or _pending(record, seen, now) or seen.refused or silence or queued
-    record = replace(record, note=note)
+    held_by = seen.quota or _pending(record, seen, now) or seen.refused or silence or queued
+    record = record.held_by(held_by)
     hopeless = seen.quota and seen.alone
     timeout = settings.unschedulable_timeout if hopeless else settings.move_timeout
     if now - record.begun < timeout:
@@ -130,12 +133,12 @@ def _handed_over_late(
         " over within 5 minutes"
     )
     if now - record.begun < settings.move_timeout + HANDOVER_PATIENCE:
-        return Transition(replace(record, note=note))
+        return Transition(record.held_by(note))
     note = (
         f"its guest runs on node {node}, and its VMI still names node {record.source}: look at virt-handler on node"
         f" {node}"
     )
-    return Transition(replace(record, phase=Phase.GIVEN_UP, note=note))
+    return Transition(replace(record.held_by(note), phase=Phase.GIVEN_UP))
 
 
 def _pending(record: MoveRecord, seen: Observation, now: float) -> str:
@@ -161,11 +164,11 @@ def answered(record: MoveRecord, reply: ApiReply) -> Transition:
     if record.phase is Phase.CANCELLING:
         return Transition(record)
     if reply.status is ReplyStatus.ACCEPTED:
-        return Transition(replace(record, phase=Phase.BEGUN, note=""))
+        return Transition(replace(record.held_by(""), phase=Phase.BEGUN))
     if reply.status is ReplyStatus.REFUSED:
         failed = MoveResult(Outcome.FAILED, reason=reply.reason, refused=True)
         return Transition(record, ended=failed)
-    return Transition(replace(record, note=reply.reason))
+    return Transition(record.held_by(reply.reason))
 
 
 MACHINE = StateMachine(advance, answered)
@@ -184,27 +187,27 @@ def _intended(
         reason = f"not started within {int(settings.move_timeout)} s: {record.note}"
         return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
     if seen.foreign_migration:
-        return Transition(replace(record, note="another migration of it is in flight"))
+        return Transition(record.held_by("another migration of it is in flight"))
     if seen.propagating:
         return Transition(
-            replace(record, note="KubeVirt has not copied the new placement to the VMI yet")
+            record.held_by("KubeVirt has not copied the new placement to the VMI yet")
         )
     path = migration_path(record, settings.run).rpartition("/")[0]
     return Transition(record, ApiCall("create", path, migration_body(record, settings)))
 
 
-def _unanswered(record: MoveRecord, seen: Observation, now: float, settings: MoveSettings) -> str:
-    """That virt-controller does nothing with the migration, or nothing at all, and for how long; empty where it may.
+def _unanswered(
+    record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
+) -> Obstacle | None:
+    """That virt-controller does nothing with the migration, or nothing at all, and for how long; None where it may.
     The text is the same until the time of the move is over."""
     waited = now - record.begun
     if phase_of(seen.migration) or waited < ANSWER_PATIENCE:
         return seen.no_leader
-    if record.note.startswith(NO_ANSWER) and waited < settings.move_timeout:
-        return record.note
-    return (
-        f"{NO_ANSWER} to migration {migration_name(record, settings.run)} for {waited:.0f} s:"
-        f" {see_deployment(seen.kubevirt_namespace)}"
-    )
+    if record.code == NO_ANSWER and waited < settings.move_timeout:
+        return Obstacle(NO_ANSWER, record.note)
+    migration = migration_name(record, settings.run)
+    return silence_of(f" to migration {migration} for {waited:.0f} s:", seen.kubevirt_namespace)
 
 
 def _cancel(
@@ -233,7 +236,7 @@ def _ended(record: MoveRecord, seen: Observation, phase: str, *, in_time: bool) 
     if phase == "Succeeded":
         note = "the migration succeeded, but the status of the VMI does not show it"
         if in_time:
-            return Transition(replace(record, note=note))
+            return Transition(record.held_by(note))
         return Transition(record, ended=MoveResult(Outcome.FAILED, reason=note))
     return Transition(
         record, ended=MoveResult(Outcome.FAILED, reason=_why(record, seen, vmi.migration))

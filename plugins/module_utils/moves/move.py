@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import enum
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.rendering import TextEnum
 from ..model.snapshot import Instance
@@ -43,7 +44,8 @@ class Outcome(TextEnum):
 
 @dataclass(frozen=True, slots=True)
 class MoveRecord:
-    """One move in flight, as the journal keeps it. `note` is what was last seen to hold it up."""
+    """One move in flight, as the journal keeps it. `note` is what was last seen to hold it up, `code` the code of that
+    Obstacle, where it has one. `refusal`: a digest of the refusal that is there, which is reported once."""
 
     instance: Ref
     uid: str
@@ -54,8 +56,14 @@ class MoveRecord:
     begun: float
     phase: Phase = Phase.INTENDED
     note: str = ""
+    code: str = ""
+    refusal: str = ""
     node_selector: tuple[tuple[str, str], ...] = ()
     """Node labels that the migration's target is held to beside the VM's own rules."""
+
+    def held_by(self, obstacle: Obstacle | str) -> MoveRecord:
+        code = obstacle.code if isinstance(obstacle, Obstacle) else ""
+        return replace(self, note=str(obstacle), code=code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,7 @@ class Observation:
     restart_queued: bool = False
     resource_version: str = ""
     kubevirt_namespace: str = ""
-    no_leader: str = ""
+    no_leader: Obstacle | None = None
     behind: str = ""
 
 

@@ -24,6 +24,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import WITHOUT_SUCCESSOR, Method
 from ..model.quota import quota_from_manifest
 from ..model.rendering import listed, one_line
@@ -75,7 +76,7 @@ class Observer:
         api: ApiClient,
         snapshot: Snapshot,
         journal: RunJournal,
-        no_leader: str = "",
+        no_leader: Obstacle | None = None,
         refused_pods: PodRefusals | None = None,
     ) -> None:
         self._api = api
@@ -91,7 +92,7 @@ class Observer:
         instance = self._instance(record)
         if record.method is Method.MIGRATE:
             return self._observe_migration(record, instance)
-        no_leader = self._no_leader if record.instance.kind == VMI else ""
+        no_leader = self._no_leader if record.instance.kind == VMI else None
         if record.method in WITHOUT_SUCCESSOR:
             return Observation(instance=instance, no_leader=no_leader)
         successor = self.successors.get(record.uid)

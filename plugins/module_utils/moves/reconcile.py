@@ -15,10 +15,11 @@ from dataclasses import replace
 from ..api.errors import ApiError
 from ..api.transport import uptime
 from ..cluster import lease
-from ..cluster.leader import NO_ANSWER, Leader
+from ..cluster.leader import Leader
 from ..cluster.lease import LeaseKeeper, LeaseLost
 from ..cluster.refusals import PodRefusals
 from ..model.kinds import instance_path
+from ..model.obstacle import NO_ANSWER
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from . import journal as journals
 from . import migrate, report
@@ -145,7 +146,7 @@ class Reconciler:
         return now
 
     def begin(self, view: View) -> Reconciliation:
-        no_leader = ""
+        no_leader = None
         if self.leader is not None and view.snapshot.vmis:
             self.leader.look(view.snapshot.platform.kubevirt_namespace, self.clock)
             no_leader = self.leader.silence
@@ -180,13 +181,14 @@ class Reconciler:
             observation = replace(observation, free_node=room.free_node(record))
         name = report.short(record.workload, record.instance)
         refused = observation.quota or observation.refused
-        if refused and not journals.has_note(record, refused):
+        refusal = journals.digest(refused) if refused else ""
+        if refusal not in ("", record.refusal):
             self.report.lines.append(report.held(name, refused, record.method))
+        record = replace(record, refusal=refusal)
         machine = STATE_MACHINES[record.method]
         transition = machine.advance(record, observation, self.clock, self.settings)
-        note = transition.record.note
-        if note.startswith(NO_ANSWER) and not record.note.startswith(NO_ANSWER):
-            self.report.lines.append(report.held(name, note, record.method))
+        if transition.record.code == NO_ANSWER != record.code:
+            self.report.lines.append(report.held(name, transition.record.note, record.method))
         if transition.record.phase is Phase.GIVEN_UP is not record.phase:
             self.report.lines.append(report.gave_up(transition.record))
         self._follow(transition, now)

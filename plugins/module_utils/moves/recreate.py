@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..model.kinds import VMI, instance_path
+from ..model.obstacle import Obstacle
 from ..model.plan import WITHOUT_SUCCESSOR, Method
 from . import evict
 from .move import (
@@ -59,13 +60,13 @@ def advance(
     if record.method in WITHOUT_SUCCESSOR:
         if instance is None:
             return Transition(record, ended=MoveResult(Outcome.MOVED))
-        return Transition(replace(record, note=_obstacle(seen)))
+        return Transition(record.held_by(_obstacle(seen)))
     if successor is not None and ready(successor) and successor.node_name:
         return Transition(record, ended=MoveResult(Outcome.MOVED, node=successor.node_name))
     if successor is None and instance is None and seen.surplus:
         reason = "its controller created no replacement, since the workload was scaled in"
         return Transition(record, ended=MoveResult(Outcome.GONE, reason=reason))
-    record = replace(record, note=_obstacle(seen))
+    record = record.held_by(_obstacle(seen))
     if now - record.begun >= settings.move_timeout:
         return _too_long(record, seen, settings)
     return Transition(record)
@@ -77,10 +78,10 @@ def answered(record: MoveRecord, reply: ApiReply) -> Transition:
     by_vm = record.method in _SUBRESOURCE
     ended = reply.status is ReplyStatus.GONE and not by_vm
     if reply.status is ReplyStatus.ACCEPTED or ended:
-        return Transition(replace(record, phase=Phase.BEGUN, note=""))
+        return Transition(replace(record.held_by(""), phase=Phase.BEGUN))
     if reply.status in (ReplyStatus.REFUSED, ReplyStatus.GONE):
         return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reply.reason))
-    return Transition(replace(record, note=reply.reason))
+    return Transition(record.held_by(reply.reason))
 
 
 MACHINE = StateMachine(advance, answered)
@@ -99,7 +100,7 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
     return ApiCall("create", f"{path}/eviction", eviction_body(record.instance, preconditions))
 
 
-def _obstacle(seen: Observation) -> str:
+def _obstacle(seen: Observation) -> Obstacle | str:
     """What the move waits for."""
     if seen.no_leader and not (seen.pending or seen.refused):
         return seen.no_leader

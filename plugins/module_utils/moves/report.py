@@ -7,9 +7,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..cluster.leader import NO_ANSWER
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Ref
+from ..model.obstacle import NO_ANSWER
 from ..model.plan import (
     PAST,
     Method,
@@ -305,7 +305,7 @@ def why_failed(
     if left:
         named = "; ".join(f"{record.instance} on {record.source}: {record.note}" for record in left)
         also = f" Also failed: {'; '.join(messages)}." if messages else ""
-        unanswered = all(NO_ANSWER in record.note for record in left)
+        unanswered = all(record.code == NO_ANSWER for record in left)
         check = "" if unanswered else "Check whether virt-handler runs on the nodes, then "
         return (
             f"{plural(len(left), 'canceled migration')} did not end: {named}.{also}"

@@ -30,7 +30,7 @@ class Run:
     def silence(self, now: float) -> str:
         leader = Leader(t.cast(ApiClient, self.lease), self.known)
         leader.look("kubevirt", now)
-        return leader.silence
+        return str(leader.silence or "")
 
 
 def test_lease_that_is_read_and_not_renewed_for_30_s_is_named() -> None:

@@ -10,6 +10,10 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import (
+    NO_ANSWER,
+    Obstacle,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import (
@@ -75,6 +79,16 @@ def test_intended_move_that_is_not_needed_any_more_is_neither_done_nor_lost() ->
     assert (journal.records, journal.known, journal.started) == ((), {}, 0)
     assert journal.done == journal.lost == frozenset()
     assert journal.attempts("a") == 1, "its next migration must have another name"
+
+
+def test_code_and_refusal_of_a_waiting_move_are_kept_and_another_code_is_none() -> None:
+    held = replace(record("a"), refusal=journals.digest("no room")).held_by(
+        Obstacle(NO_ANSWER, "virt-controller does not answer")
+    )
+    text = journals.write(replace(RunJournal("r1", "digest"), records=(held,)))
+    assert journals.read(text).records == (held,)
+    other = text.replace('"code":"no_answer"', '"code":"mine"')
+    assert journals.read(other).records == (replace(held, code=""),)
 
 
 def test_note_of_a_waiting_move_is_cut() -> None:

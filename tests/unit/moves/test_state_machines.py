@@ -238,13 +238,17 @@ class TestMigrate:
     def test_migration_without_a_phase_names_virt_controller_that_does_not_answer(self) -> None:
         seen = Observation(instance(), migration=migration(""), kubevirt_namespace="cnv")
         young = migrate.advance(BEGUN, seen, 29, SETTINGS).record
-        assert young.note == "the migration is queued"
+        assert (young.note, young.code) == ("the migration is queued", "")
         silent = migrate.advance(young, seen, 30.4, SETTINGS).record
         assert silent.note == (
             f"virt-controller does not answer to migration {migrate.migration_name(BEGUN, 'r1')} for 20 s:"
             " see Deployment virt-controller in namespace cnv"
         )
+        assert silent.code == "no_answer"
         assert migrate.advance(silent, seen, 60, SETTINGS).record == silent, "one text, one line"
+        worded = replace(young, note=silent.note)
+        told = migrate.advance(worded, seen, 60, SETTINGS).record
+        assert " for 50 s: see" in told.note, "a code decides, and no text"
         canceled = migrate.advance(silent, seen, 110, SETTINGS)
         assert canceled.request is not None
         assert " for 100 s: see Deployment" in canceled.record.note
@@ -252,8 +256,10 @@ class TestMigrate:
         assert left.phase is Phase.GIVEN_UP
         assert "still queued (virt-controller does not answer" in left.note
         assert " for 160 s: see Deployment" in left.note
+        assert left.code == "no_answer"
         pending = Observation(instance(), migration=migration("Pending"))
-        assert migrate.advance(silent, pending, 60, SETTINGS).record.note.endswith("is Pending")
+        answered = migrate.advance(silent, pending, 60, SETTINGS).record
+        assert (answered.note, answered.code) == ("the migration is Pending", "")
 
     def test_migration_whose_target_pod_is_refused_names_the_refusal(self) -> None:
         refused = "no pod is created for it: violates PodSecurity"
