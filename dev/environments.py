@@ -16,29 +16,17 @@ HERE = Path(__file__).resolve().parent
 OF_COLLECTIONS = (3, 14)
 """The Python for which the package `ansible` is downloaded. Only its data is used, so it need not be here."""
 
+UNIVERSAL = ("main", "importer", "rulebook")
+"""Environments whose pins hold for each Python from the oldest on."""
+
 COLLECTIONS = ("kubernetes/core", "kubevirt/core")
 CONTROLLER = "awx/awx"
 """The modules of the playbook controller_setup. The newest package `ansible` has them no longer."""
 
 
-def main_pins(python: Python) -> Path:
-    """The pins of the main environment; 3.12's hold for every newer Python."""
-    return _pins("main", python)
-
-
-def importer_pins(python: Python) -> Path:
-    """The pins of galaxy-importer's environment, likewise."""
-    return _pins("importer", python)
-
-
-def rulebook_pins(python: Python) -> Path:
-    """The pins of ansible-rulebook's environment, likewise."""
-    return _pins("rulebook", python)
-
-
-def _pins(name: str, python: Python) -> Path:
-    version = min(python.version, (3, 12))
-    return HERE / "requirements-{}-{}.{}.txt".format(name, *version)
+def pins(name: str) -> Path:
+    """The pins of an environment of `UNIVERSAL`."""
+    return HERE / f"requirements-{name}.txt"
 
 
 def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:
@@ -110,3 +98,9 @@ def pinned(pins: Path, package: str) -> str:
         if line.lower().startswith(f"{package}==")
     )
     return next(versions, "?")
+
+
+def installed(venv: Path, distribution: str) -> str:
+    """The version of a distribution in an environment, for messages."""
+    places = venv.glob(f"lib/python*/site-packages/{distribution}-*.dist-info")
+    return next((x.stem.partition("-")[2] for x in places), "?")

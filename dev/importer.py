@@ -63,7 +63,7 @@ def import_faults(archive: Path, folder: Path) -> list[str]:
     python = pythons.preferred()
     if python is None:
         return [pythons.NONE_FOUND]
-    venv, _new = environments.venv("importer", python, environments.importer_pins(python))
+    venv, _new = environments.venv("importer", python, environments.pins("importer"))
     env = environment(PATH=f"{venv / 'bin'}:/usr/bin:/bin")
     env.pop("ANSIBLE_COLLECTIONS_PATH")  # Galaxy has no other collection
     env.update({f"GALAXY_IMPORTER_{name}": value for name, value in SETTINGS.items()})

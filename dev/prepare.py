@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     if python is None:
         print(pythons.NONE_FOUND, file=sys.stderr)
         return 1
-    pins = environments.main_pins(python)
+    pins = environments.pins("main")
     venv, new_venv = environments.venv("venv", python, pins)
     newest = environments.HERE / "requirements-collections-newest.txt"
     tree, new_tree = environments.collections(venv / "bin" / "python", newest)
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     link(CHECKOUT / "build" / "controller", controller)
     link_collection(CHECKOUT)
     write_sandbox_program(CHECKOUT)
-    core = environments.pinned(pins, "ansible-core")
+    core = environments.installed(venv, "ansible_core")
     _print_state("python", f"Python {python.label}, ansible-core {core}", new_venv)
     release = newest.read_text().split()[0].replace("==", " ")
     _print_state(

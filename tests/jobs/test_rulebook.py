@@ -38,7 +38,7 @@ pytestmark = [
 def program() -> Path:
     python = pythons.preferred()
     assert python is not None
-    venv, _new = environments.venv("rulebook", python, environments.rulebook_pins(python))
+    venv, _new = environments.venv("rulebook", python, environments.pins("rulebook"))
     return venv / "bin" / "ansible-rulebook"
 
 
