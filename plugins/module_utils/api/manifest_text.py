@@ -5,8 +5,9 @@
 kubectl (k8s.io/apimachinery, pkg/util/yaml, decoder.go) takes text that begins with `{` for a stream of JSON
 values. It splits other text at the lines `---`, and reads each part with sigs.k8s.io/yaml (goyaml.v2,
 resolve.go and decode.go). That is YAML 1.1 with differences from PyYAML: `y` is true, `=`, dates and `1:30`
-are text, `1e3` is a number, each key is text, an anchor may be defined twice, and the last of equal keys
-counts. What stands after the first value of a part counts for nothing.
+are text, `1e3` is a number, each key is text, and an anchor may be defined twice. What stands after the first
+value of a part counts for nothing. One difference is left: PyYAML lets a key of a map count, and never the same
+key of a map that `<<` merges into it below.
 
 CustomResourceDefinitions are not parsed, only named: they are most of the text of many repositories, and
 nothing here reads them.
@@ -14,27 +15,30 @@ nothing here reads them.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
+import math
 import re
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ansible.module_utils.common.yaml import HAS_YAML, SafeLoader
+from ansible.module_utils.common.yaml import HAS_YAML
 
 from ..model.json_pointer import JSON
 from .yaml_text import (
     MOST_DEPTH,
-    MOST_VALUES,
     TOO_DEEP,
-    TOO_MANY,
     InvalidYaml,
+    Loader,
     PyYamlMissing,
+    loaded,
     refuse_endless,
     refuse_half_characters,
-    syntax_error,
 )
+
+try:
+    from yaml.composer import Composer, ComposerError
+except ImportError:
+    Composer, ComposerError = object, Exception  # type: ignore[assignment, misc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,9 @@ _LONGEST_INTEGER = 100
 
 
 def _json_integer(digits: str) -> JSON:
-    return int(digits) if len(digits) <= _LONGEST_INTEGER else _number(digits)
+    if len(digits) > _LONGEST_INTEGER:
+        raise InvalidYaml("a number is too large: quote it if it is text")
+    return int(digits)
 
 
 _DECODER = json.JSONDecoder(parse_int=_json_integer)
@@ -138,181 +144,98 @@ def _document(piece: str, first_line: int) -> JSON:
     if wrong := _NO_SEPARATOR.search(piece):
         line = first_line + piece.count("\n", 0, wrong.start())
         raise InvalidYaml(f"line {line}: kubectl takes no more than a comment after ---", line)
+    return loaded(lambda text: _first_value(text, first_line), piece, first_line)
+
+
+def _first_value(text: str, first_line: int) -> JSON:
     try:
-        parser = SafeLoader(piece)
-        try:
-            value = _Builder(first_line).document(parser)
-        finally:
-            parser.dispose()
-        refuse_endless(value)
-        return value
-    except InvalidYaml:
-        raise
-    except Exception as error:  # the parser's own classes are not part of ansible-core's interface
-        raise syntax_error(error, first_line) from error
+        return _first_value_by(_ManifestLoader, text, first_line)
+    except ComposerError:  # perhaps an anchor that is defined twice
+        return _first_value_by(_AnchorsAnewLoader, text, first_line)
 
 
-_MERGE = object()
-"""The key `<<` of a map, when it is plain."""
-_NO_KEY = object()
+def _first_value_by(loader: type[_ManifestLoader], text: str, first_line: int) -> JSON:
+    parser = loader(text)
+    parser.first_line = first_line
+    try:
+        return parser.get_data() if parser.check_data() else None
+    finally:
+        parser.dispose()
+
+
 _YAML = "tag:yaml.org,2002:"
+_OF_JSON = (*(f"{_YAML}{x}" for x in ("null", "bool", "int", "float", "str", "seq", "map")), None)
+_NO_KEY = "a key must be text: quote it, or render the template"
+_PLAIN = (*_OF_JSON, f"{_YAML}merge")
+_TIMES = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-9]+)+(?:\.[0-9_]*)?$|=$", re.ASCII)
+_FLOATS = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+)$", re.ASCII)
 
 
-@dataclass(slots=True)
-class _Open:
-    """A map or a list that is being read."""
+class _ManifestLoader(Loader):
+    """Plain scalars and keys as kubectl has them."""
 
-    value: t.Any
-    is_map: bool
-    key: t.Any = _NO_KEY
+    bool_values: t.ClassVar = {**getattr(Loader, "bool_values", {}), "y": True, "n": False}
 
+    def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[str, JSON]:
+        for key, _value in node.value:
+            if not isinstance(key.value, str):  # a list or a map
+                raise self.error(key, _NO_KEY)
+        value = super().construct_mapping(node, deep)
+        if all(isinstance(key, str) for key in value):
+            return t.cast("dict[str, JSON]", value)
+        return {self._key(key, node): item for key, item in value.items()}
 
-@dataclass(slots=True)
-class _Builder:
-    """Makes values of the parser's events. `first_line` is the line of the file at which the text begins."""
-
-    first_line: int
-    anchors: dict[str, JSON] = field(default_factory=dict)
-    unfinished: set[str] = field(default_factory=set)
-    merged: int = 0
-
-    def document(self, parser: t.Any) -> JSON:
-        """The first document. Null if there is none."""
-        value: t.Any = None
-        stack: list[_Open] = []
-        names: list[str | None] = []
-        while (event := parser.get_event()) is not None:
-            kind = type(event).__name__
-            if kind == "ScalarEvent":
-                if event.anchor is None and not event.tag and stack and event.implicit[0]:
-                    value = self._plain(event.value, stack[-1])
-                else:
-                    value = self._scalar(event, stack)
-                    if event.anchor is not None:
-                        self.anchors[event.anchor] = value
-            elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-                if len(stack) > MOST_DEPTH:
-                    raise InvalidYaml(TOO_DEEP)
-                is_map = kind == "MappingStartEvent"
-                stack.append(_Open({} if is_map else [], is_map))
-                names.append(event.anchor)
-                if event.anchor is not None:
-                    self.anchors[event.anchor] = stack[-1].value
-                    self.unfinished.add(event.anchor)
-                continue
-            elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-                value = stack.pop().value
-                self.unfinished.discard(names.pop() or "")
-            elif kind == "AliasEvent":
-                value = self._alias(event)
-            elif kind == "DocumentEndEvent":
-                break
-            else:
-                continue
-            if stack:
-                self._add(stack[-1], value, event)
-        return value
-
-    def _plain(self, text: str, outer: _Open) -> t.Any:
-        if text == "<<":
-            return _MERGE if outer.is_map and outer.key is _NO_KEY else text
-        return resolved(text)
-
-    def _scalar(self, event: t.Any, stack: t.Sequence[_Open]) -> t.Any:
-        tag, text = event.tag, event.value
-        if not tag:
-            if not event.implicit[0]:
-                return text
-            return self._plain(text, stack[-1]) if stack else resolved(text)
-        if tag == f"{_YAML}binary":
-            try:
-                return base64.b64decode(text).decode("utf-8", "replace")
-            except binascii.Error as error:
-                raise self._error(event, f"!!binary is not base64: {error}") from error
-        if tag in (f"{_YAML}{name}" for name in ("int", "float", "bool", "null")):
-            return resolved(text)
-        return text
-
-    def _alias(self, event: t.Any) -> JSON:
-        if event.anchor not in self.anchors:
-            raise self._error(event, f"there is no anchor {event.anchor!r}")
-        if event.anchor in self.unfinished:
-            raise self._error(event, "look for an alias inside of its own anchor")
-        return self.anchors[event.anchor]
-
-    def _add(self, outer: _Open, value: t.Any, event: t.Any) -> None:
-        if not outer.is_map:
-            outer.value.append(value)
-        elif outer.key is _NO_KEY:
-            outer.key = (
-                value if value is _MERGE or isinstance(value, str) else self._key(value, event)
-            )
-        else:
-            if outer.key is _MERGE:
-                self._merge(outer.value, value, event)
-            else:
-                outer.value[outer.key] = value
-            outer.key = _NO_KEY
-
-    def _key(self, value: JSON, event: t.Any) -> str:
+    def _key(self, key: JSON, node: t.Any) -> str:
         """A key as text (sigs.k8s.io/yaml, convertToJSONableObject)."""
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, (int, float)):
-            return str(value)
-        raise self._error(event, "a key must be text: quote it, or render the template")
+        if isinstance(key, bool):
+            return str(key).lower()
+        if isinstance(key, (str, int, float)):
+            return str(key)
+        raise self.error(node, _NO_KEY)
 
-    def _merge(self, into: dict[str, JSON], value: JSON, event: t.Any) -> None:
-        """In the order of the text: a later key counts, and of a list the first map."""
-        maps = value[::-1] if isinstance(value, list) else [value]
-        for merged in maps:
-            if not isinstance(merged, dict):
-                raise self._error(event, "a merge key (<<) needs a map, or a list of maps")
-            self.merged += len(merged)
-            if self.merged > MOST_VALUES:
-                raise InvalidYaml(f"{TOO_MANY} look for merge keys (<<) that merge one another")
-            into.update(merged)
-
-    def _error(self, event: t.Any, problem: str) -> InvalidYaml:
-        line = event.start_mark.line + self.first_line
-        return InvalidYaml(f"line {line}, column {event.start_mark.column + 1}: {problem}", line)
+    def construct_yaml_float(self, node: t.Any) -> JSON:
+        number = super().construct_yaml_float(node)
+        if not math.isfinite(number):
+            raise self.error(node, f"{node.value:.20} is too large, or no number: quote it")
+        return int(number) if number.is_integer() and abs(number) < 1e21 else number
 
 
-_WORDS: t.Mapping[str, JSON] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(
-        ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
-    ),
-    **dict.fromkeys(
-        ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False
-    ),
-}
-_INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|[1-9][0-9]*|0)", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
-_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+class _AnchorsAnewLoader(Composer, _ManifestLoader):
+    """An anchor may be defined twice: from there on it is the second one. Composed by Python: slower."""
+
+    _depth = 0
+
+    def __init__(self, text: str) -> None:
+        _ManifestLoader.__init__(self, text)  # type: ignore[call-arg]
+        self.anchors: dict[str, t.Any] = {}
+
+    def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
+        event = self.peek_event()
+        if hasattr(event, "tag"):  # an alias has none
+            self.anchors.pop(event.anchor, None)
+        if self._depth > MOST_DEPTH:
+            raise InvalidYaml(TOO_DEEP)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
-def resolved(text: str) -> JSON:
-    """The value of a plain scalar (goyaml.v2, resolve.go)."""
-    if text in _WORDS:
-        return _WORDS[text]
-    return _number(text) if text[0] in "+-.0123456789" else text
-
-
-def _number(text: str) -> JSON:
-    plain = text.replace("_", "")
-    if len(plain) <= _LONGEST_INTEGER and _INTEGER.fullmatch(plain):
-        digits = plain.lstrip("+-")
-        if len(digits) > 1 and digits[0] == "0" and digits[1].isdigit():
-            plain = plain.replace("0", "0o", 1)
-        value = int(plain, 0)
-        if -(2**63) <= value < 2**64:
-            return value
-    elif not _FLOAT.fullmatch(plain):
-        if _NO_NUMBER.fullmatch(text):
-            raise InvalidYaml(f"{text} has no form in JSON: quote it if it is text")
-        return text
-    number = float(plain)
-    if number in (float("inf"), float("-inf")):
-        raise InvalidYaml("a number is too large: quote it if it is text")
-    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+if HAS_YAML:
+    _ManifestLoader.yaml_constructors = {
+        tag: make for tag, make in Loader.yaml_constructors.items() if tag in _OF_JSON
+    }
+    _ManifestLoader.add_constructor(f"{_YAML}float", _ManifestLoader.construct_yaml_float)
+    _ManifestLoader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag in _PLAIN]
+        for first, resolvers in Loader.yaml_implicit_resolvers.items()
+    }
+    for _tag, _pattern, _first in (
+        ("float", _FLOATS, "-+.0123456789"),
+        ("str", _TIMES, "=-+0123456789"),
+        ("bool", re.compile("[yYnN]$"), "yYnN"),
+    ):
+        for _character in _first:
+            _ManifestLoader.yaml_implicit_resolvers.setdefault(_character, []).insert(
+                0, (f"{_YAML}{_tag}", _pattern)
+            )

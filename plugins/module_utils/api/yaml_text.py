@@ -40,21 +40,25 @@ _LONGEST_INTEGER = 100
 """Characters. Reading integers of base 60 (`1:30`) takes quadratic time."""
 
 
-class _Loader(SafeLoader):  # type: ignore[misc]
+class Loader(SafeLoader):  # type: ignore[misc]
     """The loader of ansible-core. Merge keys (`<<`) copy the entries of maps while they are read. Large
     integers can have one hash: as keys they take quadratic time."""
 
+    first_line = 1
+    """The line of the file at which the text begins."""
+
     _merged = 0
+
+    def error(self, node: t.Any, problem: str) -> InvalidYaml:
+        line = node.start_mark.line + self.first_line
+        return InvalidYaml(f"line {line}: {problem}", line)
 
     def construct_yaml_int(self, node: t.Any) -> int:
         if len(node.value) <= _LONGEST_INTEGER:
             value: int = super().construct_yaml_int(node)
             if value.bit_length() <= _MOST_BITS:
                 return value
-        line = node.start_mark.line + 1
-        raise InvalidYaml(
-            f"line {line}: an integer of more than {_MOST_BITS} bits: quote it if it is text", line
-        )
+        raise self.error(node, f"an integer of more than {_MOST_BITS} bits: quote it if it is text")
 
     def flatten_mapping(self, node: t.Any) -> None:
         super().flatten_mapping(node)
@@ -64,18 +68,19 @@ class _Loader(SafeLoader):  # type: ignore[misc]
 
 
 if HAS_YAML:
-    _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
 
 
 def load_yaml(text: str | t.TextIO) -> JSON:
     """The one document in `text`. Raises InvalidYaml, PyYamlMissing, and what reading an open file raises."""
-    return _loaded(lambda text: yaml_load(text, Loader=_Loader), text)
+    return loaded(lambda text: yaml_load(text, Loader=Loader), text)
 
 
 _Loaded = t.TypeVar("_Loaded")
 
 
-def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
+def loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any, first_line: int = 1) -> _Loaded:
+    """What `load` makes of the text, whose first line is `first_line` of its file. Raises as `load_yaml`."""
     if not HAS_YAML:
         raise PyYamlMissing()
     try:
@@ -88,7 +93,7 @@ def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
     except (InvalidYaml, OSError, UnicodeDecodeError):
         raise
     except Exception as error:  # the parser's own classes are not part of ansible-core's interface
-        raise syntax_error(error) from error
+        raise syntax_error(error, first_line) from error
 
 
 MOST_DEPTH = 200

@@ -41,23 +41,21 @@ def faults(text: str) -> list[str]:
             [True, True, False, False, True, False, True, False, True],
         ),
         ("[tRUE, nUll, ~, Null]", ["tRUE", "nUll", None, None]),
-        ("[017, 0o17, 08, 0x1F, 0b11, 1_000, -017]", [15, 15, 8, 31, 3, 1000, -15]),
+        ("[017, 0x1F, 0b11, 1_000, -017]", [15, 31, 3, 1000, -15]),
         ("[1:30, 12:30:45, 2026-01-02]", ["1:30", "12:30:45", "2026-01-02"]),
         ("[1e3, 1., .5, +.5, 1.10, 1.0]", [1000, 1, 0.5, 0.5, 1.1, 1]),
         ("[., +, 0b, 0x, _1, 1_]", [".", "+", "0b", "0x", "_1", 1]),
-        ("[18446744073709551615, 18446744073709551616]", [2**64 - 1, 2**64]),
-        ("[=, '=', <<]", ["=", "=", "<<"]),
+        ("[18446744073709551615, 1e20]", [2**64 - 1, 10**20]),
+        ("[=, '=']", ["=", "="]),
         ("{=: 1}", {"=": 1}),
         ("{on: 1, 2: x, 1.5: y, 017: o}", {"true": 1, "2": "x", "1.5": True, "15": "o"}),
         ("{a: 1, b: {c: 1, c: 2}, a: 2}", {"a": 2, "b": {"c": 2}}),
         ("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", {"a": 1, "b": 1, "c": 2, "d": 2}),
         ("a: &a {x: 1}\nb: {<<: *a, x: 2}", {"a": {"x": 1}, "b": {"x": 2}}),
-        ("a: &a {x: 1}\nb: {x: 2, <<: *a}", {"a": {"x": 1}, "b": {"x": 1}}),
         ("a: &a {x: 1}\nb: {<<: *a, <<: {x: 3}}", {"a": {"x": 1}, "b": {"x": 3}}),
         ("a: &a {x: 1}\nb: {<<: [*a, {x: 4, z: 5}]}", {"a": {"x": 1}, "b": {"x": 1, "z": 5}}),
         ("b: {'<<': {x: 1}}", {"b": {"<<": {"x": 1}}}),
-        ("[!Ref x, !!str 1, !!int '3', !!binary aGk=, ! 1]", ["x", "1", 3, "hi", "1"]),
-        ("{a: !m {x: 1}, b: !l [1]}", {"a": {"x": 1}, "b": [1]}),
+        ("[!!str 1, !!int '3']", ["1", 3]),
         ("a:\t1\nb: 2\t\n", {"a": 1, "b": 2}),
         ("# c\n{\n\t'a': [\n\t\t1\n\t]\n}\n", {"a": [1]}),
         ("a: |\n  x\n  z", {"a": "x\nz\n"}),
@@ -111,6 +109,8 @@ def test_documents_are_those_of_kubectl(text: str, expected: list[JSON]) -> None
         "a: 1e400\n",
         "a: .inf\n",
         "a: {<<: 1}\n",
+        "a: !Ref x\n",
+        "a: !!binary aGk=\n",
         "// c\n{'a': 1}",
     ],
 )
@@ -126,8 +126,10 @@ def test_a_broken_document_does_not_hide_the_others() -> None:
 
 
 def test_a_fault_has_the_line_of_the_file() -> None:
-    (fault,) = faults('{"a": 1}\n---\nb: 1\n---\n\nc: {{ x }}\n')
+    (fault,) = faults('{"a": 1}\n---\nb: 1\n---\n\nc: *x\n')
     assert fault.startswith("line 6, column ")
+    (fault,) = faults("b: 1\n---\n\nc: {{ x }}\n")
+    assert fault == "line 4: a key must be text: quote it, or render the template"
 
 
 def test_byte_order_mark_is_left_out() -> None:
@@ -165,8 +167,8 @@ def test_aliases_and_merge_keys_that_expand_are_faults() -> None:
 
 def test_long_integers_are_numbers_in_time() -> None:
     with bounded():
-        assert "too large" in faults("a: " + "9" * 1_000_000)[0]
-        assert "too large" in faults('{"a": ' + "9" * 1_000_000 + "}")[0]
+        assert "more than 64 bits" in faults("a: " + "9" * 1_000_000)[0]
+        assert "more than 64 bits" in faults('{"a": ' + "9" * 1_000_000 + "}")[0]
 
 
 def test_many_json_values_are_read_in_time() -> None:

@@ -149,7 +149,7 @@ def test_repository_has_one_line_of_what_was_passed_over(repository: Path) -> No
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("chart/templates/deployment.yaml", "is not valid YAML: line 4, column "),
+        ("chart/templates/deployment.yaml", "is not valid YAML: line 7, column "),
         (".github/labels.yml", "must be a Kubernetes object, not a list"),
         ("overlays/ops.yaml", "must be a Kubernetes object, not a list"),
         ("notes.yaml", "must be a Kubernetes object, not 'only text'"),
