@@ -76,10 +76,6 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "equal instances request more than is free on their feasible nodes",
         "infeasibility._resource_proofs",
     ),
-    "spread": CodeMeaning(
-        "a topology spread constraint does not allow so many instances in the feasible domains",
-        "infeasibility._spread_proofs",
-    ),
     "no_moves_repair": CodeMeaning(
         "every sequence of single moves was tried, and none satisfies all rules",
         "running_vms.ChangedVms._by_any_sequence",

@@ -208,7 +208,6 @@ class ProofWords:
             "no_node": self._no_node,
             "apart": self._apart,
             "resources": self._resources,
-            "spread": self._spread,
         }
         return words[proof.kind](proof)
 
@@ -233,20 +232,6 @@ class ProofWords:
             f"{self._pods(proof)} {_verb(proof, 'need')} more {scarce} than is free:"
             f" {plural(len(proof.room), 'feasible node')} ({listed(proof.room)})"
             f" {'has' if len(proof.room) == 1 else 'have'} capacity for {proof.places} of them"
-        )
-
-    def _spread(self, proof: Proof) -> str:
-        name = self._topology.name_of(proof.key)
-        blocked = (
-            f", and {name} {listed(proof.blocked)} counts but is not feasible"
-            if proof.blocked
-            else ""
-        )
-        schedulable = f"at most {proof.places}" if proof.places else "none"
-        return (
-            f"{self._pods(proof)} {_verb(proof, 'have')} a topology spread constraint over {name}"
-            f" with maxSkew {proof.skew}{blocked}: {schedulable} of {len(proof.pods)}"
-            f" {'are' if proof.places > 1 else 'is'} schedulable"
         )
 
     def _pods(self, proof: Proof) -> str:

@@ -198,7 +198,7 @@ def test_a_drained_domain_still_counts_unless_taints_are_honoured(event: t.Any) 
     placed = lost(honouring, "n3", event=event)
 
     assert (stranded.answer, len(stranded.pending)) == (ForecastResult.IMPOSSIBLE, 1)
-    assert "zone c counts but is not feasible" in stranded.reasons[0]
+    assert "didn't match pod topology spread constraints (zone)" in stranded.reasons[0]
     assert (placed.answer, placed.pending) == (ForecastResult.GUARANTEED, ())
 
 
