@@ -190,7 +190,7 @@ rules:
           enforced: 0
           violated: 1
 permission_gaps:
-  description: What could not be read. Rules of such workloads are not listed.
+  description: What could not be read, also a damaged annotation of a workload. Rules of such workloads are not listed.
   returned: success
   type: list
   elements: dict

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections import defaultdict
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
     OF_ADMISSION,
@@ -96,7 +97,7 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
 
 def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[str]:
     """What failed, each in short: the first one with its task, the last one with what the job did then."""
-    first, *others = record.reasons or [reason_of(failed)]
+    first, *others = dict.fromkeys(record.reasons) or [reason_of(failed)]
     texts = [_with_task(record, first), *(x.removeprefix(VERIFICATION) for x in others)]
     return [*texts[:-1], f"{texts[-1]}{and_then}"]
 
@@ -122,12 +123,13 @@ def _failed_task(record: JobRecord) -> str:
 
 
 def _skipped(record: JobRecord) -> t.Iterator[str]:
-    """Each instance once, with its reason, and what has stopped a run before its end."""
-    seen: dict[str, None] = {}
+    """Each reason once, with its instances, and what has stopped a run before its end."""
+    alike: dict[str, dict[str, None]] = defaultdict(dict)
+    for entry in (entry for note in record.notes for entry in note.get("skipped_instances") or ()):
+        alike[entry["reason"]][f"{entry['namespace']}/{entry['name']}"] = None
+    seen = dict.fromkeys(f"{listed(names, 8)}: {reason}" for reason, names in alike.items())
     for note in record.notes:
         skipped = note.get("skipped_instances") or ()
-        for entry in skipped:
-            seen[f"{entry['namespace']}/{entry['name']}: {entry['reason']}"] = None
         told = {_instance(entry) for entry in skipped}
         deferred = [x for x in note.get("deferred") or () if _instance(x) not in told]
         names = [f"{entry['namespace']}/{entry['name']}" for entry in deferred]

@@ -50,8 +50,8 @@ def verify_placement(
     if needs_room:
         room = job_room.show_room(job, job_room.read_room(job, noted=True))
     if failed or room or unwritten:
-        lines = [*(line for state in failed for line in state), *room, *unwritten]
-        raise JobFailed(lines, reasons=[*(state[0] for state in failed), *room, *unwritten])
+        lines = [*(line for state in failed for line in state.lines), *room, *unwritten]
+        raise JobFailed(lines, reasons=[*(state.reason for state in failed), *room, *unwritten])
     return result
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import next_event
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import INSTANCE_LISTS
@@ -20,15 +21,23 @@ def failures(
     result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
 ) -> list[str]:
     """The lines of `failed_states`."""
-    return [line for lines in failed_states(result, fail_on, only) for line in lines]
+    return [line for state in failed_states(result, fail_on, only) for line in state.lines]
+
+
+@dataclass(frozen=True)
+class FailedState:
+    """`reason`: how many instances are in a state that fails, the first of them and why, in one text. `lines`: more."""
+
+    reason: str
+    lines: list[str]
 
 
 def failed_states(
     result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
-) -> list[list[str]]:
+) -> list[FailedState]:
     """For each state that fails, its number, and the first instances with their rules unless the table names them. It
     names what could not be read, too. `result` is that of placement_info. `only`: workloads that alone are verified."""
-    failed: list[list[str]] = []
+    failed: list[FailedState] = []
     instances = [
         instance for instance in result["instances"] if only is None or instance["workload"] in only
     ]
@@ -42,7 +51,13 @@ def failed_states(
         lists = unread_lists(result) if problem == "unknown" and only is None else []
         also = f", since {named_lists(lists)} could not be read" if lists else ""
         lines = [f"Verification failed: {count} {problem}{also}."]
-        failed.append(lines)
+        examples = [*map(_finding, findings[:1]), *(_cause(x, problem) for x in bad[:1])]
+        such = (", such as " if count > 1 else ": ") if examples else "."
+        failed.append(
+            FailedState(
+                f"Verification failed: {count} {problem}{also}{such}{''.join(examples)}", lines
+            )
+        )
         table = str(result.get("table", ""))
         lines += [
             _sentence(instance, problem)
@@ -58,7 +73,7 @@ def failed_states(
             )
         lines += [_finding(finding) for finding in findings[:SHOWN]]
     if failed and only is not None:
-        failed[-1] += _not_moved(result, fail_on, only)
+        failed[-1].lines.extend(_not_moved(result, fail_on, only))
     return failed
 
 
@@ -137,6 +152,16 @@ def _sentence(instance: Result, problem: str) -> str:
     noun = "rule" if len(rules) == 1 else "rules"
     named = f"{noun} {', '.join(rules)}" if rules else ""
     return f"{_name(instance)}{node} {_STATES[problem](named)}."
+
+
+def _cause(instance: Result, problem: str) -> str:
+    """An instance in this state with its cause, as the table has it."""
+    rule = next((x for x in instance["rules"] if x["verdict"] == problem and x.get("reason")), None)
+    if rule is None:
+        return _sentence(instance, problem)
+    node = f" on {instance['node']}" if instance.get("node") else ""
+    named = f" rule {rule['rule']}:" if rule["rule"] else ""
+    return f"{_name(instance)}{node}:{named} {rule['reason']}"
 
 
 _STATES: t.Mapping[str, t.Callable[[str], str]] = {

@@ -18,9 +18,9 @@ from ..interface.results import warn_unreadable
 from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Ref
-from ..model.rendering import as_json, columns, one_line, table_text
+from ..model.rendering import as_json, columns, table_text
 from ..model.rule import RuleId
-from ..model.snapshot import Snapshot, Workload
+from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict, Verdicts
 from ..rules.declaration import DeclarationReader
@@ -44,11 +44,12 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         snapshot, topology=topology, workloads=selected.workloads, namespaces=selected.namespaces
     )
     workloads = [x for x in snapshot.workloads if selected.covers(x.ref)]
-    parts_of_rules = _rules_of(workloads, verdicts, module.warn)
-    warn_unreadable(module.warn, verdicts.unreadable)
+    reader = DeclaredReader()
+    gaps = [*verdicts.unreadable, *_damaged(workloads, reader)]
+    warn_unreadable(module.warn, gaps)
     rules = [
         _rule(rule, parts, topology, known=_are_instances_known(rule, snapshot))
-        for rule, parts in sorted(parts_of_rules.items())
+        for rule, parts in sorted(_rules_of(workloads, verdicts, reader).items())
     ]
     if params["declarations"]:
         declarations = DeclarationReader(snapshot, topology)
@@ -57,7 +58,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             entry["declaration"] = declarations.declaration(listed)
     return {
         "rules": rules,
-        "permission_gaps": as_json(verdicts.unreadable),
+        "permission_gaps": as_json(tuple(gaps)),
         "table": _table(rules),
     }
 
@@ -72,21 +73,26 @@ class _RuleParts:
     at_rest: str = ""
 
 
+def _damaged(workloads: t.Iterable[Workload], reader: DeclaredReader) -> t.Iterator[Unreadable]:
+    """The workloads whose annotation cannot be read, so that it is not known which rules they have."""
+    for workload in sorted(workloads, key=lambda workload: workload.ref):
+        ref, damage = workload.ref, reader.declared(workload).damaged
+        if damage:
+            yield Unreadable(f"rules of {ref.kind} {ref.name}", ref.namespace, "read", damage)
+
+
 def _rules_of(
-    workloads: t.Iterable[Workload], verdicts: Verdicts, warn: t.Callable[[str], None]
+    workloads: t.Iterable[Workload], verdicts: Verdicts, reader: DeclaredReader
 ) -> dict[RuleId, _RuleParts]:
-    """The rules of these workloads. Warns of annotations that cannot be read."""
+    """The rules of these workloads."""
     evaluated: dict[tuple[Ref | None, str], list[RuleVerdict]] = defaultdict(list)
     for instance in verdicts.instances:
         for verdict in instance.rules:
             evaluated[instance.workload, verdict.rule].append(verdict)
     running = Counter(instance.workload for instance in verdicts.instances)
-    reader = DeclaredReader()
     rules: dict[RuleId, _RuleParts] = defaultdict(_RuleParts)
     for workload in sorted(workloads, key=lambda workload: workload.ref):
         declared = reader.declared(workload)
-        if declared.damaged:
-            warn(one_line(declared.damaged))
         since = _written_since(workload)
         for terms in declared.rules:
             parts = rules[RuleId.parse(terms.rule)]

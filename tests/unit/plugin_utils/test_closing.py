@@ -174,6 +174,22 @@ def test_what_could_not_be_read_is_one_line_and_whole_as_data() -> None:
     assert "list deployments in namespace shop" in block.markdown()
 
 
+def test_each_reason_is_in_the_block_once() -> None:
+    """It was a line for each VM, and a failed reason for each state."""
+    skipped = [
+        {"namespace": "shop", "name": name, "reason": reason}
+        for name, reason in (("a", "no place"), ("b", "no place"), ("c", "held"), ("d", "no place"))
+    ]
+    asked = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
+    made = record("placement_rollout", asked=asked)
+    made.note("rollout", {"skipped_instances": skipped})
+    made.fail("Roll out", ["cannot list pods", "cannot list nodes"], ["the same", "the same"])
+
+    block = closing_of(made, 1)
+    assert list(block.skipped) == ["shop/a, shop/b, shop/d: no place", "shop/c: held"]
+    assert len(block.failed) == 1
+
+
 def test_move_that_is_left_is_not_deferred_beside_its_reason() -> None:
     web = move("web", "evict")
     note = {

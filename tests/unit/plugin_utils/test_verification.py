@@ -8,7 +8,11 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.plugin_utils.verification import failures, passed
+from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
+    failed_states,
+    failures,
+    passed,
+)
 
 DB = {"kind": "VirtualMachine", "namespace": "shop", "name": "db"}
 
@@ -116,6 +120,27 @@ def test_removed_constraint_is_named_beside_another_verdict() -> None:
         " lacks a constraint of rule apart, which was removed from its workload."
     )
     assert "Write the rules again: playbook apply or module rules." in lines[2]
+
+
+def test_reason_names_the_first_workload_and_its_cause() -> None:
+    """The block had a number alone."""
+    rules = [
+        {"rule": "shop/default/home", "verdict": "satisfied", "reason": ""},
+        {"rule": "shop/default/apart", "verdict": "violated", "reason": "db-2 runs on w1"},
+    ]
+    waits = [{"rule": None, "verdict": "pending", "reason": "0/6 nodes are available"}]
+    bad = instance("shop", "violated", rules=rules)
+    found = result(bad, instance("lab", "violated"), violated=2, pending=1, down=1)
+    found["instances"] += [
+        instance("shop", "pending", rules=waits, node=""),
+        instance("lab", "satisfied", down=True),
+    ]
+    assert [x.reason for x in failed_states(found, ["violated", "pending", "down", "unknown"])] == [
+        "Verification failed: 2 violated, such as VirtualMachineInstance shop/db on w1: rule shop/default/apart: db-2"
+        " runs on w1",
+        "Verification failed: 1 pending: VirtualMachineInstance shop/db: 0/6 nodes are available",
+        "Verification failed: 1 down: VirtualMachineInstance lab/db on w1 is down, since its node is not Ready.",
+    ]
 
 
 def test_only_some_workloads_are_counted() -> None:

@@ -13,10 +13,13 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.declared
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES as OWNERSHIP
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
+from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, new_record
 from tests.fuzz.cluster import RULES as SERVED
 from tests.fuzz.cluster import objects
 from tests.fuzz.server import Server
@@ -264,6 +267,34 @@ def test_list_of_rules_counts_the_workloads_where_a_rule_rests() -> None:
 
     assert "(not enabled on 1 of " in table
     assert "(not enabled)" in run("rules_info", at_rest, {"namespaces": ["shop"]})["table"]
+
+
+def test_list_of_rules_names_workloads_whose_annotation_is_damaged() -> None:
+    """The module warned, and the closing block of the role said `0 rules`."""
+    server = Server(objects())
+    path = next(x for x in server.objects if "/namespaces/shop/virtualmachines/" in x)
+    server.objects[path]["metadata"]["annotations"] = {OWNERSHIP: '{"version": 1, "rules": {}}'}
+
+    result = run("rules_info", server, {"namespaces": ["shop"]})
+
+    (gap,) = result["permission_gaps"]
+    name = path.rpartition("/")[2]
+    assert (gap["resource"], gap["verb"]) == (f"rules of VirtualMachine {name}", "read")
+    block = closing_of(rules_record(result), 3)
+    (line,) = block.unread
+    assert line == (
+        f"cannot read rules of VirtualMachine {name} in namespace shop: VirtualMachine shop/{name}: annotation"
+        f" placement.virt/rules is damaged (its field 'created' is missing): {line.rpartition(': ')[2]}"
+    )
+    assert block.done == ("0 rules, and whether there are more is unknown",)
+
+
+def rules_record(result: Object) -> JobRecord:
+    """Of the role placement_rules once its module has returned."""
+    record = new_record("placement_rules", "lab", "", check_mode=False)
+    record.asked = {"namespaces": ["shop"]}
+    record.note("rules_info", result)
+    return record
 
 
 def test_enabled_is_a_boolean_or_its_text() -> None:
