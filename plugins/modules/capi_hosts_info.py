@@ -188,8 +188,6 @@ findings:
   description:
     - What is wrong, or may be. There is one warning for each name of a finding.
     - C(nodes_share_host), nodes of a group are on one host.
-    - C(anti_affinity_off), vSphere does not keep the nodes of a group on different hosts.
-    - C(module_missing), a group has no cluster module.
     - C(machine_without_node), a Machine has no node yet.
     - C(node_of_two_machines), two Machines have one node.
     - C(host_unknown), the VM of a Machine is gone, or does not say where it runs.

@@ -97,7 +97,8 @@ def test_management_cluster_is_read_with_its_own_rights(small: Sandbox, ask: t.A
         "node-b": {HOST_KEY: "esx-1"},
         "node-c": {HOST_KEY: "fe80--1.ipv6-literal"},
     }
-    assert [x["name"] for x in result["findings"]] == ["nodes_share_host", "anti_affinity_off"]
+    assert [x["name"] for x in result["findings"]] == ["nodes_share_host"]
+    assert result["anti_affinity"] == "disabled"
     assert (result["ok"], result["changed"]) == (True, False)
     assert error_messages(wrong) == [
         "cluster: no machine belongs to a cluster 'prd'; did you mean 'prod'?"

@@ -20,7 +20,6 @@ from ..node_labels.capi_hosts import (
     Answer,
     HostReport,
     anti_affinity,
-    findings_of_modules,
     host_report,
     missing_modules,
     node_labeling,
@@ -70,9 +69,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     vsphere, core = map(reader.controller, ("capv-controller-manager", "capi-controller-manager"))
     answer = anti_affinity(vsphere, settings)
     report = host_report(machines, key, settings)
-    more = _of_vsphere(answer, report, vsphere, core)
-    found = tuple(findings_of_modules(answer, report.groups, params["cluster"]))
-    return _result(module, report, more, found)
+    return _result(module, report, _of_vsphere(answer, report, vsphere, core))
 
 
 def _label_key(params: t.Mapping[str, t.Any]) -> str:
@@ -164,18 +161,14 @@ def _of_vsphere(
 
 
 def _result(
-    module: AnsibleModule,
-    report: HostReport,
-    of_vsphere: t.Mapping[str, JSON],
-    more: t.Sequence[t.Any] = (),
+    module: AnsibleModule, report: HostReport, of_vsphere: t.Mapping[str, JSON]
 ) -> dict[str, t.Any]:
-    findings = (*report.findings, *more)
-    warn_once(module.warn, findings)
+    warn_once(module.warn, report.findings)
     return {
         "ok": report.ok,
         "node_labels": report.node_labels,
         "groups": list(report.groups),
         **of_vsphere,
-        "findings": [finding.as_json() for finding in findings],
+        "findings": [finding.as_json() for finding in report.findings],
         "table": report.table,
     }

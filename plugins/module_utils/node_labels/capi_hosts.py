@@ -110,7 +110,7 @@ def host_report(
         {node: {key: values[node]} for node in sorted(values)},
         tuple(groups),
         tuple(findings),
-        _table(rows),
+        table_text(columns([("GROUP", "HOST", "NODES"), *rows])),
     )
 
 
@@ -226,34 +226,6 @@ def _shared(
     )
 
 
-def findings_of_modules(
-    answer: Answer, groups: t.Sequence[t.Mapping[str, JSON]], cluster: str
-) -> t.Iterator[Finding]:
-    """What is wrong with the anti-affinity of a cluster's groups in vSphere."""
-    where = (Ref("Cluster", "", cluster),)
-    if answer.state not in ("enabled", "unknown"):
-        yield Finding(
-            "anti_affinity_off",
-            "warning",
-            f"vSphere does not keep the nodes of a group on different hosts ({answer.state}): {answer.reason}.",
-            "Use rules over the host label, which hold for pods whether this is on or off.",
-            where,
-        )
-    without = missing_modules(groups)
-    if without and (answer.state == "enabled" or len(without) < len(groups)):
-        yield Finding(
-            "module_missing",
-            "warning",
-            f"These groups have no cluster module, so vSphere may place their nodes on one host: {listed(without)}.",
-            "See the condition ClusterModulesAvailable (ClusterModulesReady) of the VSphereCluster.",
-            where,
-        )
-
-
 def missing_modules(groups: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
     """The groups without a cluster module."""
     return [f"{x['kind']} {x['name']}" for x in groups if not x["module_uuid"]]
-
-
-def _table(rows: t.Iterable[tuple[str, str, str]]) -> str:
-    return table_text(columns([("GROUP", "HOST", "NODES"), *rows]))
