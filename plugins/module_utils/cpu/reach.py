@@ -123,7 +123,8 @@ class ReachReader:
         facts["migrated"] = bool(kept or vmi.migration)
         if kept and facts["model"] == HOST_MODEL:
             facts["host_model"] = kept[0].removeprefix(MIGRATION_CPU)
-            facts["kept"] = _features(selector)
+            features = (key for key in selector if key.startswith(CPU_FEATURE))
+            facts["kept"] = frozenset(key.removeprefix(CPU_FEATURE) for key in features)
         facts["not_migratable"] = why_not_migratable(vmi)
         source = self._view.nodes.get(instance.node_name)
         if source is None:
@@ -234,9 +235,3 @@ class ReachReader:
         others = {zone for zone in self._zones.values() if zone not in (None, own)}
         leaves = any(self._zones[name] in others for name in nodes)
         return Reach.FREE if leaves or own is None or not others else Reach.ZONE
-
-
-def _features(selector: t.Mapping[str, str]) -> frozenset[str]:
-    return frozenset(
-        key.removeprefix(CPU_FEATURE) for key in selector if key.startswith(CPU_FEATURE)
-    )

@@ -89,7 +89,7 @@ class HostGroups:
         self._table = {
             host.lower(): self._node(node) for host, node in (options.host_names or {}).items()
         }
-        hosts = {host.lower(): host for host in self._hosts()}
+        hosts = {host.lower(): host for listed in self._groups.values() for host in listed}
         for option, known in (
             ("host_groups", dict(zip(groups, groups, strict=True))),
             ("host_names", hosts),
@@ -102,9 +102,6 @@ class HostGroups:
                             f"is not in the export{nearest(name, known.values())}",
                         )
                     )
-
-    def _hosts(self) -> set[str]:
-        return {host for hosts in self._groups.values() for host in hosts}
 
     @property
     def used(self) -> t.Mapping[str, GroupLabel | None]:

@@ -45,7 +45,10 @@ class ImportOptions:
 
 def read_import_options(params: t.Mapping[str, JSON], faults: list[InputError]) -> ImportOptions:
     """The options of the module; what is wrong with them is added to `faults`."""
-    namespace = _namespace(params["namespace"], faults)
+    namespace = params["namespace"].strip()
+    if not namespace or "/" in namespace:
+        text = f"must be a name without a slash, not {params['namespace']!r}"
+        faults.append(InputError("namespace", text))
     prefix = params["label_prefix"].strip()
     if len(prefix) > _LONGEST_PREFIX or not is_subdomain(prefix):
         faults.append(
@@ -64,12 +67,6 @@ def read_import_options(params: t.Mapping[str, JSON], faults: list[InputError]) 
         enable_rules=tuple(params["enable_rules"]),
         leave_out_missing=params["missing_vms"] == "leave_out",
     )
-
-
-def _namespace(value: str, faults: list[InputError]) -> str:
-    if not value.strip() or "/" in value:
-        faults.append(InputError("namespace", f"must be a name without a slash, not {value!r}"))
-    return value.strip()
 
 
 def _vms(items: t.Sequence[JSON], namespace: str, faults: list[InputError]) -> tuple[TargetVm, ...]:

@@ -116,7 +116,8 @@ def _cluster(
                 "occurs twice: the rules are of two clusters, or were edited. Import one at a time"
             )
         seen.add(name)
-        nodes = _nodes(given)
+        pairs = (text.partition(":") for text in _texts(given, "nodes"))
+        nodes = [(node, priority or "0") for node, _colon, priority in pairs]
         rule = _rule(given, where, name, nodes, names)
         if rule.kind is DrsRuleKind.VM_HOST:
             vm_groups[name] = rule.vms
@@ -173,12 +174,6 @@ def _left_out(resources: t.Sequence[str], nodes: t.Sequence[tuple[str, str]]) ->
         priorities = ", ".join(f"{node}:{priority}" for node, priority in nodes)
         sentences.append(f"The priorities of its nodes, {priorities}.")
     return " ".join(sentences)
-
-
-def _nodes(given: ExportedFields) -> list[tuple[str, str]]:
-    """Each node with its priority, which is 0 where it has none."""
-    pairs = [text.partition(":") for text in _texts(given, "nodes")]
-    return [(node, priority or "0") for node, _colon, priority in pairs]
 
 
 def _texts(given: ExportedFields, name: str) -> tuple[str, ...]:

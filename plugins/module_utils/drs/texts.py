@@ -171,15 +171,16 @@ def _printed_results(text: str, where: str, faults: list[InputError]) -> list[JS
             return []
         value, end = decoded
         values.append(value)
-    known = [x for x in values if x.get("failed") or _opened_is_known(x)]
+    known = [
+        result
+        for result in values
+        if result.get("failed")
+        or any(is_known(x.value) for x in _opened(ExportDocument("", result)))
+    ]
     if not known:
         fault = f"is what Ansible printed, and no result in it has rules as JSON; {ADVICE}"
         faults.append(InputError(where, fault))
     return known
-
-
-def _opened_is_known(value: JSON) -> bool:
-    return any(is_known(x.value) for x in _opened(ExportDocument("", value)))
 
 
 _SECTION = re.compile(

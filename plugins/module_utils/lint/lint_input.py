@@ -458,7 +458,12 @@ def lint_input_of(
     """The workloads of a snapshot with their VMIs; VMIs of a pool belong to the pool. `reader` is one of
     the snapshot."""
     view = ClusterView(snapshot)
-    all_subjects = tuple(_subjects(view, reader or DeclaredReader(snapshot)))
+    declared = reader or DeclaredReader(snapshot)
+    all_subjects = tuple(
+        linted_workload(workload, declared, tuple(view.vmis_of(workload)))
+        for workload in snapshot.workloads
+        if workload.owner is None or workload.owner.kind != POOL.name
+    )
     chosen = None if workloads is None else frozenset(workloads)
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
     return LintInput(
@@ -479,9 +484,3 @@ def lint_input_of(
         view=view,
         cluster=snapshot,
     )
-
-
-def _subjects(view: ClusterView, reader: DeclaredReader) -> t.Iterator[LintedWorkload]:
-    for workload in view.snapshot.workloads:
-        if workload.owner is None or workload.owner.kind != POOL.name:
-            yield linted_workload(workload, reader, tuple(view.vmis_of(workload)))

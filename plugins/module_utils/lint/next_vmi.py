@@ -114,7 +114,8 @@ class NextPods:
         if key == SCHEDULABLE:  # false while virt-handler does not report
             return False
         if key == ARCH:
-            known = not self.nodes or (key in self._carried and self._all_have(key))
+            all_have = self.snapshot is not None or all(key in labels for labels in self.nodes)
+            known = not self.nodes or (key in self._carried and all_have)
             return known and bool(self.architecture(vmi))
         if self.snapshot is None and key in (CPU_MANAGER, CPU_MANAGER_BEFORE_1_8):
             return False
@@ -123,9 +124,6 @@ class NextPods:
         if "preference" in vmi.lacks and key.startswith(MACHINE_TYPE):
             return False
         return _domain(key) in self._domains
-
-    def _all_have(self, key: str) -> bool:
-        return self.snapshot is not None or all(key in labels for labels in self.nodes)
 
 
 def _domain(key: str) -> str:

@@ -205,7 +205,11 @@ def _lint_input(
     by_kind: dict[str, list[Manifest]] = {}
     for manifest in _latest(manifests):
         by_kind.setdefault(str(manifest.get("kind")), []).append(named(manifest))
-    running = [pod for pod in by_kind.get("Pod", ()) if _is_read_from_cluster(pod)]
+    running = [  # and no manifests that name their node
+        pod
+        for pod in by_kind.get("Pod", ())
+        if (pod.get("spec") or {}).get("nodeName") and pod["metadata"].get("uid")
+    ]
     read = Snapshot(
         nodes=tuple(map(node_from_manifest, by_kind.get("Node", ()))),
         namespaces=tuple(map(namespace_from_manifest, by_kind.get("Namespace", ()))),
@@ -258,11 +262,6 @@ def _types(by_kind: t.Mapping[str, t.Sequence[Manifest]]) -> KnownTypes:
     return KnownTypes.of(
         map(instance_type_from_manifest, types), map(preference_from_manifest, preferences)
     )
-
-
-def _is_read_from_cluster(pod: Manifest) -> bool:
-    """Whether a Pod is one that runs, and no manifest that names its node."""
-    return bool((pod.get("spec") or {}).get("nodeName") and pod["metadata"].get("uid"))
 
 
 def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:

@@ -44,7 +44,8 @@ def rendered_rules(
     snapshot = offline_snapshot(tuple(workloads.values()), None, platform)
     plan = plan_rules(snapshot, written_request(rules))
     after = {w.ref: w for w in written(snapshot, plan.writes).workloads}
-    refused = _refused(plan)
+    partly_refused = (x for x in plan.refused if x.name not in _RENDERED)
+    refused = {ref for finding in partly_refused for ref in finding.objects}
     return [
         _entry(after[ref], plan, selectors.get(ref))
         for ref in sorted(plan.members)
@@ -76,13 +77,6 @@ def _missing(
 
 _RENDERED = (EXTERNALLY_MANAGED, UNSUPPORTED_BY_SERVER)
 """Errors that concern a write to the cluster, or that say which field was left out."""
-
-
-def _refused(plan: RulesPlan) -> frozenset[Ref]:
-    """The workloads that do not get all terms of their rules."""
-    return frozenset(
-        ref for finding in plan.refused if finding.name not in _RENDERED for ref in finding.objects
-    )
 
 
 def _entry(

@@ -85,13 +85,9 @@ class LabelledNode:
         return tuple(
             str(entry.get("manager"))
             for entry in self.managed_fields
-            if f"f:{key}" in _labels_of(entry.get("fieldsV1") or {})
+            if f"f:{key}"
+            in (((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or {})
         )
-
-
-def _labels_of(fields: t.Mapping[str, JSON]) -> t.Mapping[str, JSON]:
-    labels: t.Mapping[str, JSON] = (fields.get("f:metadata") or {}).get("f:labels") or {}
-    return labels
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,11 @@ def plan_labels(
     With `exclusive` keys, `nodes` have to be all nodes of the cluster.
     """
     named = {*request.named, *selected}
-    faults = [*_unknown(request, nodes)]
+    faults = [
+        InputError(request.named_in, f"there is no node {name!r}{nearest(name, nodes)}")
+        for name in request.named
+        if name not in nodes
+    ]
     if request.selector and not selected:
         faults.append(InputError("selector", f"no node matches {request.selector}"))
     changes: list[LabelChange] = []
@@ -173,12 +173,6 @@ def replan_node(
         if faults:
             raise InvalidInput(faults)
     return write_of(request, node, changes, meant=meant) if changes else None
-
-
-def _unknown(request: LabelRequest, nodes: t.Mapping[str, LabelledNode]) -> t.Iterator[InputError]:
-    for name in request.named:
-        if name not in nodes:
-            yield InputError(request.named_in, f"there is no node {name!r}{nearest(name, nodes)}")
 
 
 LABELS_FROM_MACHINE = "cluster.x-k8s.io/labels-from-machine"
