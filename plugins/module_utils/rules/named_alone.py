@@ -50,6 +50,6 @@ def _unknown(rule: Rule, reader: DeclarationReader) -> InputError:
     return InputError(
         rule.where,
         f"no workload of namespace {rule.id.namespace!r} has this rule of rule set"
-        f" {rule.id.rule_set!r}{nearest(rule.id.name, known)}. A rule that is new and rests needs its type and"
-        " workloads",
+        f" {rule.id.rule_set!r}. A rule that is new and rests needs its type and workloads"
+        f"{nearest(rule.id.name, known)}",
     )

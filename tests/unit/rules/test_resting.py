@@ -219,8 +219,8 @@ def test_name_alone_of_no_rule_is_an_error_with_the_name_that_may_be_meant() -> 
     (fault,) = caught.value.errors
     assert fault.where == "rules[0] appart"
     assert fault.message == (
-        "no workload of namespace 'shop' has this rule of rule set 'default'; did you mean 'apart'?. A rule that is"
-        " new and rests needs its type and workloads"
+        "no workload of namespace 'shop' has this rule of rule set 'default'. A rule that is new and rests"
+        " needs its type and workloads; did you mean 'apart'?"
     )
 
 
