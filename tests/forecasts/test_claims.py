@@ -188,22 +188,15 @@ def test_claim_whose_class_waits_for_a_node_is_possible(stage: Stage) -> None:
 
 
 def test_node_that_may_attach_no_more_volumes_takes_no_pod(stage: Stage) -> None:
-    """Volumes that are older than the CSI driver count for it, too, on nodes whose kubelet has migrated them."""
     driver, csi_nodes = "ebs.csi.aws.com", "/apis/storage.k8s.io/v1/csinodes"
-    migrated = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
-    of_driver = "topology.ebs.csi.aws.com/zone"
-    nodes = {"w1": "zone1", "w2": "zone2", "w3": "zone3"}
-    for node, zone in nodes.items():
-        stage.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {of_driver: zone}}})
+    nodes = ("w1", "w2", "w3")
+    for node in nodes:
         limited = {"name": driver, "nodeID": node, "topologyKeys": [], "allocatable": {"count": 1}}
-        metadata = {"name": node, "annotations": migrated}
-        stage.api.create(csi_nodes, {"metadata": metadata, "spec": {"drivers": [limited]}})
+        stage.api.create(csi_nodes, {"metadata": {"name": node}, "spec": {"drivers": [limited]}})
     try:
         for number, zone in enumerate(("zone1", "zone2", "zone3", "zone1")):
             handle = f"{stage.namespace}-{number}"
             source: JSON = {"csi": {"driver": driver, "volumeHandle": handle}}
-            if number in (0, 3):
-                source = {"awsElasticBlockStore": {"volumeID": f"aws://{zone}/vol-{number}"}}
             bound_claim(stage, f"data-log-{number}", zone, "ReadWriteOnce", source)
         stage.create(logs(2))
         assert stage.placed(2) == ["w1", "w2"]
@@ -221,5 +214,4 @@ def test_node_that_may_attach_no_more_volumes_takes_no_pod(stage: Stage) -> None
         assert text in found["pending"][0]["reason"]
     finally:
         for node in nodes:
-            stage.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {of_driver: None}}})
             stage.api.delete(f"{csi_nodes}/{node}")

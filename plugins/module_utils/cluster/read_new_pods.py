@@ -8,6 +8,7 @@ import typing as t
 
 from ..api.client import ApiClient
 from ..model.new_pod_needs import NewPodNeeds
+from ..model.storage import IN_TREE
 from .pod_dry_runs import refused_pods
 from .read_admission import default_priority_class, limit_ranges, pod_mutators
 from .read_storage import attach_limits, claim_states
@@ -29,6 +30,7 @@ def new_pod_fields(api: ApiClient, needs: NewPodNeeds) -> dict[str, t.Any]:
         fields["claim_states"] = states = claim_states(api, needs.claims)
         drivers |= {key: state.driver for key, state in states.items() if state.driver}
     if names := {drivers[key] for key in (*needs.claims, *needs.moved) if key in drivers}:
-        fields["attach_limits"] = attach_limits(api, names)
+        in_tree = any(driver.startswith(IN_TREE) for driver in drivers.values())
+        fields["attach_limits"] = None if in_tree else attach_limits(api, names)
         fields["drivers"] = drivers
     return fields

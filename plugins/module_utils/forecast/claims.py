@@ -14,7 +14,7 @@ from ..kubevirt.next_pod import NODE_NAME
 from ..model.objects import ClaimTemplate
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
-from ..model.storage import ClaimKey
+from ..model.storage import IN_TREE, ClaimKey
 from ..scheduler.framework import pod_key
 from .change import ChangedCluster
 from .conclusion import NO_CERTAINTY, Doubt
@@ -81,7 +81,10 @@ def of_claims(pending: PendingPod, snapshot: Snapshot) -> t.Iterator[Doubt]:
 
 
 def _limit_unread(pending: PendingPod, driver: str) -> Doubt:
-    text = f"{pending.name}: how many volumes of {driver} a node may attach could not be read"
+    if driver.startswith(IN_TREE):
+        text = f"{pending.name}: Kubernetes takes a volume of {driver} for one of a CSI driver"
+        return Doubt("volume_limit_unread", text, NO_CERTAINTY)
+    text = f"{pending.name}: how many volumes of {driver} a node may attach is not known"
     return Doubt("volume_limit_unread", text)
 
 

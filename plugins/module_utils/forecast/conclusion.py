@@ -170,7 +170,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "a ReadWriteOnce claim may be in use on another node", "claims.of_claims"
     ),
     "volume_limit_unread": CodeMeaning(
-        "how many volumes a node may attach could not be read", "claims._limit_unread"
+        "how many volumes a node may attach is not known", "claims._limit_unread"
     ),
     "scheduling_gates": CodeMeaning(
         "a pod has scheduling gates, and gets a node once they are removed", "claims.of_pod_spec"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from .in_tree_volumes import Plugin, as_of_driver, driver_of_provisioner, plugin_of
 from .json_pointer import JSON
 from .objects import ClaimTemplate, NodeTerm, Requirement
 from .placement_manifests import node_term_from_json
@@ -27,6 +26,21 @@ _DEFAULT_CLASS = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 """Annotations of a default class (kubernetes pkg/volume/util/storageclass.go)."""
+
+IN_TREE = "kubernetes.io/"
+"""Begins the provisioner of a plugin that was once in Kubernetes itself. kube-scheduler takes its volumes for those of
+the CSI driver that replaces it, on nodes whose CSINode says so (k8s.io/csi-translation-lib). That is not modeled."""
+
+_IN_TREE = (
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cinder",
+    "gcePersistentDisk",
+    "portworxVolume",
+    "vsphereVolume",
+)
+"""Fields of a PersistentVolume's spec, one for each such plugin."""
 
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _BOUND = "pv.kubernetes.io/bind-completed"
@@ -152,7 +166,7 @@ def class_from_manifest(manifest: t.Mapping[str, JSON]) -> StorageClass:
         ),
         default=any(annotations.get(key) == "true" for key in _DEFAULT_CLASS),
         created=metadata.get("creationTimestamp") or "",
-        provisioner=driver_of_provisioner(provisioner),
+        provisioner=provisioner,
     )
 
 
@@ -174,10 +188,11 @@ def free_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> FreeVolume | No
 
 def bound_volume_from_manifest(manifest: t.Mapping[str, JSON]) -> BoundVolume:
     spec, phase = manifest["spec"], (manifest.get("status") or {}).get("phase")
-    claim, plugin = spec.get("claimRef") or {}, plugin_of(spec)
+    claim = spec.get("claimRef") or {}
+    in_tree = next((f"{IN_TREE}{name}" for name in _IN_TREE if spec.get(name)), "")
     return BoundVolume(
-        volume_terms(manifest, plugin),
-        plugin.driver if plugin is not None else (spec.get("csi") or {}).get("driver") or "",
+        volume_terms(manifest),
+        in_tree or (spec.get("csi") or {}).get("driver") or "",
         (claim["namespace"], claim["name"]) if claim and phase == "Bound" else None,
         tuple(spec.get("accessModes") or ()),
     )
@@ -202,17 +217,12 @@ _BETA = {
 _TOPOLOGY = (*_BETA, *_BETA.values())
 
 
-def volume_terms(
-    manifest: t.Mapping[str, JSON], plugin: Plugin | None = None
-) -> tuple[NodeTerm, ...]:
+def volume_terms(manifest: t.Mapping[str, JSON]) -> tuple[NodeTerm, ...]:
     """The node terms of a PersistentVolume, and what its zone and region labels ask of a node that has any of these
-    labels (scheduler plugin volumezone). None where each node reaches it. With a `plugin` as the scheduler sees its
-    volumes."""
+    labels (scheduler plugin volumezone). None where each node reaches it."""
     affinity = (manifest["spec"].get("nodeAffinity") or {}).get("required") or {}
     terms = tuple(map(node_term_from_json, affinity.get("nodeSelectorTerms") or ()))
     labels = (manifest.get("metadata") or {}).get("labels") or {}
-    if plugin is not None:
-        terms = as_of_driver(plugin, terms, labels)
     for key in _TOPOLOGY:
         if key in labels:
             alternatives = _topology_terms(key, tuple(labels[key].split("__")))

@@ -184,7 +184,9 @@ def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
     of_driver = _volume(affinity=False, csi={"driver": "csi", "volumeHandle": "x"})
     assert volume_of_a_claim(of_driver) == BoundVolume((), "csi", claim, modes)
     in_tree = _volume(affinity=False, vsphereVolume={"volumePath": "[ds] kubevols/x.vmdk"})
-    assert volume_of_a_claim(in_tree) == BoundVolume((), "csi.vsphere.vmware.com", claim, modes)
+    assert volume_of_a_claim(in_tree) == BoundVolume(
+        (), "kubernetes.io/vsphereVolume", claim, modes
+    )
     for other in (_volume("Released"), _volume(claim=False)):
         assert volume_of_a_claim(other) is None
 

@@ -9,6 +9,9 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.cluster.read_new_pods import (
+    new_pod_fields,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import (
     ChangedCluster,
     what_if,
@@ -25,6 +28,9 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.drill impo
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
+from ansible_collections.virt.placement.plugins.module_utils.model.new_pod_needs import (
+    NewPodNeeds,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     NodeTerm,
     Ref,
@@ -37,6 +43,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.storage impor
     ClaimState,
     Storage,
     StorageClass,
+    bound_volume_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import HOSTNAME
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.claims import claim_state
@@ -301,6 +308,28 @@ def test_volume_limits_of_a_node_close_it(limit: int, answer: str) -> None:
         assert "1 node(s) exceed max volume count" in found.reasons[0]
     after = dataclasses.replace(change.after, attach_limits=None)
     assert forecast(dataclasses.replace(change, after=after)).codes == ("volume_limit_unread",)
+
+
+def test_in_tree_volume_leaves_no_certainty() -> None:
+    """kube-scheduler takes it for one of a CSI driver, with the limits and the node labels of that."""
+    made = Cluster("a")
+    logs = stateful_set(made, "log", ("n1",))
+    change = what_if(made.snapshot(), scale=(Scale(logs, 2),))
+    in_tree = bound_volume_from_manifest({"spec": {"vsphereVolume": {"volumePath": "x"}}}).driver
+    for terms, answer in ((None, "possible"), (zone("elsewhere"), "unknown")):
+        states = {("shop", "data-log-1"): ClaimState(terms, driver=in_tree)}
+        with_claim = known(change, states)
+        after = dataclasses.replace(with_claim.after, attach_limits=None)
+        found = forecast(dataclasses.replace(with_claim, after=after))
+        assert (str(found.answer), found.codes) == (answer, ("volume_limit_unread",))
+
+
+def test_limits_are_not_known_where_any_claim_has_an_in_tree_volume() -> None:
+    key = ("shop", "data")
+    drivers = {key: "csi", ("other", "old"): "kubernetes.io/awsElasticBlockStore"}
+    needs = NewPodNeeds(moved={key}, drivers=drivers)
+    fields = new_pod_fields(t.cast(t.Any, None), needs)  # which asks the server nothing
+    assert fields == {"attach_limits": None, "drivers": drivers}
 
 
 @pytest.mark.parametrize(("limit", "answer"), [(2, "guaranteed"), (1, "impossible")])
