@@ -295,7 +295,7 @@ class PendingReasons:
             pod.namespace,
             id(pod.placement),
             id(pod.requests),
-            frozenset(map(id, self._index.selectors.selecting(pod.namespace, pod.labels))),
+            frozenset(self._index.selectors.selecting(pod.namespace, pod.labels)),
             pod.claims,
             pod.host_ports,
             pod.scheduler_name,

@@ -43,7 +43,7 @@ def reachable_nodes(simulation: PlacementSimulation) -> list[NodeSet]:
     index = simulation.index
     with simulation.ended_present():
         pod_infos = [simulation.pod_info(number) for number in range(len(simulation.pending))]
-        selecting = {id(match) for pod_info in pod_infos for match in pod_info.selected_by}
+        selecting = {match for pod_info in pod_infos for match in pod_info.selected_by}
         affinity_nodes = [_affinity_nodes(simulation, x, selecting) for x in pod_infos]
     sources = {
         key: (index.pod(key), index.node_of(key))
@@ -93,7 +93,7 @@ def _reachable(
 
 
 def _affinity_nodes(
-    simulation: PlacementSimulation, pod_info: PodInfo, selecting: t.Container[int]
+    simulation: PlacementSimulation, pod_info: PodInfo, selecting: t.Container[SelectorCount]
 ) -> NodeSet:
     """The nodes that the affinity of a pod alone could ever allow. Pods that leave must still be on their
     nodes. `selecting` are the ids of the selectors that select a pending pod."""
@@ -105,7 +105,7 @@ def _affinity_nodes(
     nodes = table.all
     for key, counts in affinity.counts_by_key:
         nodes &= table.with_key(key)
-        if id(affinity.selector_count) not in selecting:
+        if affinity.selector_count not in selecting:
             nodes &= table.in_domains(key, counts)
     return nodes
 
@@ -119,17 +119,17 @@ class WorstCase:
         self._table = simulation.table
         numbers = range(len(simulation.pending))
         self._pod_infos = [simulation.pod_info(number) for number in numbers]
-        self._selected: Counter[int] = Counter()
+        self._selected: Counter[SelectorCount] = Counter()
         self._owning: Counter[int] = Counter()
-        self._owning_and_selected: Counter[tuple[int, int]] = Counter()
+        self._owning_and_selected: Counter[tuple[int, SelectorCount]] = Counter()
         for pod_info in self._pod_infos:
-            matches = {id(match) for match in pod_info.selected_by}
+            matches = set(pod_info.selected_by)
             self._selected.update(matches)
             for term in pod_info.placement_info.affinity_terms.existing:
                 if not term.weight:
                     self._owning[id(term)] += 1
-                    if id(term.selector_count) in matches:
-                        self._owning_and_selected[id(term), id(term.selector_count)] += 1
+                    if term.selector_count in matches:
+                        self._owning_and_selected[id(term), term.selector_count] += 1
         index = self._index
         self._exclusive = Counter(
             claim for x in self._pod_infos for claim in index.exclusive.exclusive_claims(x)
@@ -137,8 +137,8 @@ class WorstCase:
         """How many of the pods use each claim that only one may use."""
         keys = [x.source for x in simulation.pending if x.source is not None]
         sources = (index.pod_info(index.pod(key)) for key in keys if key in index)
-        self._sources = {id(match) for pod_info in sources for match in pod_info.selected_by}
-        """The ids of selectors that select a source, which leaves its node during the simulation."""
+        self._sources = {match for pod_info in sources for match in pod_info.selected_by}
+        """The selectors that select a source, which leaves its node during the simulation."""
         self._fillable_nodes: dict[t.Hashable, int] = {}
 
     def is_placed(self, number: int) -> bool:
@@ -177,7 +177,7 @@ class WorstCase:
     def _selects_others(self, match: SelectorCount, pod_info: PodInfo) -> bool:
         """Whether a selector selects another pending pod, or a source."""
         selects_itself = match in pod_info.selected_by
-        return self._selected[id(match)] > selects_itself or id(match) in self._sources
+        return self._selected[match] > selects_itself or match in self._sources
 
     def _open_nodes(self, number: int, pod_info: PodInfo) -> tuple[NodeSet, Constraint | None]:
         """The nodes that are open now, and None. If a spread constraint of the pod counts others: the nodes
@@ -218,9 +218,9 @@ class WorstCase:
         counted = set()
         for ident, term in own_terms.items():
             selects_itself = term.selector_count in pod_info.selected_by
-            count = self._selected[id(term.selector_count)] - selects_itself
+            count = self._selected[term.selector_count] - selects_itself
             if ident in selecting_terms:
-                both = self._owning_and_selected[ident, id(term.selector_count)] - selects_itself
+                both = self._owning_and_selected[ident, term.selector_count] - selects_itself
                 count += self._owning[ident] - 1 - both
                 counted.add(ident)
             rivals[term.key] += count
@@ -234,7 +234,7 @@ class WorstCase:
                 for term in own_terms.values()
             ):
                 selects_itself = anti_affinity.selector_count in pod_info.selected_by
-                selected = self._selected[id(anti_affinity.selector_count)]
+                selected = self._selected[anti_affinity.selector_count]
                 rivals[anti_affinity.key] += selected - selects_itself
         return {key: count for key, count in rivals.items() if count}
 

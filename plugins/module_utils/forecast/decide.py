@@ -194,7 +194,7 @@ def with_affinity_to_ended(simulation: PlacementSimulation) -> list[str]:
     of them have ended, the first pending pod may start anywhere. But no event makes the scheduler retry a
     pod that it refused before, for up to five minutes (podMaxInUnschedulablePodsDuration)."""
     selecting = {
-        id(match)
+        match
         for number, pending in enumerate(simulation.pending)
         if pending.reason == "recreate"
         for match in simulation.pod_info(number).selected_by
@@ -203,7 +203,7 @@ def with_affinity_to_ended(simulation: PlacementSimulation) -> list[str]:
         pending.name
         for number, pending in enumerate(simulation.pending)
         if (term := simulation.pod_info(number).placement_info.affinity_terms.affinity) is not None
-        and id(term.selector_count) in selecting
+        and term.selector_count in selecting
     ]
 
 

@@ -108,7 +108,7 @@ def _one_of_each_kind(index: Index, pods: t.Iterable[Pod]) -> t.Collection[PodIn
 def _kind(pod_info: PodInfo) -> t.Hashable:
     """What matters here of a pod: equal for those of which one answers for all."""
     constraints = frozenset(map(id, pod_info.constraints))
-    return id(pod_info.placement_info), frozenset(map(id, pod_info.selected_by)), constraints
+    return pod_info.placement_info, frozenset(pod_info.selected_by), constraints
 
 
 def _keeps_away(now: PodInfo, then: PodInfo, pending: PodInfo) -> bool:
@@ -149,9 +149,9 @@ def _is_first(then: PodInfo, pending: PodInfo) -> bool:
 
 def _spreads(then: PodInfo, pending: PodInfo) -> bool:
     """Whether `then` is spread by a constraint that counts `pending`, which does not have it."""
-    own = {(id(x.spread_count), x.max_skew, x.min_domains) for x in pending.constraints}
+    own = {(x.spread_count, x.max_skew, x.min_domains) for x in pending.constraints}
     return any(
         x.selector_count in pending.selected_by
-        and (id(x.spread_count), x.max_skew, x.min_domains) not in own
+        and (x.spread_count, x.max_skew, x.min_domains) not in own
         for x in then.constraints
     )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ..planning.matching import assign
 from ..scheduler.nodes import NodeSet
+from ..scheduler.selector_index import SelectorCount
 from .simulation import PlacementSimulation
 
 Kind = t.Literal["no_node", "apart", "resources"]
@@ -101,12 +102,12 @@ def _cliques(
     simulation: PlacementSimulation, numbers: t.Sequence[int]
 ) -> t.Iterator[tuple[str, tuple[int, ...]]]:
     """Pods of which any two keep apart over one key: all have a term that selects all of them."""
-    groups: dict[tuple[str, int, str], dict[int, None]] = defaultdict(dict)
+    groups: dict[tuple[str, SelectorCount, str], dict[int, None]] = defaultdict(dict)
     for n in numbers:
         pod_info = simulation.pod_info(n)
         for apart in pod_info.placement_info.affinity_terms.anti_affinity:
             if apart.selector_count in pod_info.selected_by:
-                groups[apart.key, id(apart.selector_count), apart.differs_in][n] = None
+                groups[apart.key, apart.selector_count, apart.differs_in][n] = None
     # Equal terms, one with mismatchLabelKeys and one without, are one clique.
     cliques: dict[tuple[str, tuple[int, ...]], None] = {}
     for (key, _match, label), members in groups.items():

@@ -137,12 +137,12 @@ class TermIndex:
 
     def __init__(self, index: Index, pod_infos: t.Iterable[PodInfo]) -> None:
         self._index = index
-        self._affinity: set[int] = set()
+        self._affinity: set[SelectorCount] = set()
         self._spread: set[tuple[SelectorCount, SpreadCount]] = set()
         for pod_info in pod_infos:
             together = pod_info.placement_info.affinity_terms.affinity
             if together is not None and together.selector_count is not None:
-                self._affinity.add(id(together.selector_count))
+                self._affinity.add(together.selector_count)
             for constraint in pod_info.constraints:
                 if constraint.selector_count is not None and constraint.spread_count is not None:
                     self._spread.add((constraint.selector_count, constraint.spread_count))
@@ -178,8 +178,8 @@ class TermIndex:
 
     def selects(self, pod: Pod) -> bool:
         """Whether affinity is to a pod, or a spread constraint counts it somewhere."""
-        matches = {id(match) for match in self._index.pod_info(pod).selected_by}
-        counting = {id(match) for match, _tally in self._spread}
+        matches = set(self._index.pod_info(pod).selected_by)
+        counting = {match for match, _tally in self._spread}
         return not matches.isdisjoint(self._affinity | counting)
 
     def has_affinity_to(self, pods: t.Iterable[Pod]) -> bool:
@@ -188,10 +188,10 @@ class TermIndex:
 
     def _selected(self, pod: Pod, node: str) -> tuple[bool, bool]:
         """Whether a spread constraint counts a pod on a node, and whether affinity is to it."""
-        matches = {id(match) for match in self._index.pod_info(pod).selected_by}
+        matches = set(self._index.pod_info(pod).selected_by)
         n = self._index.table.numbers[node]
         counted = not pod.terminating and any(
-            id(match) in matches and tally.eligible.flags[n] for match, tally in self._spread
+            match in matches and tally.eligible.flags[n] for match, tally in self._spread
         )
         return counted, not self._affinity.isdisjoint(matches)
 
@@ -442,7 +442,7 @@ class PlacementSimulation:
             pod.namespace,
             pod.placement,
             frozenset(pod.requests.items()),
-            frozenset(map(id, self.index.pod_info(pod).selected_by)),
+            frozenset(self.index.pod_info(pod).selected_by),
             pod.host_ports,
             pod.claims,
             pod.required_node_name,
