@@ -72,6 +72,12 @@ class Guests(Maintenance):
         found = self.api.list(self.path("VirtualMachineInstanceMigration"))
         return sum(entry.get("status", {}).get("phase") == "Succeeded" for entry in found)
 
+    def in_flight(self) -> int:
+        """Migrations of the namespace that have not ended."""
+        found = self.api.list(self.path("VirtualMachineInstanceMigration"))
+        phases = [entry.get("status", {}).get("phase") for entry in found]
+        return sum(phase not in ("Succeeded", "Failed") for phase in phases)
+
     def boots(self, *names: str) -> dict[str, tuple[str, ...]]:
         """The boots of each guest so far."""
         return {name: self.witness.count(name).boots for name in names}
@@ -81,3 +87,26 @@ class Guests(Maintenance):
         for name in names:
             count = self.witness.wait(name, timeout=PATIENCE)
             assert (len(count.boots), count.lost) == (1, 0), (name, count)
+
+
+def servers(guests: Guests, replicas: int, name: str = "server") -> Object:
+    """A Deployment of pods that only wait, labeled app with the Deployment's name."""
+    container = {
+        "name": "server",
+        "image": "busybox",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"],
+        "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}},
+    }
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": guests.namespace},
+        "spec": {
+            "replicas": replicas,
+            "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "selector": {"matchLabels": {"app": name}},
+            "template": template,
+        },
+    }

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import sys
-import typing as t
 from pathlib import Path
 
 import pytest
@@ -13,33 +12,11 @@ import yaml
 
 from demos.stage import Stage
 from sandbox.objects import disruption_budget
-from tests.guests import PATIENCE, Guests
+from tests.guests import PATIENCE, Guests, servers
 from tests.maintenance import pods_on
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HOME = "example.com/home"
-
-
-def servers(guests: Guests, replicas: int) -> dict[str, t.Any]:
-    """A Deployment of pods that only wait."""
-    container = {
-        "name": "server",
-        "image": "busybox",
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"],
-        "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}},
-    }
-    template = {"metadata": {"labels": {"app": "server"}}, "spec": {"containers": [container]}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "server", "namespace": guests.namespace},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": "server"}},
-            "template": template,
-        },
-    }
 
 
 @pytest.mark.real_tour
@@ -72,6 +49,38 @@ def test_drain_migrates_guests_and_keeps_a_budget(guests: Guests) -> None:
 
     assert not result.get("failed"), result.get("msg")
     assert not guests.cordoned("w2") and guests.mark("w2") is None
+
+
+def test_drain_of_ten_guests_keeps_a_budget_and_the_limit_of_migrations(guests: Guests) -> None:
+    """KubeVirt runs two migrations from a node at once: the drain has no third one in flight, and no fewer."""
+    names = [f"t{number}" for number in range(10)]
+    guests.start_guests(*names, node="w2")
+    budget = disruption_budget("server", guests.namespace, labels={"app": "server"})
+    guests.api.create(guests.path("PodDisruptionBudget"), budget)
+    deployment = guests.path("Deployment", "server")
+    with guests.alone("w2"):
+        guests.api.create(guests.path("Deployment"), servers(guests, 2))
+        guests.api.wait(lambda x: x["status"].get("readyReplicas") == 2, deployment, PATIENCE)
+    before, boots = guests.uids(), guests.boots(*names)
+    fewest: list[int] = []
+    flights: list[int] = []
+
+    def note() -> bool:
+        fewest.append(guests.api.get(deployment)["status"].get("readyReplicas", 0))
+        flights.append(guests.in_flight())
+        return False
+
+    with guests.meanwhile(until=note, do=lambda: None):
+        result = guests.drain("drained", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert [name for name in pods_on(guests, "w2") if "virt-handler" not in name] == []
+    assert sorted(guests.nodes()) == sorted(names) and "w2" not in guests.nodes().values()
+    assert (guests.uids(), guests.boots(*names)) == (before, boots)
+    guests.assert_went_on(*names)
+    assert guests.migrated() == len(names)
+    assert max(flights) == 2
+    assert min(fewest) >= 1, "the budget allows one of two to be away"
 
 
 @pytest.mark.real_tour
