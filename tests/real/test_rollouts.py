@@ -172,3 +172,31 @@ def test_second_rollout_at_once_begins_nothing(guests: Guests, tmp_path: Path) -
     assert guests.uids() == before
     assert guests.disruptions(mark) == [("create", "virtualmachineinstancemigrations")] * 2
     guests.assert_went_on(*names)
+
+
+def test_migration_that_never_converges_is_canceled_and_the_next_run_moves_the_guest(
+    guests: Guests,
+) -> None:
+    """The guest changes its memory faster than its node sends it, until the network is as it was."""
+    guests.start_guests("n0", node="w1", arguments=("fill=24", "dirty=1"))
+    guests.declare({"name": "elsewhere", "workloads": ["n0"], "run_on": {"zone": "zone2"}})
+    before = guests.uids()
+
+    with guests.sandbox.real_nodes["w1"].slow_network(4):
+        stopped = guests.roll_out(move_timeout=45)
+
+    assert stopped["failed"]
+    (move,) = stopped["moves"]
+    assert (move["name"], move["state"], move["from_node"]) == ("n0", "failed", "w1")
+    assert move["reason"].startswith("canceled because it took too long: the migration is Running")
+    assert (guests.nodes(), guests.uids()) == ({"n0": "w1"}, before)
+    assert (guests.migrated(), guests.in_flight()) == (0, 0)
+    guests.assert_went_on("n0")
+
+    result = guests.roll_out()
+
+    assert not result.get("failed"), result.get("msg")
+    assert [(move["name"], move["state"]) for move in result["moves"]] == [("n0", "moved")]
+    assert (guests.nodes(), guests.uids()) == ({"n0": "w2"}, before)
+    assert guests.migrated() == 1
+    guests.assert_went_on("n0")
