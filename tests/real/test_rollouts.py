@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.guests import PATIENCE, Guests
+from ansible_collections.virt.placement.plugins.modules import placement_info
+from tests.guests import PATIENCE, Guests, servers
 from tests.job import Job
 
 ZONES = ["zone1", "zone2", "zone3"]
@@ -200,3 +201,36 @@ def test_migration_that_never_converges_is_canceled_and_the_next_run_moves_the_g
     assert (guests.nodes(), guests.uids()) == ({"n0": "w2"}, before)
     assert guests.migrated() == 1
     guests.assert_went_on("n0")
+
+
+def test_article_is_placed_in_three_zones_and_its_guests_count_on(guests: Guests) -> None:
+    """KubeVirt's article on advanced scheduling: a database in each zone, a cache in each zone, and an application
+    beside each cache. The databases and applications are guests that all start on one node."""
+    databases, applications = ["db0", "db1", "db2"], ["app0", "app1", "app2"]
+    guests.start_guests(*databases, *applications, node="w1")
+    guests.api.create(guests.path("Deployment"), servers(guests, 3, "cache"))
+    path = guests.path("Deployment", "cache")
+    guests.api.wait(lambda seen: seen["status"].get("readyReplicas") == 3, path, PATIENCE)
+    before = guests.uids()
+    cache = {"kind": "Deployment", "name": "cache"}
+    beside = {"with": cache, "topology_key": "node"}
+    guests.declare(
+        {"name": "databases", "workloads": [{"names": databases}], "keep_apart": "zone"},
+        {"name": "caches", "workloads": [cache], "keep_apart": "zone"},
+        {"name": "beside", "workloads": [{"names": applications}], "keep_together": beside},
+        {"name": "applications", "workloads": [{"names": applications}], "keep_apart": "zone"},
+        workload_rollout="allow",
+    )
+
+    result = guests.roll_out()
+
+    assert not result.get("failed"), result.get("msg")
+    nodes = guests.nodes()
+    for names in (databases, applications):
+        assert sorted(guests.zone(nodes[name]) for name in names) == ZONES
+    assert (guests.uids(), guests.migrated()) == (before, 4)
+    wanted = {"namespaces": [guests.namespace], "details": "summary"}
+    summary = guests.done(placement_info.main, "reader", **wanted)["summary"]
+    wrong = ("violated", "misplaced", "pending", "unknown", "down")
+    assert (summary["instances"], [summary[name] for name in wrong]) == (9, [0] * len(wrong))
+    guests.assert_went_on(*databases, *applications)
