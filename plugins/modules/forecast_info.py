@@ -507,6 +507,9 @@ permission_gaps:
     account:
       description: The account that lacks the right. Empty where no right is missing.
       type: str
+    reason_code:
+      description: The reason as a code, V(no_right) where a right is missing, else V(not_read).
+      type: str
   sample: []
 cluster:
   description: The cluster that was read.

@@ -210,6 +210,9 @@ permission_gaps:
     account:
       description: The account that lacks the right. Empty where no right is missing.
       type: str
+    reason_code:
+      description: The reason as a code, V(no_right) where a right is missing, else V(not_read).
+      type: str
   sample: []
 table:
   description: The rules as a text table.

@@ -195,6 +195,11 @@ class Forbidden(ApiError):
         return self.namespace_terminates or any(text in self.message for text in _QUOTA_REFUSALS)
 
     @property
+    def lacks_right(self) -> bool:
+        """Whether a right is missing. Else the namespace or an admission policy refuses it."""
+        return not (self.refuses_request or self.of_admission)
+
+    @property
     def account(self) -> str:
         """The account that lacks the right, as the server names it (apiserver
         endpoints/handlers/responsewriters, forbiddenMessage); empty where it does not."""

@@ -14,6 +14,7 @@ from ..kubevirt.labels import release
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1
+from ..model.obstacle import NO_RIGHT, NOT_READ
 from ..model.snapshot import Platform, Unreadable
 
 Minor = tuple[int, int]
@@ -110,7 +111,10 @@ def unreadable(error: ApiError) -> Unreadable:
     """The Unreadable entry for a request that is forbidden, or whose version is not served."""
     request = error.request
     account = error.account if isinstance(error, Forbidden) else ""
-    return Unreadable(request.resource, request.namespace, request.verb, error.advise(), account)
+    code = NO_RIGHT if isinstance(error, Forbidden) and error.lacks_right else NOT_READ
+    return Unreadable(
+        request.resource, request.namespace, request.verb, error.advise(), account, code
+    )
 
 
 def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:

@@ -39,7 +39,6 @@ from .tied import tied_text, tied_to
 from .unmet import unmet_preferences
 from .violations import MissingData, Violation, bypass_text
 
-NOT_ENFORCED_YET = "rule not enforced yet: "
 """How the reason begins of an instance that runs without a rule."""
 
 _WHEN: t.Mapping[str, str] = {
@@ -107,10 +106,17 @@ class RuleResult:
             return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), enforced)
         if self.missing:
             where = "placed correctly, " if placed is Verdict.SATISFIED else ""
+            cause = "" if where else reason
             if not self.stale:
-                reason = f"{where}{NOT_ENFORCED_YET}{reason}"
+                reason = f"{where}rule not enforced yet: {reason}"
             return RuleVerdict(
-                self.rule, Verdict.NOT_ENFORCED, reason, self.better, enforced, placed
+                self.rule,
+                Verdict.NOT_ENFORCED,
+                reason,
+                self.better,
+                enforced,
+                placed,
+                cause=cause,
             )
         return RuleVerdict(self.rule, placed, reason, self.better)
 

@@ -53,9 +53,7 @@ def documents_of(
             read.documents += _without_patches(documents)
         else:
             found = _of_file(path)
-            faults += (
-                InputError(document.where, document.why) for document in found if document.why
-            )
+            faults += (document.fault for document in found if document.why)
             read.documents += (document for document in found if not document.why)
     return read
 
@@ -63,7 +61,7 @@ def documents_of(
 def documents_in(text: str, where: str, faults: list[InputError]) -> list[Document]:
     """The documents of a text, empty ones left out."""
     documents = _of_text(text, where)
-    faults += (InputError(document.where, document.why) for document in documents if document.why)
+    faults += (document.fault for document in documents if document.why)
     return [document for document in documents if not document.why]
 
 
@@ -80,10 +78,19 @@ def _of_text(text: str, where: str) -> list[Document]:
         Document(place, part.value, where, part.text)
         if part.fault is None
         else Document(
-            place, None, where, part.text, reason="not_yaml", why=f"is not valid YAML: {part.fault}"
+            place,
+            None,
+            where,
+            part.text,
+            reason="not_yaml",
+            why=str(part.fault),
+            what="is not valid YAML: ",
         )
         for place, part in zip(places, parts, strict=True)
     ]
+
+
+_UNREAD = "cannot be read: "
 
 
 def _of_file(file: Path) -> list[Document]:
@@ -91,13 +98,13 @@ def _of_file(file: Path) -> list[Document]:
     try:
         return _of_text(decode(read_regular_file(file)), name)
     except InvalidYaml as error:
-        return [Document(name, path=name, reason="not_yaml", why=f"cannot be read: {error}")]
+        return [Document(name, path=name, reason="not_yaml", why=str(error), what=_UNREAD)]
     except FileTooLarge:
         why = f"is larger than {MOST_BYTES // 2**20} MiB: split it"
         return [Document(name, path=name, reason="too_large", why=why)]
     except OSError as error:
-        why = f"cannot be read: {error.strerror or error}"
-        return [Document(name, path=name, reason="unreadable", why=why)]
+        why = error.strerror or str(error)
+        return [Document(name, path=name, reason="unreadable", why=why, what=_UNREAD)]
 
 
 @dataclass
@@ -172,8 +179,7 @@ def _in_folder(document: Document) -> Document:
     reason = document.reason
     if reason == "not_yaml":
         reason = template_reason(document.text) or reason
-    why = document.why.removeprefix("is not valid YAML: ").removeprefix("cannot be read: ")
-    return replace(document, in_folder=True, reason=reason, why=why)
+    return replace(document, in_folder=True, reason=reason)
 
 
 def _without_patches(documents: t.Iterable[Document]) -> list[Document]:

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
 from ..compliance.declared import DeclaredReader
-from ..compliance.evaluate import NOT_ENFORCED_YET
 from ..compliance.judge import judge
 from ..compliance.vm_states import NO_VMS, VmStates, vm_states
 from ..interface.arguments import topology_of
@@ -342,14 +341,14 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
         alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
         for rule in instance.rules:
             if rule.verdict is not Verdict.SATISFIED:
-                alike[str(rule.verdict), rule.reason, rule.better_nodes].append(rule.rule)
+                reason = rule.cause or rule.reason
+                alike[str(rule.verdict), reason, rule.better_nodes].append(rule.rule)
         for (verdict, reason, better), rules in alike.items():
             noun = "rules" if len(rules) > 1 else "rule"
             names = f" {noun} {', '.join(rules)}:" if all(rules) else ""
             nodes = f"; better: {listed(better, _NAMED)}" if better else ""
             if verdict == str(Verdict.NOT_ENFORCED):
-                why = reason.removeprefix(NOT_ENFORCED_YET)
-                not_enforced[names, why][str(instance.workload or instance.instance)] += 1
+                not_enforced[names, reason][str(instance.workload or instance.instance)] += 1
             else:
                 yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
     waiting = {instance.instance for instance in verdicts.instances if not instance.node}

@@ -13,6 +13,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass
 
+from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.rendering import listed, one_line, plural
 from .template_places import group_of, has_vms, template_of
@@ -21,7 +22,8 @@ from .template_places import group_of, has_vms, template_of
 @dataclass(frozen=True, slots=True)
 class Document:
     """A value and where it is. `text` is what it was made of. `in_folder`: it was found in a folder, not
-    named by itself. `reason`: it is passed over, whatever its value is, since `why`."""
+    named by itself. `reason`: it is passed over, whatever its value is, since `why`. `what` goes before `why`
+    where the document is named by itself."""
 
     where: str
     value: JSON = None
@@ -30,6 +32,11 @@ class Document:
     in_folder: bool = False
     reason: str = ""
     why: str = ""
+    what: str = ""
+
+    @property
+    def fault(self) -> InputError:
+        return InputError(self.where, f"{self.what}{self.why}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -472,4 +472,5 @@ def _cloned(workload: Ref) -> Finding:
         "List the copy in a rule with adopt set to true, or remove the terms and the annotation"
         " from it.",
         (workload,),
+        names_option=True,
     )

@@ -20,7 +20,7 @@ from ..forecast.conclusion import (
 )
 from ..forecast.doubts import doubts_of_change
 from ..forecast.eviction import Leaving
-from ..forecast.forecast import UNTIL_MOVED, forecast
+from ..forecast.forecast import forecast
 from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
 from ..model.findings import Finding
 from ..model.kinds import VMI
@@ -116,7 +116,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             PLACE_UNKNOWN,
             "error" if result.unreadable or "dry_run_refused" in result.codes else "warning",
             f"It is unknown whether all instances of {nodes} find a node: {why}.",
-            _advice_for_gaps(result.unreadable) or _advice_about_unknown(why, result.codes),
+            _advice_for_gaps(result.unreadable) or _advice_about_unknown(result.codes),
         )
     elif result.answer is ForecastResult.POSSIBLE:
         yield drain_finding(
@@ -135,10 +135,10 @@ def nodes_text(names: t.Sequence[str]) -> str:
     return f"node{'s' if len(names) > 1 else ''} {listed(list(names), _NODES)}"
 
 
-def _advice_about_unknown(why: str, codes: t.Collection[str]) -> str:
+def _advice_about_unknown(codes: t.Collection[str]) -> str:
     if not OF_ADMISSION.isdisjoint(codes):
         return f"The drain would wait for a pod that is not created. {advice_on_admission(codes)}"
-    if UNTIL_MOVED in why:
+    if "moved_by_others" in codes:
         return "See that the controller of that strategy runs: the drain asks it, and waits until run_timeout."
     return "Run forecast_info for details."
 

@@ -41,7 +41,7 @@ class TaskError:
 class Finding:
     """`why` and `advice` are one sentence each; `objects` are those that the finding is about. `codes` are those
     that made the answer of a forecast, where the finding is about one. `never_migrates`: no live migration of the
-    objects is possible while they are as they are."""
+    objects is possible while they are as they are. `names_option`: the advice names the option that accepts it."""
 
     name: str
     severity: Severity
@@ -51,6 +51,7 @@ class Finding:
     rule: str = ""
     codes: tuple[str, ...] = ()
     never_migrates: bool = False
+    names_option: bool = False
 
     def as_json(self) -> dict[str, t.Any]:
         """Without `codes` where the finding is not about a forecast."""

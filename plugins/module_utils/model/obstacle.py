@@ -34,9 +34,20 @@ class Described(t.NamedTuple):
 
 NO_ANSWER = "no_answer"
 
+NO_RIGHT = "no_right"
+NOT_READ = "not_read"
+
+INTERNAL: t.Final = frozenset({NO_ANSWER})
+"""Codes that no result has: they are kept in the journal of a run."""
+
 CODES: t.Final[t.Mapping[str, Described]] = {
     NO_ANSWER: Described(
         "virt-controller does not answer",
         "See Deployment virt-controller in the namespace of KubeVirt.",
+    ),
+    NO_RIGHT: Described("a right is missing", "Grant the right that the reason names."),
+    NOT_READ: Described(
+        "a list or an object cannot be read or asked for, though no right is missing",
+        "The reason names what to do.",
     ),
 }

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 from .admission import PodMutator
 from .budget import DisruptionBudget
-from .findings import GRANT, GRANT_READER, InputError
+from .findings import GRANT_READER, InputError
 from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
 from .limit_range import LimitRange
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
+from .obstacle import NO_RIGHT, NOT_READ
 from .quota import Quota
 from .storage import ClaimKey, ClaimState
 
@@ -235,6 +236,7 @@ class Unreadable:
     verb: str
     reason: str
     account: str = ""
+    reason_code: str = NOT_READ
 
     @property
     def what(self) -> str:
@@ -246,7 +248,7 @@ class Unreadable:
     @property
     def lacks_right(self) -> bool:
         """Whether a right is missing. Else the server or an admission policy refuses it for another reason."""
-        return GRANT in self.reason
+        return self.reason_code == NO_RIGHT
 
     def __str__(self) -> str:
         return unreadable_texts([self])[0]

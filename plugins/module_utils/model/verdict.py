@@ -48,6 +48,8 @@ class RuleVerdict:
     effect. Empty where it is, and where only writing the rules again would help."""
     constraint_removed: bool = False
     """A constraint of the rule was removed from the workload: no move enforces it."""
+    cause: str = ""
+    """The reason without what repeats the verdict, where it has that."""
 
     @property
     def placed(self) -> Verdict:

@@ -312,6 +312,7 @@ def of_change(change: WorkloadChange, workload_rollout: str, snapshot: Snapshot)
             f"{advice}."
             if cannot
             else f"{advice}, or to hold, so that rollout {_replaces(workload)}.",
+            names_option=True,
         )
     if merged.locations and (started := started_vms(workload, snapshot)):
         findings += for_rules(
@@ -338,13 +339,16 @@ def of_change(change: WorkloadChange, workload_rollout: str, snapshot: Snapshot)
     if manager is not None and merged.locations:
         reverted = "the change and the hold of its rollout" if is_held else "the change"
         of_pool, on_pool = why_not_on_vm(workload)
-        written = bool(merged.added or merged.updated)
+        advice, names_option = _where_to_change(merged)
+        if on_pool and (merged.added or merged.updated):
+            advice, names_option = on_pool, False
         findings += for_rules(
             rules,
             workload.ref,
             EXTERNALLY_MANAGED,
             of_pool or f"{workload.ref} is managed by {manager}, which would revert {reverted}.",
-            on_pool if on_pool and written else _where_to_change(merged),
+            advice,
+            names_option=names_option,
         )
     return findings
 
@@ -353,18 +357,20 @@ def _replaces(workload: Workload) -> str:
     return "moves its VMs" if workload.kind.virtual_machines else "replaces its pods"
 
 
-def _where_to_change(merged: Merged) -> str:
-    """What to do in Git about an externally managed object."""
+def _where_to_change(merged: Merged) -> tuple[str, bool]:
+    """What to do in Git about an externally managed object, and whether that names an option."""
     if merged.added or merged.updated or merged.write is None:
         return (
             "Commit the returned patch to the source of the object, and set adopt to"
-            " true; or allow this finding."
+            " true; or allow this finding.",
+            True,
         )
     changed = [op for op in merged.write.operations if op.pointer not in _OURS]
     paths = ", ".join(dict.fromkeys(str(op.pointer) for op in changed))
     return (
         f"Remove the constraints of the rule from the source of the object (the returned patch"
-        f" changes {paths}), and run again; or allow this finding."
+        f" changes {paths}), and run again; or allow this finding.",
+        False,
     )
 
 

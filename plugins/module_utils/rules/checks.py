@@ -262,14 +262,10 @@ def is_refused(finding: Finding, rules: t.Sequence[Rule], fail_on: t.Collection[
     return finding.name in NEVER_ALLOWED or not allowed or not all(allowed)
 
 
-_OPTIONS = ("allow_findings", "workload_rollout", "adopt")
-
-
 def how_to_accept(finding: Finding) -> str:
     """The sentence after the advice of a finding that refuses rules, where `allow_findings` helps and the finding names
     no other option for it."""
-    has_option = any(option in finding.advice for option in _OPTIONS)
-    if finding.name in NEVER_ALLOWED or has_option:
+    if finding.name in NEVER_ALLOWED or finding.names_option:
         return ""
     where = "the rule" if finding.rule else "each rule"
     return f" To accept it, add allow_findings: [{finding.name}] to {where}."
@@ -282,9 +278,14 @@ def for_rules(
     why: str,
     advice: str,
     severity: Severity = "error",
+    *,
+    names_option: bool = False,
 ) -> list[Finding]:
     """The same finding for each rule that is concerned."""
-    return [Finding(name, severity, why, advice, (ref,), rule.name) for rule in rules]
+    return [
+        Finding(name, severity, why, advice, (ref,), rule.name, names_option=names_option)
+        for rule in rules
+    ]
 
 
 def _of(present: t.Sequence[RuleId]) -> str:
@@ -330,6 +331,7 @@ def similar_term(
         f" {_selected_text(location, term)}: {LOCATION_TEXTS[location]} {text}.",
         "Set adopt to similar where the rule is written, and its term replaces this one.",
         "warning",
+        names_option=True,
     )
 
 

@@ -10,6 +10,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.results i
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import NO_RIGHT
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 
 A, B, NODE = Ref("Deployment", "shop", "a"), Ref("Deployment", "shop", "b"), Ref("Node", "", "w1")
@@ -44,8 +45,10 @@ def test_object_that_the_sentence_names_is_not_named_again() -> None:
 def test_all_missing_rights_are_one_warning_with_the_role_that_grants_them() -> None:
     warnings: list[str] = []
     grant = "grant this identity the verb 'list' on '{}'"
-    missing = [Unreadable(name, "", "list", grant.format(name)) for name in ("nodes", "pods")]
-    in_one = Unreadable("deployments", "shop", "list", grant.format("deployments"))
+    missing = [
+        Unreadable(name, "", "list", grant.format(name), "", NO_RIGHT) for name in ("nodes", "pods")
+    ]
+    in_one = Unreadable("deployments", "shop", "list", grant.format("deployments"), "", NO_RIGHT)
 
     warn_unreadable(
         warnings.append, [*missing, Unreadable("pools", "", "list", "not served"), in_one]

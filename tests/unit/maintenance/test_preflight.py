@@ -312,14 +312,15 @@ def test_place_is_unknown_where_lists_are_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "advice"),
+    ("code", "advice"),
     [
-        ("grant this identity the verb 'list'", "Grant the missing rights."),
-        ("the server serves pool.kubevirt.io in v1 only", "The reason names what to do."),
+        ("no_right", "Grant the missing rights."),
+        ("not_read", "The reason names what to do."),
     ],
 )
-def test_right_is_asked_for_only_where_one_is_missing(reason: str, advice: str) -> None:
-    gap = Unreadable("virtualmachinepools", "", "list", reason)
+def test_right_is_asked_for_only_where_one_is_missing(code: str, advice: str) -> None:
+    """By its code, whatever the sentence is."""
+    gap = Unreadable("virtualmachinepools", "", "list", "some sentence", "", code)
     findings = preflight(PreflightInput(view(web(), unreadable=(gap,))))
 
     assert [x.advice for x in findings if x.name == "place_unknown"] == [advice]

@@ -151,7 +151,14 @@ def test_what_could_not_be_read_is_one_line_and_whole_as_data() -> None:
     grant = "grant this identity the verb 'list'"
     lists = [("nodes", ""), ("pods", ""), ("deployments", "shop")]
     gaps = [
-        {"resource": name, "namespace": where, "verb": "list", "reason": grant, "account": "ci:job"}
+        {
+            "resource": name,
+            "namespace": where,
+            "verb": "list",
+            "reason": grant,
+            "account": "ci:job",
+            "reason_code": "no_right",
+        }
         for name, where in lists
     ]
     other = {"resource": "pools", "namespace": "", "verb": "list", "reason": "not served"}

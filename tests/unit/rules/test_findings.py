@@ -704,19 +704,21 @@ def test_a_mistyped_value_is_a_finding_of_its_rule(verb: str, preferred: bool, v
 
 
 @pytest.mark.parametrize(
-    ("name", "advice", "accept"),
+    ("name", "names_option", "accept"),
     [
         (
             "unsatisfiable",
-            "Relax it.",
+            False,
             " To accept it, add allow_findings: [unsatisfiable] to the rule.",
         ),
-        ("label_conflict", "Choose another label.", ""),
-        ("starts_workload_rollout", "Set workload_rollout to allow.", ""),
-        ("unknown_rule", "Or write allow_findings: [unknown_rule] beside its name.", ""),
+        ("label_conflict", False, ""),
+        ("starts_workload_rollout", True, ""),
     ],
 )
 def test_finding_that_refuses_a_rule_says_how_to_accept_it_where_that_helps(
-    name: str, advice: str, accept: str
+    name: str, names_option: bool, accept: str
 ) -> None:
-    assert how_to_accept(Finding(name, "error", "It is so.", advice, (), "r")) == accept
+    """By what the finding is, whatever its sentence says: this one names an option."""
+    advice = "Set adopt to true."
+    finding = Finding(name, "error", "It is so.", advice, (), "r", names_option=names_option)
+    assert how_to_accept(finding) == accept
