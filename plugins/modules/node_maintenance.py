@@ -631,6 +631,11 @@ stop_reason:
   returned: always, unless the task could not start
   type: str
   sample: outside of the window from 22:00 to 04:00 UTC
+stop_code:
+  description: V(outside_of_window) where RV(stop_reason) has a reason, else empty.
+  returned: always, unless the task could not start
+  type: str
+  sample: outside_of_window
 plan:
   description:
     - What O(plan) takes. The nodes that are drained, and each VM and pod that leaves them, with its method.

@@ -750,6 +750,13 @@ stop_reason:
   returned: always, unless the rollout could not start
   type: str
   sample: max_moves (2) is reached
+stop_code:
+  description:
+    - The reason that RV(stop_reason) names, as a code. V(max_moves), V(outside_of_window) or V(canary_not_ended).
+    - Empty where there is none.
+  returned: always, unless the rollout could not start
+  type: str
+  sample: max_moves
 progress:
   description: The lines that were printed.
   returned: success

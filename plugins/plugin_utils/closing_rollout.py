@@ -7,9 +7,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import next_event
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
-from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import (
     after_held,
     held_done,
@@ -89,7 +89,7 @@ def after_skipped(record: JobRecord, skipped: t.Sequence[Parts]) -> t.Iterator[s
 
 
 def _is_outside(result: Parts) -> bool:
-    return str(result.get("stop_reason")).startswith(OUTSIDE)
+    return result.get("stop_code") == OUTSIDE_OF_WINDOW
 
 
 def _heading(result: Parts) -> str:

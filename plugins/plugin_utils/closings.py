@@ -11,9 +11,9 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
     OF_ADMISSION,
     advice_on_admission,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
-from ansible_collections.virt.placement.plugins.module_utils.moves.window import OUTSIDE
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     LAUNCH,
@@ -98,20 +98,15 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
 def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[str]:
     """What failed, each in short: the first one with its task, the last one with what the job did then."""
     first, *others = dict.fromkeys(record.reasons) or [reason_of(failed)]
-    texts = [_with_task(record, first), *(x.removeprefix(VERIFICATION) for x in others)]
+    texts = [_with_task(record, first), *others]
     return [*texts[:-1], f"{texts[-1]}{and_then}"]
 
 
-VERIFICATION = "Verification failed: "
-
-
 def _with_task(record: JobRecord, reason: str) -> str:
+    if record.lead is not None:
+        return f"{record.lead}{reason}"
     task = _failed_task(record)
-    if not record.failures or not task or reason.startswith("The task "):
-        return reason
-    for twice in (f"{task.removeprefix('Drain ')}: ", VERIFICATION):
-        reason = reason.removeprefix(twice)
-    return f"{task}: {reason}"
+    return f"{task}: {reason}" if record.failures and task else reason
 
 
 def _failed_task(record: JobRecord) -> str:
@@ -137,7 +132,8 @@ def _skipped(record: JobRecord) -> t.Iterator[str]:
             why = note.get("stop_reason") or "the run ended"
             seen[f"{plural(len(names), 'move')} deferred ({why}): {listed(names)}"] = None
         elif why := note.get("stop_reason"):
-            told_of_nodes = note["module"] == "node_maintenance" and why.startswith(OUTSIDE)
+            is_outside = note.get("stop_code") == OUTSIDE_OF_WINDOW
+            told_of_nodes = note["module"] == "node_maintenance" and is_outside
             if not told_of_nodes:
                 seen[why] = None
     for reason in held_reasons(record):

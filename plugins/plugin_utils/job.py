@@ -115,11 +115,11 @@ class Job:
     def show(self, lines: t.Iterable[str], color: str | None = None) -> None:
         show_lines(self._action._task, self.host, lines, color)
 
-    def complain(self, lines: t.Sequence[str]) -> None:
-        """Errors of this task that end the job later, after what else it can do."""
+    def complain(self, lines: t.Sequence[str], lead: str | None = None) -> None:
+        """Errors of this task that end the job later, after what else it can do. `lead` is that of a JobRecord."""
         self.show(lines, C.COLOR_ERROR)
         if lines:
-            self.record.fail(self.task_name, lines)
+            self.record.fail(self.task_name, lines, lead=lead)
 
     def run(
         self,
@@ -174,7 +174,8 @@ class Job:
     def end(self, error: JobFailed) -> Result:
         """The result of a task that fails. Its lines are printed, and not repeated in the result."""
         task = error.failed_task or self.task_name
-        failed = failed_result(self.record, task, error.lines, self.show, error.reasons)
+        lead = "" if error.failed_task else None  # its lines name the task
+        failed = failed_result(self.record, task, error.lines, self.show, error.reasons, lead)
         return failed | error.traceback
 
 
@@ -184,11 +185,12 @@ def failed_result(
     lines: t.Sequence[str],
     show: t.Callable[[t.Iterable[str], str | None], None],
     reasons: t.Sequence[str] = (),
+    lead: str | None = None,
 ) -> Result:
     if not (lines or record.failures):
         lines = [f"{task_name} has failed and gave no reason."]
     show(lines, C.COLOR_ERROR)
-    record.fail(task_name, lines, reasons)
+    record.fail(task_name, lines, reasons, lead)
     record.ended = True
     record.save()
     return {"failed": True, "msg": f"{task_name} has failed: see the lines above."}

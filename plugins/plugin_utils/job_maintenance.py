@@ -317,7 +317,7 @@ def drain(job: Job) -> Result:
                     return _drain_without(job, group, gone)
             raise JobFailed(lines_of(drained))
         known["found"] |= dict.fromkeys(group, "refused")
-        job.complain(_of_group(group, drained))
+        job.complain(_of_group(group, drained), "Drain ")
         if options["state"] == "drained":
             raise JobFailed([])
         return {"steps": []}

@@ -53,6 +53,7 @@ KEPT = (
     "rules",
     "skipped_instances",
     "started",
+    "stop_code",
     "stop_reason",
     "summary",
     "workloads",
@@ -63,7 +64,8 @@ KEPT = (
 @dataclass
 class JobRecord:
     """`asked` are the options of the role. `notes`: what each task of a module returned, in part. `failures`: texts
-    that make the job fail, `reasons` one text for each thing that failed; `ended`: whether a task has failed with them.
+    that make the job fail, `reasons` one text for each thing that failed; `lead`: what goes before the first
+    one, None for the task; `ended`: whether a task has failed with them.
     `open`: what runs now and could fail. `changed`: whether a task has changed something. `failure_before`: the failure
     of another task that Ansible knew of when the role began, as in a section `always` of a playbook. `undo`: how many
     `notes` and `failures` there were when the job began to undo its change, empty if it did not."""
@@ -81,6 +83,7 @@ class JobRecord:
     failures: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     failed_task: str = ""
+    lead: str | None = None
     ended: bool = False
     open: str = ""
     changed: bool = False
@@ -88,14 +91,21 @@ class JobRecord:
     maintenance: Result = field(default_factory=dict)
     undo: Result = field(default_factory=dict)
 
-    def fail(self, task: str, lines: t.Sequence[str], reasons: t.Sequence[str] = ()) -> None:
+    def fail(
+        self,
+        task: str,
+        lines: t.Sequence[str],
+        reasons: t.Sequence[str] = (),
+        lead: str | None = None,
+    ) -> None:
         """The job fails with these lines. `reasons`: one text for each thing that failed, where these are several. What
         fails while a change is undone follows from the reason that the job had before."""
         self.failures += lines
         if lines and not self.undo:
             each: list[t.Sequence[str]] = [[text] for text in reasons]
             self.reasons += map(reason_of, each or [lines])
-        self.failed_task = self.failed_task or task
+        if not self.failed_task:
+            self.failed_task, self.lead = task, lead
 
     def note(self, module: str, result: Result) -> None:
         kept = {name: result[name] for name in KEPT if name in result}

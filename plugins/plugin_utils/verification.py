@@ -53,11 +53,7 @@ def failed_states(
         lines = [f"Verification failed: {count} {problem}{also}."]
         examples = [*map(_finding, findings[:1]), *(_cause(x, problem) for x in bad[:1])]
         such = (", such as " if count > 1 else ": ") if examples else "."
-        failed.append(
-            FailedState(
-                f"Verification failed: {count} {problem}{also}{such}{''.join(examples)}", lines
-            )
-        )
+        failed.append(FailedState(f"{count} {problem}{also}{such}{''.join(examples)}", lines))
         table = str(result.get("table", ""))
         lines += [
             _sentence(instance, problem)

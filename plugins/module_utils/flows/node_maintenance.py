@@ -73,6 +73,7 @@ def _as_json(result: StepResult) -> dict[str, t.Any]:
         "skipped_instances",
         "deferred",
         "stop_reason",
+        "stop_code",
         "progress",
         "plan",
         "_shown",

@@ -364,7 +364,7 @@ class DrainSource:
     def complete(self, result: StepResult, error: Exception | None) -> None:
         """With the nodes as they are now, where the run failed for good."""
         if error is None:
-            if result.finished and self.drain.not_begun and not result.stop_reason:
+            if result.finished and self.drain.not_begun and result.stop is None:
                 self.lines.not_begun(result)
         elif not isinstance(error, (LeaseLost, *TRANSIENT_ERRORS)):
             with contextlib.suppress(ApiError, InvalidInput):

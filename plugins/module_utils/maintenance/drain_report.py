@@ -10,7 +10,7 @@ from ..model.objects import Node
 from ..model.plan import skipped_as_json
 from ..moves import report
 from ..moves.state import StepReport, StepResult
-from ..moves.window import OUTSIDE
+from ..moves.window import outside_of
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .options import MaintenanceOptions
@@ -31,10 +31,10 @@ class DrainReport:
 
     def not_begun(self, result: StepResult) -> None:
         """The nodes that the window keeps from being begun."""
-        reason = f"{OUTSIDE} {self._asked.window}"
+        reason = outside_of(self._asked.window)
         names = ", ".join(self._state.not_begun or self._state.nodes)
-        self._lines.append(f"{names}: not begun, {reason}" if names else reason)
-        result.stop_reason = reason
+        self._lines.append(f"{names}: not begun, {reason}" if names else reason.text)
+        result.stop = reason
 
     def left(self, view: DrainView, names: report.NodeDescriptions) -> None:
         """How many pods are still on each node, where that has changed."""

@@ -27,13 +27,13 @@ def planned_result(
     """`lines` stand before those about the moves. There are none of either where only the rights are asked for: the
     moves are planned later then."""
     wall_clock = datetime.datetime.now(datetime.timezone.utc)
-    moves, stop_reason = until_stopped(options, plan.moves, wall_clock)
+    moves, stop = until_stopped(options, plan.moves, wall_clock)
     left = plan.moves[len(moves) :]
     if not options.require_rights:
         nodes = report.NodeDescriptions.of(snapshot, options.zone_key)
         context.report.lines += [*lines, *report.planned_lines(moves, nodes)]
-        context.report.lines += [report.stopped(stop_reason, left)] if stop_reason else []
+        context.report.lines += [report.stopped(stop.text, left)] if stop else []
     result = context.result(finished=True, plan=replace(plan, moves=left))
     result.moves = [report.planned_move(move) for move in moves]
-    result.stop_reason, result.changed = stop_reason, bool(moves)
+    result.stop, result.changed = stop, bool(moves)
     return result

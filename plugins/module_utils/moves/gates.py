@@ -16,27 +16,14 @@ from dataclasses import dataclass, replace
 from ..kubevirt.moving import outbound_nodes, run_strategy
 from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
 from .move import MoveRecord, ready
 from .run_options import RunOptions
-from .window import OUTSIDE
-
-
-@dataclass(frozen=True, slots=True)
-class Deferral:
-    """Why a move has to wait. `final`: no move begins any more in this run."""
-
-    reason: str = ""
-    final: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.reason)
-
-
-OPEN: t.Final = Deferral()
+from .window import outside_of
 
 
 def why_defer(
@@ -45,34 +32,41 @@ def why_defer(
     domain: str,
     now: float,
     wall_clock: datetime.datetime,
-) -> Deferral:
-    """Why a move away from `domain` may not begin; empty: it leaves no node. `now` is the run's clock."""
+) -> Obstacle | None:
+    """Why a move away from `domain` may not begin; an empty one: it leaves no node. `now` is the run's clock. What is
+    not temporary ends the run: no move begins any more."""
     if options.max_moves and journal.started >= options.max_moves:
-        return Deferral(f"max_moves ({options.max_moves}) is reached", final=True)
+        return Obstacle("max_moves", f"max_moves ({options.max_moves}) is reached")
     if options.window is not None and wall_clock not in options.window:
-        return Deferral(f"{OUTSIDE} {options.window}", final=True)
+        return outside_of(options.window)
     if options.canary and journal.started >= options.canary > journal.ended:
-        return Deferral("the canary has not ended yet")
+        return Obstacle("canary", "the canary has not ended yet", True)
     if now < journal.barrier:
-        return Deferral(f"soaking after the canary, {journal.barrier - now:.0f} s left")
+        return _soaking("the canary", journal.barrier - now)
     if options.soak and journal.domain and domain not in ("", journal.domain):
         if journal.records:
-            return Deferral(f"moves away from {journal.domain} are still in flight")
+            return Obstacle(
+                "other_domain", f"moves away from {journal.domain} are still in flight", True
+            )
         left = journal.settled_at + options.soak - now
         if left > 0:
-            return Deferral(f"soaking after {journal.domain}, {left:.0f} s left")
-    return OPEN
+            return _soaking(journal.domain, left)
+    return None
+
+
+def _soaking(what: str, left: float) -> Obstacle:
+    return Obstacle("soaking", f"soaking after {what}, {left:.0f} s left", True)
 
 
 def until_stopped(
     options: RunOptions, moves: t.Sequence[Move], wall_clock: datetime.datetime
-) -> tuple[t.Sequence[Move], str]:
+) -> tuple[t.Sequence[Move], Obstacle | None]:
     """Those of the planned moves that a new run begins, and why it begins no other one."""
     for number in range(len(moves)):
         gate = why_defer(options, RunJournal("", "", moved=number), "", 0.0, wall_clock)
-        if gate.final:
-            return moves[:number], gate.reason
-    return moves, ""
+        if gate is not None and not gate.temporary:
+            return moves[:number], gate
+    return moves, None
 
 
 def after_end(options: RunOptions, journal: RunJournal, now: float) -> RunJournal:

@@ -369,4 +369,4 @@ def goes_on(reconciler: Reconciler, now: Reconciliation, reasons: t.Iterable[str
         return False
     reason = next(filter(None, reasons), "")
     now.waiting = now.waiting or reason
-    return bool(reason or (now.plan.moves and not now.stop_reason))
+    return bool(reason or (now.plan.moves and now.stop is None))

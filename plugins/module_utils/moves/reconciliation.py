@@ -8,6 +8,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..model.kinds import KINDS, VMI, instance_path, instances_path
+from ..model.obstacle import Obstacle
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Move, Plan
 from ..model.snapshot import Instance
@@ -24,7 +25,7 @@ class Reconciliation:
     """One reconcile: the view that it rests on, and what it came to.
 
     `plan` has the moves that could not begin. `waiting` says why the first of them could not,
-    `stop_reason` why no move begins any more in this run. `settling`: a move has just ended, or an
+    `stop` why no move begins any more in this run. `settling`: a move has just ended, or an
     instance was not as it was planned, so another look is due. `new` are the uids of the moves that
     were journaled in this reconcile: nothing of them was sent before. `held` has the moves, by uid,
     that would have to wait for one that was given up or is held itself, with the reason. `crowded`: why a move
@@ -37,7 +38,7 @@ class Reconciliation:
     nodes: report.NodeDescriptions
     plan: Plan = field(default_factory=Plan)
     waiting: str = ""
-    stop_reason: str = ""
+    stop: Obstacle | None = None
     settling: bool = False
     new: set[str] = field(default_factory=set)
     held: dict[str, str] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Reconciliation:
         return [
             f"{report.short(x.workload or x.instance, x.instance)}: {x.reason}"
             for x in self.plan.skipped
-            if x.temporary and not self.stop_reason
+            if x.temporary and self.stop is None
         ]
 
     def hold_followers(self, moves: t.Sequence[Move]) -> None:

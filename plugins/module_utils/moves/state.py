@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ..cluster.lease import HeldLease, LeaseReading, LeaseState, LeaseWatch, lease_state
 from ..model.json_pointer import JSON
+from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan
 from ..model.rendering import one_line
 from . import report
@@ -251,7 +252,7 @@ class StepResult:
     not_enforced: list[dict[str, JSON]] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
     shown: int = 0
-    stop_reason: str = ""
+    stop: Obstacle | None = None
     failure: str = ""
     warnings: list[str] = field(default_factory=list)
     changed: bool = False
@@ -267,7 +268,8 @@ class StepResult:
             "deferred": self.deferred,
             "skipped_instances": self.skipped,
             "not_enforced": self.not_enforced,
-            "stop_reason": self.stop_reason,
+            "stop_reason": self.stop.text if self.stop is not None else "",
+            "stop_code": self.stop.code if self.stop is not None else "",
             "progress": list(map(one_line, self.progress)),
             **({"plan": self.plan} if self.plan is not None else {}),
             **({"places": self.places} if self.places else {}),

@@ -320,8 +320,8 @@ class Step(t.Generic[AnyView]):
         """No move is in flight, and none is going to begin."""
         if not self._options.fail_on_skipped or reconciler.failed:
             self._report.lines += map(report.skipped_line, report.no_node(now.plan))
-        if now.stop_reason:
-            self._report.lines.append(report.stopped(now.stop_reason, now.plan.moves))
+        if now.stop is not None:
+            self._report.lines.append(report.stopped(now.stop.text, now.plan.moves))
         journal = reconciler.journal
         text = journals.write(journal) if journal.records else ""
         given_up = reconciler.given_up(view)
@@ -335,7 +335,7 @@ class Step(t.Generic[AnyView]):
             result.skipped += [report.move_in_flight(record) for record in given_up]
             return result
         result = self._source.finish(view, now.plan, reconciler.keeper)
-        result.stop_reason = result.stop_reason or now.stop_reason
+        result.stop = result.stop or now.stop
         reconciler.keeper.release(text)
         return result
 

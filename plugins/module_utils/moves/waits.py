@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from ..cluster import lease
 from ..kubevirt.disruption import DISRUPTIVE, Allowance, ends_pod
 from ..model.objects import Pod
+from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import MovableInstance
 from . import report
-from .gates import Deferral, Load, limit_reached, why_defer
+from .gates import Load, limit_reached, why_defer
 from .journal import RunJournal
 from .move import MoveRecord, Phase
 from .reconciliation import Reconciliation, given_up, journal_of_run
@@ -51,15 +52,14 @@ class Waits:
         """Why a planned move may not begin beside this load, whether it has room or not; empty where it may."""
         movable = self.now.view.by_uid[move.uid]
         if self.journal.ended < self.options.canary and given_up(self.journal, self.now.view):
-            self.now.stop_reason = "the canary has not ended"
-            return self.now.stop_reason
+            self.now.stop = Obstacle("canary_not_ended", "the canary has not ended")
+            return self.now.stop.text
         gate = self._gate(
             journal_of_run(self.journal, self.now.view), self.now.nodes.left_by(move.source)
         )
-        if gate.final:
-            self.now.stop_reason = gate.reason
-        if gate:
-            return gate.reason
+        if gate is not None:
+            self.now.stop = self.now.stop if gate.temporary else gate
+            return str(gate)
         name = report.short(move.workload, move.instance)
         first = next((planned[uid] for uid in move.after if uid in planned), None)
         if first is not None:
@@ -84,9 +84,9 @@ class Waits:
     def why_again(self, record: MoveRecord) -> str:
         """Why a move that is in the journal and was not sent may not begin; empty where it may."""
         others = self.journal.forget(record.uid)
-        reason = self._gate(others, self.now.nodes.left_by(record.source)).reason
-        reason = reason or self._why_not_disrupted(record.uid, record.method)
-        return reason or self.why_no_room(record)
+        gate = self._gate(others, self.now.nodes.left_by(record.source))
+        refused = str(gate or "") or self._why_not_disrupted(record.uid, record.method)
+        return refused or self.why_no_room(record)
 
     def why_no_room(self, record: MoveRecord) -> str:
         """Why a move may find no room beside the moves in flight, or may take theirs; empty where each has room. What
@@ -105,7 +105,7 @@ class Waits:
         self.now.crowded = report.no_room(name, other)
         return self.now.crowded
 
-    def _gate(self, journal: RunJournal, domain: str) -> Deferral:
+    def _gate(self, journal: RunJournal, domain: str) -> Obstacle | None:
         wall_clock = datetime.datetime.now(datetime.timezone.utc)
         return why_defer(self.options, journal, domain, self.clock, wall_clock)
 

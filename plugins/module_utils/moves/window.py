@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
+from ..model.obstacle import OUTSIDE_OF_WINDOW, Obstacle
 
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
-
-OUTSIDE = "outside of the window from"
-"""How the reason begins for which nothing is begun outside of a window; the window follows."""
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 """Values of `window.days`, in the order of `datetime.weekday()`."""
@@ -112,3 +110,8 @@ def _zone(name: str, faults: list[InputError]) -> datetime.tzinfo | None:
             InputError("window.timezone", f"'{name}' is no time zone that this host knows")
         )
         return None
+
+
+def outside_of(window: Window | None) -> Obstacle:
+    """Why nothing is begun."""
+    return Obstacle(OUTSIDE_OF_WINDOW, f"outside of the window from {window}")

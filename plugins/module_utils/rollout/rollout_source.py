@@ -118,7 +118,7 @@ class RolloutSource:
     def goes_on(self, view: JudgedSnapshot, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
         reasons = [own_rollouts.why_waiting(view.own_rollouts), *now.temporary]
-        if not now.stop_reason:
+        if now.stop is None:
             reasons.append(why_waiting(view.holds, view.candidates))
         return goes_on(reconciler, now, reasons)
 

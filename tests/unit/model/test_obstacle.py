@@ -23,7 +23,7 @@ def _documented(fields: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     """The codes that the descriptions of fields with a code name."""
     for name, field in fields.items():
         if name in ("reason_code", "stop_code"):
-            yield from re.findall(r"V\((\w+)\)", str(field["description"]))
+            yield from re.findall(r"\bV\((\w+)\)", str(field["description"]))
         yield from _documented(field.get("contains") or {})
 
 

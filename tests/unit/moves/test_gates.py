@@ -12,6 +12,10 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import (
+    OUTSIDE_OF_WINDOW,
+    Obstacle,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.moves.gates import (
@@ -83,7 +87,7 @@ def test_max_moves_counts_what_has_begun() -> None:
     asked = parameters(max_moves=2)
     assert not why_defer(asked, replace(JOURNAL, moved=1), "a", 0, NOON)
     held = why_defer(asked, replace(JOURNAL, moved=1, records=(record("a"),)), "a", 0, NOON)
-    assert (held.reason, held.final) == ("max_moves (2) is reached", True)
+    assert held == Obstacle("max_moves", "max_moves (2) is reached")
 
 
 @pytest.mark.parametrize(
@@ -104,16 +108,16 @@ def test_planned_moves_end_where_no_move_begins_any_more(
     ref = Ref("VirtualMachineInstance", "shop", "vm")
     moves = [Move(ref, uid, ref, Method.MIGRATE, "w1", (), "") for uid in "abc"]
     begin, why = until_stopped(parameters(**options), moves, NOON)
-    assert ([move.uid for move in begin], why) == (begun, reason)
+    assert ([move.uid for move in begin], str(why or "")) == (begun, reason)
 
 
 def test_the_canary_moves_alone_and_then_soaks() -> None:
     asked = parameters(canary=1, soak=30)
     assert not why_defer(asked, JOURNAL, "a", 0, NOON)
     moving = replace(JOURNAL, records=(record("a"),))
-    assert why_defer(asked, moving, "a", 1, NOON).reason == "the canary has not ended yet"
+    assert str(why_defer(asked, moving, "a", 1, NOON)) == "the canary has not ended yet"
     ended = after_end(asked, replace(JOURNAL, moved=1, settled_at=5.0), 5.0)
-    assert why_defer(asked, ended, "a", 6, NOON).reason == "soaking after the canary, 29 s left"
+    assert str(why_defer(asked, ended, "a", 6, NOON)) == "soaking after the canary, 29 s left"
     assert not why_defer(asked, ended, "a", 36, NOON)
 
 
@@ -121,9 +125,9 @@ def test_another_domain_waits_for_the_first_to_end_and_soak() -> None:
     asked = parameters(soak=10)
     moving = replace(JOURNAL, domain="a", records=(record("a"),))
     assert not why_defer(asked, moving, "a", 5, NOON)
-    assert "still in flight" in why_defer(asked, moving, "b", 5, NOON).reason
+    assert "still in flight" in str(why_defer(asked, moving, "b", 5, NOON))
     ended = replace(JOURNAL, domain="a", settled_at=20.0)
-    assert why_defer(asked, ended, "b", 25, NOON).reason == "soaking after a, 5 s left"
+    assert str(why_defer(asked, ended, "b", 25, NOON)) == "soaking after a, 5 s left"
     assert not why_defer(asked, ended, "b", 30, NOON)
 
 
@@ -140,8 +144,8 @@ def test_a_window_over_midnight(hour: int, inside: bool) -> None:
 def test_outside_of_the_window_is_final() -> None:
     asked = parameters(window={"start": "22:00", "end": "04:00", "timezone": "UTC"})
     held = why_defer(asked, JOURNAL, "a", 0, NOON)
-    assert held.final
-    assert held.reason == "outside of the window from 22:00 to 04:00 UTC"
+    assert held == Obstacle(OUTSIDE_OF_WINDOW, "outside of the window from 22:00 to 04:00 UTC")
+    assert not held.temporary
 
 
 MONDAY = datetime.datetime(2026, 6, 1, tzinfo=datetime.timezone.utc)

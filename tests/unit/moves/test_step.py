@@ -158,8 +158,8 @@ def test_check_mode_defers_what_a_rollout_would_not_begin_now(cluster: TraceServ
     for result in (planned, made):
         assert (result.failure, result.changed, result.moves) == ("", False, [])
         assert [move["method"] for move in result.deferred] == ["migrate"]
-        assert result.stop_reason == f"outside of the window from {start} to {end} UTC"
-        assert result.progress[-1].startswith(f"stopped: {result.stop_reason}; not started: ")
+        assert str(result.stop) == f"outside of the window from {start} to {end} UTC"
+        assert result.progress[-1].startswith(f"stopped: {result.stop!s}; not started: ")
 
 
 def test_scope_all_continues_after_run_timeout_though_no_move_was_in_flight(

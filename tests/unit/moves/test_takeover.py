@@ -145,11 +145,9 @@ def test_takeover_in_the_middle_of_a_soak() -> None:
     taken = takeover.continue_or_start(flying, asked)
     assert taken.clock == 50.0
     assert not why_defer(asked, taken, "a", 50.0, NOON)
-    assert (
-        why_defer(asked, taken, "b", 50.0, NOON).reason == "moves away from a are still in flight"
-    )
+    assert str(why_defer(asked, taken, "b", 50.0, NOON)) == "moves away from a are still in flight"
     settled = taken.end(RECORD, 60.0, outcome=Outcome.MOVED)
-    assert why_defer(asked, settled, "b", 70.0, NOON).reason == "soaking after a, 20 s left"
+    assert str(why_defer(asked, settled, "b", 70.0, NOON)) == "soaking after a, 20 s left"
     assert not why_defer(asked, settled, "b", 90.0, NOON)
 
 
@@ -158,7 +156,7 @@ def test_takeover_counts_its_own_canary() -> None:
     unfinished = RunJournal("r1", "other", records=(RECORD,), moved=5, barrier=80.0)
     taken = takeover.continue_or_start(unfinished, asked)
     assert (taken.started, taken.ended, taken.barrier) == (1, 0, 0.0)
-    assert why_defer(asked, taken, "a", 70.0, NOON).reason == "the canary has not ended yet"
+    assert str(why_defer(asked, taken, "a", 70.0, NOON)) == "the canary has not ended yet"
     settled = after_end(asked, taken.end(RECORD, 60.0, outcome=Outcome.MOVED), 60.0)
     assert settled.barrier == 90.0
 

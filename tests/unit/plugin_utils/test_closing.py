@@ -94,7 +94,8 @@ def test_vm_that_was_restarted_again_is_named_with_what_avoids_that() -> None:
 
 def test_failure_is_named_by_its_task_and_told_whole_as_data() -> None:
     known = {"states": {"w1": "serviced", "w2": "failed", "w3": "not_begun"}}
-    failed = record(maintenance=known, failures=["w2: refused", "do this"], failed_task="Drain w2")
+    failed = record(maintenance=known, failures=["w2: refused", "do this"])
+    failed.failed_task, failed.lead = "Drain w2", "Drain "
     block = closing_of(failed, 8)
     lines = block.lines()
     assert lines[0] == "Maintenance: FAILED, after 8 s"
@@ -645,7 +646,7 @@ def test_reason_is_the_first_one_and_ends_at_a_word(lines: list[str], reason: st
 def test_task_of_a_user_is_named_once() -> None:
     line = "The task Reboot failed for node w1. The cordon of w1 stays"
     known = {"states": {"w1": "drained"}}
-    failed = record(maintenance=known, failures=[line], failed_task="Reboot of node w1")
+    failed = record(maintenance=known, failures=[line], failed_task="Reboot of node w1", lead="")
     assert closing_of(failed, 1).failed == (line,)
 
 
@@ -690,7 +691,11 @@ def test_maintenance_outside_of_its_window_says_so_and_when_it_opens(
     asked = {**MAINTENANCE, "window": {"start": "22:00", "end": "04:00", "days": ["sat"]}}
     found = {"w1": "closed" if first == "not_begun" else "serviced", "w2": "closed"}
     known = {"states": {"w1": first, "w2": "not_begun"}, "found": found}
-    outside = {"module": "node_maintenance", "stop_reason": "outside of the window from 22:00 to"}
+    outside = {
+        "module": "node_maintenance",
+        "stop_reason": "outside of the window from 22:00 to",
+        "stop_code": "outside_of_window",
+    }
     block = closing_of(record(asked=asked, maintenance=known, notes=[outside]), 8)
     nodes = "w1, w2" if first == "not_begun" else "w2"
     assert block.headline() == headline
@@ -725,6 +730,7 @@ def test_rollout_outside_of_its_window_says_so_and_when_it_opens() -> None:
     outside = {
         "deferred": [move("web")],
         "stop_reason": "outside of the window from 22:00 to 04:00",
+        "stop_code": "outside_of_window",
     }
     block = closing_of(rolled_out(**outside), 1)
     assert block.headline() == "Rollout: nothing moved, outside of the window, after 1 s"
@@ -799,14 +805,18 @@ def test_check_mode_says_what_a_drain_would_wait_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "line", "failed"),
+    ("task", "reason", "lead", "failed"),
     [
-        ("Drain w1, w2", "w1, w2: no_place: VM a", "Drain w1, w2: no_place: VM a"),
-        ("Verify", "Verification failed: 3 violated.", "Verify: 3 violated."),
+        ("Drain w1, w2", "w1, w2: no_place: VM a", "Drain ", "Drain w1, w2: no_place: VM a"),
+        ("Verify", "3 violated.", None, "Verify: 3 violated."),
     ],
 )
-def test_line_of_the_failure_says_nothing_twice(task: str, line: str, failed: str) -> None:
-    assert closing_of(record(failures=[line], failed_task=task), 1).failed == (failed,)
+def test_line_of_the_failure_says_nothing_twice(
+    task: str, reason: str, lead: str | None, failed: str
+) -> None:
+    made = record()
+    made.fail(task, ["a line"], [reason], lead)
+    assert closing_of(made, 1).failed == (failed,)
 
 
 @pytest.mark.parametrize(
@@ -909,7 +919,7 @@ def test_block_has_each_thing_that_failed() -> None:
     failed = record("placement_verify", asked={"namespaces": ["shop"], "workloads": []})
     lines = ["Verification failed: 2 violated.", "shop/a violates rule x.", "Run it."]
     findings = ["Verification failed: 1 error_finding.", "impossible_spread: why. advice"]
-    failed.fail("Verify", [*lines, *findings], [lines[0], findings[0]])
+    failed.fail("Verify", [*lines, *findings], ["2 violated.", "1 error_finding."])
     block = closing_of(failed, 1)
     assert [line for line in block.lines() if "failed   " in line or "error_finding" in line] == [
         "  failed   Verify: 2 violated.",

@@ -136,10 +136,10 @@ def test_reason_names_the_first_workload_and_its_cause() -> None:
         instance("lab", "satisfied", down=True),
     ]
     assert [x.reason for x in failed_states(found, ["violated", "pending", "down", "unknown"])] == [
-        "Verification failed: 2 violated, such as VirtualMachineInstance shop/db on w1: rule shop/default/apart: db-2"
+        "2 violated, such as VirtualMachineInstance shop/db on w1: rule shop/default/apart: db-2"
         " runs on w1",
-        "Verification failed: 1 pending: VirtualMachineInstance shop/db: 0/6 nodes are available",
-        "Verification failed: 1 down: VirtualMachineInstance lab/db on w1 is down, since its node is not Ready.",
+        "1 pending: VirtualMachineInstance shop/db: 0/6 nodes are available",
+        "1 down: VirtualMachineInstance lab/db on w1 is down, since its node is not Ready.",
     ]
 
 
