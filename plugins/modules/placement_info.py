@@ -207,7 +207,7 @@ not_running:
   returned: success
   type: list
   elements: dict
-  contains:
+  contains: &ref
     kind:
       description: Its kind.
       type: str
@@ -223,15 +223,7 @@ not_migratable:
   type: list
   elements: dict
   contains:
-    kind:
-      description: Its kind.
-      type: str
-    namespace:
-      description: Its namespace.
-      type: str
-    name:
-      description: Its name.
-      type: str
+    <<: *ref
     node:
       description: Its node. Empty where it has none.
       type: str
@@ -247,16 +239,7 @@ instances:
     workload:
       description: The workload that the instance belongs to.
       type: dict
-      contains: &ref
-        kind:
-          description: Its kind.
-          type: str
-        namespace:
-          description: Its namespace.
-          type: str
-        name:
-          description: Its name.
-          type: str
+      contains: *ref
     instance:
       description: The VMI or pod.
       type: dict

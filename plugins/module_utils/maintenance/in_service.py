@@ -239,7 +239,9 @@ class InServiceStep:
         cordoned = {node.name for node in nodes if node.unschedulable}
         for write in applied.done:
             name = write.target.name
-            self._lines += _about_new(self._drained[name], next(x for x in nodes if x.name == name))
+            self._lines += _about_new(
+                self._drained[name], next(node for node in nodes if node.name == name)
+            )
             if name in cordoned:
                 self._lines.append(f"node {name}: maintenance has ended; {STAYS_CORDONED}")
             else:
@@ -318,7 +320,7 @@ class InServiceStep:
         absent = [name for name in self.asked.nodes or () if name not in names]
         deleted = drained_nodes.deleted(self._drained, names)
         self.gone = tuple(name for name in absent if name in deleted)
-        unknown = replace(self.asked, nodes=tuple(x for x in absent if x not in self.gone))
+        unknown = replace(self.asked, nodes=tuple(name for name in absent if name not in self.gone))
         self.missing = "; ".join(map(str, missing_nodes(unknown, nodes)))
         if self.missing:
             stop = "" if self.missing.endswith("?") else "."
@@ -358,7 +360,7 @@ class InServiceStep:
             self._lines.append(f"node {name}: {state}")
             record_node_event(self.api, mark.run, write, "in_service", "")
         errors = applied.errors
-        failed = {x.write.target.name for x in applied.failed}
+        failed = {failure.write.target.name for failure in applied.failed}
         if applied.done or applied.unchanged:
             self._select(_nodes_of(read_snapshot(self.api, NODES_ONLY)))  # read back
         errors += [

@@ -73,7 +73,7 @@ class UndoOfDrain:
                     f"node {node.name}: evacuation of VMI {_name(vmi)} is left to the client that cordoned the node"
                     for vmi in evacuated
                 ]
-            keys = {(x["metadata"]["namespace"], x["metadata"]["name"]) for x in vmis}
+            keys = {(vmi["metadata"]["namespace"], vmi["metadata"]["name"]) for vmi in vmis}
             pending = [
                 migration
                 for migration in (self._list(_MIGRATIONS) if keys else ())
@@ -147,7 +147,11 @@ class UndoOfDrain:
         has to wait."""
         reading = lease.read(self._api)
         journal = takeover.read_journal(reading)
-        about = [x for x in journal.records if x.source in nodes] if journal is not None else []
+        about = (
+            [record for record in journal.records if record.source in nodes]
+            if journal is not None
+            else []
+        )
         if journal is None or not about:
             return ""
         judged = self._state.watch_lease(reading, self._context.elapsed)

@@ -10,6 +10,7 @@ import secrets
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import (
+    NoRegularFile,
     differs,
     path_without_links,
 )
@@ -78,10 +79,13 @@ def write_file(file: ReportFile, text: str, *, only_check: bool) -> bool:
         if not only_check:
             _replace(path, content)
     except OSError as error:
-        reason = error.strerror or str(error)
+        advice = (
+            "Name a regular file, or a new one, in a folder that others may not write"
+            if isinstance(error, NoRegularFile)
+            else "Name a path that the user who runs ansible-playbook may write"
+        )
         raise Unwritable(
-            f"{file.format}: cannot write {file.path}: {reason}. Name a path that"
-            " the user who runs ansible-playbook may write."
+            f"{file.format}: cannot write {file.path}: {error.strerror or error}. {advice}."
         ) from error
     return True
 
