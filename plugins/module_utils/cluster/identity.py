@@ -10,7 +10,6 @@ import typing as t
 from ..api.client import METADATA, ApiClient
 from ..api.errors import ApiError, ApiRequest, BadAnswer, Forbidden, NotFound
 from ..api.lists import list_all
-from ..kubevirt.labels import release
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1
@@ -99,7 +98,7 @@ def _releases(platform: Platform) -> tuple[tuple[str, Minor, Minor, Minor], ...]
     """Name, release of the server, oldest and newest release that are tested."""
     return (
         ("Kubernetes", platform.kubernetes, OLDEST_KUBERNETES, NEWEST_KUBERNETES),
-        ("KubeVirt", release(platform.kubevirt), OLDEST_KUBEVIRT, NEWEST_KUBEVIRT),
+        ("KubeVirt", platform.kubevirt_release, OLDEST_KUBEVIRT, NEWEST_KUBEVIRT),
     )
 
 

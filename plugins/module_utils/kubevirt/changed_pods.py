@@ -17,7 +17,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Placement, Pod
 from ..model.quantity import whole_units
 from ..model.snapshot import Platform, Vmi, Workload
-from .labels import CPU_MODEL, MACHINE_TYPE, MACHINE_TYPE_SINCE, needs_expansion, release
+from .labels import CPU_MODEL, MACHINE_TYPE, MACHINE_TYPE_SINCE, needs_expansion
 from .launcher import (
     HOST_MODELS,
     compute_requests,
@@ -84,7 +84,7 @@ _STATE = "persistent-state-for"
 def changed_by_migration(target: Pod, vmi: Vmi, platform: Platform) -> tuple[Pod, str]:
     """`target`, a migration's target that asks for what the running pod does, with what it asks for itself; and
     why that is an estimate, empty where it is known."""
-    if release(platform.kubevirt) >= MACHINE_TYPE_SINCE:
+    if platform.kubevirt_release >= MACHINE_TYPE_SINCE:
         placement = with_missing_machine_type(target.placement, vmi.machine_type)
         target = replace(target, placement=placement)
     claims = tuple(claim for claim in target.claims if not claim.startswith(_STATE))

@@ -87,15 +87,6 @@ POOL_REVISION = "kubevirt.io/vm-pool-revision-name"
 The controller of the pool sets it, also in the templates of the VMs (watch/pool/pool.go)."""
 
 
-def release(version: str | None) -> tuple[int, int]:
-    """(major, minor) of a version such as `v1.8.4`; (0, 0) where it is unknown."""
-    parts = (version or "").lstrip("v").split(".")
-    try:
-        return int(parts[0]), int(parts[1])
-    except (IndexError, ValueError):
-        return 0, 0
-
-
 HOST_MODEL_CPU = "host-model-cpu.node.kubevirt.io/"
 HOST_MODEL_FEATURE = "host-model-required-features.node.kubevirt.io/"
 MIGRATION_CPU = "cpu-model-migration.node.kubevirt.io/"

@@ -25,7 +25,6 @@ from .labels import (
     MACHINE_TYPE_SINCE,
     SCHEDULABLE,
     cluster_node_selector,
-    release,
 )
 
 Object = t.Mapping[str, JSON]
@@ -50,7 +49,7 @@ _GUEST_OVERHEAD = 25 + 100 + 25 + 40 + 30 + 8
 
 def _before(platform: Platform, *minor: int) -> bool:
     """Whether KubeVirt is older than a release. An unknown version is taken for a new one."""
-    return (0, 0) < release(platform.kubevirt) < minor
+    return (0, 0) < platform.kubevirt_release < minor
 
 
 def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
@@ -214,7 +213,7 @@ def why_labels_not_modeled(spec: Object, platform: Platform) -> str:
     )
     reasons = {
         "the release of KubeVirt is not known": platform.kubevirt is not None
-        and release(platform.kubevirt) == (0, 0),
+        and platform.kubevirt_release == (0, 0),
         "KubeVirt chooses its TSC frequency": frequency
         or (hyperv.get("reenlightenment") or {}).get("enabled") is True,
         "KubeVirt checks its Hyper-V features": bool(hyperv)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from ..model.snapshot import Platform
-from .labels import release
 
 SPREAD_FIELD = "topologySpreadConstraints"
 PLACEMENT_FIELDS = ("affinity", "nodeSelector", "tolerations", SPREAD_FIELD)
@@ -25,7 +24,7 @@ LIVE_TOLERATIONS_SINCE = (1, 4)
 
 def rollout_strategy(platform: Platform) -> str:
     """The strategy that KubeVirt follows. An unknown version is taken for a new one."""
-    configured, running = platform.rollout_strategy, release(platform.kubevirt)
+    configured, running = platform.rollout_strategy, platform.kubevirt_release
     if running == (0, 0) or running >= LIVE_BY_DEFAULT_SINCE:
         return configured or LIVE_UPDATE
     gates = (platform.configuration.get("developerConfiguration") or {}).get("featureGates") or ()
@@ -38,6 +37,6 @@ def waiting_fields(platform: Platform) -> tuple[str, ...]:
     """The placement fields of a VM of which a change waits for its restart."""
     if rollout_strategy(platform) != LIVE_UPDATE:
         return PLACEMENT_FIELDS
-    if (0, 0) < release(platform.kubevirt) < LIVE_TOLERATIONS_SINCE:
+    if (0, 0) < platform.kubevirt_release < LIVE_TOLERATIONS_SINCE:
         return ("tolerations", SPREAD_FIELD)
     return (SPREAD_FIELD,)

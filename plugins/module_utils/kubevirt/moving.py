@@ -30,7 +30,7 @@ from ..model.objects import Node, Pod
 from ..model.plan import Method
 from ..model.rendering import listed
 from ..model.snapshot import Instance, Platform, Vmi, Workload
-from .labels import CPU_FEATURE, HOST_MODEL, HOST_MODEL_CPU, MIGRATION_CPU, release, vm_spec
+from .labels import CPU_FEATURE, HOST_MODEL, HOST_MODEL_CPU, MIGRATION_CPU, vm_spec
 from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, rollout_strategy, waiting_fields
 from .pending_changes import applies_more, staged_changes, without_empty
 from .pools import (
@@ -127,7 +127,7 @@ ADDED_NODE_SELECTOR_SINCE = (1, 6)
 
 def chooses_target(platform: Platform) -> bool:
     """Whether a migration can be held to a node (addedNodeSelector). An unknown version is taken for a new one."""
-    return not (0, 0) < release(platform.kubevirt) < ADDED_NODE_SELECTOR_SINCE
+    return not (0, 0) < platform.kubevirt_release < ADDED_NODE_SELECTOR_SINCE
 
 
 ANY_HOST_MODEL_SINCE = (1, 6)
@@ -143,7 +143,7 @@ def why_no_target(pod: Pod, vmi: Vmi, source: Node | None, platform: Platform) -
     model, and tries again for ever; a VM that has migrated keeps the labels of its first node
     (watch/migration/migration.go, prepareNodeSelectorForHostCpuModel). From 1.6 that error is lost in an inner block.
     """
-    if not (0, 0) < release(platform.kubevirt) < ANY_HOST_MODEL_SINCE:
+    if not (0, 0) < platform.kubevirt_release < ANY_HOST_MODEL_SINCE:
         return ""
     cpu = (vmi.spec.get("domain") or {}).get("cpu") or {}
     if source is None or cpu.get("model") != HOST_MODEL:

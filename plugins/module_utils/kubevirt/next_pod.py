@@ -50,7 +50,6 @@ from .labels import (
     carried_labels,
     hostname_of_vmi,
     needs_expansion,
-    release,
     vm_spec,
     vmi_id,
 )
@@ -281,7 +280,7 @@ def launcher_pod(
         CREATED_BY: vmi.uid,
         VM_HOSTNAME: hostname_of_vmi(vmi.ref.name, vmi.spec),
     }
-    if not (0, 0) < release(platform.kubevirt) < VMI_ID_SINCE:
+    if not (0, 0) < platform.kubevirt_release < VMI_ID_SINCE:
         labels[VMI_ID] = vmi_id(vmi.ref.name)
     placement = {key: value for key, value in vmi.spec.items() if key in PLACEMENT_FIELDS}
     claims = [volume for volume in map(claim_of, vmi.spec.get("volumes") or ()) if volume]

@@ -21,7 +21,7 @@ from ..model.objects import Labels, Ref
 from ..model.placement_manifests import node_term_from_json, selector_from_json
 from ..model.snapshot import Platform, Snapshot, Vmi, Workload
 from ..scheduler.labels import holds, matches
-from .labels import POOL_REVISION, release
+from .labels import POOL_REVISION
 from .live_update import PLACEMENT_FIELDS
 from .pending_changes import without_empty
 
@@ -216,7 +216,7 @@ def kept_at_scale_in(pool: Workload) -> str:
 
 def has_no_strategies(platform: Platform) -> str:
     """Why a pool has no update strategy, so that the server would drop one; empty where it has."""
-    if release(platform.kubevirt) >= STRATEGIES_SINCE:
+    if platform.kubevirt_release >= STRATEGIES_SINCE:
         return ""
     major, minor = STRATEGIES_SINCE
     seen = f"this is {platform.kubevirt}" if platform.kubevirt else "its version is not known here"

@@ -28,7 +28,6 @@ from .affinity import (
 from .architecture import architecture_findings
 from .budgets import budget_findings
 from .capacity import domain_findings
-from .evacuation import evacuation_findings
 from .label_places import findings as label_findings
 from .lint_input import LintInput, lint_input_of
 from .node_keys import findings as node_key_findings
@@ -52,6 +51,7 @@ from .workloads import (
     node_name_findings,
     rollout_findings,
     too_many_terms,
+    vmi_findings,
     workload_findings,
 )
 
@@ -118,7 +118,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     similar_term_findings,
     architecture_findings,
     scheduler_findings,
-    evacuation_findings,
+    vmi_findings,
     gate_findings,
     instance_type_findings,
 )

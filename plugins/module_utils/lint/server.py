@@ -12,7 +12,7 @@ import marshal
 import typing as t
 
 from ..compliance.terms import Term
-from ..kubevirt.labels import MISMATCH_SINCE, release
+from ..kubevirt.labels import MISMATCH_SINCE
 from ..model.findings import Finding
 from ..model.objects import Labels, PodTerm, SpreadConstraint
 from ..model.rendering import label_text
@@ -50,7 +50,7 @@ def _lacking(
     """The fields that the server lacks, and what happens without them."""
     spec, version = term.source, platform.kubernetes
     if isinstance(spec, PodTerm):
-        old_kubevirt = platform.kubevirt and release(platform.kubevirt) < MISMATCH_SINCE
+        old_kubevirt = platform.kubevirt and platform.kubevirt_release < MISMATCH_SINCE
         old = not platform.merges_match_label_keys or (subject.is_vm and old_kubevirt)
         if spec.mismatch_label_keys and old:
             yield "mismatchLabelKeys", "a VM cannot be live-migrated inside its own topology domain"

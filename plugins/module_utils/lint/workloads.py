@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
+from ..kubevirt.evacuation import evacuation_findings
 from ..kubevirt.live_update import LIVE_UPDATE, SPREAD_FIELD, rollout_strategy
 from ..kubevirt.moving import chooses_target, lagging_fields, why_never_migrated
 from ..kubevirt.pools import BEFORE_STRATEGY
@@ -52,6 +53,14 @@ def migration_findings(lint_input: LintInput) -> t.Iterator[Finding]:
         yield from _never_migrated(subject)
         if subject.ref.kind == VIRTUAL_MACHINE.name:
             yield from _restart(lint_input, subject, reader)
+
+
+def vmi_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    if lint_input.platform is not None:
+        for subject in lint_input.subjects:
+            yield from evacuation_findings(
+                subject.vmis, lint_input.nodes or (), lint_input.platform, subject.ref
+            )
 
 
 def _own_source(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:

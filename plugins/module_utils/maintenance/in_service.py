@@ -19,8 +19,8 @@ from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster.access import Right, require_rights
 from ..cluster.patching import apply
 from ..cluster.reading import NODES_ONLY, read_snapshot
+from ..kubevirt.evacuation import evacuation_findings
 from ..kubevirt.labels import SCHEDULABLE
-from ..lint.evacuation import vmi_findings
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.manifests import vmi_from_manifest
@@ -266,7 +266,7 @@ class InServiceStep:
                 f"warning: it is unknown whether VMIs are marked for evacuation: {error}"
             )
             return
-        self.findings = tuple(vmi_findings(vmis, self.nodes, platform))
+        self.findings = tuple(evacuation_findings(vmis, self.nodes, platform))
         self._lines += warning_lines(self.findings)
 
     def _forget(self, lacks: t.Container[str]) -> None:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from .admission import PodMutator
-from .budget import DisruptionBudget
 from .findings import GRANT_READER, InputError
 from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
-from .limit_range import LimitRange
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
 from .obstacle import NO_RIGHT, NOT_READ
-from .quota import Quota
-from .storage import ClaimKey, ClaimState
+
+if t.TYPE_CHECKING:  # a task that reads no quota loads no arithmetic of quotas
+    from .admission import PodMutator
+    from .budget import DisruptionBudget
+    from .limit_range import LimitRange
+    from .quota import Quota
+    from .storage import ClaimKey, ClaimState
 
 TAINTS_POLICY_SINCE = (1, 26)
 """First Kubernetes in which nodeTaintsPolicy is on by default."""
@@ -49,6 +51,15 @@ class Platform:
     """KubeVirt's spec.configuration."""
     architecture: str = "amd64"
     """The architecture of a VM that does not name one (KubeVirt's status.defaultArchitecture)."""
+
+    @property
+    def kubevirt_release(self) -> tuple[int, int]:
+        """(major, minor) of a version such as `v1.8.4`; (0, 0) where it is unknown."""
+        parts = (self.kubevirt or "").lstrip("v").split(".")
+        try:
+            return int(parts[0]), int(parts[1])
+        except (IndexError, ValueError):
+            return 0, 0
 
     @property
     def merges_match_label_keys(self) -> bool:

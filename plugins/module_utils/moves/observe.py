@@ -17,7 +17,7 @@ from ..cluster.refusals import PodRefusals
 from ..compliance.declared import DeclaredReader
 from ..compliance.pending import without_preemption
 from ..kubevirt.instances import active_pod
-from ..kubevirt.labels import MIGRATION_JOB, PRIORITIES_SINCE, REJECTED_BY_QUOTA, release
+from ..kubevirt.labels import MIGRATION_JOB, PRIORITIES_SINCE, REJECTED_BY_QUOTA
 from ..kubevirt.moving import outbound_nodes, propagating
 from ..kubevirt.pools import vm_of
 from ..model.json_pointer import JSON
@@ -160,7 +160,7 @@ class Observer:
             for vmi in self._snapshot.vmis
             if vmi.evacuation_node_name and not vmi.finished and vmi.uid != record.uid
         ]
-        if not evacuated or release(self._snapshot.platform.kubevirt) < PRIORITIES_SINCE:
+        if not evacuated or self._snapshot.platform.kubevirt_release < PRIORITIES_SINCE:
             return ""
         return f"KubeVirt migrates VMs that are evacuated first: {listed(evacuated, 3)}"
 

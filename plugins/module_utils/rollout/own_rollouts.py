@@ -16,7 +16,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..kubevirt.instances import pod_workload
-from ..kubevirt.labels import POOL_REVISION, release
+from ..kubevirt.labels import POOL_REVISION
 from ..kubevirt.moving import lagging_fields, run_strategy, why_stuck
 from ..kubevirt.pools import (
     PoolMember,
@@ -238,7 +238,7 @@ def _of_pool(pool: Workload, snapshot: Snapshot) -> OwnRollout | None:
     seen = not any(
         lacks_template(pool, x.vm) and not changed_by_others(pool, x.vm, vms) for x in members
     )
-    keeps_revisions = release(snapshot.platform.kubevirt) < _REVISIONS_WRITTEN_SINCE
+    keeps_revisions = snapshot.platform.kubevirt_release < _REVISIONS_WRITTEN_SINCE
     replaced = [_is_replaced(x, keeps_revisions=keeps_revisions) for x in members]
     available = list(map(_is_available, members))
     left = [x for x, *done in zip(members, replaced, available, strict=True) if not all(done)]

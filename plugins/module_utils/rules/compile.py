@@ -24,7 +24,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..kubevirt.labels import MISMATCH_SINCE, release
+from ..kubevirt.labels import MISMATCH_SINCE
 from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -151,8 +151,8 @@ class _Compiler:
     def _keys_without_own_pods(self, workload: Workload) -> dict[str, JSON]:
         """Label keys that exclude an instance's own pods while it is replaced."""
         if workload.kind.virtual_machines:
-            version = self._platform.kubevirt
-            supported = version == "" or release(version) >= MISMATCH_SINCE
+            platform = self._platform
+            supported = platform.kubevirt == "" or platform.kubevirt_release >= MISMATCH_SINCE
             if supported and self._platform.merges_match_label_keys:
                 return {"mismatchLabelKeys": [CREATED_BY]}
             self.lacking.add("mismatchLabelKeys")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..kubevirt.labels import VM_HOSTNAME, VMI_ID, VMI_ID_SINCE, hostname, release, vmi_id
+from ..kubevirt.labels import VM_HOSTNAME, VMI_ID, VMI_ID_SINCE, hostname, vmi_id
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.kinds import GROUP, POOL, VIRTUAL_MACHINE
@@ -190,7 +190,7 @@ class GroupSelectorBuilder:
 
     def _of_vms(self, vms: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
         ids = {vm.ref: vmi_id(vm.ref.name) for vm in vms}
-        makes_ids = release(self.view.snapshot.platform.kubevirt) >= VMI_ID_SINCE
+        makes_ids = self.view.snapshot.platform.kubevirt_release >= VMI_ID_SINCE
         if self._on_pods(vms, VMI_ID, lambda m: ids[m.ref], makes_ids):
             return (_in(VMI_ID, ids.values()),)
         if self._own_hostnames(vms) and self._on_pods(vms, VM_HOSTNAME, hostname, True):

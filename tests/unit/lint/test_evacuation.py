@@ -9,7 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.evacuation import vmi_findings
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.evacuation import (
+    evacuation_findings,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform, Vmi
@@ -72,12 +74,14 @@ def test_vm_that_is_not_marked_has_no_finding() -> None:
 def test_evacuation_goes_on_from_nodes_in_service_alone(
     changes: dict[str, t.Any], node: Node, named: bool
 ) -> None:
-    found = list(vmi_findings([replace(VMI, **changes)], [node], Platform(kubevirt="v1.8.4")))
+    found = list(
+        evacuation_findings([replace(VMI, **changes)], [node], Platform(kubevirt="v1.8.4"))
+    )
     assert [finding.name for finding in found] == ([NAME] if named else [])
 
 
 @pytest.mark.parametrize(("release", "cancels"), [("v1.6.3", False), ("v1.7.0", True), ("", True)])
 def test_advice_can_be_followed_on_the_release(release: str, cancels: bool) -> None:
-    (finding,) = vmi_findings([VMI], [NODE], Platform(kubevirt=release))
+    (finding,) = evacuation_findings([VMI], [NODE], Platform(kubevirt=release))
     assert ("evacuate/cancel" in finding.advice) is cancels
     assert ("restart its VM" in finding.advice) is not cancels

@@ -13,26 +13,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ..kubevirt.eviction_strategy import EXTERNAL, eviction_strategy
-from ..kubevirt.labels import release
 from ..model.findings import Finding
 from ..model.kinds import MAINTENANCE
 from ..model.objects import Node, Ref
 from ..model.snapshot import Platform, Vmi
-from .lint_input import LintInput
+from .eviction_strategy import EXTERNAL, eviction_strategy
 
 _CANCELED_SINCE = (1, 7)
 
 
-def evacuation_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    if lint_input.platform is not None:
-        for subject in lint_input.subjects:
-            yield from vmi_findings(
-                subject.vmis, lint_input.nodes or (), lint_input.platform, subject.ref
-            )
-
-
-def vmi_findings(
+def evacuation_findings(
     vmis: t.Iterable[Vmi], nodes: t.Iterable[Node], platform: Platform, owner: Ref | None = None
 ) -> t.Iterator[Finding]:
     """About those of `vmis` that run on these nodes, or about their `owner`. With the strategy External another
@@ -58,7 +48,7 @@ def vmi_findings(
 
 def _advice(vmi: Ref, node: str, platform: Platform) -> str:
     """The names are those of objects, which a shell and JSON take as they are."""
-    if (0, 0) < release(platform.kubevirt) < _CANCELED_SINCE:
+    if (0, 0) < platform.kubevirt_release < _CANCELED_SINCE:
         return (
             "KubeVirt before 1.7 cannot cancel it: let the VMI leave the node, by rules that allow another one, or"
             " restart its VM."
