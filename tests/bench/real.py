@@ -1,12 +1,12 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real nodes: ten guests leave one, by ours and by kubectl; a rollout brings them home.
+"""Real nodes: ten guests leave one by a drain of ours, a rollout brings them home, and kubectl drains the node, too.
 
 What is compared, in the same run, on the same guests:
 
 - a drain by a whole playbook with one task, from the start of the process to its end;
-- `kubectl drain` of the same node with the same guests, which are brought back before it;
-- a rollout of ten moves, for a rule that wants them in the zone of that node;
+- a rollout of ten moves, for a rule that wants them in the zone of that node; the rule is taken back after it;
+- `kubectl drain` of the same node with the same guests;
 - KubeVirt's own limit: how long these migrations took, by how many it lets run at once. With the start-up of a
   playbook with one ping it is the floor of ours.
 
@@ -20,6 +20,7 @@ import collections
 import datetime
 import os
 import typing as t
+from dataclasses import dataclass, replace
 
 from dev.real import left_out
 from sandbox import Sandbox
@@ -28,6 +29,7 @@ from sandbox.real_nodes.guests import Witness, guest
 
 from . import playbooks
 from .drained_node import ENDED, PER_NODE, DrainedNode, Object
+from .processes import Ended
 from .row import LeftOut, Row
 
 CLUSTER = "3-real-nodes-3-zones"
@@ -54,12 +56,27 @@ def rows(*, small: bool = False) -> list[Row | LeftOut]:
         node.create([guest(name, NAMESPACE) for name in names])
         for name in names:
             witness.wait(name, timeout=PATIENCE)
-        node.settle()
-        measured = [_drain(node), _rollout(node, names)]
+        drained, rolled_out, by_kubectl = _drain(node), _rollout(node, names), _kubectl(node)
         for name in names:
             witness.wait(name, timeout=PATIENCE)
         _check(witness)
-    return list(measured)
+    return [_drain_row(drained, by_kubectl), _row(ROLLOUT, rolled_out)]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A program that moved all guests: its seconds and memory, the migrations, and before it the load
+    of the machine and the seconds of a playbook with one ping."""
+
+    seconds: float
+    peak_rss_mb: float
+    migrations: t.Sequence[Object]
+    load: float
+    ping: float
+
+    @property
+    def floor(self) -> float:
+        return self.ping + limit(self.migrations)
 
 
 class RealNode(DrainedNode):
@@ -81,62 +98,58 @@ class RealNode(DrainedNode):
         return found
 
 
-def _drain(node: RealNode) -> Row:
+def _measure(node: RealNode, what: str, move: t.Callable[[], Ended | playbooks.Timing]) -> Measured:
+    node.settle()
     load, ping = os.getloadavg()[0], playbooks.run(playbooks.PING).seconds
-    ours = node.ours()
-    migrations = node.take_migrations()
+    ended = move()
+    measured = Measured(ended.seconds, ended.peak_rss_mb, node.take_migrations(), load, ping)
+    print(f"bench: real: {what}: {ended.seconds:.1f} s, floor {measured.floor:.1f} s", flush=True)
+    return measured
+
+
+def _drain(node: RealNode) -> Measured:
+    measured = _measure(node, DRAIN, node.ours)
     node.in_service()
-    node.settle()
-    node.bring_back()
-    node.settle()
-    kubectl = node.kubectl()
-    of_kubectl = node.take_migrations()
-    return Row(
-        DRAIN,
-        "s",
-        ours.seconds,
-        {"kubectl drain": kubectl.seconds},
-        ping + limit(migrations),
-        ours.peak_rss_mb,
-        also={
-            "times kubectl drain": ours.seconds / kubectl.seconds,
-            **_beside_floor(ours, ping, migrations),
-            "MB at the peak of kubectl drain": kubectl.peak_rss_mb,
-            "s of the limit of its migrations": limit(of_kubectl),
-            "load before": load,
-        },
-    )
+    return measured
 
 
-def _rollout(node: RealNode, names: t.Sequence[str]) -> Row:
-    node.settle()
-    load, ping = os.getloadavg()[0], playbooks.run(playbooks.PING).seconds
+def _kubectl(node: RealNode) -> Measured:
+    return _measure(node, f"{DRAIN} by kubectl", node.kubectl)
+
+
+def _rollout(node: RealNode, names: t.Sequence[str]) -> Measured:
     mover = node.sandbox.kubeconfig("mover")
     home = {"name": "home", "workloads": [{"names": list(names)}], "run_on": {"zone": ZONE}}
-    rules = {"namespace": NAMESPACE, "rule_set": "bench", "rules": [home]}
-    playbooks.run([{"virt.placement.rules": rules}], mover)
-    ours = playbooks.run([{"virt.placement.rollout": {"namespaces": [NAMESPACE], **LIMITS}}], mover)
+    rule_set = {"namespace": NAMESPACE, "rule_set": "bench"}
+    playbooks.run([{"virt.placement.rules": {**rule_set, "rules": [home]}}], mover)
+    rollout = {"virt.placement.rollout": {"namespaces": [NAMESPACE], **LIMITS}}
+    measured = _measure(node, ROLLOUT, lambda: playbooks.run([rollout], mover))
     if node.vms() != names:
         raise RuntimeError(f"the rollout brought {node.vms()} to {NODE}, not {names}")
-    migrations = node.take_migrations()
-    return Row(
-        ROLLOUT,
-        "s",
-        ours.seconds,
-        floor=ping + limit(migrations),
-        peak_rss_mb=ours.peak_rss_mb,
-        also={**_beside_floor(ours, ping, migrations), "load before": load},
-    )
+    playbooks.run([{"virt.placement.rules": {**rule_set, "state": "reverted"}}], mover)
+    return measured
 
 
-def _beside_floor(
-    ours: playbooks.Timing, ping: float, migrations: t.Sequence[Object]
-) -> dict[str, float]:
-    return {
-        "times the floor": ours.seconds / (ping + limit(migrations)),
-        "MB at the peak": ours.peak_rss_mb,
-        "s of a migration": sum(map(_seconds, migrations)) / len(migrations),
+def _drain_row(ours: Measured, kubectl: Measured) -> Row:
+    """`kubectl drain` beside ours. On a busier machine migrations take longer: it has a floor of its own."""
+    also = {
+        "times kubectl drain": ours.seconds / kubectl.seconds,
+        "times its own floor of kubectl drain": kubectl.seconds / kubectl.floor,
+        "MB at the peak of kubectl drain": kubectl.peak_rss_mb,
+        "load before kubectl drain": kubectl.load,
     }
+    row = _row(DRAIN, ours)
+    return replace(row, peers={"kubectl drain": kubectl.seconds}, also={**row.also, **also})
+
+
+def _row(name: str, ours: Measured) -> Row:
+    also = {
+        "times the floor": ours.seconds / ours.floor,
+        "MB at the peak": ours.peak_rss_mb,
+        "s of a migration": sum(map(_seconds, ours.migrations)) / len(ours.migrations),
+        "load before": ours.load,
+    }
+    return Row(name, "s", ours.seconds, floor=ours.floor, peak_rss_mb=ours.peak_rss_mb, also=also)
 
 
 def limit(migrations: t.Sequence[Object]) -> float:
@@ -150,14 +163,15 @@ def limit(migrations: t.Sequence[Object]) -> float:
 
 
 def _seconds(migration: Object) -> float:
-    """From its target pod to its end: so long a migration counts among those that run."""
+    """From its target pod to its end, also a failure: so long a migration counts among those that run."""
     stamps = {
         entry["phase"]: datetime.datetime.fromisoformat(
             entry["phaseTransitionTimestamp"].replace("Z", "+00:00")
         )
         for entry in migration["status"]["phaseTransitionTimestamps"]
     }
-    return (stamps["Succeeded"] - stamps["Scheduling"]).total_seconds()
+    end = max(stamps.values())
+    return (end - stamps.get("Scheduling", end)).total_seconds()
 
 
 def _runs(pod: Object) -> bool:

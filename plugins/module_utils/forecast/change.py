@@ -21,6 +21,7 @@ from ..kubevirt.instances import (
     settled,
     vmi_workload,
 )
+from ..kubevirt.moving import rolls_itself
 from ..kubevirt.next_pod import NEXT, launcher_pod, planned_vmi, with_data_volumes
 from ..kubevirt.ordinals import keeps_revision
 from ..kubevirt.pools import with_templates
@@ -28,7 +29,6 @@ from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..model.write import Write, touched, written
-from ..rules.change import rolls_itself
 from ..scheduler.framework import pod_key
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 from ..view.view import ClusterView

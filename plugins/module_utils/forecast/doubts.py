@@ -14,6 +14,7 @@ from collections import Counter
 
 from ..kubevirt.instances import instances, replaced_once_gone
 from ..kubevirt.labels import MIGRATION_JOB, adds_node_key, adds_toleration
+from ..kubevirt.moving import rolls_itself
 from ..kubevirt.next_pod import (
     controlled_pod,
     why_estimated,
@@ -28,7 +29,6 @@ from ..model.objects import Pod
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..model.topology import HOSTNAME
-from ..rules.change import rolls_itself
 from ..rules.hold import why_not_held
 from ..scheduler.labels import matches
 from ..scheduler.node_state import untolerated

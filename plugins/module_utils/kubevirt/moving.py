@@ -32,6 +32,7 @@ from ..model.rendering import listed
 from ..model.snapshot import Instance, Platform, Vmi, Workload
 from .labels import CPU_FEATURE, HOST_MODEL, HOST_MODEL_CPU, MIGRATION_CPU, vm_spec
 from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, rollout_strategy, waiting_fields
+from .ordinals import keeps_all
 from .pending_changes import applies_more, staged_changes, without_empty
 from .pools import (
     CHANGED_BY_OTHERS,
@@ -50,6 +51,14 @@ RECREATION = "recreate"
 
 _SEVERITY = ("", NOW, NEXT_START, OWN_ROLLOUT, MIGRATION, RESTART, RECREATION)
 LONGEST_NAME = 63
+
+
+def rolls_itself(workload: Workload) -> bool:
+    """Whether a change of the template starts a workload rollout: at once, or of a pool once it is resumed. Then it
+    restarts all its VMs, where a Deployment that is resumed replaces its pods as it always does."""
+    paused = workload.paused and workload.ref.kind != POOL.name
+    waits = paused or workload.waits_for_deletion or keeps_all(workload)
+    return workload.kind.workload_rollout and not waits and bool(workload.replicas)
 
 
 def takes_effect(

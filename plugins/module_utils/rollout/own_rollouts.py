@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt.instances import pod_workload
 from ..kubevirt.labels import POOL_REVISION
-from ..kubevirt.moving import lagging_fields, run_strategy, why_stuck
+from ..kubevirt.moving import lagging_fields, rolls_itself, run_strategy, why_stuck
 from ..kubevirt.pools import (
     PoolMember,
     changed_by_others,
@@ -30,7 +30,6 @@ from ..model.objects import Ref
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection, MovableInstance
-from ..rules.change import rolls_itself
 
 ROLLED = (DEPLOYMENT.name, STATEFUL_SET.name, POOL.name)
 """The kinds that a run waits for."""

@@ -16,11 +16,11 @@ from ..kubevirt.moving import (
     RECREATION,
     RESTART,
     most_disruptive,
+    rolls_itself,
 )
-from ..kubevirt.ordinals import keeps_all
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import HOLD, KINDS, POOL, REPLICA_SET, RULES, UNDO, VMI, VMIS
+from ..model.kinds import HOLD, KINDS, REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.rendering import listed
@@ -67,14 +67,6 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
         )
         for vmi in vmis
     )
-
-
-def rolls_itself(workload: Workload) -> bool:
-    """Whether a change of the template starts a workload rollout: at once, or of a pool once it is resumed. Then it
-    restarts all its VMs, where a Deployment that is resumed replaces its pods as it always does."""
-    paused = workload.paused and workload.ref.kind != POOL.name
-    waits = paused or workload.waits_for_deletion or keeps_all(workload)
-    return workload.kind.workload_rollout and not waits and bool(workload.replicas)
 
 
 Recompute = t.Callable[[Write, JSON], "Write | None"]
