@@ -202,8 +202,8 @@ def _with_dependent_lists(api: ApiClient, scope: ReadScope, snapshot: Snapshot) 
 def reaches_across(snapshot: Snapshot, namespaces: t.Collection[str]) -> bool:
     """Whether a pod affinity term, required or preferred, of a pod in `namespaces` selects pods of other
     namespaces or the reverse. A term with a namespaceSelector counts, since it may."""
-    distinct = {(pod.namespace, id(pod.placement)): pod.placement for pod in snapshot.pods}
-    placements = [(namespace, placement) for (namespace, _id), placement in distinct.items()]
+    distinct = {(pod.namespace, pod.placement.number): pod.placement for pod in snapshot.pods}
+    placements = [(namespace, placement) for (namespace, _number), placement in distinct.items()]
     placements += [
         (workload.ref.namespace, placement_from_spec(spec))
         for workload in snapshot.workloads

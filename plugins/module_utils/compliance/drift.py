@@ -68,7 +68,7 @@ class DriftComparison:
         self._snapshot = snapshot
         self._reader = reader
         self.templates = TemplateMatcher(snapshot.platform)
-        self._own_keys: dict[int, tuple[Placement, tuple[str, ...]]] = {}
+        self._own_keys: dict[int, tuple[str, ...]] = {}
         self._terms: dict[t.Hashable, frozenset[Term]] = {}
         self._alike: set[t.Hashable] = set()
 
@@ -77,7 +77,7 @@ class DriftComparison:
         declared = self._reader.declared(workload)
         labels = self._missing_labels(declared.labels, pod.labels)
         identity = self._identity(pod)
-        pair = id(declared.placement), identity
+        pair = declared.placement.number, identity
         if not labels and (pair in self._alike or self.templates.matches(workload.template, pod)):
             self._alike.add(pair)
             return None
@@ -100,10 +100,10 @@ class DriftComparison:
     def _selecting(self) -> frozenset[str]:
         """The label keys that some term selects pods by. Another label that a pod lacks changes
         nothing about where anything may run."""
-        placements = {id(pod.placement): pod.placement for pod in self._snapshot.pods}
+        placements = {pod.placement.number: pod.placement for pod in self._snapshot.pods}
         for workload in self._snapshot.workloads:
             placement = self._reader.declared(workload).placement
-            placements[id(placement)] = placement
+            placements[placement.number] = placement
         return selecting_keys(placements.values())
 
     def _missing_labels(self, declared: Labels, running: Labels) -> tuple[str, ...]:
@@ -119,10 +119,10 @@ class DriftComparison:
         """Equal for pods with equal terms: they share one placement object, and its matchLabelKeys
         resolve to the same values."""
         placement = pod.placement
-        entry = self._own_keys.get(id(placement))
-        if entry is None:
-            entry = self._own_keys[id(placement)] = placement, _own_keys(placement)
-        return id(placement), tuple(pod.labels.get(key) for key in entry[1])
+        keys = self._own_keys.get(placement.number)
+        if keys is None:
+            keys = self._own_keys[placement.number] = _own_keys(placement)
+        return placement.number, tuple(pod.labels.get(key) for key in keys)
 
     def _stale(
         self,
@@ -193,7 +193,7 @@ class TemplateMatcher:
     def __init__(self, platform: Platform) -> None:
         self._selects_nodes = bool(cluster_node_selector(platform))
         """Pods that were made before the cluster selected nodes have their template, and not its selector."""
-        self._same: dict[int, tuple[Placement, _Fields]] = {}
+        self._same: dict[int, _Fields] = {}
         self._carried: set[str] = set()
         """Labels that a successor carries whether or not its template names them."""
 
@@ -222,12 +222,11 @@ class TemplateMatcher:
             get("tolerations"),
             get("topologySpreadConstraints"),
         )
-        entry = self._same.get(id(placement))
-        if entry is not None and entry[1] == fields:
+        if self._same.get(placement.number) == fields:
             return True
         if not _is_made_from(fields, placement):
             return False
-        self._same[id(placement)] = placement, fields
+        self._same[placement.number] = fields
         return True
 
 

@@ -164,7 +164,7 @@ class RuleEvaluator:
         self._platform = platform
         self._topology = topology
         self._missing = missing
-        self._plain: dict[int, tuple[t.Any, tuple[RuleVerdict, ...]]] = {}
+        self._plain: dict[int, tuple[RuleVerdict, ...]] = {}
 
     def results(
         self, instance: EvaluatedInstance, violations: t.Sequence[Violation]
@@ -187,14 +187,16 @@ class RuleEvaluator:
         return results
 
     def _plain_verdicts(self, instance: EvaluatedInstance) -> tuple[RuleVerdict, ...]:
-        shared: t.Any = instance.declared
-        if shared is None or not (shared.rules or shared.damaged):
-            shared = instance.declared.placement if instance.declared else instance.pod.placement
-        entry = self._plain.get(id(shared))
-        if entry is None:
-            entry = shared, self._applicable(instance).verdicts()
-            self._plain[id(shared)] = entry
-        return entry[1]
+        declared = instance.declared
+        if declared is None:
+            number = instance.pod.placement.number
+        else:
+            with_rules = declared.rules or declared.damaged
+            number = declared.number if with_rules else declared.placement.number
+        verdicts = self._plain.get(number)
+        if verdicts is None:
+            verdicts = self._plain[number] = self._applicable(instance).verdicts()
+        return verdicts
 
     def _applicable(self, instance: EvaluatedInstance) -> RuleResults:
         """A result for each rule and each foreign term of the instance, with the problems that do not

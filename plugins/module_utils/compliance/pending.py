@@ -293,8 +293,8 @@ class PendingReasons:
             return "scheduling is blocked due to non-empty scheduling gates", Refusals()
         identity = (
             pod.namespace,
-            id(pod.placement),
-            id(pod.requests),
+            pod.placement.number,
+            frozenset(pod.requests.items()),
             frozenset(self._index.selectors.selecting(pod.namespace, pod.labels)),
             pod.claims,
             pod.host_ports,

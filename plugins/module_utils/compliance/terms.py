@@ -24,6 +24,7 @@ from ..model.objects import (
     Selector,
     SpreadConstraint,
     Toleration,
+    own_number,
 )
 from ..model.rendering import label_text, value_text
 from ..model.topology import Topology
@@ -63,6 +64,7 @@ class Term:
     value: t.Hashable
     source: t.Any = field(default=None, compare=False)
     weight: int = 0
+    number: int = own_number()
 
     @property
     def preferred(self) -> bool:

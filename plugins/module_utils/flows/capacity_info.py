@@ -65,8 +65,8 @@ def _after(question: Question, change: ChangedCluster) -> tuple[Snapshot, set[st
     workloads that the rules roll, without the pods that they replace."""
     scaled = {entry.workload for entry in question.scale}
     new = [x for x in new_pods(change) if x.workload in scaled or x.replaces is not None]
-    replaced = {id(x.replaces) for x in new if x.replaces is not None}
-    pods = tuple(pod for pod in change.after.pods if id(pod) not in replaced)
+    replaced = {x.replaces.number for x in new if x.replaces is not None}
+    pods = tuple(pod for pod in change.after.pods if pod.number not in replaced)
     return replace(change.after, pods=pods), {pod_key(x.pod) for x in new}
 
 

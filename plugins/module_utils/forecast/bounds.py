@@ -32,7 +32,7 @@ from ..model.objects import Pod
 from ..scheduler.framework import PLUGINS, POD_TOPOLOGY_SPREAD, PodInfo
 from ..scheduler.nodes import NodeSet
 from ..scheduler.pod_topology_spread import Constraint
-from ..scheduler.selector_index import SelectorCount
+from ..scheduler.selector_index import ExistingTerms, SelectorCount
 from .simulation import PendingPod, PlacementSimulation
 
 ALL_BUT_SPREAD = PLUGINS - {POD_TOPOLOGY_SPREAD}
@@ -96,7 +96,7 @@ def _affinity_nodes(
     simulation: PlacementSimulation, pod_info: PodInfo, selecting: t.Container[SelectorCount]
 ) -> NodeSet:
     """The nodes that the affinity of a pod alone could ever allow. Pods that leave must still be on their
-    nodes. `selecting` are the ids of the selectors that select a pending pod."""
+    nodes. `selecting` are the selectors that select a pending pod."""
     table, affinity = simulation.table, pod_info.placement_info.affinity_terms.affinity
     if affinity is None:
         return table.all
@@ -120,16 +120,16 @@ class WorstCase:
         numbers = range(len(simulation.pending))
         self._pod_infos = [simulation.pod_info(number) for number in numbers]
         self._selected: Counter[SelectorCount] = Counter()
-        self._owning: Counter[int] = Counter()
-        self._owning_and_selected: Counter[tuple[int, SelectorCount]] = Counter()
+        self._owning: Counter[ExistingTerms] = Counter()
+        self._owning_and_selected: Counter[ExistingTerms] = Counter()
         for pod_info in self._pod_infos:
             matches = set(pod_info.selected_by)
             self._selected.update(matches)
             for term in pod_info.placement_info.affinity_terms.existing:
                 if not term.weight:
-                    self._owning[id(term)] += 1
+                    self._owning[term] += 1
                     if term.selector_count in matches:
-                        self._owning_and_selected[id(term), term.selector_count] += 1
+                        self._owning_and_selected[term] += 1
         index = self._index
         self._exclusive = Counter(
             claim for x in self._pod_infos for claim in index.exclusive.exclusive_claims(x)
@@ -204,34 +204,31 @@ class WorstCase:
         """For each topology key the number of other pods that could close a domain to this one by
         anti-affinity: those that its terms select, and those whose terms select it."""
         rivals: Counter[str] = Counter()
-        own_terms = {
-            id(term): term
-            for term in pod_info.placement_info.affinity_terms.existing
-            if not term.weight
-        }
-        selecting_terms = {
-            id(term): term
+        existing = pod_info.placement_info.affinity_terms.existing
+        own_terms = dict.fromkeys(term for term in existing if not term.weight)
+        selecting_terms = dict.fromkeys(
+            term
             for match in pod_info.selected_by
             for term in match.anti_affinity
-            if self._owning[id(term)]
-        }
+            if self._owning[term]
+        )
         counted = set()
-        for ident, term in own_terms.items():
+        for term in own_terms:
             selects_itself = term.selector_count in pod_info.selected_by
             count = self._selected[term.selector_count] - selects_itself
-            if ident in selecting_terms:
-                both = self._owning_and_selected[ident, term.selector_count] - selects_itself
-                count += self._owning[ident] - 1 - both
-                counted.add(ident)
+            if term in selecting_terms:
+                both = self._owning_and_selected[term] - selects_itself
+                count += self._owning[term] - 1 - both
+                counted.add(term)
             rivals[term.key] += count
-        for ident, term in selecting_terms.items():
-            if ident not in counted:
-                rivals[term.key] += self._owning[ident] - (ident in own_terms)
+        for term in selecting_terms:
+            if term not in counted:
+                rivals[term.key] += self._owning[term] - (term in own_terms)
         for anti_affinity in pod_info.placement_info.affinity_terms.anti_affinity:
             if not any(
                 term.selector_count is anti_affinity.selector_count
                 and term.key == anti_affinity.key
-                for term in own_terms.values()
+                for term in own_terms
             ):
                 selects_itself = anti_affinity.selector_count in pod_info.selected_by
                 selected = self._selected[anti_affinity.selector_count]

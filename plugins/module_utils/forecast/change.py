@@ -234,8 +234,8 @@ class _WrittenTemplates:
                 self._put_in_place(old, replace(created, uid=old.uid))
 
     def _end(self, pods: t.Sequence[Pod]) -> None:
-        ending = {id(pod) for pod in pods}
-        self._pods = [pod for pod in self._pods if id(pod) not in ending]
+        ending = {pod.number for pod in pods}
+        self._pods = [pod for pod in self._pods if pod.number not in ending]
         self._ending += [pod for pod in pods if pod.node_name]
 
     def _roll(self, pod: Pod, workload: Workload) -> None:
@@ -285,7 +285,7 @@ class _LostNodes:
         self._replaced = replaced
         self._evictions = Evictions(before, leaves)
         self._rolled = {pod_key(old) for old, _reason in replaced.values() if old is not None}
-        self._pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in before.pods}
+        self._pods: dict[int, tuple[Pod, ...]] = {pod.number: (pod,) for pod in before.pods}
         self._vmis = {vmi.uid: vmi for vmi in before.vmis}
         self._ending = list(before.terminating_pods)
 
@@ -300,7 +300,7 @@ class _LostNodes:
             if evicted.outcome not in (DrainOutcome.BLOCKED, DrainOutcome.NODE_BOUND):
                 for target in launchers.get(instance.uid, ()):
                     if not target.node_name:
-                        self._pods[id(target)] = ()
+                        self._pods[target.number] = ()
                 self._evict(evicted, pod)
         return replace(
             self._before,
@@ -323,7 +323,7 @@ class _LostNodes:
         if created is not None and pod_key(pod) not in self._rolled:
             self._replaced[pod_key(created)] = pod, evicted.why_pending
             left = (*left, created)
-        self._pods[id(pod)] = left
+        self._pods[pod.number] = left
 
     def _replace_vmi(self, evicted: EvictedInstance) -> None:
         vmi = evicted.instance.vmi

@@ -107,8 +107,7 @@ def _one_of_each_kind(index: Index, pods: t.Iterable[Pod]) -> t.Collection[PodIn
 
 def _kind(pod_info: PodInfo) -> t.Hashable:
     """What matters here of a pod: equal for those of which one answers for all."""
-    constraints = frozenset(map(id, pod_info.constraints))
-    return pod_info.placement_info, frozenset(pod_info.selected_by), constraints
+    return pod_info.placement_info, frozenset(pod_info.selected_by), frozenset(pod_info.constraints)
 
 
 def _keeps_away(now: PodInfo, then: PodInfo, pending: PodInfo) -> bool:

@@ -56,7 +56,7 @@ def drained(
         leaves = evictions.of(instance, "drain")
         if leaves.outcome is DrainOutcome.NODE_BOUND:
             continue
-        gone.add(id(pod))
+        gone.add(pod.number)
         if instance.vmi is not None:
             vmis.add(instance.vmi.uid)
         again = evictions.of(instance, "failure")
@@ -76,7 +76,7 @@ def drained(
     after = replace(
         snapshot,
         nodes=tuple(lost_node(x, "drain") if x.name in names else x for x in snapshot.nodes),
-        pods=tuple(pod for pod in snapshot.pods if id(pod) not in gone),
+        pods=tuple(pod for pod in snapshot.pods if pod.number not in gone),
         vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in vmis),
     )
     doubts += doubts_of_pods(replacing, snapshot, LimitRanges(snapshot), PodAdmission(snapshot))

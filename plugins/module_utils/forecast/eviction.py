@@ -275,7 +275,7 @@ class Evictions:
 
     def _with_source_cpu(self, pod: Pod, vmi: Vmi) -> Placement:
         """`with_source_cpu`, one object for pods that share a placement, a node and a CPU."""
-        key = id(pod.placement), pod.node_name, requested_cpu(vmi.spec), vmi.machine_type
+        key = pod.placement.number, pod.node_name, requested_cpu(vmi.spec), vmi.machine_type
         entry = self._of_source.get(key)
         if entry is None:
             node = self._nodes.get(pod.node_name)

@@ -102,11 +102,11 @@ def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
     if not removed:
         return snapshot
     uids = {instance.uid for instance in removed}
-    pods = {id(x.pod): x.pod for x in removed if x.pod is not None}
+    pods = {x.pod.number: x.pod for x in removed if x.pod is not None}
     ended = [pod for pod in pods.values() if pod.node_name]
     return replace(
         snapshot,
-        pods=tuple(pod for pod in snapshot.pods if id(pod) not in pods),
+        pods=tuple(pod for pod in snapshot.pods if pod.number not in pods),
         vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in uids),
         terminating_pods=(*snapshot.terminating_pods, *ended),
     )

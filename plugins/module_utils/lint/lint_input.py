@@ -34,6 +34,7 @@ from ..model.objects import (
     Selector,
     SpreadConstraint,
     Toleration,
+    own_number,
 )
 from ..model.placement_manifests import CREATED_BY, with_own_labels
 from ..model.rule import RuleId
@@ -108,6 +109,7 @@ class LintedWorkload:
     owned: bool = False
     source: tuple[t.Mapping[str, JSON], Pointer] | None = None
     """The manifest of an object that is no workload, and where its template is."""
+    number: int = own_number()
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -189,14 +191,12 @@ class LintInput:
     """The cluster on which the subjects are, or would be; None without one."""
     types: KnownTypes = field(default_factory=KnownTypes.of)
     """Instance types and preferences in files, and instance types of the cluster."""
-    _selected: dict[t.Hashable, tuple[Term, tuple[LintedWorkload, ...] | None]] = field(
+    _selected: dict[t.Hashable, tuple[LintedWorkload, ...] | None] = field(
         default_factory=dict, init=False
     )
-    """The results of `selected` by the id of the term, which they keep, and what it depends on beside that."""
-    _scheduled: dict[int, tuple[LintedWorkload, Placement]] = field(
-        default_factory=dict, init=False
-    )
-    """The results of `scheduled` by the id of the subject, which they keep."""
+    """The results of `selected` by the number of the term, and what it depends on beside that."""
+    _scheduled: dict[int, Placement] = field(default_factory=dict, init=False)
+    """The results of `scheduled` by the number of the subject."""
     _selected_refs: dict[int, frozenset[Ref]] = field(default_factory=dict, init=False)
     """The results of `selected_refs` by the id of the tuple, which `_selected` keeps."""
     _eligible: dict[t.Hashable, int] = field(default_factory=dict, init=False)
@@ -254,10 +254,10 @@ class LintInput:
             return declared or subject.declared.placement
         if declared is not None:
             return self.next_pods.placement(subject, declared)
-        if id(subject) not in self._scheduled:
+        if subject.number not in self._scheduled:
             placement = self.next_pods.placement(subject, subject.declared.placement)
-            self._scheduled[id(subject)] = subject, placement
-        return self._scheduled[id(subject)][1]
+            self._scheduled[subject.number] = placement
+        return self._scheduled[subject.number]
 
     @cached_property
     def lasting(self) -> LintInput:
@@ -292,11 +292,11 @@ class LintInput:
         values of matchLabelKeys and mismatchLabelKeys (None: the subject's own)."""
         labels = _labels_of_keys(subject, term) if labels is None else labels
         namespace = subject.ref.namespace
-        known = id(term), namespace, labels
+        known = term.number, namespace, labels
         if known not in self._selected:
             selected = self._workloads.selected(_pod_term(term, labels), namespace)
-            self._selected[known] = term, selected
-        return self._selected[known][1]
+            self._selected[known] = selected
+        return self._selected[known]
 
     def selected_by(self, selector: Selector | None, namespace: str) -> tuple[LintedWorkload, ...]:
         """The workloads of a namespace whose pods a selector selects."""

@@ -8,6 +8,7 @@ Quantities are integers: cpu in millicores, everything else in its base unit (by
 
 from __future__ import annotations
 
+import itertools
 import re
 import typing as t
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,15 @@ Labels = t.Mapping[str, str]
 LONG_GRACE = 2 * 3600
 """Seconds. A VM with a grace period of an hour, usual for Windows, has a launcher pod with 30 s more (KubeVirt,
 services/template.go, gracePeriodKillAfter)."""
+
+_numbers = itertools.count()
+
+
+def own_number() -> t.Any:
+    """The field of an object's number, which no other object has: the key of caches of what is made from this very
+    object, where a hash of its values would cost too much. It is no part of its value."""
+    return field(default_factory=_numbers.__next__, init=False, compare=False, repr=False)
+
 
 _OBJECT_NAME = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
@@ -144,6 +154,7 @@ class Placement:
     preferred_anti_affinity: tuple[tuple[int, PodTerm], ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    number: int = own_number()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +224,7 @@ class Pod:
     """preemptionPolicy is not Never."""
     nominated_node_name: str = ""
     """The node on which the scheduler is making room for this pending pod by preemption."""
+    number: int = own_number()
 
     @property
     def ref(self) -> Ref:

@@ -171,10 +171,12 @@ class RepairPlanner:
         of_member: dict[Uid, list[Uid]] = {}
         for group in groups:
             members = self._members(group)
-            near = {
-                id(near_group): near_group for uid in members if (near_group := of_member.get(uid))
-            }
-            for candidate in near.values():
+            near: list[list[Uid]] = []
+            for uid in members:
+                near_group = of_member.get(uid)
+                if near_group and not any(near_group is group for group in near):
+                    near.append(near_group)
+            for candidate in near:
                 union = members | self._members(candidate)
                 if len(union) <= SMALL:
                     candidate.extend(group)

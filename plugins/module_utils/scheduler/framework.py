@@ -16,6 +16,7 @@ from ..model.rendering import TextEnum
 
 if t.TYPE_CHECKING:
     from .inter_pod_affinity import AffinityTerms
+    from .node_resources import RequestFit
     from .pod_topology_spread import Constraint
     from .selector_index import SelectorCount
 
@@ -153,5 +154,6 @@ class PodInfo:
     generation: int = -1
     """The generation of the SelectorIndex that `selected_by` belongs to."""
     constraints: tuple[Constraint, ...] = ()
+    request_fit: RequestFit | None = None
     node: int = -1
     node_labels: Labels = field(default_factory=dict)

@@ -147,7 +147,7 @@ class Index:
         if key in self._placed:
             raise ValueError(f"{pod.ref} is already placed on {self.node_of(key)}")
         pod_info = self.pod_info(pod)
-        self._cache.pod_infos.pop(id(pod), None)
+        self._cache.pod_infos.pop(pod.number, None)
         self._placed[key] = self._placed_on[n][key] = pod_info
         self._add(pod_info, n)
 
@@ -390,10 +390,10 @@ class _PodInfoCache:
         self._taints = taints
         self._spread = spread
         self.pod_infos: dict[int, PodInfo] = {}
-        """By the id of their pod. A pod is dropped once it is placed, since its PodInfo then holds its node;
+        """By the number of their pod. A pod is dropped once it is placed, since its PodInfo then holds its node;
         all are dropped when their constraints are out of date."""
         self._placement_infos: dict[tuple[str, Placement], PlacementInfo] = {}
-        self._placement_infos_by_id: dict[tuple[str, int], tuple[Placement, PlacementInfo]] = {}
+        self._placement_infos_by_number: dict[tuple[str, int], PlacementInfo] = {}
         self._nodes_by_terms: dict[t.Hashable, NodeSet] = {}
 
     def new(self, pod: Pod) -> PodInfo:
@@ -405,23 +405,22 @@ class _PodInfoCache:
     def of_unplaced(self, pod: Pod) -> PodInfo:
         """The PodInfo of a pod that is not placed. Callers check, place and remove the same pods
         again and again, so the last ones are kept."""
-        pod_info = self.pod_infos.get(id(pod))
+        pod_info = self.pod_infos.get(pod.number)
         if pod_info is None:
             pod_info = self.new(pod)
             self.keep(pod_info)
         return pod_info
 
     def keep(self, pod_info: PodInfo) -> None:
-        """Keep a PodInfo. It holds its pod, so no other object can get the same id."""
         if len(self.pod_infos) >= POD_INFOS_KEPT:
             self.pod_infos.clear()
-        self.pod_infos[id(pod_info.pod)] = pod_info
+        self.pod_infos[pod_info.pod.number] = pod_info
 
     def _placement_info(self, pod: Pod) -> PlacementInfo:
         placement = pod.placement
-        by_id = self._placement_infos_by_id.get((pod.namespace, id(placement)))
-        if by_id is not None:
-            return by_id[1]
+        info = self._placement_infos_by_number.get((pod.namespace, placement.number))
+        if info is not None:
+            return info
         info = self._placement_infos.get((pod.namespace, placement))
         if info is None:
             info = self._placement_infos[pod.namespace, placement] = PlacementInfo(
@@ -430,7 +429,7 @@ class _PodInfoCache:
                 self._taints.tolerated_nodes(placement.tolerations),
                 affinity_terms(placement, pod.namespace, self._selectors),
             )
-        self._placement_infos_by_id[pod.namespace, id(placement)] = (placement, info)
+        self._placement_infos_by_number[pod.namespace, placement.number] = info
         return info
 
     def _nodes_of(self, placement: Placement) -> NodeSet:

@@ -17,7 +17,7 @@ Requests = t.Mapping[str, int]
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class _Fit:
+class RequestFit:
     """The nodes with room for one request, up to date with the log of changes to a position."""
 
     requests: Requests
@@ -36,9 +36,8 @@ class NodeResourcesFit:
         self._room = [node.allocatable.get("pods", 0) for node in table.nodes]
         self._free: list[dict[str, int]] = [dict(node.allocatable) for node in table.nodes]
         """What is left of each resource; below zero where a node is over-committed."""
-        self._compared: dict[int, tuple[Requests, Requests]] = {}
-        self._distinct: dict[frozenset[tuple[str, int]], Requests] = {}
-        self._fits: dict[int, _Fit] = {}
+        self._fits: dict[frozenset[tuple[str, int]], RequestFit] = {}
+        """By the amounts above zero."""
         self._log: list[int] = []
         self._cut = 0
         """How many entries were dropped from the front of the log."""
@@ -69,7 +68,7 @@ class NodeResourcesFit:
         return self._room[n] >= 0 and min(self._free[n].values(), default=0) >= 0
 
     def failure(self, pod_info: PodInfo, n: int) -> FilterStatus | None:
-        if self._fits_on(self._considered(pod_info.pod.requests), n):
+        if self._fits_on(self._fit(pod_info).requests, n):
             return None
         reasons = tuple(self._reasons(pod_info, n))
         limits = self._allocatable[n]
@@ -86,10 +85,8 @@ class NodeResourcesFit:
     def nodes(self, pod_info: PodInfo) -> NodeSet:
         """The nodes with room. Kept for each distinct request; only nodes that changed since the
         last call are checked again."""
-        requests = self._considered(pod_info.pod.requests)
-        fit = self._fits.get(id(requests))
-        if fit is None:
-            fit = self._fits[id(requests)] = _Fit(requests)
+        fit = self._fit(pod_info)
+        requests = fit.requests
         end = self._cut + len(self._log)
         if fit.seen < self._cut or end - fit.seen > len(self._room):
             fit.nodes = self._table.where(
@@ -105,16 +102,14 @@ class NodeResourcesFit:
             self._log.clear()
         return fit.nodes
 
-    def _considered(self, requests: Requests) -> Requests:
-        """The amounts of a request that are compared: those above zero."""
-        entry = self._compared.get(id(requests))
-        if entry is None or entry[0] is not requests:
-            compared: Requests = {
-                name: amount for name, amount in sorted(requests.items()) if amount
-            }
-            compared = self._distinct.setdefault(frozenset(compared.items()), compared)
-            entry = self._compared[id(requests)] = (requests, compared)
-        return entry[1]
+    def _fit(self, pod_info: PodInfo) -> RequestFit:
+        """What is known about the amounts of a request that are compared: those above zero."""
+        if pod_info.request_fit is None:
+            amounts = sorted(pod_info.pod.requests.items())
+            compared = {name: amount for name, amount in amounts if amount}
+            key = frozenset(compared.items())
+            pod_info.request_fit = self._fits.setdefault(key, RequestFit(compared))
+        return pod_info.request_fit
 
     def _fits_on(self, requests: Requests, n: int) -> bool:
         if self._room[n] < 1:
@@ -133,7 +128,7 @@ class NodeResourcesFit:
             yield FilterReason(
                 "too-many-pods", f"all {limits.get('pods', 0)} places for pods are taken"
             )
-        for name, amount in self._considered(pod_info.pod.requests).items():
+        for name, amount in self._fit(pod_info).requests.items():
             free = self._free[n].get(name, 0)
             if amount > free:
                 of = f"{free} free of {limits.get(name, 0)}"
