@@ -131,9 +131,11 @@ rules:
       type: str
     declaration:
       description:
-        - The rule as O(virt.placement.rules#module:rules) takes it. Written as it is, it changes nothing on this
-          cluster. It may be another one than was written once, as with names of workloads where it had labels.
-        - Null where there is none that is exact, as for a rule that rests or has lost terms.
+        - The rule as it was declared, from the annotation C(placement.virt/rules) of its workloads, without
+          C(allow_findings). Written as it is, it changes no term on this cluster, except that it restores lost ones.
+          Workloads that were named are those that have the rule.
+        - Null where the workloads have different options or none, or where these options do not compile to the terms
+          that the annotation names. Write the rule again then.
       returned: if O(declarations=true)
       type: dict
     workloads:

@@ -95,7 +95,7 @@ def _why_left_out(rule: Rule) -> str:
     if not all(is_plain(rule[part]) for part in ("rule_set", "name")):
         return "its name is no name of a rule"
     if not rule["declaration"]:
-        return "no declaration describes it exactly"
+        return "its workloads do not have its options, or not their terms"
     if not has_plain_keys(rule["declaration"]):
         return "its terms have a key that is no key of a label"
     return ""

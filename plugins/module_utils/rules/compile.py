@@ -21,6 +21,7 @@ revisions have to keep apart from each other.
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from dataclasses import dataclass
 
@@ -47,6 +48,11 @@ class Compiled:
     terms: t.Mapping[Ref, tuple[CompiledTerm, ...]]
     selections: tuple[Selection, ...] = ()
     lacking: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def member_refs(self) -> frozenset[Ref]:
+        """Its workloads, without those of others that get a label of it alone."""
+        return frozenset(workload.ref for workload in self.workloads)
 
 
 def compile_rule(resolved: Resolved, selectors: GroupSelectorBuilder) -> Compiled:

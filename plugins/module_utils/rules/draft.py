@@ -32,7 +32,8 @@ class RequestedRules:
     With `prune`, (namespace, set), every rule of that set that is not listed goes too. With `adopt` terms that are
     equal to those of the rules become theirs, with `adopt_similar` similar terms are replaced by them. `pods` tell
     what terms select; without them no term is similar. `resting` has the type of each listed rule that rests, `chosen`
-    the labels by which listed rules name the workload. `change` is what the undo record of the workload names.
+    the labels by which listed rules name the workload, `declared` type and options of those that have it as a member.
+    `change` is what the undo record of the workload names.
     """
 
     listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
@@ -43,6 +44,7 @@ class RequestedRules:
     pods: SelectablePods | None = None
     resting: t.Mapping[RuleId, str] = field(default_factory=dict)
     chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
+    declared: t.Mapping[RuleId, str] = field(default_factory=dict)
 
     @property
     def carries(self) -> bool:
@@ -68,7 +70,8 @@ class OwnershipChange:
     terms that no rule owns any more, `wanted_by` the listed rules by the locations of their terms. A term of
     `ours` that is in the template is owned; other requested terms are added, even beside a term with the
     same meaning. `stripped` are terms of rules that a console wrote again with less in them, `similar` terms of
-    others that mean the same as those of rules. `resting` and `chosen` are those of the ownership afterwards."""
+    others that mean the same as those of rules. `resting`, `chosen` and `declared` are those of the ownership
+    afterwards."""
 
     rules: t.Mapping[RuleId, tuple[Fingerprint, ...]]
     values: t.Mapping[Fingerprint, JSON]
@@ -79,6 +82,7 @@ class OwnershipChange:
     similar: tuple[SimilarTerm, ...] = ()
     resting: t.Mapping[RuleId, str] = field(default_factory=dict)
     chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
+    declared: t.Mapping[RuleId, str] = field(default_factory=dict)
 
     def of(self, locations: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
         """The wanted terms of some locations, in the order of their rules."""
@@ -144,6 +148,10 @@ def ownership_change(
         chosen={
             **{rule: labels for rule, labels in ownership.chosen.items() if wanted.keeps(rule)},
             **wanted.chosen,
+        },
+        declared={
+            **{rule: options for rule, options in ownership.declared.items() if wanted.keeps(rule)},
+            **wanted.declared,
         },
     )
 

@@ -110,7 +110,9 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     previous = read_undo_record(workload)
     # A term of a rule that was lost and is written again is no change of the rules. Terms of a copy that become its
     # own are one.
-    before_and_after = [(x.uid, dict(x.rules), dict(x.resting)) for x in (ownership, owned)]
+    before_and_after = [
+        (x.uid, dict(x.rules), dict(x.resting), dict(x.declared)) for x in (ownership, owned)
+    ]
     changed = before_and_after[0] != before_and_after[1] or bool(draft.replacing)
     if (previous is None and draft.touched) or (changed and not _keeps(previous, wanted)):
         written = written_placement(before, draft.root, rules)
@@ -253,7 +255,14 @@ def _ownership_after(
         )
     if not draft.touched and dict(change.rules) == dict(before.rules):
         created = set(before.created)
-    return Ownership(workload.uid, change.rules, frozenset(created), change.resting, change.chosen)
+    return Ownership(
+        workload.uid,
+        change.rules,
+        frozenset(created),
+        change.resting,
+        change.chosen,
+        change.declared,
+    )
 
 
 def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple[RuleId, ...]:
@@ -266,6 +275,7 @@ def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple
             if before.uid != after.uid
             or rule in draft.replacing
             or before.resting.get(rule) != after.resting.get(rule)
+            or before.declared.get(rule) != after.declared.get(rule)
             or set(before.rules[rule]) != set(after.rules[rule])
             or draft.touched & set(after.rules[rule])
         )

@@ -34,12 +34,21 @@ def with_carriers(
         if not by_kind:
             faults.append(_unknown(rule, reader))
             continue
+        type_name = reader.type_name(rule.id)
+        if type_name is None:
+            faults.append(
+                InputError(
+                    rule.where,
+                    "its workloads do not have its type, or not the same one: give the rule its type and workloads",
+                )
+            )
+            continue
+        types[rule.id] = type_name
         selectors = (
             WorkloadSelector(kind, rule.id.namespace, tuple(names))
             for kind, names in by_kind.items()
         )
         named[rule.id] = replace(rule, workloads=tuple(selectors), everywhere=False)
-        types[rule.id] = reader.type_name(rule.id)
     rules = tuple(named.get(rule.id, rule) for rule in request.rules)
     return replace(request, rules=rules), types
 

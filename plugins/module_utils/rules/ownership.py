@@ -13,13 +13,15 @@ same term.
      "rules": {"<namespace>/<set>/<name>": ["<location>:<meaning>.<form>[.<bare>]", ...], ...},
      "created": ["/spec/affinity", ...],
      "resting": {"<namespace>/<set>/<name>": "<rule type>", ...},
-     "chosen": {"<namespace>/<set>/<name>": {"<key>": "<value>", ...}, ...}}
+     "chosen": {"<namespace>/<set>/<name>": {"<key>": "<value>", ...}, ...},
+     "declared": {"<namespace>/<set>/<name>": {"<rule type>": ..., "preferred": true, ...}, ...}}
 
 `rules` has each rule of the object with the fingerprints of its terms; a rule without a term of its
 own has an empty list. `resting` has the types of those that are not enabled, and is left out where all
 are. `chosen` has the labels by which a rule names this object, and is left out where rules name it by its
-name: other objects with these labels are members, too. `<bare>` is the meaning that a term of pods has
-left once a console has written it again without the fields that it does not know. `created` are the maps
+name: other objects with these labels are members, too. `declared` has the type and the options of each rule that names
+this object as one of its workloads, with full label keys (`rules/declaration`). `<bare>` is the meaning that a term of
+pods has left once a console has written it again without the fields that it does not know. `created` are the maps
 and lists that the rules added, as pointers into the template: they are removed with the last term in them.
 In `/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
 which the list was added.
@@ -93,7 +95,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, location: TermLocation, value: JSON) -> Fingerprint:
-        return _of(location, _text(value))
+        return _of(location, canonical_json(value))
 
     @property
     def effect(self) -> tuple[TermLocation, str]:
@@ -136,7 +138,7 @@ def _stripped(location: TermLocation, value: JSON) -> JSON:
 
 def digest(value: JSON, length: int) -> str:
     """The first hexadecimal digits of a hash over the value, whatever the order of its keys."""
-    return hashlib.sha256(_text(value).encode()).hexdigest()[:length]
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
 
 
 def without_empties(value: JSON) -> JSON:
@@ -158,9 +160,9 @@ def _meaning(value: JSON) -> JSON:
     canonical: dict[str, JSON] = {}
     for key, inner in _spelled_out(without_empties(value)).items():
         if key in _SETS:
-            canonical[key] = sorted(set(map(_text, inner)))
+            canonical[key] = sorted(set(map(canonical_json, inner)))
         elif key in _CONJUNCTIONS:
-            canonical[key] = sorted(map(_text, map(_meaning, inner)))
+            canonical[key] = sorted(map(canonical_json, map(_meaning, inner)))
         else:
             canonical[key] = _meaning(inner)
     return canonical
@@ -182,10 +184,11 @@ def _spelled_out(value: dict[str, JSON]) -> dict[str, JSON]:
 
 def canonical_text(value: JSON) -> str:
     """The same text for terms or selectors with the same meaning."""
-    return _text(_meaning(value))
+    return canonical_json(_meaning(value))
 
 
-def _text(value: JSON) -> str:
+def canonical_json(value: JSON) -> str:
+    """The same text for the same value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
@@ -207,6 +210,10 @@ _CONTAINERS = frozenset(
 
 
 _TYPES = frozenset({*TYPE_NAMES.values(), "label"})
+_DECLARED = _TYPES | {"preferred", "weight"}
+
+MOST_DECLARED = 8192
+"""Characters of the options of one rule that are stored."""
 
 
 def rule_id(text: str) -> RuleId:
@@ -239,6 +246,8 @@ class Ownership:
     """The rules of `rules` that are not enabled, with their types: they have no terms."""
     chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
     """The labels by which rules of `rules` name the workload, sorted."""
+    declared: t.Mapping[RuleId, str] = field(default_factory=dict)
+    """Type and options of the rules of `rules` that have the workload as a member, as JSON with sorted keys."""
 
     def text(self) -> str:
         """The annotation's value: the same text for the same content."""
@@ -256,6 +265,10 @@ class Ownership:
         if self.chosen:
             content["chosen"] = {
                 str(rule): dict(labels) for rule, labels in sorted(self.chosen.items())
+            }
+        if self.declared:
+            content["declared"] = {
+                str(rule): json.loads(text) for rule, text in sorted(self.declared.items())
             }
         return json.dumps(content, separators=(",", ":"))
 
@@ -343,7 +356,23 @@ def _ownership(content: t.Mapping[str, JSON]) -> Ownership:
         raise ValueError(
             "a rule that chooses by labels is not among its rules, or has no valid labels"
         )
-    return Ownership(str(content["uid"]), rules, created, resting, chosen)
+    declared = {
+        rule_id(rule): _declared_text(options)
+        for rule, options in content.get("declared", {}).items()
+    }
+    if not declared.keys() <= rules.keys():
+        raise ValueError("a rule that is declared is not among its rules")
+    return Ownership(str(content["uid"]), rules, created, resting, chosen, declared)
+
+
+def _declared_text(options: JSON) -> str:
+    """The options of a rule as text, their names checked; `rules/declaration` reads their values. Raises ValueError."""
+    if unknown := sorted({*options} - _DECLARED):
+        raise ValueError(f"{shown(unknown[0])} is no option of a rule")
+    text = canonical_json(options)
+    if len(text) > MOST_DECLARED:
+        raise ValueError(f"the options of a rule have {len(text)} characters")
+    return text
 
 
 def _check_scope(ownership: Ownership, workload: Workload) -> None:
@@ -351,7 +380,8 @@ def _check_scope(ownership: Ownership, workload: Workload) -> None:
     alone. Raises ValueError."""
     for rule, fingerprints in ownership.rules.items():
         labels = {fingerprint.location for fingerprint in fingerprints} == {TermLocation.LABEL}
-        if rule.namespace != workload.ref.namespace and (not labels or rule in ownership.resting):
+        foreign = rule.namespace != workload.ref.namespace
+        if foreign and (not labels or rule in ownership.resting or rule in ownership.declared):
             raise ValueError(f"rule {rule} is of another namespace")
 
 
@@ -361,6 +391,7 @@ def _of_namespace(ownership: Ownership, namespace: str) -> Ownership:
         rules={rule: x for rule, x in ownership.rules.items() if rule.namespace == namespace},
         resting={rule: x for rule, x in ownership.resting.items() if rule.namespace == namespace},
         chosen={rule: x for rule, x in ownership.chosen.items() if rule.namespace == namespace},
+        declared={rule: x for rule, x in ownership.declared.items() if rule.namespace == namespace},
     )
 
 

@@ -32,6 +32,7 @@ from .change import (
 )
 from .checks import how_to_accept, is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
+from .declaration import stored_options
 from .draft import RequestedRules
 from .labels_first import label_needs
 from .members import GroupSelectorBuilder, resolve
@@ -106,6 +107,7 @@ def requested_rules(
                 request.adopt and request.adopt_similar,
                 resting={rule: resting[rule] for rule in members if rule in resting},
                 chosen=_chosen(request, members, workload),
+                declared=_declared(compiled, workload, ownership),
             )
     added = {ref: dict(labels_of_terms(x)) for ref, x in requested.items()}
     pods = SelectablePods(view, added)
@@ -138,6 +140,21 @@ def _listed(
         if not absent or rule.everywhere or is_named(rule.workloads, workload):
             listed[rule.id] = None
     return listed
+
+
+def _declared(
+    compiled: t.Sequence[Compiled], workload: Workload, ownership: Ownership
+) -> dict[RuleId, str]:
+    """Type and options of the rules that have the workload as a member. One that is named alone keeps its own."""
+    declared: dict[RuleId, str] = {}
+    for x in compiled:
+        if workload.ref in x.member_refs:
+            rule = x.rule
+            alone = rule.rule_type is None and rule.label is None
+            kept = ownership.declared.get(rule.id)
+            if options := kept if alone else stored_options(rule):
+                declared[rule.id] = options
+    return declared
 
 
 def _chosen(

@@ -163,9 +163,13 @@ class RuleSetOnWorkload:
 
 def _rules(
     ownership: Ownership, without: frozenset[RuleId]
-) -> dict[RuleId, tuple[frozenset[Fingerprint], str | None]]:
+) -> dict[RuleId, tuple[frozenset[Fingerprint], str | None, str | None]]:
     return {
-        rule: (frozenset(fingerprints), ownership.resting.get(rule))
+        rule: (
+            frozenset(fingerprints),
+            ownership.resting.get(rule),
+            ownership.declared.get(rule),
+        )
         for rule, fingerprints in ownership.rules.items()
         if rule not in without
     }

@@ -175,6 +175,7 @@ def written_since(
             and set(before.rules.get(rule, ())) == set(fingerprints)
             and rule in before.rules
             and before.resting.get(rule) == after.resting.get(rule)
+            and before.declared.get(rule) == after.declared.get(rule)
         )
         if time := known.get(str(rule), "") if same else at:
             since[str(rule)] = time

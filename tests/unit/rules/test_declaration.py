@@ -4,16 +4,24 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.declaration import (
     DeclarationReader,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
+    UnreadableAnnotation,
+    read_ownership,
 )
 
 from .builders import NAMESPACE, applied, deployment, plan, snapshot, vm, vmirs, workload
@@ -140,13 +148,143 @@ def test_declaration_changes_nothing_where_it_is_written(options: Object) -> Non
     assert plan(snapshot(*carrying), found).writes == ()
 
 
-def test_rule_that_lost_a_term_or_rests_has_none() -> None:
+def test_rule_that_rests_or_lost_its_terms_is_declared_as_it_was() -> None:
     rule = {"name": "r", "workloads": ["db1", "db2"], "run_on": {"zone": "a"}}
     carrying = written(cluster(), rule)
-    assert declared(written(carrying, {**rule, "enabled": False})) is None
-    spec = Pointer(("spec", "template", "spec", "affinity"))
+    resting = written(carrying, {**rule, "enabled": False})
+    assert declared(resting) == {**rule, "enabled": False}
+    by_name = written(carrying, {"name": "r", "enabled": False})
+    assert declared(by_name) == {**rule, "enabled": False}
     for each in carrying[:2]:
-        spec_of = Pointer(spec.parts[:-1]).read(dict(each.manifest))
-        spec_of.pop("affinity")
-    assert declared(carrying) is None
+        Pointer(("spec", "template", "spec")).read(dict(each.manifest)).pop("affinity")
+    assert declared(carrying) == rule
     assert DeclarationReader(snapshot(), Topology.of()).declaration(R) is None
+
+
+@pytest.mark.parametrize("by", ["names", "labels"])
+def test_declaration_is_not_guessed_from_terms(by: str) -> None:
+    """The terms are those of a rule of another type, and the target's those of its own labels."""
+    target = {"names": ["db1", "db2"]} if by == "names" else {"labels": {"app": "db"}}
+    apart = {"keep_apart": {"topology_key": "zone", "from": target}}
+    for options in ({"terms": {"affinity": ZONE_A}}, apart):
+        rule = {"name": "r", "workloads": ["web"], **options}
+        assert declared(written(cluster(), rule)) == rule
+
+
+ZONE_A = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {
+                    "matchExpressions": [
+                        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+                    ]
+                }
+            ]
+        }
+    }
+}
+
+
+def test_second_run_writes_nothing_and_another_declaration_of_the_terms_is_an_update() -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    carrying = written(cluster(), rule)
+    assert plan(snapshot(*carrying), rule).writes == ()
+    other = {"name": "r", "workloads": ["db1"], "run_on": {"zone": ["a", "a"]}}
+    assert plan(snapshot(*carrying), other).writes == ()
+    old = [with_content(carrying[0], lambda content: content.pop("declared")), *carrying[1:]]
+    assert declared(old) is None
+    again = plan(snapshot(*old), rule)
+    assert [write.target for write in again.writes] == [carrying[0].ref]
+    assert declared(written(old, rule)) == rule
+
+
+def with_content(each: Workload, change: t.Callable[[Object], object]) -> Workload:
+    manifest = copy.deepcopy(dict(each.manifest))
+    annotations = manifest["metadata"]["annotations"]
+    content = json.loads(annotations[RULES])
+    change(content)
+    annotations[RULES] = json.dumps(content)
+    return workload(manifest)
+
+
+TAMPERED: t.Mapping[str, Object] = {
+    "other values": {"run_on": {"topology.kubernetes.io/zone": "b"}},
+    "other type": {"avoid": {"topology.kubernetes.io/zone": "a"}},
+    "no label value": {"run_on": {"topology.kubernetes.io/zone": "{{ x }}"}},
+    "two types": {"run_on": {"topology.kubernetes.io/zone": "a"}, "spread": "zone"},
+    "no type": {},
+    "wrong type": {"run_on": 7},
+    "unknown target": {"keep_apart": {"topology_key": "a.example/z", "from": "none"}},
+}
+
+
+@pytest.mark.parametrize("options", TAMPERED.values(), ids=TAMPERED)
+def test_tampered_options_are_not_believed(options: Object) -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    first, *others = written(cluster(), rule)
+    tampered = with_content(first, lambda content: content["declared"].update({str(R): options}))
+    assert declared([tampered, *others]) is None
+    made = plan(snapshot(tampered, *others), rule)
+    assert [write.target for write in made.writes] == [first.ref]
+    assert declared(written([tampered, *others], rule)) == rule
+
+
+DAMAGED: t.Mapping[str, tuple[Object, str]] = {
+    "option": ({str(R): {"workloads": ["db2"]}}, "'workloads' is no option of a rule"),
+    "rule": ({"shop/default/other": {"spread": "a/b"}}, "is not among its rules"),
+    "size": ({str(R): {"terms": {"x": "y" * 9000}}}, "characters"),
+    "form": ({str(R): 3}, "a value in it has a wrong type"),
+}
+
+
+@pytest.mark.parametrize(("content", "why"), DAMAGED.values(), ids=DAMAGED)
+def test_options_of_another_form_damage_the_annotation(content: Object, why: str) -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    first, *_others = written(cluster(), rule)
+    damaged = with_content(first, lambda there: there.update(declared=content))
+    with pytest.raises(UnreadableAnnotation, match=why):
+        read_ownership(damaged)
+
+
+def test_label_on_a_target_of_the_rule_makes_it_no_workload_of_it() -> None:
+    rule = {
+        "name": "r",
+        "workloads": ["web"],
+        "keep_apart": {
+            "topology_key": "zone",
+            "from": [{"kind": "Deployment", "names": ["api", "cache"]}],
+        },
+    }
+    found = declared(written(cluster(), rule))
+    assert found is not None and found["workloads"] == ["web"]
+    target = {"kind": "Deployment", "names": ["api", "cache"]}
+    assert found["keep_apart"] == {"topology_key": "zone", "from": target}
+
+
+def test_rule_named_alone_that_has_no_stored_type_needs_it() -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    first, *others = written(cluster(), rule)
+    old = with_content(first, lambda content: content.pop("declared"))
+    with pytest.raises(InvalidInput) as refused:
+        plan(snapshot(old, *others), {"name": "r", "enabled": False})
+    assert [str(error) for error in refused.value.errors] == [
+        "rules[0] r: its workloads do not have its type, or not the same one: give the rule its type and workloads"
+    ]
+
+
+def test_options_that_are_too_long_are_not_stored() -> None:
+    values = [f"{number:063}" for number in range(200)]
+    rule = {"name": "r", "workloads": ["db1"], "avoid": {"zone": values}}
+    carrying = written(cluster(), rule)
+    assert declared(carrying) is None
+    assert read_ownership(carrying[0]).declared == {}
+    assert plan(snapshot(*carrying), rule).writes == ()
+
+
+def test_stored_key_without_prefix_needs_no_topology_key() -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"performance": "a"}}
+    carrying = written(cluster(), {**rule, "allow_findings": ["no_node_has_key"]})
+    reader = DeclarationReader(snapshot(*carrying), Topology({}))
+    assert reader.type_name(R) == "run_on"
+    assert reader.declaration(R) == rule
