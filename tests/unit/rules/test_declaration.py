@@ -283,8 +283,8 @@ def test_options_that_are_too_long_are_not_stored() -> None:
 
 
 def test_stored_key_without_prefix_needs_no_topology_key() -> None:
-    rule = {"name": "r", "workloads": ["db1"], "run_on": {"performance": "a"}}
+    rule = {"name": "r", "workloads": ["db1"], "avoid": {"performance": "a"}}
     carrying = written(cluster(), {**rule, "allow_findings": ["no_node_has_key"]})
     reader = DeclarationReader(snapshot(*carrying), Topology({}))
-    assert reader.type_name(R) == "run_on"
+    assert reader.type_name(R) == "avoid"
     assert reader.declaration(R) == rule
