@@ -259,12 +259,12 @@ OF_ADMISSION: t.Final = frozenset({"dry_run_refused", "pod_security", "pods_refu
 
 def advice_on_admission(codes: t.Container[str]) -> str:
     """What to do about doubts of `OF_ADMISSION`. The doubts name the namespaces."""
-    if "pod_security" in codes or "dry_run_refused" in codes:
-        return (
-            f"Set the label {ENFORCE} of that namespace to a level that admits them ({PRIVILEGED} admits all), or"
-            " change the pods, first."
-        )
-    return "Do what the refusal asks for first: no other node helps."
+    level = (
+        f" A level of PodSecurity is set by the label {ENFORCE} of that namespace ({PRIVILEGED} admits all)."
+        if "pod_security" in codes or "dry_run_refused" in codes
+        else ""
+    )
+    return f"Do what the refusal asks for first: no other node helps.{level}"
 
 
 @dataclass(frozen=True, slots=True)
