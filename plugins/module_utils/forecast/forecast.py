@@ -149,6 +149,8 @@ class _Forecaster:
         search_decision = evaluate(simulation, options)
         decision, of_rules = self._with_rules(search_decision, simulation, options)
         replaced = replaced_doubts(simulation, self.change.touched)
+        if decision.evidence.never == ("every_choice",):  # a search places none beside old pods
+            replaced = tuple(replace(doubt, forbids=NO_CERTAINTY) for doubt in replaced)
         decision = decision.doubted(*replaced) if replaced else decision
         of_running_vms = self.changed.evaluate(self.pending)
         reasons = self._reasons(simulation, search_decision, decision, of_rules)
@@ -264,14 +266,15 @@ class _Forecaster:
     def _rollout_doubts(self) -> t.Iterator[Doubt]:
         """What a search of all sequences does not prove. Old pods that may end before the search ends them
         open nodes that it does not see, and so do waiting ones that a rollout ends once they have run. One old pod
-        that ends before its successor has a node leaves room to the pods of another workload."""
+        that ends before its successor has a node leaves room to the pods of another workload, or to one that waits."""
         rolling = [pending for pending in self.pending if pending.in_rollout]
         rooms = [x.room for x in rolling if x.reason in ROLLOUT and x.room is not None]
         waiting = {pod_key(pending.pod) for pending in self.pending if not pending.required}
         in_order = not any(x.replaces and pod_key(x.replaces) in waiting for x in rolling)
         one = len({x.workload for x in self.pending if x.required}) == 1
-        alone = all(x.unavailable == 0 or (one and x == RolloutRoom(0, 1)) for x in rooms)
-        if not in_order or not alone:
+        alone = one and not waiting
+        in_turn = all(x.unavailable == 0 or (alone and x == RolloutRoom(0, 1)) for x in rooms)
+        if not in_order or not in_turn:
             yield Doubt("old_pods_end", OLD_PODS_MAY_END, NO_CERTAINTY)
         elif any(x.unavailable for x in rooms):
             yield Doubt("old_pods_end", OLD_PODS_MAY_END, NO_GUARANTEE)
