@@ -37,8 +37,8 @@ from .yaml_text import (
 
 try:
     from yaml.composer import Composer, ComposerError
-except ImportError:
-    Composer, ComposerError = object, Exception  # type: ignore[assignment, misc]
+except ImportError:  # `object` is no base beside another class
+    Composer, ComposerError = type("Composer", (), {}), Exception  # type: ignore[assignment, misc]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..kubevirt.labels import AddedNodeSelectors, cluster_node_selector
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES
-from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement, own_number
+from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement, next_number
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.rendering import label_text
 from ..model.snapshot import Snapshot, Vmi, Workload
@@ -278,7 +278,7 @@ class Declared:
     damaged: str = ""
     resting: t.Mapping[str, str] = field(default_factory=dict)
     chosen: t.Mapping[str, Labels] = field(default_factory=dict)
-    number: int = own_number()
+    number: int = field(default_factory=next_number, init=False, compare=False, repr=False)
 
     @property
     def terms(self) -> frozenset[Term]:

@@ -24,7 +24,7 @@ from ..model.objects import (
     Selector,
     SpreadConstraint,
     Toleration,
-    own_number,
+    next_number,
 )
 from ..model.rendering import label_text, value_text
 from ..model.topology import Topology
@@ -64,7 +64,7 @@ class Term:
     value: t.Hashable
     source: t.Any = field(default=None, compare=False)
     weight: int = 0
-    number: int = own_number()
+    number: int = field(default_factory=next_number, init=False, compare=False, repr=False)
 
     @property
     def preferred(self) -> bool:

@@ -34,7 +34,7 @@ from ..model.objects import (
     Selector,
     SpreadConstraint,
     Toleration,
-    own_number,
+    next_number,
 )
 from ..model.placement_manifests import CREATED_BY, with_own_labels
 from ..model.rule import RuleId
@@ -109,7 +109,7 @@ class LintedWorkload:
     owned: bool = False
     source: tuple[t.Mapping[str, JSON], Pointer] | None = None
     """The manifest of an object that is no workload, and where its template is."""
-    number: int = own_number()
+    number: int = field(default_factory=next_number, init=False, compare=False, repr=False)
 
     @property
     def terms(self) -> tuple[Term, ...]:

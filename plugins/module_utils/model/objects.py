@@ -19,14 +19,9 @@ LONG_GRACE = 2 * 3600
 """Seconds. A VM with a grace period of an hour, usual for Windows, has a launcher pod with 30 s more (KubeVirt,
 services/template.go, gracePeriodKillAfter)."""
 
-_numbers = itertools.count()
-
-
-def own_number() -> t.Any:
-    """The field of an object's number, which no other object has: the key of caches of what is made from this very
-    object, where a hash of its values would cost too much. It is no part of its value."""
-    return field(default_factory=_numbers.__next__, init=False, compare=False, repr=False)
-
+next_number: t.Final = itertools.count().__next__
+"""For the field `number` of an object, which no other object has: the key of caches of what is made from this very
+object, where a hash of its values would cost too much. It is no part of its value."""
 
 _OBJECT_NAME = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
@@ -154,7 +149,7 @@ class Placement:
     preferred_anti_affinity: tuple[tuple[int, PodTerm], ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    number: int = own_number()
+    number: int = field(default_factory=next_number, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +219,7 @@ class Pod:
     """preemptionPolicy is not Never."""
     nominated_node_name: str = ""
     """The node on which the scheduler is making room for this pending pod by preemption."""
-    number: int = own_number()
+    number: int = field(default_factory=next_number, init=False, compare=False, repr=False)
 
     @property
     def ref(self) -> Ref:
