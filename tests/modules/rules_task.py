@@ -100,16 +100,14 @@ class RulesTask:
         return self.api.patch(self.api.path(kind, self.namespace, name), operations, type="json")
 
     def migrate(self, name: str) -> JSON:
-        """The VMI after a migration as somebody else would make it, once its source pod has ended:
-        until then, that pod keeps the pods of other VMs away, and kube-scheduler tries these late."""
+        """The VMI after a migration as somebody else would make it. It begins once each VM has one pod: until then,
+        the source pods of other migrations keep its pod away, and kube-scheduler tries that late."""
+        pods = self.api.path("Pod", self.namespace)
+        self.api.wait_list(pods, lambda found: len(set(owned := _instances(found))) == len(owned))
         made = self.create(objects.migration(name))
         path = self.api.path(made["kind"], self.namespace, made["metadata"]["name"])
         self.api.wait(lambda m: m["status"]["phase"] == "Succeeded", path, timeout=60)
-        vmi = self.get("VirtualMachineInstance", name)
-        source = vmi["status"]["migrationState"]["sourcePod"]
-        path = self.api.path("Pod", self.namespace, source)
-        self.api.wait(lambda pod: pod["status"]["phase"] == "Succeeded", path)
-        return vmi
+        return self.get("VirtualMachineInstance", name)
 
     def running(self, *names: str) -> dict[str, JSON]:
         """The VMIs of these names once they run."""
@@ -155,3 +153,13 @@ def anti_affinity(manifest: JSON) -> list[JSON]:
         "requiredDuringSchedulingIgnoredDuringExecution", []
     )
     return found
+
+
+def _instances(pods: t.Iterable[JSON]) -> list[str]:
+    """The VMI of each launcher pod that has not ended."""
+    return [
+        pod["metadata"]["labels"]["kubevirt.io/created-by"]
+        for pod in pods
+        if "kubevirt.io/created-by" in pod["metadata"].get("labels", {})
+        and pod["status"]["phase"] not in ("Succeeded", "Failed")
+    ]
