@@ -299,7 +299,7 @@ def refuse_to_drain(stage: Stage) -> None:
     wanted = {"placement_maintenance_nodes": [LAST], "placement_maintenance_reason": "demo"}
     texts = (
         f"no_place: 1 of 2 instances of node {LAST} would have no node: ",
-        f"pod {PUBLISHED_APP}-",
+        f"{PUBLISHED_APP}-",
         "topology spread constraint",
     )
     stage.play_refused("maintenance", wanted, *texts, identity="maintainer-mover")
