@@ -339,27 +339,31 @@ def _topology(record: JobRecord) -> Parts:
 _OF_QUOTAS = frozenset({"quota", "quota_unknown"})
 
 
-def _codes(domains: t.Iterable[Parts] | None) -> set[str]:
-    return {code for domain in domains or () for code in domain.get("codes") or ()}
+def _codes(domains: t.Iterable[Parts]) -> set[str]:
+    return {code for domain in domains for code in domain.get("codes") or ()}
 
 
-def _after_room(record: JobRecord, asks: str, module: str = "capacity_info") -> tuple[str, ...]:
+def _after_refusal(domains: t.Iterable[Parts]) -> tuple[str, ...]:
+    """The next step where pods may not be created, which more nodes would not change; empty elsewhere."""
+    if OF_ADMISSION.isdisjoint(codes := _codes(domains)):
+        return ()
+    return (
+        "for the pods that the lines above say may be refused:"
+        f" {advice_on_admission(codes)} Then launch the same job again",
+    )
+
+
+def _after_room(record: JobRecord, asks: str) -> tuple[str, ...]:
     """The next step of a job that has failed since failures have no room. `asks`: the option that asks for it."""
-    domains = record.last(module).get("domains") if record.failures else ()
+    domains = record.last("capacity_info").get("domains") if record.failures else ()
     if not domains:
         return ()
-    codes = _codes(domains)
-    if codes and codes <= _OF_QUOTAS:  # another node would not help
+    if (codes := _codes(domains)) and codes <= _OF_QUOTAS:  # another node would not help
         return (
             "raise the ResourceQuotas that the lines above name, or stop pods of their namespaces; then launch the same"
             " job again",
         )
-    if OF_ADMISSION.intersection(codes):  # nor where no pod is created
-        return (
-            "for the pods that the lines above say may be refused:"
-            f" {advice_on_admission(codes)} Then launch the same job again",
-        )
-    return (
+    return _after_refusal(domains) or (
         "for the VMs that the lines above name: let them run on more nodes, add nodes, or shrink or stop VMs; or ask"
         f" for less ({asks}); then launch the same job again",
     )
@@ -417,13 +421,12 @@ def _room_for(room: Parts, capacity: str) -> str:
 
 
 def _after_drill(record: JobRecord, result: Parts) -> tuple[str, ...]:
-    refused = OF_ADMISSION.intersection(_codes(result.get("domains")))
-    if record.failures and result.get("domains") and not refused:
-        return (
+    domains = result.get("domains")
+    if record.failures and domains:
+        return _after_refusal(domains) or (
             "for what the lines above name, add nodes or room, or change the rules; then launch the same job again",
         )
-    module = "drill_info" if refused else "capacity_info"
-    return _after_room(record, "placement_drill_keep_room_for", module)
+    return _after_room(record, "placement_drill_keep_room_for")
 
 
 def _capacity(record: JobRecord) -> Parts:

@@ -112,8 +112,11 @@ class JobRecord:
         if members := new_members(result):
             kept["new_members"] = members
         if module == "node_maintenance":
-            found = result.get("findings") or ()
-            kept["warnings"] = [x for x in found if x["severity"] == "warning"]
+            kept["warnings"] = [
+                finding
+                for finding in result.get("findings") or ()
+                if finding["severity"] == "warning"
+            ]
         if has_crashed(result):
             kept["crashed"] = True
         self.changed = self.changed or bool(result.get("changed"))

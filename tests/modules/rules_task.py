@@ -103,7 +103,7 @@ class RulesTask:
         """The VMI after a migration as somebody else would make it. It begins once each VM has one pod: until then,
         the source pods of other migrations keep its pod away, and kube-scheduler tries that late."""
         pods = self.api.path("Pod", self.namespace)
-        self.api.wait_list(pods, lambda found: len(set(owned := _instances(found))) == len(owned))
+        self.api.wait_list(pods, _each_has_one_pod)
         made = self.create(objects.migration(name))
         path = self.api.path(made["kind"], self.namespace, made["metadata"]["name"])
         self.api.wait(lambda m: m["status"]["phase"] == "Succeeded", path, timeout=60)
@@ -122,14 +122,11 @@ class RulesTask:
 
     def launcher(self, vmi: JSON) -> JSON:
         """The pod in which a VMI runs, and not the source of a migration that has yet to end."""
-        uid = vmi["metadata"]["uid"]
-        pods = self.api.list(self.api.path("Pod", self.namespace))
+        instance, node = vmi["metadata"]["uid"], vmi["status"]["nodeName"]
         (launcher,) = (
             pod
-            for pod in pods
-            if pod["metadata"].get("labels", {}).get("kubevirt.io/created-by") == uid
-            and pod["spec"].get("nodeName") == vmi["status"]["nodeName"]
-            and pod["status"]["phase"] not in ("Succeeded", "Failed")
+            for owner, pod in _launchers(self.api.list(self.api.path("Pod", self.namespace)))
+            if owner == instance and pod["spec"].get("nodeName") == node
         )
         return t.cast("JSON", launcher)
 
@@ -155,11 +152,14 @@ def anti_affinity(manifest: JSON) -> list[JSON]:
     return found
 
 
-def _instances(pods: t.Iterable[JSON]) -> list[str]:
-    """The VMI of each launcher pod that has not ended."""
-    return [
-        pod["metadata"]["labels"]["kubevirt.io/created-by"]
-        for pod in pods
-        if "kubevirt.io/created-by" in pod["metadata"].get("labels", {})
-        and pod["status"]["phase"] not in ("Succeeded", "Failed")
-    ]
+def _launchers(pods: t.Iterable[JSON]) -> t.Iterator[tuple[str, JSON]]:
+    """The launcher pods that have not ended, each with the uid of its VMI."""
+    for pod in pods:
+        owner = pod["metadata"].get("labels", {}).get("kubevirt.io/created-by")
+        if owner is not None and pod["status"]["phase"] not in ("Succeeded", "Failed"):
+            yield owner, pod
+
+
+def _each_has_one_pod(pods: t.Iterable[JSON]) -> bool:
+    owners = [owner for owner, _pod in _launchers(pods)]
+    return len(set(owners)) == len(owners)

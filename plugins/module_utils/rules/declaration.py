@@ -138,7 +138,7 @@ class DeclarationReader:
         """The rule as the module `rules` takes it. None where its workloads disagree, as after an interrupted change,
         or where their terms are not those that the stored options compile to."""
         parsed = self._parsed(rule)
-        if parsed is None or not (not parsed.enabled or self._is_exact(parsed)):
+        if parsed is None or (parsed.enabled and not self._is_exact(parsed)):
             return None
         return {
             "name": rule.name,
