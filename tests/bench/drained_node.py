@@ -107,8 +107,14 @@ class DrainedNode:
         return {x["metadata"]["name"]: x["status"].get("nodeName", "") for x in vmis}
 
     def _migrate(self, names: t.Sequence[str]) -> None:
-        """Migrates these VMs, so many at a time as may leave a node, and removes the migrations."""
+        """Migrates these VMs, so many at a time as may leave a node, and removes the migrations.
+
+        A VM that is on its new node may still have an evacuation of the drain before, which lets no other begin.
+        """
         path = self.sandbox.api.path("VirtualMachineInstanceMigration", self.namespace)
+        self.sandbox.api.wait_list(
+            path, lambda found: all(map(_has_ended, found)), timeout=self._patience
+        )
         waiting = list(names)
         running: set[str] = set()
         while waiting or running:
@@ -119,13 +125,17 @@ class DrainedNode:
                 name = f"bare-{vm}-{next(self._numbers)}"
                 self.sandbox.api.create(path, objects.migration(vm, self.namespace, name=name))
             for migration in self.sandbox.api.list(path):
-                if (migration.get("status") or {}).get("phase") in ENDED:
+                if _has_ended(migration):
                     running.discard(migration["spec"]["vmiName"])
                     self.sandbox.api.delete(f"{path}/{migration['metadata']['name']}")
             time.sleep(0.05)
 
     def _task(self, state: str) -> list[Object]:
         return [{"virt.placement.node_maintenance": {"nodes": [self.name], "state": state}}]
+
+
+def _has_ended(migration: Object) -> bool:
+    return (migration.get("status") or {}).get("phase") in ENDED
 
 
 def _serves(vmi: Object) -> bool:
