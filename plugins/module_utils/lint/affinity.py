@@ -44,17 +44,16 @@ class _Needs:
         self.may_be_first: set[Ref] = set()
         self._owners: dict[_Refs, dict[_Refs, set[Ref]]] = {}
         self._partners: dict[tuple[_Refs, ...], _Refs] = {}
-        by_terms: dict[tuple[int, ...], _Refs] = {}
+        by_terms: dict[tuple[frozenset[Ref], ...], _Refs] = {}
         by_refs: dict[frozenset[Ref], _Refs] = {}
         for subject in lint_input.all_subjects:
-            chosen = [
+            terms = tuple(
                 lint_input.selected_refs(subject, term)
                 for term in subject.declared.terms
                 if term.kind is TermKind.AFFINITY
-            ]
-            terms = tuple(map(id, chosen))
+            )
             if terms not in by_terms:
-                refs = frozenset.intersection(*chosen) if chosen else frozenset()
+                refs = frozenset.intersection(*terms) if terms else frozenset()
                 by_terms[terms] = by_refs.setdefault(refs, _Refs(refs))
             self.of[subject.ref] = by_terms[terms]
             if subject.ref in by_terms[terms].refs:
@@ -96,8 +95,8 @@ def _of_term(
 
 def _elsewhere(lint_input: LintInput, subject: LintedWorkload, term: Term) -> Finding | None:
     """A finding where the one workload that a subject follows may run where the subject cannot: it has no node then."""
-    selected = lint_input.selected(subject, term) or ()
-    if not lint_input.nodes or len(selected) != 1 or selected[0].ref == subject.ref:
+    selected = lint_input.selected(subject, term)
+    if not lint_input.nodes or not selected or len(selected) != 1 or selected[0].ref == subject.ref:
         return None
     leader, key, lasting = selected[0], term.source.topology_key, lint_input.lasting
     own, of_leader = (lasting.eligible_domains(x, key).keys() for x in (subject, leader))
@@ -195,7 +194,7 @@ def anti_affinity_among_followers(lint_input: LintInput) -> t.Iterator[Finding]:
             key = near.source.topology_key
             for term in _clashing(subject, near):
                 away = lint_input.selected(subject, term) or ()
-                cache_key = key, leader, id(away)
+                cache_key = key, leader, away
                 if cache_key not in cache:
                     cache[cache_key] = _Refs(
                         following[key, leader] & {avoided.ref for avoided in away}
@@ -220,7 +219,7 @@ def affinity_and_anti_affinity_to_same_vms(lint_input: LintInput) -> t.Iterator[
             group = lint_input.selected(subject, near) or ()
             for term in _clashing(subject, near) if len(group) > 1 else ():
                 away = lint_input.selected(subject, term) or ()
-                cache_key = id(group), id(away)
+                cache_key = group, away
                 if cache_key not in cache:
                     covered = _covers(lint_input, subject, near, group, away)
                     cache[cache_key] = (
@@ -262,8 +261,8 @@ def _covers(
     lint_input: LintInput,
     subject: LintedWorkload,
     near: Term,
-    group: tuple[LintedWorkload, ...],
-    away: tuple[LintedWorkload, ...],
+    group: t.Sequence[LintedWorkload],
+    away: t.Sequence[LintedWorkload],
 ) -> bool:
     """Whether the subject avoids all VMs of a group, at least two of them are to run, and no other
     pod meets its affinity term."""
@@ -310,11 +309,11 @@ def _leaders(lint_input: LintInput, subject: LintedWorkload) -> tuple[tuple[Term
     leaders = []
     for term in subject.terms if subject.is_vm else ():
         if term.kind is TermKind.AFFINITY:
-            chosen = lint_input.selected(subject, term) or ()
-            if len(chosen) == 1 and _is_vm(chosen[0]):
-                (leader,) = chosen
-                if leader.ref != subject.ref and not _others(lint_input, subject, term, chosen):
-                    leaders.append((term, leader.ref))
+            chosen = lint_input.selected(subject, term)
+            if chosen and len(chosen) == 1 and _is_vm(chosen[0]):
+                leader = chosen[0].ref
+                if leader != subject.ref and not _others(lint_input, subject, term, chosen):
+                    leaders.append((term, leader))
     return tuple(leaders)
 
 

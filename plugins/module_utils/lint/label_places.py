@@ -114,7 +114,7 @@ def findings(lint_input: LintInput) -> t.Iterator[Finding]:
         return
     by_ref = {subject.ref: subject for subject in lint_input.all_subjects}
     lost: dict[tuple[Ref, str], _Lost] = defaultdict(lambda: _Lost({}, {}, {}))
-    known: dict[tuple[int, int], list[tuple[Pod, LintedWorkload, str]]] = {}
+    known: dict[t.Hashable, list[tuple[Pod, LintedWorkload, str]]] = {}
     for subject in lint_input.subjects:
         for term in subject.terms:
             if not isinstance(term.source, (PodTerm, SpreadConstraint)):
@@ -123,7 +123,7 @@ def findings(lint_input: LintInput) -> t.Iterator[Finding]:
             if not running:
                 continue
             selected = lint_input.selected_refs(subject, term)
-            key = id(running), id(selected)
+            key = running, selected
             if key not in known:
                 pod_term = pod_term_of(subject, term)
                 known[key] = [

@@ -9,9 +9,10 @@ with the scheduler's selector index.
 
 from __future__ import annotations
 
+import operator
 import typing as t
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.terms import Term, TermSet, requirement
@@ -54,6 +55,23 @@ _Member = t.TypeVar("_Member")
 _NO_TERMS = PlacementInfo(Placement(), 0, 0, AffinityTerms())
 
 
+class Selected(t.Sequence[_Member]):
+    """What terms select: one object for all terms of a population with one result, and equal to no other, so that it
+    is a key of caches."""
+
+    def __init__(self, members: tuple[_Member, ...] = ()) -> None:
+        self._members = members
+
+    def __iter__(self) -> t.Iterator[_Member]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, place: t.Any) -> t.Any:
+        return self._members[place]
+
+
 class Population(t.Generic[_Member]):
     """Members with namespace and labels. `namespaces` None: their labels are not known."""
 
@@ -69,21 +87,21 @@ class Population(t.Generic[_Member]):
             pod = Pod(namespace, "", labels=labels)
             self._selectors.add(PodInfo("", pod, _NO_TERMS, node=len(self._members)))
             self._members.append(member)
-        self._known: dict[SelectorCount, tuple[_Member, ...]] = {}
+        self._known: dict[SelectorCount | None, Selected[_Member]] = {None: Selected()}
 
-    def selected(self, term: PodTerm, owner: str) -> tuple[_Member, ...] | None:
+    def selected(self, term: PodTerm, owner: str) -> Selected[_Member] | None:
         """The members that a term of a pod in namespace `owner` selects. None: that depends on
         labels of namespaces that are not known."""
         part = self._selectors.part_for_placed(term, owner)
         if part is None:
-            return ()
+            return self._known[None]
         chosen = term.namespace_selector
         if chosen is not None and chosen.requirements and not self._namespaces_known:
             return None
         count = self._selectors.selector_count([part])
         if count not in self._known:
             numbers = sorted(pod_info.node for pod_info in count.members)
-            self._known[count] = tuple(self._members[number] for number in numbers)
+            self._known[count] = Selected(tuple(self._members[number] for number in numbers))
         return self._known[count]
 
 
@@ -191,24 +209,20 @@ class LintInput:
     """The cluster on which the subjects are, or would be; None without one."""
     types: KnownTypes = field(default_factory=KnownTypes.of)
     """Instance types and preferences in files, and instance types of the cluster."""
-    _selected: dict[t.Hashable, tuple[LintedWorkload, ...] | None] = field(
+    _selected: dict[t.Hashable, Selected[LintedWorkload] | None] = field(
         default_factory=dict, init=False
     )
     """The results of `selected` by the number of the term, and what it depends on beside that."""
     _scheduled: dict[int, Placement] = field(default_factory=dict, init=False)
     """The results of `scheduled` by the number of the subject."""
-    _selected_refs: dict[int, frozenset[Ref]] = field(default_factory=dict, init=False)
-    """The results of `selected_refs` by the id of the tuple, which `_selected` keeps."""
+    _selected_refs: dict[t.Hashable, frozenset[Ref]] = field(default_factory=dict, init=False)
+    """The results of `selected_refs` by what is selected."""
     _eligible: dict[t.Hashable, int] = field(default_factory=dict, init=False)
     """The results of `eligible` by node terms and tolerations."""
-    _eligible_domains: dict[tuple[int, str], dict[str, int]] = field(
-        default_factory=dict, init=False
-    )
-    """The results of `eligible_domains` by nodes and label key."""
-    _shared_domains: dict[tuple[int, str], t.Collection[str]] = field(
-        default_factory=dict, init=False
-    )
-    """The domains of all workloads that a term selects, by these and label key."""
+    _domains: dict[tuple[int, str], dict[str, int]] = field(default_factory=dict, init=False)
+    """The results of `_domains_of` by nodes and label key."""
+    _eligible_of: dict[t.Hashable, int] = field(default_factory=dict, init=False)
+    """The nodes that take pods of any of the workloads that a term selects, by these."""
 
     @cached_property
     def table(self) -> NodeTable:
@@ -255,8 +269,9 @@ class LintInput:
         if declared is not None:
             return self.next_pods.placement(subject, declared)
         if subject.number not in self._scheduled:
-            placement = self.next_pods.placement(subject, subject.declared.placement)
-            self._scheduled[subject.number] = placement
+            self._scheduled[subject.number] = self.next_pods.placement(
+                subject, subject.declared.placement
+            )
         return self._scheduled[subject.number]
 
     @cached_property
@@ -277,8 +292,7 @@ class LintInput:
 
     @cached_property
     def _running(self) -> Population[Pod]:
-        unfinished = (pod for pod in self.pods or () if not pod.finished)
-        entries = ((pod.namespace, pod.labels, pod) for pod in unfinished)
+        entries = ((x.namespace, x.labels, x) for x in self.pods or () if not x.finished)
         return Population(entries, self.namespaces)
 
     def over(self, term: Term) -> str:
@@ -287,39 +301,41 @@ class LintInput:
 
     def selected(
         self, subject: LintedWorkload, term: Term, labels: LabelPairs | None = None
-    ) -> tuple[LintedWorkload, ...] | None:
+    ) -> Selected[LintedWorkload] | None:
         """The workloads whose pods a term selects; None if namespaces would have to be known. `labels` are the
         values of matchLabelKeys and mismatchLabelKeys (None: the subject's own)."""
         labels = _labels_of_keys(subject, term) if labels is None else labels
         namespace = subject.ref.namespace
         known = term.number, namespace, labels
         if known not in self._selected:
-            selected = self._workloads.selected(_pod_term(term, labels), namespace)
-            self._selected[known] = selected
+            self._selected[known] = self._workloads.selected(_pod_term(term, labels), namespace)
         return self._selected[known]
 
-    def selected_by(self, selector: Selector | None, namespace: str) -> tuple[LintedWorkload, ...]:
+    def selected_by(self, selector: Selector | None, namespace: str) -> t.Sequence[LintedWorkload]:
         """The workloads of a namespace whose pods a selector selects."""
         return self._workloads.selected(PodTerm("", selector), namespace) or ()
 
     def selected_refs(self, subject: LintedWorkload, term: Term) -> frozenset[Ref]:
         """The references of the workloads whose pods a term selects; one set for all terms with one result."""
         selected = self.selected(subject, term) or ()
-        if id(selected) not in self._selected_refs:
-            self._selected_refs[id(selected)] = frozenset(workload.ref for workload in selected)
-        return self._selected_refs[id(selected)]
+        if selected not in self._selected_refs:
+            self._selected_refs[selected] = frozenset(workload.ref for workload in selected)
+        return self._selected_refs[selected]
+
+    def selects_any_workload(self, subject: LintedWorkload, term: Term) -> bool | None:
+        """As `selects_any_pod`, of the pods that workloads will have."""
+        selected = self.selected(subject, term, ())
+        return None if selected is None else bool(selected)
 
     def selects_any_pod(self, subject: LintedWorkload, term: Term) -> bool | None:
         """Whether the term selects the pod of any workload, or any existing pod, whatever its matchLabelKeys
         and mismatchLabelKeys are; None if unknown."""
-        selected = self.selected(subject, term, ())
-        if selected != ():
-            return None if selected is None else True
-        if self.pods is None:
-            return None
+        of_workloads = self.selects_any_workload(subject, term)
+        if of_workloads is not False or self.pods is None:
+            return of_workloads or None
         return bool(self._running.selected(_pod_term(term, ()), subject.ref.namespace))
 
-    def running(self, subject: LintedWorkload, term: Term) -> tuple[Pod, ...] | None:
+    def running(self, subject: LintedWorkload, term: Term) -> Selected[Pod] | None:
         """The pods that a term selects; None if pods or namespaces would have to be known."""
         if self.pods is None:
             return None
@@ -340,8 +356,9 @@ class LintInput:
         placement = self.scheduled(subject)
         key = (placement.node_selector, placement.node_terms, placement.tolerations)
         if key not in self._eligible:
-            matching = nodes_of_placement(placement, self.table)
-            self._eligible[key] = matching & self.tolerated(subject)
+            self._eligible[key] = nodes_of_placement(placement, self.table) & self.tolerated(
+                subject
+            )
         return self._eligible[key]
 
     def tolerated(self, subject: LintedWorkload) -> int:
@@ -364,37 +381,29 @@ class LintInput:
     def eligible_domains(self, subject: LintedWorkload, key: str) -> dict[str, int]:
         """The domains of a key with a node that takes the subject's pods, and how many such nodes
         there are. One answer serves all subjects with the same nodes."""
-        eligible = self.eligible(subject)
-        if (eligible, key) not in self._eligible_domains:
-            counts = {
-                name: (nodes & eligible).bit_count()
-                for name, nodes in self.table.domains(key).items()
-            }
-            counts = {name: count for name, count in counts.items() if count}
-            self._eligible_domains[eligible, key] = counts
-        return self._eligible_domains[eligible, key]
+        return self._domains_of(self.eligible(subject), key)
 
     def shared_domains(self, subject: LintedWorkload, term: Term, key: str) -> t.Collection[str]:
         """The domains of a key that take the subject's pods, or pods of a workload that the term selects."""
         selected = self.selected(subject, term) or ()
-        known = id(selected), key  # the tuples are kept by `_workloads`
-        if known not in self._shared_domains:
-            listed = (self.eligible_domains(workload, key) for workload in selected)
-            self._shared_domains[known] = _union(listed)
-        return _union((self._shared_domains[known], self.eligible_domains(subject, key)))
+        if selected not in self._eligible_of:
+            self._eligible_of[selected] = reduce(operator.or_, map(self.eligible, selected), 0)
+        return self._domains_of(self._eligible_of[selected] | self.eligible(subject), key)
+
+    def _domains_of(self, nodes: int, key: str) -> dict[str, int]:
+        """The domains of a key with any of these nodes, and with how many of them."""
+        if (nodes, key) not in self._domains:
+            self._domains[nodes, key] = {
+                name: count
+                for name, members in self.table.domains(key).items()
+                if (count := (members & nodes).bit_count())
+            }
+        return self._domains[nodes, key]
 
     @cached_property
     def carried_keys(self) -> frozenset[str]:
         """The label keys that some node has."""
         return frozenset(key for node in self.nodes or () for key in node.labels)
-
-
-def _union(listed: t.Iterable[t.Collection[str]]) -> t.Collection[str]:
-    """All names in some collections; the collection itself where they are one."""
-    distinct = {id(names): names for names in listed if names}
-    if len(distinct) > 1:
-        return frozenset().union(*distinct.values())
-    return next(iter(distinct.values()), ())
 
 
 def linted_workload(

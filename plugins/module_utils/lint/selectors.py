@@ -55,7 +55,7 @@ def _of_term(
         problem = f"selects {wording.pods_of(term.source)}, and there is no such pod"
         where = places.sentence(subject, term)
         yield _nothing(lint_input, subject, term, problem, severity, where)
-    elif lint_input.pods is None and lint_input.selected(subject, term, ()) == ():
+    elif lint_input.pods is None and lint_input.selects_any_workload(subject, term) is False:
         if where := places.sentence(subject, term):
             problem = f"selects {wording.pods_of(term.source)}, and no template has such labels"
             yield _nothing(lint_input, subject, term, problem, "warning", where)

@@ -363,14 +363,14 @@ def new_member_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     term selects their pods among those of its members."""
     yield from _with_labels_of_rules(lint_input)
     chosen = {subject.ref for subject in lint_input.subjects}
-    known: set[tuple[int, tuple[str, ...], str]] = set()
+    known: set[t.Hashable] = set()
     for subject in lint_input.all_subjects:
         for term in subject.terms if subject.declared.rules else ():
             rules = subject.declared.owners.get(term, ())
             if term.kind not in _OF_GROUPS or not rules:
                 continue
             selected = lint_input.selected(subject, term) or ()
-            group = id(selected), rules, subject.ref.kind
+            group = selected, rules, subject.ref.kind
             if group in known or not lint_input.selects_itself(subject, term):
                 continue
             known.add(group)
