@@ -16,7 +16,7 @@ from ..kubevirt.moving import (
     RECREATION,
     RESTART,
     most_disruptive,
-    pinned_text,
+    pinned,
     takes_effect,
 )
 from ..model.kinds import VIRTUAL_MACHINE
@@ -295,7 +295,7 @@ class RuleEvaluator:
         if instance.declared is None or instance.instance.vmi is None:
             return ""
         if allows_only(instance.declared.placement, instance.node, self._index.nodes):
-            return pinned_text(instance.node)
+            return str(pinned(instance.node))
         others = tied_to(self._index, instance.declared_pod)
         return tied_text(others) if others else ""
 

@@ -74,9 +74,9 @@ def vm_states(snapshot: Snapshot, covers: t.Callable[[Ref], bool]) -> VmStates:
         if instance.vmi is None:
             continue
         running.add((instance.ref.namespace, instance.ref.name))
-        reason = why_not_migratable(instance.vmi)
-        if reason and covers(instance.workload or instance.ref):
-            fixed.append(NotMigratable(instance.ref, instance.node_name, reason))
+        obstacle = why_not_migratable(instance.vmi)
+        if obstacle is not None and covers(instance.workload or instance.ref):
+            fixed.append(NotMigratable(instance.ref, instance.node_name, str(obstacle)))
     off = (
         workload.ref
         for workload in snapshot.workloads

@@ -19,6 +19,7 @@ from ..kubevirt.next_pod import launcher_pod, migration_target_pod, planned_vmi
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMIS
 from ..model.objects import Placement, Pod, Ref
+from ..model.obstacle import Obstacle
 from ..model.rendering import TextEnum
 from ..model.snapshot import Instance, Vmi, Workload
 from ..view.view import ClusterView
@@ -56,7 +57,7 @@ class VmCpu:
     reach: Reach
     doubt: str = ""
     """Why `reach` is unknown."""
-    not_migratable: str = ""
+    not_migratable: Obstacle | None = None
     """Why KubeVirt does not migrate it, whatever the nodes are."""
     host_model: str = ""
     """With the model host-model, the model of the node on which it started; empty where no label has it."""
@@ -129,7 +130,7 @@ class ReachReader:
         source = self._view.nodes.get(instance.node_name)
         if source is None:
             return self._unknown(facts, f"node {instance.node_name} could not be read")
-        if not facts["not_migratable"]:
+        if facts["not_migratable"] is None:
             platform = self._view.snapshot.platform
             facts["not_migratable"] = why_no_target(pod, vmi, source, platform)
         own = self._by_name.get(source.name)

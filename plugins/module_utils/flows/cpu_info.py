@@ -95,7 +95,7 @@ def _vm(vm: VmCpu, report: CpuReport, everything: bool) -> dict[str, JSON]:
             for name, policy in sorted(vm.policies.items())
         ],
         "reach": str(vm.reach),
-        "reason": one_line(vm.doubt or vm.not_migratable),
+        "reason": one_line(vm.doubt or str(vm.not_migratable or "")),
         "nodes": list(vm.nodes[:most]),
         "nodes_count": len(vm.nodes),
         "doubtful_nodes": list(vm.doubtful[:most]),

@@ -303,7 +303,7 @@ def of_pools(change: ChangedCluster) -> t.Iterator[Doubt]:
             yield Doubt("restarted_by_pool", text, more_pods=True)
         if rolls_itself(workload):
             text = f"KubeVirt restarts the VMs of {workload.ref}, {unavailable_of_pool(workload)}"
-            if not why_not_held(workload, change.after.platform):
+            if why_not_held(workload, change.after.platform) is None:
                 text += ", unless workload_rollout is hold"
             yield Doubt("restarted_by_pool", text, more_pods=True)
 

@@ -316,15 +316,15 @@ class Evictions:
         if migrates and strategy == EXTERNAL:
             reason = f"its eviction strategy is {EXTERNAL}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason, certain=False)
-        obstacle = why_not_migratable(vmi) if migrates else ""
-        if migrates and not obstacle:
+        obstacle = why_not_migratable(vmi) if migrates else None
+        if migrates and obstacle is None:
             target = self.migration_target(pod, vmi, workload)
             target, why = self.migrated(target, vmi)
             reason = f"{ESTIMATED}: {why}" if why else self._why_not_migrated(pod, vmi)
             certain = vmi.live_migratable is True and not reason
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
         never = why_never_migrated(vmi.ref.name, vmi.spec)
-        marked = vmi.live_migratable is not False and bool(never)
+        marked = vmi.live_migratable is not False and never is not None
         if migrates and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
             reason = f"its eviction strategy is {strategy}, and {obstacle}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)

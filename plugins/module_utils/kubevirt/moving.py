@@ -27,19 +27,18 @@ from ..model.kinds import (
     partition_of,
 )
 from ..model.objects import Node, Pod
+from ..model.obstacle import (
+    WORKLOAD_ROLLOUT_STOPPED,
+    Obstacle,
+)
 from ..model.plan import Method
 from ..model.rendering import listed
 from ..model.snapshot import Instance, Platform, Vmi, Workload
 from .labels import CPU_FEATURE, HOST_MODEL, HOST_MODEL_CPU, MIGRATION_CPU, vm_spec
 from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, rollout_strategy, waiting_fields
 from .ordinals import keeps_all
-from .pending_changes import applies_more, staged_changes, without_empty
-from .pools import (
-    CHANGED_BY_OTHERS,
-    lacks_template,
-    revision_of,
-    why_not_brought,
-)
+from .pending_changes import staged_changes, why_applies_more, without_empty
+from .pools import VM_CHANGED_BY_OTHERS, lacks_template, revision_of, why_not_brought
 
 NOW = "now"
 NEXT_START = "start"
@@ -93,9 +92,10 @@ def takes_effect(
     return MIGRATION
 
 
-def pinned_text(node_name: str) -> str:
-    """Why an instance has no live migration, where `allows_only` holds."""
-    return f"no live migration is possible, since its node selector and node affinity allow only node {node_name}"
+def pinned(node_name: str) -> Obstacle:
+    """An instance has no live migration where `allows_only` holds."""
+    text = f"no live migration is possible, since its node selector and node affinity allow only node {node_name}"
+    return Obstacle("pinned_to_node", text)
 
 
 def most_disruptive(effects: t.Iterable[str]) -> str:
@@ -120,14 +120,13 @@ def next_event(effects_of: t.Iterable[t.Collection[str]]) -> str:
     return next(iter(texts), _NEXT[MIGRATION])
 
 
-def why_not_migratable(vmi: Vmi) -> str:
-    """Why KubeVirt does not migrate this instance, or nothing; also where it has no condition LiveMigratable yet."""
-    if why := why_never_migrated(vmi.ref.name, vmi.spec):
-        return why
-    if vmi.live_migratable is not False:
-        return ""
+def why_not_migratable(vmi: Vmi) -> Obstacle | None:
+    """Why KubeVirt does not migrate this instance; None also where it has no condition LiveMigratable yet."""
+    never = why_never_migrated(vmi.ref.name, vmi.spec)
+    if never is not None or vmi.live_migratable is not False:
+        return never
     reason = vmi.live_migratable_reason or "no reason given"
-    return f"the instance is not live-migratable: {reason}"
+    return Obstacle("not_live_migratable", f"the instance is not live-migratable: {reason}")
 
 
 ADDED_NODE_SELECTOR_SINCE = (1, 6)
@@ -144,28 +143,29 @@ ANY_HOST_MODEL_SINCE = (1, 6)
 model that is."""
 
 
-def why_no_target(pod: Pod, vmi: Vmi, source: Node | None, platform: Platform) -> str:
-    """Why KubeVirt makes no target pod for a migration of this instance, or nothing. `pod` is its pod and `source` its
-    node, None where that is not known.
+def why_no_target(pod: Pod, vmi: Vmi, source: Node | None, platform: Platform) -> Obstacle | None:
+    """Why KubeVirt makes no target pod for a migration of this instance. `pod` is its pod and `source` its node, None
+    where that is not known.
 
     1.4 and 1.5: for the CPU model host-model createTargetPod ends with an error where the node lacks the label of its
     model, and tries again for ever; a VM that has migrated keeps the labels of its first node
     (watch/migration/migration.go, prepareNodeSelectorForHostCpuModel). From 1.6 that error is lost in an inner block.
     """
     if not (0, 0) < platform.kubevirt_release < ANY_HOST_MODEL_SINCE:
-        return ""
+        return None
     cpu = (vmi.spec.get("domain") or {}).get("cpu") or {}
     if source is None or cpu.get("model") != HOST_MODEL:
-        return ""
+        return None
     if any(
         CPU_FEATURE in key or MIGRATION_CPU in key for key, _value in pod.placement.node_selector
     ):
-        return ""
+        return None
     if any(key.startswith(HOST_MODEL_CPU) for key in source.labels):
-        return ""
-    return (
+        return None
+    return Obstacle(
+        "no_target_pod",
         f"node {source.name} has no label {HOST_MODEL_CPU}MODEL, without which KubeVirt before 1.6 makes no target pod"
-        " for a VM with the CPU model host-model. virt-handler sets it"
+        " for a VM with the CPU model host-model. virt-handler sets it",
     )
 
 
@@ -179,9 +179,9 @@ def outbound_nodes(node_name: str, state: t.Mapping[str, JSON]) -> frozenset[str
     return frozenset(filter(None, (node_name, str(state.get("sourceNode") or ""))))
 
 
-def why_never_migrated(name: str, spec: t.Mapping[str, JSON]) -> str:
-    """Why no migration of a VMI succeeds, whatever its conditions say; empty where one may. An eviction is still
-    accepted: KubeVirt then tries to migrate for ever.
+def why_never_migrated(name: str, spec: t.Mapping[str, JSON]) -> Obstacle | None:
+    """Why no migration of a VMI succeeds, whatever its conditions say. An eviction is still accepted: KubeVirt then
+    tries to migrate for ever.
 
     Its name is too long for the label `kubevirt.io/vmi-name`, into which KubeVirt's webhook puts the name of a
     migration's VMI as it is (1.8.4; the webhook is the same in 1.9.0; pull request 17382 is about taking the label
@@ -189,16 +189,18 @@ def why_never_migrated(name: str, spec: t.Mapping[str, JSON]) -> str:
     (KubeVirt 1.9, GPUs and host devices by DRA; a template makes a claim for each pod).
     """
     if len(name) > LONGEST_NAME:
-        return (
+        return Obstacle(
+            "not_live_migratable",
             f"its name has {len(name)} characters, and KubeVirt makes no migration for a"
-            f" name of more than {LONGEST_NAME}"
+            f" name of more than {LONGEST_NAME}",
         )
     names = listed(_claims_by_name(spec.get("resourceClaims")))
-    return (
+    if not names:
+        return None
+    return Obstacle(
+        "not_live_migratable",
         f"it uses the ResourceClaim {names}, whose devices are on its node; KubeVirt migrates a VM with a"
-        " resourceClaimTemplateName in its place"
-        if names
-        else ""
+        " resourceClaimTemplateName in its place",
     )
 
 
@@ -221,16 +223,19 @@ class MoveOptions:
     """How an instance can move so that it runs with its declared placement afterwards.
 
     `methods` are those that KubeVirt or Kubernetes would carry out, the least disruptive first;
-    empty where there is none. `reason` says why a less disruptive one is missing, `refusal` why the VM that
-    can migrate is not restarted. `temporary`: the obstacle goes away by itself (a migration, a start). `awaited`: the
-    method that it holds up, None where that is any.
+    empty where there is none. `obstacle` says why a less disruptive one is missing, `refusal` why the VM that
+    can migrate is not restarted. `awaited`: the method that a temporary obstacle holds up, None where that is any.
     """
 
     methods: tuple[Method, ...]
-    reason: str = ""
-    temporary: bool = False
-    refusal: str = ""
+    obstacle: Obstacle | None = None
+    refusal: Obstacle | None = None
     awaited: Method | None = None
+
+    @property
+    def temporary(self) -> bool:
+        """Whether the obstacle goes away by itself (a migration, a start)."""
+        return self.obstacle is not None and self.obstacle.temporary
 
 
 def move_options(
@@ -246,11 +251,11 @@ def move_options(
     that is one of a pool, and `vm_changed` as in `pools.changed_by_others`."""
     vmi, pod = instance.vmi, instance.pod
     if vmi is not None and vmi.terminating:
-        return MoveOptions((), "the instance is being deleted", temporary=True)
+        return _none("terminating", "the instance is being deleted", temporary=True)
     if vmi is None and pod is not None and pod.terminating:
-        return MoveOptions((), "the pod is being deleted", temporary=True)
+        return _none("terminating", "the pod is being deleted", temporary=True)
     if workload is None:
-        return MoveOptions((), "no controller would recreate it")
+        return _none("not_movable", "no controller would recreate it")
     if vmi is None:
         return _of_pod(workload)
     if workload.ref.kind == REPLICA_SET.name:
@@ -259,12 +264,16 @@ def move_options(
         return _of_vm(workload, vmi, platform, apply_pending_changes)
     if workload.ref.kind == POOL.name:
         if vm is None:
-            return MoveOptions((), "its VirtualMachine was not read", temporary=True)
+            return _none("in_progress", "its VirtualMachine was not read", temporary=True)
         waits = _why_member_waits(workload, vm, vmi)
-        if waits.reason and vm_changed:
-            return MoveOptions((), CHANGED_BY_OTHERS)
-        return waits if waits.reason else _of_vm(vm, vmi, platform, apply_pending_changes)
-    return MoveOptions((), f"moving instances of a {workload.ref.kind} is not supported yet")
+        if waits is not None:
+            return MoveOptions((), VM_CHANGED_BY_OTHERS if vm_changed else waits)
+        return _of_vm(vm, vmi, platform, apply_pending_changes)
+    return _none("not_movable", f"moving instances of a {workload.ref.kind} is not supported yet")
+
+
+def _none(code: str, text: str, *, temporary: bool = False) -> MoveOptions:
+    return MoveOptions((), Obstacle(code, text, temporary))
 
 
 def can_migrate(
@@ -274,131 +283,132 @@ def can_migrate(
     if workload is None or vmi is None or vmi.terminating:
         return False
     if workload.ref.kind == POOL.name:
-        if vm is None or _why_member_waits(workload, vm, vmi).reason:
+        if vm is None or _why_member_waits(workload, vm, vmi) is not None:
             return False
         workload = vm
     if workload.ref.kind == VIRTUAL_MACHINE.name:
-        return vmi.phase == "Running" and not _obstacle(workload, vmi, platform)
-    return workload.ref.kind == REPLICA_SET.name and not _replica_obstacle(workload, vmi)
+        return vmi.phase == "Running" and _obstacle(workload, vmi, platform) is None
+    return workload.ref.kind == REPLICA_SET.name and _replica_obstacle(workload, vmi) is None
 
 
 def _of_pod(workload: Workload) -> MoveOptions:
     if workload.ref.kind not in (DEPLOYMENT.name, STATEFUL_SET.name):
-        return MoveOptions((), f"pods of a {workload.ref.kind} are bound to their nodes")
+        return _none("not_movable", f"pods of a {workload.ref.kind} are bound to their nodes")
     if not workload.seen:
-        return MoveOptions((), "its controller has not seen the latest change yet", temporary=True)
+        text = "its controller has not seen the latest change yet"
+        return _none("in_progress", text, temporary=True)
     if not _behind(workload):
-        return MoveOptions((Method.RECREATE,), "a pod cannot migrate")
-    if held := _held(workload):
-        return MoveOptions((), held)
-    return MoveOptions((), "the rollout of its workload is in progress", temporary=True)
+        no_migration = Obstacle("not_live_migratable", "a pod cannot migrate")
+        return MoveOptions((Method.RECREATE,), no_migration)
+    return MoveOptions((), _held(workload) or _ROLLING)
+
+
+_ROLLING = Obstacle("in_progress", "the rollout of its workload is in progress", True)
 
 
 def _of_replica(workload: Workload, vmi: Vmi, apply_pending_changes: bool) -> MoveOptions:
     obstacle = _replica_obstacle(workload, vmi)
-    refusal = "" if apply_pending_changes else why_not_recreated(workload, vmi)
-    return _options(obstacle, () if refusal else (Method.RECREATE,), refusal)
+    refusal = None if apply_pending_changes else why_not_recreated(workload, vmi)
+    return _options(obstacle, Method.RECREATE, refusal)
 
 
-def _options(
-    obstacle: str, again: tuple[Method, ...], refusal: str, *, awaited: Method | None = None
-) -> MoveOptions:
-    """A migration unless it has an obstacle, and what makes a new VMI unless that is refused. `awaited`: what is
-    refused for a while only."""
-    if not obstacle:
-        return MoveOptions((Method.MIGRATE, *again), refusal=refusal)
-    reason = obstacle if again else f"{obstacle}; {refusal}"
-    return MoveOptions(again, reason, temporary=awaited is not None, awaited=awaited)
+def _options(obstacle: Obstacle | None, again: Method, refusal: Obstacle | None) -> MoveOptions:
+    """A migration unless it has an obstacle, and the method that makes a new VMI unless that is refused."""
+    possible = () if refusal is not None else (again,)
+    if obstacle is None:
+        return MoveOptions((Method.MIGRATE, *possible), refusal=refusal)
+    if refusal is None:
+        return MoveOptions(possible, obstacle)
+    awaited = again if refusal.temporary else None
+    return MoveOptions((), refusal.after(str(obstacle)), awaited=awaited)
 
 
-def _replica_obstacle(workload: Workload, vmi: Vmi) -> str:
+def _replica_obstacle(workload: Workload, vmi: Vmi) -> Obstacle | None:
     """As `_obstacle`, for a VMI of a replica set."""
     behind = lagging_fields(workload, vmi)
     if behind:
-        return f"{', '.join(behind)} of the instance is fixed when the VMI is created"
-    if vmi.phase != "Running":
-        return f"the instance is {vmi.phase or 'not started'}"
-    return why_not_migratable(vmi)
+        fixed = f"{', '.join(behind)} of the instance is fixed when the VMI is created"
+        return Obstacle("needs_restart", fixed)
+    return _why_not_running(vmi) or why_not_migratable(vmi)
 
 
-def why_not_recreated(workload: Workload, vmi: Vmi, permission: str = PERMISSION) -> str:
-    """Why another VMI of a replica set would have more than the declared placement; empty where it would
-    not. A replica set makes each VMI from its template as it is then (watch/replicaset/replicaset.go)."""
-    return applies_more("recreating the VMI", staged_changes(workload, vmi), permission)
+def _why_not_running(vmi: Vmi, *, temporary: bool = False) -> Obstacle | None:
+    text = f"the instance is {vmi.phase or 'not started'}"
+    return None if vmi.phase == "Running" else Obstacle("not_running", text, temporary)
+
+
+def why_not_recreated(
+    workload: Workload, vmi: Vmi, permission: str = PERMISSION
+) -> Obstacle | None:
+    """Why another VMI of a replica set would have more than the declared placement. A replica set makes each VMI from
+    its template as it is then (watch/replicaset/replicaset.go)."""
+    return why_applies_more("recreating the VMI", staged_changes(workload, vmi), permission)
 
 
 def _of_vm(
     workload: Workload, vmi: Vmi, platform: Platform, apply_pending_changes: bool
 ) -> MoveOptions:
-    if vmi.phase != "Running":
-        return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", temporary=True)
-    restart, refusal, temporary = _restart(workload, vmi, apply_pending_changes)
-    awaited = Method.RESTART if temporary else None
-    return _options(_obstacle(workload, vmi, platform), restart, refusal, awaited=awaited)
+    waits = _why_not_running(vmi, temporary=True)
+    if waits is not None:
+        return MoveOptions((), waits)
+    refusal = restart_refusal(workload)
+    if refusal is None and not apply_pending_changes:
+        refusal = why_applies_more("a restart", staged_changes(workload, vmi), PERMISSION)
+    return _options(_obstacle(workload, vmi, platform), Method.RESTART, refusal)
 
 
-def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> MoveOptions:
-    """Why a VM of a pool does not move now; without a reason where it may."""
+def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> Obstacle | None:
+    """Why a VM of a pool does not move now."""
     if lacks_template(pool, vm):
-        if why := why_not_brought(pool, vm):
-            return MoveOptions((), why)
         text = "KubeVirt has not brought the template of its pool to its VirtualMachine yet"
-        return MoveOptions((), text, temporary=True)
+        return why_not_brought(pool, vm) or Obstacle("in_progress", text, True)
     seen = (vm.manifest.get("status") or {}).get("desiredGeneration")
     if isinstance(seen, int) and seen < int(vm.manifest["metadata"].get("generation") or 0):
         text = "KubeVirt has not seen the latest change of its VirtualMachine yet"
-        return MoveOptions((), text, temporary=True)
+        return Obstacle("in_progress", text, True)
     rolls = not (pool.waits_for_deletion or pool.paused)
-    if rolls and revision_of(vmi.labels) != revision_of(vm.labels):
-        return MoveOptions((), "the rollout of its workload is in progress", temporary=True)
-    return MoveOptions(())
+    return _ROLLING if rolls and revision_of(vmi.labels) != revision_of(vm.labels) else None
 
 
-def restart_refusal(workload: Workload) -> tuple[str, bool]:
-    """Why virt-api refuses to restart a VM, and whether that ends by itself (KubeVirt 1.8, rest/lifecycle.go)."""
-    if why := strategy_refusal(workload, "restarted"):
-        return why, False
-    if workload.condition("VolumesChange"):
-        why = "KubeVirt refuses a restart while volumes are being changed (condition VolumesChange)"
-        return why, True
-    return "", False
+def restart_refusal(workload: Workload) -> Obstacle | None:
+    """Why virt-api refuses to restart a VM (KubeVirt 1.8, rest/lifecycle.go)."""
+    refusal = strategy_refusal(workload, "restarted")
+    if refusal is not None or not workload.condition("VolumesChange"):
+        return refusal
+    text = "KubeVirt refuses a restart while volumes are being changed (condition VolumesChange)"
+    return Obstacle("in_progress", text, True)
 
 
-def strategy_refusal(workload: Workload, done: str) -> str:
-    """Why a VM with its run strategy is not `done`: restarted, or started again after a stop; empty where it is."""
+def strategy_refusal(workload: Workload, done: str) -> Obstacle | None:
+    """Why a VM with its run strategy is not `done`: restarted, or started again after a stop."""
     strategy = run_strategy(workload)
-    return "" if strategy in RESTARTABLE else f"a VM with run strategy {strategy} is not {done}"
+    refusal = Obstacle("run_strategy", f"a VM with run strategy {strategy} is not {done}")
+    return None if strategy in RESTARTABLE else refusal
 
 
-def _restart(
-    workload: Workload, vmi: Vmi, apply_pending_changes: bool
-) -> tuple[tuple[Method, ...], str, bool]:
-    """The restart, or why there is none, and whether that ends by itself."""
-    refusal, temporary = restart_refusal(workload)
-    if not refusal and not apply_pending_changes:
-        refusal = applies_more("a restart", staged_changes(workload, vmi), PERMISSION)
-    return () if refusal else (Method.RESTART,), refusal, temporary
-
-
-def _obstacle(workload: Workload, vmi: Vmi, platform: Platform) -> str:
-    """Why a live migration would not enforce the declared placement, or nothing."""
+def _obstacle(workload: Workload, vmi: Vmi, platform: Platform) -> Obstacle | None:
+    """Why a live migration would not enforce the declared placement."""
     behind = lagging_fields(workload, vmi)
     return _why_not_live(workload, behind, platform) or why_not_migratable(vmi)
 
 
-def _why_not_live(workload: Workload, behind: tuple[str, ...], platform: Platform) -> str:
-    """Why the declared placement does not reach the running VMI, or nothing."""
+def _why_not_live(
+    workload: Workload, behind: tuple[str, ...], platform: Platform
+) -> Obstacle | None:
+    """Why the declared placement does not reach the running VMI."""
     if not behind:
-        return ""
-    if (strategy := rollout_strategy(platform)) != LIVE_UPDATE:
-        return f"the cluster's rollout strategy is {strategy}"
+        return None
     waiting = waiting_fields(platform)
     frozen = tuple(name for name in behind if name in waiting)
-    if frozen:
-        return f"a change of {', '.join(frozen)} takes effect at a restart"
-    if workload.condition("RestartRequired"):
-        return "the VM has the condition RestartRequired, so nothing reaches the running instance"
-    return ""
+    if (strategy := rollout_strategy(platform)) != LIVE_UPDATE:
+        text = f"the cluster's rollout strategy is {strategy}"
+    elif frozen:
+        text = f"a change of {', '.join(frozen)} takes effect at a restart"
+    elif workload.condition("RestartRequired"):
+        text = "the VM has the condition RestartRequired, so nothing reaches the running instance"
+    else:
+        return None
+    return Obstacle("needs_restart", text)
 
 
 def propagating(workload: Workload, vmi: Vmi, platform: Platform) -> bool:
@@ -448,24 +458,26 @@ def _behind(workload: Workload) -> int:
     return max(0, (workload.replicas or 0) - int(status.get("updatedReplicas", 0)))
 
 
-def _held(workload: Workload) -> str:
-    """Why the rollout of a Deployment or StatefulSet does not go on by itself, or nothing. A StatefulSet keeps the
-    pods below its partition on the previous revision."""
+def _held(workload: Workload) -> Obstacle | None:
+    """Why the rollout of a Deployment or StatefulSet does not go on by itself. A StatefulSet keeps the pods below its
+    partition on the previous revision."""
     spec = workload.manifest.get("spec") or {}
+    stuck, partition = missed_deadline(workload), partition_of(spec)
     if spec.get("paused"):
-        return "the rollout of its workload is paused (spec.paused): resume it first"
-    if why := why_stuck(workload):
-        return f"the rollout of its workload is stuck: {why}"
-    partition = partition_of(spec)
-    if partition and _behind(workload) <= partition:
-        return f"the rollout of its workload is held by its partition ({partition})"
-    return ""
+        text = "is paused (spec.paused): resume it first"
+    elif stuck is not None:
+        text = f"is stuck: {stuck}"
+    elif partition and _behind(workload) <= partition:
+        text = f"is held by its partition ({partition})"
+    else:
+        return None
+    return Obstacle(WORKLOAD_ROLLOUT_STOPPED, f"the rollout of its workload {text}")
 
 
-def why_stuck(workload: Workload) -> str:
-    """Why the rollout of a Deployment makes no progress: it has `Progressing=False` after progressDeadlineSeconds
-    without any. Empty where it does."""
+def missed_deadline(workload: Workload) -> str | None:
+    """What the Deployment controller says of a rollout that has `Progressing=False`, after progressDeadlineSeconds
+    without progress; None where it makes progress."""
     stuck = workload.condition("Progressing", "False")
     if stuck is None:
-        return ""
+        return None
     return str(stuck.get("message") or stuck.get("reason") or "no reason given")

@@ -12,6 +12,7 @@ import typing as t
 
 from ..model.json_pointer import JSON
 from ..model.kinds import PREFIX
+from ..model.obstacle import PENDING_CHANGES, Obstacle
 from ..model.snapshot import Platform, Vmi, Workload
 from .labels import POOL_REVISION
 from .live_update import PLACEMENT_FIELDS, waiting_fields
@@ -78,13 +79,14 @@ def changes_since_start(
     return tuple(changed)
 
 
-def applies_more(action: str, changes: t.Sequence[str], permission: str) -> str:
-    """Why an action is not taken that would apply these changes, too; empty where there are none."""
+def why_applies_more(action: str, changes: t.Sequence[str], permission: str) -> Obstacle | None:
+    """Why an action is not taken that would apply these changes, too."""
     if not changes:
-        return ""
-    return (
+        return None
+    return Obstacle(
+        PENDING_CHANGES,
         f"{action} would also apply other pending changes ({', '.join(changes)}): apply them, or"
-        f" {permission}"
+        f" {permission}",
     )
 
 

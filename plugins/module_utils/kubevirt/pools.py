@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from ..model.json_pointer import JSON
 from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Labels, Ref
+from ..model.obstacle import NO_HOLD, WORKLOAD_ROLLOUT_STOPPED, Obstacle
 from ..model.placement_manifests import node_term_from_json, selector_from_json
 from ..model.snapshot import Platform, Snapshot, Vmi, Workload
 from ..scheduler.labels import holds, matches
@@ -89,9 +90,10 @@ def changed_by_others(pool: Workload, vm: Workload, vms: t.Iterable[Workload]) -
     return revision_of(vm.labels) in brought
 
 
-CHANGED_BY_OTHERS = (
+VM_CHANGED_BY_OTHERS = Obstacle(
+    "changed_by_others",
     "its VirtualMachine has other placement than the template of its pool, which KubeVirt does not revert: change it"
-    " back"
+    " back",
 )
 
 BEFORE_STRATEGY = (
@@ -113,7 +115,7 @@ def with_templates(
         _with_template(vm, pool)
         if vm.owner is not None
         and (pool := templates.get(vm.owner.uid)) is not None
-        and not why_not_brought(pool, vm)
+        and why_not_brought(pool, vm) is None
         else vm
         for vm in listed
     )
@@ -148,24 +150,26 @@ def beside_placement(template: t.Mapping[str, JSON]) -> JSON:
     return without_empty({"annotations": annotations, "spec": spec})
 
 
-def why_not_brought(pool: Workload, vm: Workload | None = None) -> str:
-    """Why the controller does not bring the template of a pool to its VMs, or to this one; empty where it is about to
+def why_not_brought(pool: Workload, vm: Workload | None = None) -> Obstacle | None:
+    """Why the controller does not bring the template of a pool to its VMs, or to this one; None where it is about to
     (KubeVirt 1.8, watch/pool/pool.go, execute and update)."""
     if pool.manifest["metadata"].get("deletionTimestamp"):
-        return f"{pool.ref} is being deleted, so its template reaches none of its VMs"
-    if pool.paused:
-        return f"{pool.ref} is paused (spec.paused), so its template reaches none of its VMs: resume it first"
-    if pool.strategy_name == UNMANAGED:
-        return (
+        text = f"{pool.ref} is being deleted, so its template reaches none of its VMs"
+    elif pool.paused:
+        text = f"{pool.ref} is paused (spec.paused), so its template reaches none of its VMs: resume it first"
+    elif pool.strategy_name == UNMANAGED:
+        text = (
             f"the update strategy of {pool.ref} is {UNMANAGED}, so its template reaches none of its VMs:"
             " set opportunistic first"
         )
-    if vm is not None and not _is_selected(pool, vm):
-        return (
+    elif vm is not None and not _is_selected(pool, vm):
+        text = (
             f"the update strategy of {pool.ref} brings its template only to the VMs that selectionPolicy.selectors"
             f" select, and {vm.ref} is none of them: change the selectors first"
         )
-    return ""
+    else:
+        return None
+    return Obstacle(WORKLOAD_ROLLOUT_STOPPED, text)
 
 
 def _is_selected(pool: Workload, vm: Workload) -> bool:
@@ -202,7 +206,7 @@ def started_by_template(pool: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
         member.vm.ref
         for member in members_of(pool, snapshot)
         if member.vmi is None
-        and not why_not_brought(pool, member.vm)
+        and why_not_brought(pool, member.vm) is None
         and any(wanted.get(x) != (member.vm.manifest.get("spec") or {}).get(x) for x in names)
     )
 
@@ -214,32 +218,30 @@ def kept_at_scale_in(pool: Workload) -> str:
     return next((x for x in (UNMANAGED, "opportunistic") if strategy.get(x) is not None), "")
 
 
-def has_no_strategies(platform: Platform) -> str:
-    """Why a pool has no update strategy, so that the server would drop one; empty where it has."""
-    if platform.kubevirt_release >= STRATEGIES_SINCE:
-        return ""
-    major, minor = STRATEGIES_SINCE
-    seen = f"this is {platform.kubevirt}" if platform.kubevirt else "its version is not known here"
-    return f"a pool has an update strategy since KubeVirt {major}.{minor}, and {seen}"
+def why_not_held(pool: Workload, platform: Platform) -> Obstacle | None:
+    """Why the rollout of a pool cannot be held: it has no update strategy, so that the server would drop one, or a hold
+    would bring the template to more VMs than its strategy does (`filterVMsBasedOnSelectors`)."""
+    if platform.kubevirt_release < STRATEGIES_SINCE:
+        major, minor = STRATEGIES_SINCE
+        version = platform.kubevirt
+        seen = f"this is {version}" if version else "its version is not known here"
+        text = f"a pool has an update strategy since KubeVirt {major}.{minor}, and {seen}"
+    elif _update_selectors(pool):
+        text = (
+            "its update strategy brings the template only to the VMs that selectionPolicy.selectors select, and while"
+            " its rollout is held all of its VMs would get it"
+        )
+    else:
+        return None
+    return Obstacle(NO_HOLD, text)
 
 
-def updates_some(pool: Workload) -> str:
-    """Why a hold would bring the template to more VMs than the strategy of a pool does (`filterVMsBasedOnSelectors`);
-    empty where it would not."""
-    if not _update_selectors(pool):
-        return ""
-    return (
-        "its update strategy brings the template only to the VMs that selectionPolicy.selectors select, and while its"
-        " rollout is held all of its VMs would get it"
-    )
-
-
-def replaces_unschedulable(pool: Workload) -> str:
+def autohealing_delay(pool: Workload) -> str | None:
     """For how long a VM of a pool finds no node until the controller deletes it, with the disks of its
-    dataVolumeTemplates, and makes another one; empty where it does not (`autoHealFailingVMs`, since 1.7)."""
+    dataVolumeTemplates, and makes another one; None where it does not (`autoHealFailingVMs`, since 1.7)."""
     autohealing = (pool.manifest.get("spec") or {}).get("autohealing")
     if autohealing is None:
-        return ""
+        return None
     return str(autohealing.get("minFailingToStartDuration") or "5m")
 
 

@@ -353,7 +353,7 @@ class DrainView:
         if movable is None or PENDING_CHANGES in self.allowed:
             return ""
         if movable.workload is not None and movable.workload.ref.kind == REPLICA_SET.name:
-            return why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES)
+            return str(why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES) or "")
         return self.why_no_restart(movable, self.snapshot.platform)
 
     def _targets(self, leaving: t.Iterable[str]) -> dict[str, frozenset[str]]:

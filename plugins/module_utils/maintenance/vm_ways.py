@@ -23,6 +23,7 @@ from ..kubevirt.moving import (
 from ..model.input import nearest
 from ..model.kinds import PREFIX, REPLICA_SET, VIRTUAL_MACHINE
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.snapshot import Instance, Vmi, Workload
 from ..planning.movable_instances import why_kept
@@ -238,20 +239,20 @@ class VmWays:
         workload = vmi_workload(vmi, workloads)
         return why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
 
-    def _why_no_target(self, vmi: Vmi) -> str:
+    def _why_no_target(self, vmi: Vmi) -> Obstacle | None:
         source, platform = self.view.nodes.get(vmi.node_name), self.view.snapshot.platform
         pods = self.view.launcher_pods.get(vmi.uid, ())
         found = (
             why_no_target(x, vmi, source, platform) for x in pods if x.node_name == vmi.node_name
         )
-        return next(found, "")
+        return next(found, None)
 
     def _by(self, policy: str, vmi: Vmi) -> VmWay:
         """How the VM leaves by this policy, whatever its others say."""
         if policy == "migrate":
             obstacle = why_not_migratable(vmi) or self._why_no_target(vmi)
-            if obstacle:
-                return VmWay(policy, None, obstacle, finding=NOT_MIGRATABLE)
+            if obstacle is not None:
+                return VmWay(policy, None, str(obstacle), finding=NOT_MIGRATABLE)
             return VmWay(policy, Method.MIGRATE)
         if policy == "evict":
             strategy = eviction_strategy(vmi, self.view.snapshot.platform)
@@ -273,11 +274,11 @@ class VmWays:
             return VmWay(policy, Method.STOP)
         starts = policy == STOP_AND_START
         if starts:
-            why, temporary = strategy_refusal(workload, "started again"), False
+            refusal = strategy_refusal(workload, "started again")
         else:
-            why, temporary = restart_refusal(workload)
-        if why:
-            return VmWay(policy, None, why, temporary, NOT_RESTARTABLE)
+            refusal = restart_refusal(workload)
+        if refusal is not None:
+            return VmWay(policy, None, str(refusal), refusal.temporary, NOT_RESTARTABLE)
         if why := self.pending_changes(vmi):
             return VmWay(policy, None, why, finding=PENDING_CHANGES)
         return VmWay(policy, Method.STOP if starts else Method.RESTART)

@@ -8,7 +8,7 @@ A function that answers `Obstacle | None` says yes with None.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class Obstacle:
     def __str__(self) -> str:
         return self.text
 
+    def after(self, text: str) -> Obstacle:
+        """The same obstacle, with what is to be read before it."""
+        return replace(self, text=f"{text}; {self.text}")
+
 
 class Described(t.NamedTuple):
     """What a code means, and what to do."""
@@ -38,8 +42,19 @@ NO_RIGHT = "no_right"
 NOT_READ = "not_read"
 OUTSIDE_OF_WINDOW = "outside_of_window"
 
-INTERNAL: t.Final = frozenset({NO_ANSWER, "canary", "soaking", "other_domain"})
-"""Codes that no result has: a run waits until what they name ends."""
+PENDING_CHANGES = "pending_changes"
+WORKLOAD_ROLLOUT_STOPPED = "workload_rollout_stopped"
+NO_HOLD = "no_hold"
+
+INTERNAL: t.Final = frozenset(
+    (
+        *(NO_ANSWER, "canary", "soaking", "other_domain", "pinned_to_node", NO_HOLD),
+        *("not_live_migratable", "no_target_pod", "needs_restart", PENDING_CHANGES, "run_strategy"),
+        *("not_running", "terminating", "in_progress", WORKLOAD_ROLLOUT_STOPPED),
+        *("changed_by_others", "not_movable"),
+    )
+)
+"""Codes that no result has: a run waits until what they name ends, or a finding has its own name for it."""
 
 CODES: t.Final[t.Mapping[str, Described]] = {
     NO_ANSWER: Described(
@@ -63,5 +78,50 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     NOT_READ: Described(
         "a list or an object cannot be read or asked for, though no right is missing",
         "The reason names what to do.",
+    ),
+    "not_live_migratable": Described(
+        "KubeVirt migrates the VM to no other node, or the instance is a pod, which cannot migrate",
+        "See the condition LiveMigratable of the VMI. Or add restart (for a pod or a VMI of a replica set: recreate) to"
+        " allow.",
+    ),
+    "no_target_pod": Described(
+        "KubeVirt makes no target pod for a migration from this node",
+        "See why virt-handler does not set the label that the reason names.",
+    ),
+    "pinned_to_node": Described(
+        "the node selector and node affinity of the VM allow only the node that it runs on",
+        "Relax them, or restart the VM.",
+    ),
+    "needs_restart": Described(
+        "the VMI gets the placement of its workload only as a new VMI",
+        "Add restart (for a VMI of a replica set: recreate) to allow.",
+    ),
+    PENDING_CHANGES: Described(
+        "a restart or recreation would also apply other changes of the template",
+        "Apply these changes first, or set apply_pending_changes.",
+    ),
+    "run_strategy": Described(
+        "KubeVirt does not restart a VM with this run strategy",
+        "Set runStrategy to Always, Manual or RerunOnFailure.",
+    ),
+    "not_running": Described("the VM does not run, or its VMI is being started", "Start the VM."),
+    "terminating": Described("the instance is being deleted", "Wait until it is gone."),
+    "in_progress": Described(
+        "KubeVirt or a controller has not finished an earlier change",
+        "Wait. If it does not end, see the conditions of the workload.",
+    ),
+    WORKLOAD_ROLLOUT_STOPPED: Described(
+        "the rollout of the workload is paused, held or stuck",
+        "Resume it, or repair what the reason names.",
+    ),
+    "changed_by_others": Described(
+        "something else has changed the object since", "Change it back, as the reason says."
+    ),
+    "not_movable": Described(
+        "no controller makes the instance again on another node",
+        "Move it by hand, or leave it where it is.",
+    ),
+    NO_HOLD: Described(
+        "the rollout of the workload cannot be held", "Set workload_rollout to allow."
     ),
 }

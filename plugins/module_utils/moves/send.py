@@ -26,7 +26,7 @@ from ..api.errors import (
     Throttled,
 )
 from ..cluster.access import Right
-from ..kubevirt.pending_changes import applies_more, changes_since_start
+from ..kubevirt.pending_changes import changes_since_start, why_applies_more
 from ..model import kinds as names
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow
@@ -193,7 +193,7 @@ class StartRevisions:
                 f" {self._permission}"
             )
         changes = changes_since_start(started, workload, vmi, platform)
-        return applies_more("a restart", changes, self._permission)
+        return str(why_applies_more("a restart", changes, self._permission) or "")
 
 
 def start_revision(api: ApiClient, vmi: Vmi) -> t.Mapping[str, JSON] | None:

@@ -29,6 +29,7 @@ from ..kubevirt.pools import changed_by_others, vm_of
 from ..model.gc import collector_paused
 from ..model.kinds import DO_NOT_MOVE, POOL, VIRTUAL_MACHINE
 from ..model.objects import Pod, Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..scheduler.node_affinity import allows_only
@@ -125,14 +126,13 @@ class MovableInstance:
             vm=self.vm,
             vm_changed=self._vm_changed,
         )
-        if not self.why_no_target or Method.MIGRATE not in options.methods:
+        obstacle = self.why_no_target
+        if obstacle is None or Method.MIGRATE not in options.methods:
             return options
         methods = tuple(method for method in options.methods if method is not Method.MIGRATE)
-        reasons = (
-            self.why_no_target,
-            *((options.refusal,) if options.refusal and not methods else ()),
-        )
-        return replace(options, methods=methods, reason="; ".join(reasons))
+        if options.refusal is not None and not methods:
+            obstacle = replace(obstacle, text=f"{obstacle}; {options.refusal}")
+        return replace(options, methods=methods, obstacle=obstacle)
 
     @property
     def _vm_changed(self) -> bool:
@@ -143,18 +143,18 @@ class MovableInstance:
         return changed_by_others(pool, vm, self._reader.vms_of_pools.get(pool.uid, ()))
 
     @cached_property
-    def why_no_target(self) -> str:
-        """Why KubeVirt makes no target pod for a migration of it, or nothing."""
+    def why_no_target(self) -> Obstacle | None:
+        """Why KubeVirt makes no target pod for a migration of it."""
         vmi, source = self.instance.vmi, self._reader.nodes.get(self.node)
         if vmi is None:
-            return ""
+            return None
         return why_no_target(self.pod, vmi, source, self._reader.snapshot.platform)
 
     @cached_property
     def can_migrate(self) -> bool:
         """Method.MIGRATE is among the methods; it costs less to ask than all of them."""
         platform = self._reader.snapshot.platform
-        return not self.why_no_target and can_migrate(
+        return self.why_no_target is None and can_migrate(
             self.workload, self.instance.vmi, platform, self.vm
         )
 

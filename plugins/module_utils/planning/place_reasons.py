@@ -107,7 +107,7 @@ class PlaceReasons:
         if movable.workload is None:
             return "it has no VirtualMachine. Only VMIs of VirtualMachines, pools and replica sets are moved"
         if Method.MIGRATE not in options.methods:
-            return options.reason or "it cannot migrate"
+            return str(options.obstacle or "it cannot migrate")
         hostname = self.simulation.table.nodes[names[node]].labels.get(HOSTNAME, "")
         if not hostname:
             return f"{node} has no label {HOSTNAME}, by which a migration could be held to it"

@@ -78,23 +78,24 @@ class PlanRequest:
         options = movable.move_options
         methods = options.methods or tuple(filter(None, (options.awaited,)))
         if not options.methods and self.allow.issuperset(methods):
-            return options.reason
+            return str(options.obstacle or "")
         if movable.uid in self.not_disrupted and self.allow.intersection(methods):
             return self._why_not_disrupted(movable)
         if movable.uid in self.no_restart and Method.RESTART in self.allow:
-            obstacle = f"{options.reason}; " if options.reason else ""
+            obstacle = f"{options.obstacle}; " if options.obstacle is not None else ""
             return obstacle + self.no_restart[movable.uid]
         needs = " or ".join(map(str, methods))
         allowed = ", ".join(sorted(map(str, self.allow))) or "empty"
-        because = f" ({options.reason})" if options.reason else ""
+        because = f" ({options.obstacle})" if options.obstacle is not None else ""
         text = f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
-        if options.refusal and {Method.RESTART, Method.RECREATE} & self.allow:
+        if options.refusal is not None and {Method.RESTART, Method.RECREATE} & self.allow:
             text += f"; {options.refusal}"
         return text
 
     def _why_not_disrupted(self, movable: MovableInstance) -> str:
         options = movable.move_options
-        obstacle = f"it cannot migrate ({options.reason}), and " if options.reason else ""
+        cannot = options.obstacle is not None
+        obstacle = f"it cannot migrate ({options.obstacle}), and " if cannot else ""
         text = f"{obstacle}{self.not_disrupted[movable.uid]}"
         if Method.MIGRATE in options.methods and Method.MIGRATE not in self.allow:
             text += ": add migrate to allow, since a live migration needs no budget"

@@ -18,6 +18,7 @@ from ..cluster.access import Right
 from ..kubevirt.ordinals import is_of_other_revision
 from ..kubevirt.pools import BEFORE_STRATEGY, members_of, why_not_brought
 from ..model.kinds import HOLD, KUBEVIRT_V1, POOL, VMIS
+from ..model.obstacle import Obstacle
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from ..planning.movable_instances import InstanceSelection, MovableInstance
@@ -84,10 +85,10 @@ def why_waiting(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstanc
     return ""
 
 
-def _why_stuck(hold: Hold) -> str:
-    """Why the controller does not go on by itself; empty where it does."""
+def _why_stuck(hold: Hold) -> Obstacle | None:
+    """Why the controller does not go on by itself."""
     is_pool = hold.workload.ref.kind == POOL.name
-    return why_not_brought(hold.workload) if is_pool and not hold.seen else ""
+    return why_not_brought(hold.workload) if is_pool and not hold.seen else None
 
 
 def rights_of(holds: t.Iterable[Hold]) -> set[Right]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..compliance.tied import tied_text, tied_to
-from ..kubevirt.moving import MIGRATION, RESTART, pinned_text
+from ..kubevirt.moving import MIGRATION, RESTART, pinned
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.plan import Plan, SkippedInstance
@@ -134,7 +134,7 @@ def well_placed(
     if tied:
         enforced += f" ({tied})"
     if movable.pinned:
-        enforced += f" ({pinned_text(movable.node)})"
+        enforced += f" ({pinned(movable.node)})"
     if drift is not None and drift.stale and not (drift.missing or drift.labels):
         enforced = f"a removed constraint stays in effect until {event}"
     after_moves = movable.uid in plan.violated

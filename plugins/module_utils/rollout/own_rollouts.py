@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt.instances import pod_workload
 from ..kubevirt.labels import POOL_REVISION
-from ..kubevirt.moving import lagging_fields, rolls_itself, run_strategy, why_stuck
+from ..kubevirt.moving import lagging_fields, missed_deadline, rolls_itself, run_strategy
 from ..kubevirt.pools import (
     PoolMember,
     changed_by_others,
@@ -184,7 +184,7 @@ def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
         unavailable=max(0, wanted - int(status.get("availableReplicas", 0))),
         seen=workload.seen,
         generation=_generation(workload),
-        stuck=why_stuck(workload) if workload.seen else "",
+        stuck=(missed_deadline(workload) or "") if workload.seen else "",
     )
     if rollout.seen and _has_ended(workload, rollout):
         return None
@@ -232,7 +232,7 @@ def _of_pool(pool: Workload, snapshot: Snapshot) -> OwnRollout | None:
     members = [
         member
         for member in all_members
-        if not why_not_brought(pool, member.vm) and _is_to_run(pool, member)
+        if why_not_brought(pool, member.vm) is None and _is_to_run(pool, member)
     ]
     seen = not any(
         lacks_template(pool, x.vm) and not changed_by_others(pool, x.vm, vms) for x in members

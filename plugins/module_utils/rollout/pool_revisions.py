@@ -19,7 +19,7 @@ from ..kubevirt.labels import POOL_REVISION
 from ..kubevirt.moving import lagging_fields
 from ..kubevirt.pending_changes import without_empty
 from ..kubevirt.pools import (
-    CHANGED_BY_OTHERS,
+    VM_CHANGED_BY_OTHERS,
     PoolMember,
     beside_placement,
     changed_by_others,
@@ -60,7 +60,7 @@ def revision_writes(
     vms = [member.vm for member in members]
     for member in members:
         if changed_by_others(pool, member.vm, vms):
-            raise KeptByRevision(f"{member.vm.ref}: {CHANGED_BY_OTHERS}. Run the rollout again")
+            raise KeptByRevision(f"{member.vm.ref}: {VM_CHANGED_BY_OTHERS}. Run the rollout again")
         if lacks_template(pool, member.vm) or not revisions.is_present(
             revision_of(member.vm.labels)
         ):

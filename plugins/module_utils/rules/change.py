@@ -205,7 +205,7 @@ def with_hold(change: WorkloadChange, workload_rollout: str, view: ClusterView) 
         return change
     if not change.starts_rollout:
         return _with_write(change, with_same_strategy(workload, write))
-    if workload_rollout != HELD or why_not_held(workload, view.snapshot.platform):
+    if workload_rollout != HELD or why_not_held(workload, view.snapshot.platform) is not None:
         return change
     set_aside = held(workload, write)
     after = replace(workload, manifest=patched(workload.manifest, set_aside.operations))
@@ -279,7 +279,7 @@ class RecomputeHeld:
             rolls = workload.kind.workload_rollout
             return with_same_strategy(workload, again) if rolls else again
         why = why_not_held(workload, self._platform)
-        if self._holds and not why:
+        if self._holds and why is None:
             return held(workload, again)
         text = "was changed meanwhile, and the write would start its workload rollout"
         text += f": {why}" if self._holds else ". Run again"
@@ -302,7 +302,7 @@ def of_change(change: WorkloadChange, workload_rollout: str, snapshot: Snapshot)
             STARTS_WORKLOAD_ROLLOUT,
             f"Writing to {workload.ref} starts its workload rollout{extent_of_rollout(workload)}{why}.",
             f"{advice}."
-            if cannot
+            if cannot is not None
             else f"{advice}, or to hold, so that rollout {_replaces(workload)}.",
             names_option=True,
         )

@@ -18,17 +18,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from ..kubevirt.pools import (
-    PoolMember,
-    changed_by_others,
-    has_no_strategies,
-    lacks_template,
-    updates_some,
-)
+from ..kubevirt import pools
+from ..kubevirt.pools import PoolMember, changed_by_others, lacks_template
 from ..model.json_pointer import JSON, MISSING, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import HOLD, KINDS, POOL, partition_of
 from ..model.objects import Ref
+from ..model.obstacle import NO_HOLD, Obstacle
 from ..model.snapshot import Platform, Workload
 from ..model.write import Operation, Write
 from .write import ANNOTATIONS
@@ -102,21 +98,24 @@ def hold_of(workload: Workload) -> Hold | None:
     return Hold(workload, strategy if known else None)
 
 
-def why_not_held(workload: Workload, platform: Platform) -> str:
-    """Why the rollout of its own cannot be set aside; empty where it can."""
+def why_not_held(workload: Workload, platform: Platform) -> Obstacle | None:
+    """Why the rollout of its own cannot be set aside."""
     if workload.kind not in _HELD_KINDS:
-        return (
+        return Obstacle(
+            NO_HOLD,
             "it has no strategy that replaces nothing. Limit its rollout by spec.strategy.rollingUpdate"
-            " (maxUnavailable, maxSurge), and set workload_rollout to allow"
+            " (maxUnavailable, maxSurge), and set workload_rollout to allow",
         )
     if workload.ref.kind == POOL.name:
-        return has_no_strategies(platform) or updates_some(workload)
-    if partition := partition_of(workload.manifest.get("spec") or {}):
-        return (
-            f"it has a partition ({partition}), and while its rollout is held, replicas below the partition would come"
-            " back from the new template, too"
-        )
-    return ""
+        return pools.why_not_held(workload, platform)
+    partition = partition_of(workload.manifest.get("spec") or {})
+    if not partition:
+        return None
+    return Obstacle(
+        NO_HOLD,
+        f"it has a partition ({partition}), and while its rollout is held, replicas below the partition would come"
+        " back from the new template, too",
+    )
 
 
 def is_holding(write: Write) -> bool:

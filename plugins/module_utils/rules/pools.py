@@ -8,8 +8,8 @@ import typing as t
 
 from ..kubevirt.pools import (
     UNMANAGED,
+    autohealing_delay,
     is_of_pool,
-    replaces_unschedulable,
     started_by_template,
     unavailable_of_pool,
 )
@@ -74,11 +74,11 @@ def started_vms(workload: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
     return started_by_template(workload, snapshot) if workload.ref.kind == POOL.name else ()
 
 
-def deleted_by_autohealing(workload: Workload) -> str:
-    """Which VMs of a pool a rule may cost, with their disks; empty where none."""
-    after = replaces_unschedulable(workload) if workload.ref.kind == POOL.name else ""
-    if not after:
-        return ""
+def deleted_by_autohealing(workload: Workload) -> str | None:
+    """Which VMs of a pool a rule may cost, with their disks; None where it costs none."""
+    after = autohealing_delay(workload) if workload.ref.kind == POOL.name else None
+    if after is None:
+        return None
     return (
         f"KubeVirt deletes each VM of {workload.ref}, with its disks, that finds no node for {after} after a restart"
         " (autohealing)."
@@ -93,7 +93,7 @@ def extent_of_rollout(workload: Workload) -> str:
     text = (
         f"{when}, in which KubeVirt restarts all its running VMs, {unavailable_of_pool(workload)}"
     )
-    if after := replaces_unschedulable(workload):
+    if after := autohealing_delay(workload):
         text += (
             f", and deletes each VM, with its disks, that finds no node for {after} (autohealing)"
         )

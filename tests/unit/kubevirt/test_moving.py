@@ -23,6 +23,10 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pending_ch
     staged_changes,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import (
+    WORKLOAD_ROLLOUT_STOPPED,
+    Obstacle,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
@@ -111,7 +115,7 @@ def test_change_that_live_update_does_not_propagate_needs_a_restart(
     workload: Workload, platform: Platform, reason: str
 ) -> None:
     found = effect(workload, running(), platform=platform)
-    assert found == MoveOptions((Method.RESTART,), reason)
+    assert found == MoveOptions((Method.RESTART,), Obstacle("needs_restart", reason))
 
 
 def test_a_restart_that_others_staged_does_not_hinder_a_migration_with_current_terms() -> None:
@@ -123,14 +127,14 @@ def test_restart_is_waited_for_while_volumes_are_being_changed() -> None:
     stuck = running(live_migratable=False)
     found = effect(machine(conditions=("VolumesChange",)), stuck)
     assert (found.methods, found.temporary, found.awaited) == ((), True, Method.RESTART)
-    assert "KubeVirt refuses a restart while volumes are being changed" in found.reason
+    assert "KubeVirt refuses a restart while volumes are being changed" in str(found.obstacle)
 
 
 def test_vm_that_cannot_migrate_needs_a_restart() -> None:
     stuck = running(live_migratable=False, live_migratable_reason="DisksNotLiveMigratable")
     found = effect(machine(), stuck)
     assert found.methods == (Method.RESTART,)
-    assert "DisksNotLiveMigratable" in found.reason
+    assert "DisksNotLiveMigratable" in str(found.obstacle)
 
 
 def test_an_unknown_migratability_may_be_tried() -> None:
@@ -142,7 +146,7 @@ def test_strategies_that_are_never_restarted(strategy: str) -> None:
     workload = machine({"topologySpreadConstraints": SPREAD}, strategy=strategy)
     found = effect(workload, running())
     assert found.methods == ()
-    assert f"a VM with run strategy {strategy} is not restarted" in found.reason
+    assert f"a VM with run strategy {strategy} is not restarted" in str(found.obstacle)
     assert not found.temporary
 
 
@@ -163,7 +167,7 @@ def test_pending_change_beside_placement_is_not_applied_without_the_option() -> 
     found = effect(workload, instance)
 
     assert found.methods == ()
-    assert "domain.cpu.cores, domain.devices.disks[new]" in found.reason
+    assert "domain.cpu.cores, domain.devices.disks[new]" in str(found.obstacle)
     allowed = effect(workload, instance, apply_pending_changes=True)
     assert allowed.methods == (Method.RESTART,)
 
@@ -205,9 +209,9 @@ def test_replica_with_other_staged_changes_is_not_recreated() -> None:
 
     current = effect(workload, running())
     assert current.methods == (Method.MIGRATE,)
-    assert "domain.memory.guest" in current.refusal
+    assert "domain.memory.guest" in str(current.refusal)
     fixed = effect(workload, running(live_migratable=False))
-    assert (fixed.methods, "domain.memory.guest" in fixed.reason) == ((), True)
+    assert (fixed.methods, "domain.memory.guest" in str(fixed.obstacle)) == ((), True)
     asked = effect(workload, running(), apply_pending_changes=True)
     assert asked.methods == (Method.MIGRATE, Method.RECREATE)
 
@@ -238,7 +242,9 @@ def test_a_pod_is_recreated_when_its_controller_is_at_rest() -> None:
 )
 def test_workload_rollout_is_waited_for(status: dict[str, t.Any], reason: str) -> None:
     workload = deployment(**status)
-    assert effect(workload, pod_of(workload)) == MoveOptions((), reason, temporary=True)
+    assert effect(workload, pod_of(workload)) == MoveOptions(
+        (), Obstacle("in_progress", reason, True)
+    )
 
 
 def test_paused_workload_rollout_is_not_waited_for() -> None:
@@ -251,16 +257,18 @@ def test_paused_workload_rollout_is_not_waited_for() -> None:
         )
         return effect(workload, pod_of(workload))
 
+    def stopped(text: str) -> MoveOptions:
+        text = f"the rollout of its workload {text}"
+        return MoveOptions((), Obstacle(WORKLOAD_ROLLOUT_STOPPED, text))
+
     paused = held(paused=True)
-    assert paused == MoveOptions(
-        (), "the rollout of its workload is paused (spec.paused): resume it first"
-    )
+    assert paused == stopped("is paused (spec.paused): resume it first")
     condition = {"type": "Progressing", "status": "False", "message": "it has timed out"}
     stuck = held(status={"conditions": [condition]})
-    assert stuck == MoveOptions((), "the rollout of its workload is stuck: it has timed out")
+    assert stuck == stopped("is stuck: it has timed out")
     partition = {"updateStrategy": {"rollingUpdate": {"partition": 2}}}
     kept = held("StatefulSet", **partition)
-    assert kept == MoveOptions((), "the rollout of its workload is held by its partition (2)")
+    assert kept == stopped("is held by its partition (2)")
     assert held("StatefulSet", {"updatedReplicas": 0}, **partition).temporary
     assert held("StatefulSet", updateStrategy={"type": "OnDelete"}).methods == (Method.RECREATE,)
     lagging = held(status={"observedGeneration": 1, "conditions": [condition]}, paused=True)
@@ -278,7 +286,7 @@ def test_kubevirt_makes_no_migration_for_a_long_name(length: int) -> None:
     options = effect(machine(), named)
     gentlest = Method.MIGRATE if length == 63 else Method.RESTART
     assert options.methods[0] is gentlest
-    assert ("its name has 64 characters" in options.reason) is (length == 64)
+    assert ("its name has 64 characters" in str(options.obstacle)) is (length == 64)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +304,9 @@ def test_vm_with_a_resource_claim_of_its_own_name_cannot_migrate(
     spec = {**found.vmi.spec, "resourceClaims": [{"name": "gpu", **claim}]}
     options = effect(machine(), replace(found, vmi=replace(found.vmi, spec=spec)))
     assert options.methods[0] is gentlest
-    assert ("it uses the ResourceClaim gpu-1" in options.reason) is (gentlest is Method.RESTART)
+    assert ("it uses the ResourceClaim gpu-1" in str(options.obstacle)) is (
+        gentlest is Method.RESTART
+    )
 
 
 @pytest.mark.parametrize(
@@ -311,7 +321,7 @@ def test_nothing_to_move(workload: Workload | None, instance: Instance, temporar
     found = effect(workload, instance)
     assert found.methods == ()
     assert found.temporary is temporary
-    assert found.reason
+    assert found.obstacle is not None
 
 
 def test_placement_that_live_update_brings_is_propagating() -> None:

@@ -278,12 +278,12 @@ def test_vm_that_the_update_strategy_does_not_select_never_gets_the_template(
     found.manifest["spec"]["virtualMachineTemplate"]["spec"]["template"]["spec"]["nodeSelector"] = {
         "zone": "a"
     }
-    assert bool(why_not_brought(found, vm)) is not brought
+    assert (why_not_brought(found, vm) is None) is brought
     instance = Instance(vmi.ref, vmi.uid, found.ref, None, vmi)
     options = move_options(found, instance, PLATFORM, vm=vm)
     assert (options.methods, options.temporary) == ((), brought)
     said = "has not brought the template" if brought else f"select, and {vm.ref} is none of them"
-    assert said in options.reason
+    assert said in str(options.obstacle)
     (after,) = [x for x in with_templates([found, vm], {found.ref}) if x.ref == vm.ref]
     assert (after.template["spec"].get("nodeSelector") == {"zone": "a"}) is brought
 
@@ -291,7 +291,7 @@ def test_vm_that_the_update_strategy_does_not_select_never_gets_the_template(
 def test_pool_that_is_being_deleted_brings_its_template_to_no_vm() -> None:
     found = pool()
     found.manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert "is being deleted" in why_not_brought(found)
+    assert "is being deleted" in str(why_not_brought(found))
 
 
 def test_pool_that_updates_some_of_its_vms_is_not_held() -> None:
