@@ -16,11 +16,6 @@ if t.TYPE_CHECKING:
 Parts = dict[str, t.Any]
 
 
-def held_reasons(record: JobRecord) -> list[str]:
-    """Why workloads stay held after the last rollout of the job."""
-    return [x["reason"] for x in record.last("rollout").get("held") or ()]
-
-
 def held_done(record: JobRecord) -> t.Iterator[str]:
     """What rules hold that no rollout of the job was about."""
     if held := _held_by_rules(record):

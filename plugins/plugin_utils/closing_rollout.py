@@ -13,7 +13,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import (
     after_held,
     held_done,
-    held_reasons,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import next_window
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
@@ -70,9 +69,17 @@ def rollout_parts(record: JobRecord) -> Parts:
 
 
 def after_skipped(record: JobRecord, skipped: t.Sequence[Parts]) -> t.Iterator[str]:
-    """Instances that a rollout has left where they are. Each has its reason in the section `skipped`."""
-    elsewhere = (NOT_IN_PLAN, *held_reasons(record))
-    left = [entry for entry in skipped if not any(why in entry["reason"] for why in elsewhere)]
+    """Instances that a rollout has left where they are, each with its reason in the section `skipped`. Those of
+    workloads that stay held have a step of their own."""
+    held = [
+        (x["kind"], x["namespace"], x["name"]) for x in record.last("rollout").get("held") or ()
+    ]
+    left = [
+        entry
+        for entry in skipped
+        if NOT_IN_PLAN not in entry["reason"]
+        and (entry.get("kind"), entry["namespace"], entry["name"]) not in held
+    ]
     if not left:
         return
     one = len(left) == 1

@@ -24,7 +24,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import (
     after_held,
     held_done,
-    held_reasons,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import (
     maintenance_parts,
@@ -136,10 +135,8 @@ def _skipped(record: JobRecord) -> t.Iterator[str]:
             told_of_nodes = note["module"] == "node_maintenance" and is_outside
             if not told_of_nodes:
                 seen[why] = None
-    for reason in held_reasons(record):
-        if not any(reason in text for text in seen):
-            seen[reason] = None
-    yield from seen
+    held = (x["reason"] for x in record.last("rollout").get("held") or ())
+    yield from dict.fromkeys((*seen, *held))
 
 
 def _instance(entry: Parts) -> tuple[t.Any, ...]:

@@ -9,6 +9,7 @@ A role has few tasks, since Ansible prints three lines for each, also for one th
 from __future__ import annotations
 
 import hashlib
+import signal
 import typing as t
 
 from ansible import constants as C  # noqa: N812
@@ -214,7 +215,7 @@ def traceback_of(result: Result) -> Result:
 def lines_of(result: Result) -> list[str]:
     """Why a module failed, as lines, of which there is at least one."""
     if has_crashed(result):
-        return [f"The module ended without a result: {_last_words(result)}. {TRACEBACK}"]
+        return [f"The module ended without a result: {_end_of_module(result)}"]
     lines = [line for line in str(result.get("msg", "")).splitlines() if line.strip()]
     return lines or [
         "The module failed and gave no reason. With -vvv the same job prints its result."
@@ -229,14 +230,24 @@ def reasons_of(result: Result) -> list[str]:
     ]
 
 
-def _last_words(result: Result) -> str:
-    """The last line of the exception with which a module ended, else of what it printed, else its exit code."""
-    printed = str(result.get("module_stderr", ""))
-    if "module_stdout" not in result:
-        # ansible-core 2.19 and newer
-        printed = str(getattr(getattr(result.get("exception"), "event", None), "msg", ""))
+def _end_of_module(result: Result) -> str:
+    """The signal that killed a module, else the last line of its exception, else of what it printed, or its exit code;
+    and what to do."""
+    raised = getattr(getattr(result.get("exception"), "event", None), "msg", "")
+    printed = str(
+        result.get("module_stderr", raised)
+    )  # none of an exception from ansible-core 2.19 on
+    if killed := _SIGNALS.get(result.get("rc", 0)):
+        short = "; where memory is short, raise the memory limit of its pod or node"
+        return f"{killed} killed its process{short if killed == 'SIGKILL' else ''}."
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    return (lines or [f"exit code {result.get('rc', 'unknown')}"])[-1].rstrip(".")
+    last = (lines or [f"exit code {result.get('rc', 'unknown')}"])[-1].rstrip(".")
+    has_traceback = printed.startswith("Traceback ") or ("module_stderr" not in result and printed)
+    return f"{last}. {TRACEBACK if has_traceback else 'With -vvv the same job prints what the module printed.'}"
+
+
+# Of a process that a signal has killed, and of a shell whose last command it was.
+_SIGNALS = {code: x.name for x in signal.Signals for code in (-x, 128 + x)}
 
 
 def same_clusters(hosts: t.Sequence[str], play: str) -> list[str]:

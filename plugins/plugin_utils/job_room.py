@@ -73,11 +73,9 @@ def _why(result: Result, topology: Topology) -> str:
     without = [*worst["pending"], *worst["not_recreated"]]
     message = _message(worst, without)
     if not without:
-        impossible = worst["forecast"] == "impossible"
-        words = (
-            "an instance has no node" if impossible else "a node for each instance is not certain"
-        )
-        return f"{fails}, {words}: {message}"
+        if worst["forecast"] == "impossible":
+            return f"{fails}, an instance has no node: {message}"
+        return f"{fails}, the forecast is {worst['forecast']} ({message})"
     names = [f"{x['kind']} {x['namespace']}/{x['name']}" for x in without]
     lacks = worst["missing"]
     requested = ""
@@ -90,5 +88,4 @@ def _why(result: Result, topology: Topology) -> str:
 def _message(worst: Result, without: t.Sequence[Result]) -> str:
     """Of the first of these instances, else of the failure."""
     of_first = [x["message"] for x in worst["blocked"] if x["instance"] in without[:1]]
-    message = next(iter([*of_first, *worst["reasons"]]), worst["forecast"])
-    return str(message).removeprefix("not guaranteed: ").removeprefix("not certain: ").rstrip(".")
+    return str(next(iter([*of_first, *worst["reasons"]]), worst["forecast"])).rstrip(".")

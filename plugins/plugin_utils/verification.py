@@ -17,13 +17,6 @@ SHOWN = 20
 """Instances that are named, of each state."""
 
 
-def failures(
-    result: Result, fail_on: t.Sequence[str], only: t.Sequence[Result] | None = None
-) -> list[str]:
-    """The lines of `failed_states`."""
-    return [line for state in failed_states(result, fail_on, only) for line in state.lines]
-
-
 @dataclass(frozen=True)
 class FailedState:
     """`reason`: how many instances are in a state that fails, the first of them and why, in one text. `lines`: more."""
@@ -54,11 +47,10 @@ def failed_states(
         examples = [*map(_finding, findings[:1]), *(_cause(x, problem) for x in bad[:1])]
         such = (", such as " if count > 1 else ": ") if examples else "."
         failed.append(FailedState(f"{count} {problem}{also}{such}{''.join(examples)}", lines))
-        table = str(result.get("table", ""))
         lines += [
             _sentence(instance, problem)
             for instance in bad[:SHOWN]
-            if f"{problem}: {_name(instance)} on " not in table
+            if not _is_in_table(instance, problem)
         ]
         if problem == "violated":
             lines.append(_advice(result, bad))
@@ -71,6 +63,12 @@ def failed_states(
     if failed and only is not None:
         failed[-1].lines.extend(_not_moved(result, fail_on, only))
     return failed
+
+
+def _is_in_table(instance: Result, problem: str) -> bool:
+    """Whether the table of placement_info names the instance with the cause. What is not enforced is counted there."""
+    of_rules = {rule["verdict"] for rule in instance["rules"]} - {"not_enforced"}
+    return problem == "down" or problem in of_rules
 
 
 def unread_lists(result: Result) -> list[str]:

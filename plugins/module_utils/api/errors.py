@@ -15,7 +15,6 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ..model.findings import GRANT
 from ..model.json_text import decoded
 from ..model.rendering import printable
 
@@ -27,6 +26,7 @@ ADMISSION_LIMIT = 8192
 """Of an answer of an admission webhook or policy: `printable` text, that ends at a limit all the same."""
 _DENIED = re.compile(r'\bUser ("(?:[^"\\]|\\["\\])+") cannot ')
 """Names with other escapes are left out."""
+READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
 ASK_POLICY = "an admission policy refused it: request what it allows, or extend the policy"
 
 
@@ -177,6 +177,11 @@ class UnservedVersion(ApiError):
 class Forbidden(ApiError):
     """403: RBAC or an admission policy refused it, or the state of the namespace."""
 
+    def __str__(self) -> str:
+        """Beside the right to list the role that has it; messages about other rights name their role themselves."""
+        lists = self.lacks_right and self.request.verb == "list"
+        return f"{super().__str__()}; {READER}" if lists else super().__str__()
+
     @property
     def namespace_terminates(self) -> bool:
         """Whether the namespace is being deleted, so that nothing is created in it any more, not even an
@@ -212,8 +217,9 @@ class Forbidden(ApiError):
         if self.of_admission:
             return ASK_POLICY
         group = f" of API group {self.request.group}" if self.request.group else ""
-        return f"{GRANT} '{self.request.verb}' on '{self.request.resource}'{group}" + (
-            f" in namespace {self.request.namespace}" if self.request.namespace else ""
+        return (
+            f"grant this identity the verb '{self.request.verb}' on '{self.request.resource}'{group}"
+            + (f" in namespace {self.request.namespace}" if self.request.namespace else "")
         )
 
 

@@ -27,7 +27,7 @@ from ..api.errors import (
 from ..api.progress_pipe import AWAY, AWAY_SINCE, PROGRESS, ProgressPipe
 from ..api.transport import ComputingTimeout, Transport, computing_bounded
 from ..cluster.identity import cluster_uid
-from ..model.findings import GRANT, ErrorType, InputError, InvalidInput, TaskError
+from ..model.findings import ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON
 from ..model.rendering import one_line
@@ -81,8 +81,6 @@ LAST_QUESTION = 2.0
 
 SERVER = "server"
 """Where in `step_state` the digests of the API server are."""
-
-READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
 
 
 def run_task(module: AnsibleModule, run: Run) -> None:
@@ -227,7 +225,7 @@ def _host(api: ApiClient) -> str | None:
 def _failure(errors: t.Sequence[Exception | InputError | TaskError]) -> Result:
     entries = [task_error(error) for error in errors]
     return {
-        "msg": _with_role(listed([error.message for error in entries])),
+        "msg": listed([error.message for error in entries]),
         "errors": [error.as_json() for error in entries],
     }
 
@@ -237,14 +235,6 @@ def listed(lines: t.Sequence[str]) -> str:
     if len(lines) == 1:
         return lines[0]
     return "\n".join([f"{len(lines)} errors:", *(f"- {line}" for line in lines)])
-
-
-def _with_role(message: str) -> str:
-    """The message with the reader's role added once, if it names a missing right to list. Messages
-    about other rights name their role themselves."""
-    if f"{GRANT} 'list'" not in message:
-        return message
-    return f"{message}\n{READER}" if "\n" in message else f"{message}; {READER}"
 
 
 def _end(

@@ -17,8 +17,6 @@ from .rendering import listed, one_line
 Severity = t.Literal["error", "warning", "info"]
 ErrorType = t.Literal["input", "permission", "finding", "api"]
 
-GRANT = "grant this identity the verb"
-"""How the advice begins where a right is missing; the verb follows in quotes."""
 GRANT_READER = "grant this identity the ClusterRole virt-placement-reader (rbac/reader.yml)"
 
 

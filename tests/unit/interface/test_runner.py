@@ -267,23 +267,6 @@ def test_a_refused_request_names_verb_and_resource(
     assert (error["type"], error["object"]) == ("permission", "nodes")
 
 
-def test_the_role_with_the_rights_to_read_is_named_once(ends: t.Any) -> None:
-    def run(module: t.Any, api: t.Any) -> t.Any:
-        raise InvalidInput(
-            [
-                InputError("not permitted", f"grant this identity the verb 'list' on '{what}'")
-                for what in ("pods", "nodes")
-            ]
-        )
-
-    assert ends(run)["msg"].splitlines() == [
-        "2 errors:",
-        "- not permitted: grant this identity the verb 'list' on 'pods'",
-        "- not permitted: grant this identity the verb 'list' on 'nodes'",
-        "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list",
-    ]
-
-
 def test_a_cluster_whose_uid_may_not_be_read_has_none(
     ends: t.Any,
     server: ScriptedServer,

@@ -893,11 +893,11 @@ def test_apply_without_a_rollout_names_what_it_holds() -> None:
 
 
 def test_rollout_that_may_not_recreate_names_the_option_and_a_hold_once() -> None:
-    entry = {"namespace": "shop", "name": "web", "reason": f"its pod is old; {HELD_WEB['reason']}"}
+    entry = {**HELD_WEB, "reason": "a move needs recreate"}
     made = rolled_out(skipped_instances=[entry], held=[HELD_WEB])
     made.asked["allow"] = ["migrate"]
     block = closing_of(made, 1)
-    assert len(block.skipped) == 1
+    assert block.skipped == ("shop/web: a move needs recreate", HELD_WEB["reason"])
     assert block.next_steps == (
         "to end the hold of Deployment shop/web: launch the job with placement_rollout_allow:"
         " [migrate, recreate]",
@@ -905,7 +905,7 @@ def test_rollout_that_may_not_recreate_names_the_option_and_a_hold_once() -> Non
 
 
 def test_plan_leaves_a_held_deployment_that_it_does_not_have() -> None:
-    entry = {"namespace": "shop", "name": "web", "reason": f"its pod is old; {HELD_WEB['reason']}"}
+    entry = {**HELD_WEB, "reason": "a move needs recreate"}
     made = rolled_out(skipped_instances=[entry], held=[HELD_WEB])
     made.asked["plan_file"] = "plan.json"
     assert closing_of(made, 1).next_steps == (

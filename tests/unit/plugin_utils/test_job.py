@@ -16,6 +16,13 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import lines_of
 CRASH = "MODULE FAILURE\nSee stdout/stderr for the exact error"
 TRACEBACK = "Traceback (most recent call last):\n  File \"x.py\", line 1\nNameError: name 'y' is not defined\n"
 ENDED = f"The module ended without a result: {{}}. {TRACEBACK_ADVICE}"
+PRINTED = (
+    "The module ended without a result: {}. With -vvv the same job prints what the module printed."
+)
+KILLED = (
+    "The module ended without a result: SIGKILL killed its process; where memory is short, raise the memory limit of"
+    " its pod or node."
+)
 
 
 class Event(t.NamedTuple):
@@ -39,13 +46,18 @@ class Summary(t.NamedTuple):
         ({"exception": Summary(Event("one\nlast."))}, [ENDED.format("last")]),
         (
             {"msg": "no JSON", "module_stdout": "", "module_stderr": "Killed\n", "rc": 137},
-            [ENDED.format("Killed")],
+            [KILLED],
+        ),
+        ({"msg": "no JSON", "module_stdout": "", "module_stderr": "", "rc": -9}, [KILLED]),
+        (
+            {"msg": "no JSON", "module_stdout": "", "module_stderr": "", "rc": 143},
+            ["The module ended without a result: SIGTERM killed its process."],
         ),
         (
             {"msg": "no JSON", "module_stdout": "", "module_stderr": "", "rc": 0},
-            [ENDED.format("exit code 0")],
+            [PRINTED.format("exit code 0")],
         ),
-        ({}, [ENDED.format("exit code unknown")]),
+        ({}, [PRINTED.format("exit code unknown")]),
         (
             {"msg": ""},
             ["The module failed and gave no reason. With -vvv the same job prints its result."],

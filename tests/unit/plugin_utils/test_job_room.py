@@ -109,13 +109,14 @@ class ApplyJob(RoomJob):
         (
             "possible",
             "red",
-            f"{RED}. It is possible already without these rules: If node w2 fails, a node for each instance is not"
-            " certain: db may wait.",
+            f"{RED}. It is possible already without these rules: If node w2 fails, the forecast is possible (not"
+            " guaranteed: db may wait).",
         ),
         (
             "green",
             "possible",
-            "If node w2 fails, a node for each instance is not certain: db may wait. Without these rules it is green.",
+            "If node w2 fails, the forecast is possible (not guaranteed: db may wait). Without these rules it is"
+            " green.",
         ),
         ("green", "unknown", "unknown: cannot list pods. Without these rules it is green."),
     ],

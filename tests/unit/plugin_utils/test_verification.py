@@ -10,7 +10,6 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
     failed_states,
-    failures,
     passed,
 )
 
@@ -32,6 +31,10 @@ def instance(namespace: str, verdict: str, **more: t.Any) -> dict[str, t.Any]:
 
 def result(*instances: dict[str, t.Any], **summary: t.Any) -> dict[str, t.Any]:
     return {"instances": list(instances), "summary": summary, "permission_gaps": []}
+
+
+def failures(*arguments: t.Any) -> list[str]:
+    return [line for state in failed_states(*arguments) for line in state.lines]
 
 
 @pytest.mark.parametrize("verdict", ["violated", "pending"])
@@ -78,14 +81,20 @@ def test_rollout_is_not_advised_where_no_move_repairs() -> None:
     assert "selector_matches_nothing (rule db) of VirtualMachine shop/db: Why. Advice." in text
 
 
-def test_instance_is_named_with_its_node_and_rules() -> None:
+@pytest.mark.parametrize("state", ["violated", "not_enforced"])
+def test_instance_is_named_with_its_node_and_rules_unless_the_table_has_them(state: str) -> None:
+    """The table counts what is not enforced."""
     rules = [
-        {"rule": "shop/default/apart", "verdict": "violated"},
+        {"rule": "shop/default/apart", "verdict": state},
         {"rule": "shop/default/home", "verdict": "satisfied"},
-        {"rule": None, "verdict": "violated"},
+        {"rule": None, "verdict": state},
     ]
-    lines = failures(result(instance("shop", "violated", rules=rules), violated=1), ["violated"])
-    assert lines[1] == "VirtualMachineInstance shop/db on w1 violates rule shop/default/apart."
+    lines = failures(result(instance("shop", state, rules=rules), **{state: 1}), [state])
+    named = [line for line in lines if line.startswith("VirtualMachineInstance shop/db on w1 ")]
+    of_rule = "runs with the previous constraints of rule shop/default/apart."
+    assert named == (
+        [f"VirtualMachineInstance shop/db on w1 {of_rule}"] if state == "not_enforced" else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,8 +115,8 @@ def test_instance_is_named_with_its_node_and_rules() -> None:
 def test_each_state_is_a_sentence(state: str, sentence: str) -> None:
     bad = instance("shop", state) if state not in ("down", "constraint_removed") else None
     bad = bad or instance("shop", "satisfied", **{state: True})
-    lines = failures(result(bad, **{state: 1}), [state])
-    assert lines[1] == f"VirtualMachineInstance shop/db on w1 {sentence}"
+    (failed,) = failed_states(result(bad, **{state: 1}), [state])
+    assert failed.reason == f"1 {state}: VirtualMachineInstance shop/db on w1 {sentence}"
 
 
 def test_removed_constraint_is_named_beside_another_verdict() -> None:
