@@ -31,15 +31,19 @@ class DrainedNode:
 
     def create(self, vms: t.Sequence[Object]) -> None:
         """The namespace and its VMs, which start on the node."""
+        with self.alone():
+            self.create_anywhere(vms)
+
+    def create_anywhere(self, vms: t.Sequence[Object]) -> None:
+        """The namespace and its VMs, until they can be migrated."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         self.sandbox.api.apply(namespace)
-        with self.alone():
-            self.sandbox.api.create_all(vms)
-            self.sandbox.api.wait_list(
-                self.sandbox.api.path("VirtualMachineInstance", self.namespace),
-                lambda found: len(found) == len(vms) and all(map(_serves, found)),
-                timeout=self._patience,
-            )
+        self.sandbox.api.create_all(vms)
+        self.sandbox.api.wait_list(
+            self.sandbox.api.path("VirtualMachineInstance", self.namespace),
+            lambda found: len(found) == len(vms) and all(map(_serves, found)),
+            timeout=self._patience,
+        )
 
     @contextlib.contextmanager
     def alone(self) -> t.Iterator[None]:
@@ -113,7 +117,7 @@ class DrainedNode:
         """
         path = self.sandbox.api.path("VirtualMachineInstanceMigration", self.namespace)
         self.sandbox.api.wait_list(
-            path, lambda found: all(map(_has_ended, found)), timeout=self._patience
+            path, lambda found: all(map(has_ended, found)), timeout=self._patience
         )
         waiting = list(names)
         running: set[str] = set()
@@ -125,7 +129,7 @@ class DrainedNode:
                 name = f"bare-{vm}-{next(self._numbers)}"
                 self.sandbox.api.create(path, objects.migration(vm, self.namespace, name=name))
             for migration in self.sandbox.api.list(path):
-                if _has_ended(migration):
+                if has_ended(migration):
                     running.discard(migration["spec"]["vmiName"])
                     self.sandbox.api.delete(f"{path}/{migration['metadata']['name']}")
             time.sleep(0.05)
@@ -134,7 +138,7 @@ class DrainedNode:
         return [{"virt.placement.node_maintenance": {"nodes": [self.name], "state": state}}]
 
 
-def _has_ended(migration: Object) -> bool:
+def has_ended(migration: Object) -> bool:
     return (migration.get("status") or {}).get("phase") in ENDED
 
 
