@@ -701,6 +701,14 @@ held:
     reason:
       description: Why it stays held, and what to do.
       type: str
+    reason_code:
+      description:
+        - The reason as a code. V(previous_template) where replicas or VMs have to be replaced first.
+        - V(in_progress) and V(changed) where the task is to be run again.
+        - V(workload_rollout_stopped), V(changed_by_others) and V(pending_changes) where something has to be changed
+          first that the reason names.
+        - V(damaged) and V(refused) where the strategy has to be set by hand.
+      type: str
   sample:
     - kind: StatefulSet
       namespace: shop
@@ -708,6 +716,7 @@ held:
       reason: >-
         StatefulSet shop/db stays held: 3 of 3 replicas are not of its present template. Its update strategy is OnDelete
         until a rollout with recreate in allow has replaced them
+      reason_code: previous_template
 places:
   description: The VMs of O(places), where they run when the task has ended.
   returned: with O(places), unless it is empty or the rollout could not start

@@ -20,6 +20,7 @@ from ..kubevirt.moving import (
     takes_effect,
 )
 from ..model.kinds import VIRTUAL_MACHINE
+from ..model.obstacle import Obstacle
 from ..model.snapshot import Platform
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
@@ -35,7 +36,7 @@ from .terms import (
     terms_of,
     without_platform,
 )
-from .tied import tied_text, tied_to
+from .tied import tied
 from .unmet import unmet_preferences
 from .violations import MissingData, Violation, bypass_text
 
@@ -285,23 +286,22 @@ class RuleEvaluator:
             result = results.of("", note)
             result.stale = True
             result.add_missing(note, effect)
-        if why := self._why_no_migration(instance):
+        if (obstacle := self._why_no_migration(instance)) is not None:
             for result in results.values():
                 if result.missing and result.takes_effect:
-                    result.missing.append(why)
+                    result.missing.append(obstacle.text)
 
-    def _why_no_migration(self, instance: EvaluatedInstance) -> str:
-        """Why what the workload declares allows no live migration, or nothing."""
+    def _why_no_migration(self, instance: EvaluatedInstance) -> Obstacle | None:
+        """Why what the workload declares allows no live migration."""
         if instance.declared is None or instance.instance.vmi is None:
-            return ""
+            return None
         if allows_only(instance.declared.placement, instance.node, self._index.nodes):
-            return str(pinned(instance.node))
-        others = tied_to(self._index, instance.declared_pod)
-        return tied_text(others) if others else ""
+            return pinned(instance.node)
+        return tied(self._index, instance.declared_pod)
 
     def _takes_effect(self, instance: EvaluatedInstance, labels: t.Collection[str] = ()) -> str:
-        vmi, pinned = instance.instance.vmi, bool(self._why_no_migration(instance))
-        return takes_effect(instance.workload, vmi, self._platform, labels=labels, pinned=pinned)
+        vmi, stays = instance.instance.vmi, self._why_no_migration(instance) is not None
+        return takes_effect(instance.workload, vmi, self._platform, labels=labels, pinned=stays)
 
     def _add_missing_terms(
         self, results: RuleResults, instance: EvaluatedInstance, drift: Drift, effect: str

@@ -10,6 +10,7 @@ would have to be where the other one is.
 from __future__ import annotations
 
 from ..model.objects import Pod
+from ..model.obstacle import Obstacle
 from ..model.rendering import listed
 from ..scheduler.framework import PodInfo, pod_key
 from ..scheduler.index import Index
@@ -17,9 +18,9 @@ from ..scheduler.index import Index
 NAMED = 3
 
 
-def tied_to(index: Index, pod: Pod) -> tuple[Pod, ...]:
+def _tied_to(index: Index, pod: Pod) -> tuple[Pod, ...]:
     """The pods on the node of a VM's pod that it must be near, and that must be near it; empty where one of them, or
-    the VM, may go elsewhere first. The index holds the cluster as declared."""
+    the VM, may go elsewhere first."""
     key = pod_key(pod)
     if key not in index:
         return ()
@@ -48,12 +49,16 @@ def _near_on_its_node(index: Index, info: PodInfo) -> frozenset[PodInfo]:
     return frozenset()
 
 
-def tied_text(others: tuple[Pod, ...]) -> str:
-    """Why there is no live migration, where `tied_to` returns these."""
+def tied(index: Index, pod: Pod) -> Obstacle | None:
+    """The pods that tie a VM's pod to its node. The index holds the cluster as declared."""
+    others = _tied_to(index, pod)
+    if not others:
+        return None
     names = listed([f"{other.namespace}/{_vm_of(other)}" for other in others], NAMED)
-    return (
+    return Obstacle(
+        "tied_to_node",
         f"no live migration is possible, since it and {names} require each other on one node; make these terms"
-        " preferred to migrate them"
+        " preferred to migrate them",
     )
 
 

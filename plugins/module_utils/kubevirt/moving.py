@@ -474,10 +474,11 @@ def _held(workload: Workload) -> Obstacle | None:
     return Obstacle(WORKLOAD_ROLLOUT_STOPPED, f"the rollout of its workload {text}")
 
 
-def missed_deadline(workload: Workload) -> str | None:
+def missed_deadline(workload: Workload) -> Obstacle | None:
     """What the Deployment controller says of a rollout that has `Progressing=False`, after progressDeadlineSeconds
-    without progress; None where it makes progress."""
+    without progress."""
     stuck = workload.condition("Progressing", "False")
     if stuck is None:
         return None
-    return str(stuck.get("message") or stuck.get("reason") or "no reason given")
+    text = str(stuck.get("message") or stuck.get("reason") or "no reason given")
+    return Obstacle(WORKLOAD_ROLLOUT_STOPPED, text)

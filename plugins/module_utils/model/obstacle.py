@@ -48,10 +48,17 @@ NO_HOLD = "no_hold"
 
 INTERNAL: t.Final = frozenset(
     (
-        *(NO_ANSWER, "canary", "soaking", "other_domain", "pinned_to_node", NO_HOLD),
-        *("not_live_migratable", "no_target_pod", "needs_restart", PENDING_CHANGES, "run_strategy"),
-        *("not_running", "terminating", "in_progress", WORKLOAD_ROLLOUT_STOPPED),
-        *("changed_by_others", "not_movable"),
+        *(
+            NO_ANSWER,
+            "canary",
+            "soaking",
+            "other_domain",
+            "pinned_to_node",
+            "tied_to_node",
+            NO_HOLD,
+        ),
+        *("not_live_migratable", "no_target_pod", "needs_restart", "run_strategy"),
+        *("not_running", "terminating", "not_movable"),
     )
 )
 """Codes that no result has: a run waits until what they name ends, or a finding has its own name for it."""
@@ -92,6 +99,10 @@ CODES: t.Final[t.Mapping[str, Described]] = {
         "the node selector and node affinity of the VM allow only the node that it runs on",
         "Relax them, or restart the VM.",
     ),
+    "tied_to_node": Described(
+        "the VM and other VMs of its node require each other on one node",
+        "Make these terms preferred, or restart the VM.",
+    ),
     "needs_restart": Described(
         "the VMI gets the placement of its workload only as a new VMI",
         "Add restart (for a VMI of a replica set: recreate) to allow.",
@@ -121,6 +132,18 @@ CODES: t.Final[t.Mapping[str, Described]] = {
         "no controller makes the instance again on another node",
         "Move it by hand, or leave it where it is.",
     ),
+    "previous_template": Described(
+        "replicas or VMs of a workload that is held are not of its present template",
+        "Run a rollout of the workload. A StatefulSet needs recreate in allow.",
+    ),
+    "damaged": Described(
+        "an annotation of this collection is damaged", "Do by hand what the reason names."
+    ),
+    "refused": Described(
+        "the API server, admission, a quota or KubeVirt refuses it",
+        "Correct what the refusal names.",
+    ),
+    "changed": Described("the object was changed during the task", "Run the task again."),
     NO_HOLD: Described(
         "the rollout of the workload cannot be held", "Set workload_rollout to allow."
     ),

@@ -19,6 +19,7 @@ from ..moves import report
 from ..moves.approved_plan import ApprovedPlan, other_method
 from ..moves.journal import RunJournal, digest
 from ..moves.move import Phase
+from ..moves.state import StepResult
 from ..planning.movable_instances import MovableInstance
 from ..scheduler.node_state import untolerated
 from .not_moved import skipped_texts
@@ -165,14 +166,15 @@ class _Check:
         uids = self._others_of(move) if now is None else [move.uid]
         return not {self.view.by_uid[uid].node for uid in uids}.intersection(move.targets)
 
-    def _why_not_available(self, name: str, tolerations: t.Sequence[Toleration]) -> str:
+    def _state_of(self, name: str, tolerations: t.Sequence[Toleration]) -> str | None:
+        """What keeps pods with these tolerations off a node; None where the node itself does not."""
         node = next((x for x in self.view.snapshot.nodes if x.name == name), None)
         if node is None:
-            return f": {name} does not exist any more"
+            return f"{name} does not exist any more"
         if node.unschedulable:
-            return f": {name} is cordoned"
+            return f"{name} is cordoned"
         taints = [taint.key for taint in untolerated(node.taints, tolerations)]
-        return f": {name} has the taint {listed(taints)}" if taints else ""
+        return f"{name} has the taint {listed(taints)}" if taints else None
 
     def _others_of(self, move: Move) -> list[str]:
         """The instances of its workload that the plan does not move."""
@@ -197,8 +199,9 @@ class _Check:
                 return ""
             if node not in planned.targets:
                 tolerations = self.view.by_uid[move.uid].pod.placement.tolerations
-                why = self._why_not_available(node, tolerations)
-                return f"cannot move to {node} any more, only to {listed(planned.targets)}{why}"
+                text = f"cannot move to {node} any more, only to {listed(planned.targets)}"
+                state = self._state_of(node, tolerations)
+                return text if state is None else f"{text}: {state}"
             zone, before = self.zones.domain(node), self.approved.zone_of(move)
             if self.view.options.pin_target_zone and zone != before:
                 return f"would move to zone {zone}: {node} was in zone {before}"
@@ -216,12 +219,14 @@ class _Check:
         return f"{text}. The one that runs now is not moved: {refused}" if refused else text
 
 
-def not_made(approved: ApprovedPlan | None, skipped: t.Iterable[SkippedInstance]) -> str:
-    """Why a run with an approved plan fails at its end: moves that it could not make. Empty where it made all."""
+def judge_approved(
+    result: StepResult, approved: ApprovedPlan | None, skipped: t.Iterable[SkippedInstance]
+) -> None:
+    """A run fails at its end if it could not make all moves of its approved plan."""
     by_uid = approved.by_uid if approved is not None else {}
     left = [x for x in skipped if x.uid in by_uid and x.node == by_uid[x.uid].source]
-    if not left:
-        return ""
+    if not left or result.failure:
+        return
     texts = "; ".join(skipped_texts(left))
     were = "was" if len(left) == 1 else "were"
-    return f"{plural(len(left), 'move')} of the plan {were} not made: {texts}"
+    result.failure = f"{plural(len(left), 'move')} of the plan {were} not made: {texts}"

@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.errors import Conflict, Forbidden, Invalid, NotFound
+from ..api.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from ..cluster.access import Right
 from ..kubevirt.ordinals import is_of_other_revision
 from ..kubevirt.pools import BEFORE_STRATEGY, members_of, why_not_brought
@@ -73,16 +73,18 @@ def can_end(hold: Hold, candidates: t.Iterable[MovableInstance]) -> bool:
     return hold.ends and not held_replicas((hold,), candidates)
 
 
-def why_waiting(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]) -> str:
-    """What the controller of a held workload has still to do, beside the moves; empty where nothing."""
+def why_waiting(
+    holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]
+) -> Obstacle | None:
+    """What the controller of a held workload has still to do, beside the moves."""
     for hold in holds:
-        if hold.is_over or hold.strategy is None or _why_stuck(hold):
+        if hold.is_over or hold.strategy is None or _why_stuck(hold) is not None:
             continue
-        if not hold.seen:
-            return f"the controller of {hold.ref} has not seen the latest change yet"
-        if hold.behind and not held_replicas((hold,), candidates):
-            return f"{hold.ref}: {_left(hold, candidates)}"
-    return ""
+        behind = hold.behind and not held_replicas((hold,), candidates)
+        if not hold.seen or behind:
+            text = f"{hold.ref}: {_left(hold, candidates)}"
+            return Obstacle("in_progress", text, temporary=True)
+    return None
 
 
 def _why_stuck(hold: Hold) -> Obstacle | None:
@@ -128,61 +130,67 @@ def _replacing(hold: Hold) -> str:
     return update.replacing if update is not None else ""
 
 
-def why_kept(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
-    """Why a hold stays, and what to do; empty where it can end."""
+def why_kept(hold: Hold, candidates: t.Collection[MovableInstance]) -> Obstacle | None:
+    """Why a hold stays, and what to do."""
     if can_end(hold, candidates):
-        return ""
+        return None
     if hold.strategy is None:
-        return f"{hold.ref} stays held: its annotation {HOLD} is damaged. {_by_hand(hold)}"
-    if why := _why_stuck(hold):
-        return f"{hold.ref} stays held: {why}, and run the rollout again"
+        return _kept(hold, "damaged", f"its annotation {HOLD} is damaged. {_by_hand(hold)}")
+    if (stuck := _why_stuck(hold)) is not None:
+        return _kept(hold, stuck.code, f"{stuck}, and run the rollout again")
     if not hold.seen:
-        return f"{hold.ref} stays held: {_left(hold, candidates)}. Run the rollout again"
+        return _kept(hold, "in_progress", f"{_left(hold, candidates)}. Run the rollout again")
     is_vm = hold.workload.kind.virtual_machines
     ends = "has moved them" if is_vm else "with recreate in allow has replaced them"
-    return (
-        f"{hold.ref} stays held: {_left(hold, candidates)}. Its update strategy is"
-        f" {hold.workload.strategy_name} until a rollout {ends}"
-    )
+    until = f"Its update strategy is {hold.workload.strategy_name} until a rollout {ends}"
+    return _kept(hold, "previous_template", f"{_left(hold, candidates)}. {until}")
+
+
+def _kept(hold: Hold, code: str, text: str) -> Obstacle:
+    return Obstacle(code, f"{hold.ref} stays held: {text}")
 
 
 def why_kept_after(
     hold: Hold, candidates: t.Collection[MovableInstance], moved: t.Collection[str]
-) -> str:
+) -> Obstacle | None:
     """As `why_kept`, once the instances with these uids have moved."""
     left = held_replicas((hold,), candidates)
     replaced = left and left <= set(moved) and hold.strategy is not None
-    return "" if replaced else why_kept(hold, candidates)
+    return None if replaced else why_kept(hold, candidates)
 
 
-def prepare(api: ApiClient, hold: Hold, *, check: bool = False) -> tuple[int, str]:
+def prepare(api: ApiClient, hold: Hold, *, check: bool = False) -> tuple[int, Obstacle | None]:
     """Make it so that nothing restarts when the strategy is given back: the VMIs of a pool get the revisions of their
-    VMs, in check mode none. Returns how many do, and why the hold stays; empty where it does not. Raises ApiError where
-    the server does not answer."""
+    VMs, in check mode none. Returns how many do, and why the hold stays. Raises ApiError where the server does not
+    answer."""
     if not hold.members or hold.is_over:
-        return 0, ""
+        return 0, None
     try:
         writes = revision_writes(api, hold.workload, hold.members)
         if not check:
             write_revisions(api, writes)
     except KeptByRevision as error:
-        return error.written, f"{hold.ref} stays held: {error}"
+        return error.written, _kept(hold, error.code, str(error))
     except (Invalid, Forbidden, NotFound) as error:
-        return 0, f"{hold.ref} stays held: {one_line(str(error))}. {_by_hand(hold)}"
-    return len(writes), ""
+        return 0, _refused(hold, error)
+    return len(writes), None
 
 
-def end(api: ApiClient, hold: Hold) -> str:
-    """Give the strategy back. Returns why it stays held; empty where it does not. Raises ApiError where the server
-    does not answer: what it refuses about one workload is no reason to leave the others."""
+def _refused(hold: Hold, error: ApiError) -> Obstacle:
+    return _kept(hold, "refused", f"{one_line(str(error))}. {_by_hand(hold)}")
+
+
+def end(api: ApiClient, hold: Hold) -> Obstacle | None:
+    """Give the strategy back. Returns why it stays held. Raises ApiError where the server does not answer: what it
+    refuses about one workload is no reason to leave the others."""
     write = release_of(hold)
     try:
         api.patch(write.path, write.patch())
     except Conflict:
-        return f"{hold.ref} stays held: it was changed meanwhile. Run the rollout again"
+        return _kept(hold, "changed", "it was changed meanwhile. Run the rollout again")
     except (Invalid, Forbidden, NotFound) as error:
-        return f"{hold.ref} stays held: {one_line(str(error))}. {_by_hand(hold)}"
-    return ""
+        return _refused(hold, error)
+    return None
 
 
 def ended(hold: Hold) -> str:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ..compliance.tied import tied_text, tied_to
+from ..compliance.tied import tied
 from ..kubevirt.moving import MIGRATION, RESTART, pinned
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Plan, SkippedInstance
 from ..model.rendering import listed, plural
 from ..model.snapshot import Snapshot
@@ -26,7 +27,7 @@ def judge_skipped(result: StepResult, plan: Plan, *, fail: bool) -> None:
     """With `fail` skipped instances are a failure, which names them all; if not, those that still violate
     a rule are a warning."""
     if plan.skipped and fail and not result.failure:
-        result.failure = not_all_moved(plan.skipped)
+        result.failure = _not_all_moved(plan.skipped)
         return
     violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
     if violators:
@@ -54,31 +55,32 @@ def report_not_enforced(
     """Report the instances that are placed correctly, though their rules are not enforced yet."""
     placed = not_enforced(candidates, plan)
     missed: tuple[MissedPreference, ...] = ()
-    tied: dict[str, str] = {}
+    obstacles: dict[str, Obstacle | None] = {}
     if placed:
         simulation = ClusterSimulation(snapshot, candidates)
         missed = missed_preferences(simulation, placed, topology)
-        tied = {x.uid: why for x in placed if (why := why_tied(simulation, x))}
+        obstacles = {x.uid: why_tied(simulation, x) for x in placed}
     unmet = {each.uid: str(each) for each in missed}
     result.not_enforced = [
-        well_placed(x, plan, unmet.get(x.uid, ""), tied.get(x.uid, "")) for x in placed
+        well_placed(x, plan, unmet.get(x.uid, ""), obstacles.get(x.uid)) for x in placed
     ]
     result.progress += well_placed_lines(result.not_enforced)
     result.warnings += removed_constraints(candidates)
 
 
-def report_held(result: StepResult, kept: t.Mapping[Ref, str]) -> None:
+def report_held(result: StepResult, kept: t.Mapping[Ref, Obstacle]) -> None:
     """Report the workloads whose own rollouts stay held, each with the reason."""
-    result.held = [{**ref._asdict(), "reason": why} for ref, why in kept.items() if why]
-    result.warnings += [why for why in kept.values() if why]
+    result.held = [
+        {**ref._asdict(), "reason": why.text, "reason_code": why.code} for ref, why in kept.items()
+    ]
+    result.warnings += map(str, kept.values())
 
 
-def why_tied(simulation: ClusterSimulation, movable: MovableInstance) -> str:
-    """Why other pods on its node leave a VM no live migration, or nothing."""
+def why_tied(simulation: ClusterSimulation, movable: MovableInstance) -> Obstacle | None:
+    """Other pods on its node that leave a VM no live migration."""
     if movable.instance.vmi is None or movable.pinned:
-        return ""
-    others = tied_to(simulation.declared, movable.declared_pod)
-    return tied_text(others) if others else ""
+        return None
+    return tied(simulation.declared, movable.declared_pod)
 
 
 def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
@@ -91,8 +93,7 @@ def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
     return f"{plural(len(violators), 'instance')} still {verb} a rule: {_names(violators)}"
 
 
-def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
-    """Why a run with fail_on_skipped failed."""
+def _not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
     were = "was" if len(skipped) == 1 else "were"
     return f"{plural(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {_names(skipped)}"
 
@@ -121,18 +122,18 @@ _NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation
 
 
 def well_placed(
-    movable: MovableInstance, plan: Plan, unmet: str = "", tied: str = ""
+    movable: MovableInstance, plan: Plan, unmet: str = "", obstacle: Obstacle | None = None
 ) -> dict[str, JSON]:
-    """An instance that still runs with the previous constraints, on a node that the new ones allow:
-    now, or after the moves of the plan. `unmet`: the preferences that the node does not meet, in words. `tied`: why
-    other pods on its node leave it no live migration."""
+    """An instance that still runs with the previous constraints, on a node that the new ones allow: now, or after the
+    moves of the plan. `unmet`: the preferences that the node does not meet, in words. `obstacle`: other pods on its
+    node leave it no live migration."""
     takes_effect = movable.takes_effect
-    if tied and takes_effect == MIGRATION:
+    if obstacle is not None and takes_effect == MIGRATION:
         takes_effect = RESTART
     drift, event = movable.drift, f"the next {_NEXT[takes_effect]}"
     enforced = f"enforced from {event}"
-    if tied:
-        enforced += f" ({tied})"
+    if obstacle is not None:
+        enforced += f" ({obstacle})"
     if movable.pinned:
         enforced += f" ({pinned(movable.node)})"
     if drift is not None and drift.stale and not (drift.missing or drift.labels):

@@ -27,6 +27,7 @@ from ..kubevirt.pools import (
 )
 from ..model.kinds import DEPLOYMENT, POOL, RULES, STATEFUL_SET, partition_of
 from ..model.objects import Ref
+from ..model.obstacle import WORKLOAD_ROLLOUT_STOPPED, Obstacle
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection, MovableInstance
@@ -43,7 +44,7 @@ class OwnRollout:
     """A workload rollout that has not ended: `replaced` of the `wanted` pods, or VMs of a pool, are of the present
     template, so many `old` ones are still there, and so many of the wanted ones are not available. Not `seen`: its
     controller has not seen the latest change, so that these are the numbers from before. `generation`: that of the
-    change. `stuck`: why it does not go on; empty where it does. `pending`: a pod of it that has no node, in
+    change. `stuck`: why it does not go on. `pending`: a pod of it that has no node, in
     kube-scheduler's words, or why KubeVirt does not start a VM; empty where that is not known."""
 
     ref: Ref
@@ -53,12 +54,12 @@ class OwnRollout:
     unavailable: int
     seen: bool
     generation: int = 0
-    stuck: str = ""
+    stuck: Obstacle | None = None
     pending: str = ""
 
     @property
     def goes_on(self) -> bool:
-        return not self.stuck
+        return self.stuck is None
 
     @property
     def noun(self) -> str:
@@ -117,22 +118,26 @@ def with_deadline(
     )
 
 
-def _why_late(rollout: OwnRollout, progress: Progress, clock: float, seconds: float) -> str:
+def _why_late(
+    rollout: OwnRollout, progress: Progress, clock: float, seconds: float
+) -> Obstacle | None:
     key, done = f"{rollout.ref} {rollout.generation}", float(rollout.replaced - rollout.unavailable)
     best, since = progress.setdefault(key, [done, clock])
     if done > best:
         progress[key] = [done, clock]
     elif clock - since >= seconds:
         text = f"No other {rollout.noun} has become available with its present template"
-        return f"{text} for {seconds:.0f} s (move_timeout)"
-    return ""
+        return Obstacle(WORKLOAD_ROLLOUT_STOPPED, f"{text} for {seconds:.0f} s (move_timeout)")
+    return None
 
 
 def stuck_instances(
     rollouts: t.Iterable[OwnRollout], candidates: t.Iterable[MovableInstance]
 ) -> dict[str, str]:
     """The instances, by uid, that wait for a rollout that does not go on, with the reason."""
-    stuck = {x.ref: x.stuck for x in rollouts if x.stuck and x.ref.kind != DEPLOYMENT.name}
+    stuck = {
+        x.ref: x.stuck for x in rollouts if x.stuck is not None and x.ref.kind != DEPLOYMENT.name
+    }
     return {
         x.uid: f"the rollout of its workload is stuck: {stuck[x.workload.ref]}"
         for x in candidates
@@ -140,9 +145,10 @@ def stuck_instances(
     }
 
 
-def why_waiting(rollouts: t.Iterable[OwnRollout]) -> str:
-    """The first one that goes on; empty where there is none."""
-    return next((str(rollout) for rollout in rollouts if rollout.goes_on), "")
+def why_waiting(rollouts: t.Iterable[OwnRollout]) -> Obstacle | None:
+    """The first one that goes on."""
+    going_on = (str(rollout) for rollout in rollouts if rollout.goes_on)
+    return next((Obstacle("in_progress", text, temporary=True) for text in going_on), None)
 
 
 def unfinished(rollouts: t.Iterable[OwnRollout]) -> list[str]:
@@ -157,10 +163,11 @@ def unfinished(rollouts: t.Iterable[OwnRollout]) -> list[str]:
 def warnings(rollouts: t.Iterable[OwnRollout]) -> list[str]:
     """A line about each one that does not go on."""
     return [
-        f"{rollout.ref} does not go on replacing its {rollout.noun}s: {rollout.progress}. {rollout.stuck.rstrip('.')}. "
+        f"{rollout.ref} does not go on replacing its {rollout.noun}s: {rollout.progress}."
+        f" {rollout.stuck.text.rstrip('.')}. "
         + (rollout.pending or f"Look at its {rollout.noun}s that are not available")
         for rollout in rollouts
-        if not rollout.goes_on
+        if rollout.stuck is not None
     ]
 
 
@@ -184,7 +191,7 @@ def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
         unavailable=max(0, wanted - int(status.get("availableReplicas", 0))),
         seen=workload.seen,
         generation=_generation(workload),
-        stuck=(missed_deadline(workload) or "") if workload.seen else "",
+        stuck=missed_deadline(workload) if workload.seen else None,
     )
     if rollout.seen and _has_ended(workload, rollout):
         return None
@@ -220,7 +227,7 @@ def _has_ended(workload: Workload, rollout: OwnRollout) -> bool:
         # Pods that lack since then are no part of a rollout, also where a quota refuses the only one.
         refused = workload.condition("ReplicaFailure") is not None
         return one_template or (refused and not rollout.old)
-    measured = progress is not None or rollout.stuck
+    measured = progress is not None or rollout.stuck is not None
     return one_template and all_replaced and not (measured and rollout.unavailable)
 
 

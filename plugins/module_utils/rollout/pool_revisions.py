@@ -29,6 +29,7 @@ from ..kubevirt.pools import (
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import shallow
 from ..model.kinds import instance_path
+from ..model.obstacle import PENDING_CHANGES
 from ..model.quantity import parse_quantity
 from ..model.snapshot import Vmi, Workload
 from ..model.write import Operation, Write
@@ -38,11 +39,12 @@ _LABEL = Pointer(("metadata", "labels")) / POOL_REVISION
 
 
 class KeptByRevision(Exception):
-    """The strategy must not be given back yet; the message says why, and what to do. `written`: how many VMIs have
-    got their revision before."""
+    """The strategy must not be given back yet; the message says why, and what to do. `code` is that of an Obstacle,
+    `written`: how many VMIs have got their revision before."""
 
-    def __init__(self, message: str, written: int = 0) -> None:
+    def __init__(self, code: str, message: str, written: int = 0) -> None:
         super().__init__(message)
+        self.code = code
         self.written = written
 
 
@@ -60,18 +62,21 @@ def revision_writes(
     vms = [member.vm for member in members]
     for member in members:
         if changed_by_others(pool, member.vm, vms):
-            raise KeptByRevision(f"{member.vm.ref}: {VM_CHANGED_BY_OTHERS}. Run the rollout again")
+            text = f"{member.vm.ref}: {VM_CHANGED_BY_OTHERS}. Run the rollout again"
+            raise KeptByRevision(VM_CHANGED_BY_OTHERS.code, text)
         if lacks_template(pool, member.vm) or not revisions.is_present(
             revision_of(member.vm.labels)
         ):
             raise KeptByRevision(
-                f"KubeVirt has not brought its latest template to {member.vm.ref} yet. Run the rollout again"
+                "in_progress",
+                f"KubeVirt has not brought its latest template to {member.vm.ref} yet. Run the rollout again",
             )
     outdated = [(x.vm, x.vmi) for x in members if x.vmi is not None and x.outdated]
     for vm, vmi in outdated:
         if vmi.phase != "Running" or lagging_fields(vm, vmi):
             raise KeptByRevision(
-                f"{vmi.ref} does not run with the present template yet. Run the rollout again"
+                "in_progress",
+                f"{vmi.ref} does not run with the present template yet. Run the rollout again",
             )
         revisions.require_placement_only(vm, vmi)
     return tuple(_relabel(vm, vmi) for vm, vmi in outdated)
@@ -84,7 +89,7 @@ def write_revisions(api: ApiClient, writes: t.Iterable[Write]) -> None:
             api.patch(write.path, write.patch())
         except (Conflict, Invalid, NotFound):
             text = f"{write.target} was changed meanwhile. Run the rollout again"
-            raise KeptByRevision(text, number) from None
+            raise KeptByRevision("changed", text, number) from None
 
 
 class _Revisions:
@@ -114,20 +119,23 @@ class _Revisions:
         restart = f"Restart {vm.ref}, and run the rollout again"
         if old is None or new is None:
             raise KeptByRevision(
+                PENDING_CHANGES,
                 f"the ControllerRevision {before or 'of its start'} of {vmi.ref} is missing or damaged, so it is"
-                f" not known what a restart would bring. {restart}"
+                f" not known what a restart would bring. {restart}",
             )
         if old != new:
             raise KeptByRevision(
+                PENDING_CHANGES,
                 f"{vmi.ref} was started from another template ({before}), which differs from the present one in"
-                f" more than placement. {restart}"
+                f" more than placement. {restart}",
             )
         was, is_now = self._labels(before), self._labels(now)
         for key in sorted({*was, *is_now}):
             if was.get(key) != is_now.get(key) != vmi.labels.get(key):
                 raise KeptByRevision(
+                    PENDING_CHANGES,
                     f"the label {key} of {vmi.ref} is not that of the present template, and reaches it by a restart"
-                    f" alone. {restart}"
+                    f" alone. {restart}",
                 )
 
     def _labels(self, name: str) -> t.Mapping[str, JSON]:

@@ -17,6 +17,7 @@ from ..cluster.reading import ReadScope
 from ..kubevirt.moving import PERMISSION
 from ..model.kinds import WRITABLE_KINDS
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Plan
 from ..moves import report, takeover
 from ..moves.check_mode import planned_result
@@ -29,7 +30,7 @@ from ..moves.state import RunState, StepResult
 from ..moves.watch import Listening
 from ..rules.hold import Hold
 from . import holds, own_rollouts
-from .approval import not_made, plan_of, require_approved
+from .approval import judge_approved, plan_of, require_approved
 from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .judged_snapshot import JudgedSnapshot
 from .not_moved import judge_places, judge_skipped, places, report_held, report_not_enforced
@@ -117,20 +118,23 @@ class RolloutSource:
 
     def goes_on(self, view: JudgedSnapshot, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
-        reasons = [own_rollouts.why_waiting(view.own_rollouts), *now.temporary]
-        if now.stop is None:
-            reasons.append(why_waiting(view.holds, view.candidates))
-        return goes_on(reconciler, now, reasons)
+        own = own_rollouts.why_waiting(view.own_rollouts)
+        held = why_waiting(view.holds, view.candidates) if now.stop is None else None
+        return goes_on(reconciler, now, [str(own or ""), *now.temporary, str(held or "")])
 
     def finish(self, view: JudgedSnapshot, plan: Plan, keeper: LeaseKeeper | None) -> StepResult:
         """Report skipped instances, and those whose rules are not enforced yet."""
         if keeper is None:
-            kept = {hold.ref: why_kept(hold, view.candidates) for hold in view.holds}
+            kept = {
+                hold.ref: obstacle
+                for hold in view.holds
+                if (obstacle := why_kept(hold, view.candidates)) is not None
+            }
         else:
             kept = self._end_holds(keeper, view)
         result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
         self._judge_skipped(result, plan)
-        result.failure = result.failure or not_made(self.options.approved, plan.skipped)
+        judge_approved(result, self.options.approved, plan.skipped)
         report_held(result, kept)
         return result
 
@@ -141,26 +145,26 @@ class RolloutSource:
         report_not_enforced(result, view.snapshot, view.candidates, plan, topology)
         return result
 
-    def _end_holds(self, keeper: LeaseKeeper, view: JudgedSnapshot) -> dict[Ref, str]:
+    def _end_holds(self, keeper: LeaseKeeper, view: JudgedSnapshot) -> dict[Ref, Obstacle]:
         """Give the workloads that this run held their own rollouts back. Returns why others stay held."""
         written = 0
-        kept: dict[Ref, str] = {}
+        kept: dict[Ref, Obstacle] = {}
         ending: list[Hold] = []
         for hold in view.holds:
-            count, why = 0, why_kept(hold, view.candidates)
-            if not why:
-                count, why = holds.prepare(keeper.api_while_ours(), hold)
+            count, obstacle = 0, why_kept(hold, view.candidates)
+            if obstacle is None:
+                count, obstacle = holds.prepare(keeper.api_while_ours(), hold)
             written += count
-            if why:
-                kept[hold.ref] = why
+            if obstacle is not None:
+                kept[hold.ref] = obstacle
             else:
                 ending.append(hold)
         if written:
             self._report.changed = True
             self._api.deadline.pause(LABELS_SEEN)
         for hold in ending:
-            if why := holds.end(keeper.api_while_ours(), hold):
-                kept[hold.ref] = why
+            if (obstacle := holds.end(keeper.api_while_ours(), hold)) is not None:
+                kept[hold.ref] = obstacle
             else:
                 self._report.lines.append(holds.ended(hold))
                 self._report.changed = True
@@ -191,17 +195,17 @@ class RolloutSource:
 
     def _check_holds(
         self, view: JudgedSnapshot, moved: t.Collection[str]
-    ) -> tuple[bool, dict[Ref, str]]:
+    ) -> tuple[bool, dict[Ref, Obstacle]]:
         """Whether a run that moves these instances gives a workload its own rollout back, and why others stay held."""
         ends = False
-        kept: dict[Ref, str] = {}
+        kept: dict[Ref, Obstacle] = {}
         for hold in view.holds:
-            why = why_kept_after(hold, view.candidates, moved)
+            obstacle = why_kept_after(hold, view.candidates, moved)
             if can_end(hold, view.candidates):
-                written, why = holds.prepare(self._api, hold, check=True)
-                ends = ends or written > 0 or not why
-            if why:
-                kept[hold.ref] = why
+                written, obstacle = holds.prepare(self._api, hold, check=True)
+                ends = ends or written > 0 or obstacle is None
+            if obstacle is not None:
+                kept[hold.ref] = obstacle
         return ends, kept
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:

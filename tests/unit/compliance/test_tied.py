@@ -53,7 +53,7 @@ def answers(cluster: Cluster) -> list[tuple[str, str]]:
     candidates = movable_instances(snapshot, InstanceSelection(namespaces=frozenset({"shop"})))
     (movable,) = [x for x in candidates if x.instance.ref.name == "db"]
     tied = why_tied(ClusterSimulation(snapshot, candidates), movable)
-    placed = well_placed(movable, Plan((), ()), tied=tied)
+    placed = well_placed(movable, Plan((), ()), obstacle=tied)
     return [(rule.takes_effect, rule.reason), (placed["takes_effect"], placed["reason"])]
 
 

@@ -37,6 +37,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster import lead
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.moves import context, reminder, watch
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
@@ -567,14 +568,19 @@ def test_run_gives_an_update_strategy_back(cluster: TraceServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("running", "annotation", "warning"),
+    ("running", "annotation", "warning", "code"),
     [
-        ("log-1", HELD, "stays held: 1 of 1 replicas is not of its present template"),
-        ("log-2", "{", "stays held: its annotation placement.virt/hold is damaged"),
+        (
+            "log-1",
+            HELD,
+            "stays held: 1 of 1 replicas is not of its present template",
+            "previous_template",
+        ),
+        ("log-2", "{", "stays held: its annotation placement.virt/hold is damaged", "damaged"),
     ],
 )
 def test_run_warns_about_a_hold_that_stays(
-    cluster: TraceServer, running: str, annotation: str, warning: str
+    cluster: TraceServer, running: str, annotation: str, warning: str, code: str
 ) -> None:
     """In check mode, with moves, and where there is nothing to move any more."""
     hold(cluster, running, annotation)
@@ -582,6 +588,7 @@ def test_run_warns_about_a_hold_that_stays(
         assert result.finished
         (found,) = [x for x in result.warnings if "stays held" in x]
         assert warning in found
+        assert [x["reason_code"] for x in result.held] == [code]
     assert releases(cluster) == []
 
 
@@ -599,7 +606,7 @@ def test_hold_that_changes_while_it_ends_stays_and_nothing_is_changed(
     hold(cluster, "log-2")
     end = holds.end
 
-    def change_first(api: ApiClient, ends: Hold) -> str:
+    def change_first(api: ApiClient, ends: Hold) -> Obstacle | None:
         cluster.objects[f"{STATEFUL_SETS}/log"]["metadata"]["generation"] = 3
         return end(api, ends)
 
@@ -620,11 +627,11 @@ def test_strategy_is_given_back_once_kubevirt_has_seen_the_labels(
     times: list[float] = []
     end = holds.end
 
-    def label(_api: ApiClient, _hold: Hold, *, check: bool = False) -> tuple[int, str]:
+    def label(_api: ApiClient, _hold: Hold, *, check: bool = False) -> tuple[int, None]:
         times.append(time.monotonic())
-        return 1, ""
+        return 1, None
 
-    def seen(api: ApiClient, ends: Hold) -> str:
+    def seen(api: ApiClient, ends: Hold) -> Obstacle | None:
         times.append(time.monotonic())
         return end(api, ends)
 
@@ -641,10 +648,12 @@ def test_check_mode_says_why_a_hold_would_stay(
 ) -> None:
     step(cluster)
     hold(cluster, "log-2")
-    monkeypatch.setattr(holds, "prepare", lambda _api, _hold, check=False: (0, "stays held: why"))
+    kept = Obstacle("refused", "stays held: why")
+    monkeypatch.setattr(holds, "prepare", lambda _api, _hold, check=False: (0, kept))
     planned, result = step(cluster, check=True), step(cluster)
     assert (planned.changed, result.changed) == (False, False)
     assert planned.warnings == result.warnings == ["stays held: why"]
+    assert {x["reason_code"] for x in (*planned.held, *result.held)} == {"refused"}
     assert releases(cluster) == []
 
 

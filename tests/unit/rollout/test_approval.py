@@ -32,11 +32,11 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord, Phase
-from ansible_collections.virt.placement.plugins.module_utils.moves.state import StepResult
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import RunState, StepResult
 from ansible_collections.virt.placement.plugins.module_utils.rollout import rollout_source
 from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
     LeftAlone,
-    not_made,
+    judge_approved,
     of_approved,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
@@ -515,10 +515,14 @@ def test_moves_that_could_not_be_made_are_named_and_moved_instances_are_not() ->
 
     plan = approved(moving("a"), moving("b"))
     seen = [skipped("a", "w1"), skipped("b", "w2"), skipped("other", "w1")]
-    assert not_made(plan, seen) == (
+    result = StepResult(finished=True, state=RunState())
+    judge_approved(result, plan, seen[1:])
+    judge_approved(result, None, seen)
+    assert result.failure == ""
+    judge_approved(result, plan, seen)
+    assert result.failure == (
         "1 move of the plan was not made: VirtualMachine shop/a: no node is available"
     )
-    assert not_made(plan, seen[1:]) == not_made(None, seen) == ""
 
 
 def test_run_does_not_wait_for_instances_that_the_plan_does_not_move() -> None:

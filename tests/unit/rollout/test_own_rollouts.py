@@ -79,6 +79,10 @@ def found(snapshot: Snapshot, selection: InstanceSelection = SHOP) -> tuple[OwnR
     return own_rollouts_of(snapshot, selection)
 
 
+def waited_for(rollouts: t.Iterable[OwnRollout]) -> str:
+    return str(why_waiting(rollouts) or "")
+
+
 NOT_SEEN = "the controller of Deployment shop/web has not seen the latest change yet"
 REPLACES = "Deployment shop/web replaces its pods:"
 
@@ -104,7 +108,7 @@ REPLACES = "Deployment shop/web replaces its pods:"
 )
 def test_run_waits_for_deployment_that_replaces_its_pods(status: JSON, text: str) -> None:
     rollouts = found(web(status))
-    assert why_waiting(rollouts) == text
+    assert waited_for(rollouts) == text
     assert unfinished(rollouts) == [text]
     assert warnings(rollouts) == []
 
@@ -127,7 +131,7 @@ def test_run_does_not_wait_for_deployment_that_replaces_nothing(status: JSON, sp
 
 def test_deployment_past_its_progress_deadline_is_named_and_not_waited_for() -> None:
     rollouts = found(web(counts(4, 1, 3) | LATE))
-    assert why_waiting(rollouts) == ""
+    assert waited_for(rollouts) == ""
     assert unfinished(rollouts) == []
     (warning,) = warnings(rollouts)
     assert warning.startswith("Deployment shop/web does not go on replacing its pods: 1 of 3.")
@@ -141,11 +145,11 @@ def test_pod_without_node_is_named_with_the_words_of_the_scheduler(status: JSON)
     rollouts = found(replace(snapshot, pods=(pending, *snapshot.pods[1:])))
     (text,) = (*unfinished(rollouts), *warnings(rollouts))
     assert f"{pending.ref} is Pending: 0/3 nodes are available" in text
-    assert "Pending" not in why_waiting(rollouts), "its words change while a run waits"
+    assert "Pending" not in waited_for(rollouts), "its words change while a run waits"
 
 
 def test_deployment_past_its_progress_deadline_is_waited_for_until_its_change_is_seen() -> None:
-    assert why_waiting(found(web(counts(4, 1, 3, generation=1) | LATE))) == NOT_SEEN
+    assert waited_for(found(web(counts(4, 1, 3, generation=1) | LATE))) == NOT_SEEN
 
 
 def test_deployment_whose_pods_are_all_replaced_past_its_deadline_is_not_named() -> None:
@@ -171,7 +175,7 @@ AFTER = {"currentRevision": "db-2", "updateRevision": "db-2"}
     ],
 )
 def test_run_waits_for_stateful_set_that_replaces_its_pods(status: JSON, text: str) -> None:
-    assert why_waiting(found(db(status))) == text
+    assert waited_for(found(db(status))) == text
 
 
 @pytest.mark.parametrize(
@@ -192,7 +196,7 @@ def test_run_does_not_wait_for_stateful_set_that_replaces_nothing(
 
 def test_run_waits_for_replicas_above_the_partition() -> None:
     rollouts = found(db(BEFORE | {"updatedReplicas": 0}, rollingUpdate={"partition": 1}))
-    assert why_waiting(rollouts) == "StatefulSet shop/db replaces its pods: 0 of 2"
+    assert waited_for(rollouts) == "StatefulSet shop/db replaces its pods: 0 of 2"
 
 
 def test_only_workloads_of_the_run_count() -> None:
@@ -258,24 +262,24 @@ def not_ready(made: Cluster, name: str, since: str) -> None:
 
 def test_run_waits_until_the_vms_of_a_pool_have_its_template() -> None:
     rollouts = found(web_pool(brought=False)[0].snapshot())
-    assert why_waiting(rollouts) == f"the controller of {POOL} has not seen the latest change yet"
+    assert waited_for(rollouts) == f"the controller of {POOL} has not seen the latest change yet"
 
 
 def test_run_waits_for_vmis_that_the_controller_of_a_pool_is_about_to_delete() -> None:
     made, _manifest = web_pool(restarted=["web-0"])
-    assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 1 of 3"
+    assert waited_for(found(made.snapshot())) == f"{RESTARTS} 1 of 3"
 
 
 def test_run_waits_for_vmi_that_is_live_of_the_template_and_will_be_deleted_all_the_same() -> None:
     made, _manifest = web_pool(restarted=VMS[1:])
     made.machines["web-0"]["spec"]["affinity"] = APART
-    assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 2 of 3"
+    assert waited_for(found(made.snapshot())) == f"{RESTARTS} 2 of 3"
 
 
 def test_revision_that_kubevirt_1_4_leaves_on_a_vmi_is_not_waited_for() -> None:
     made, _manifest = web_pool(restarted=VMS[1:])
     platform = replace(made.more["platform"], kubevirt="v1.4.0")
-    assert why_waiting(found(made.snapshot(platform=platform))) == f"{RESTARTS} 2 of 3"
+    assert waited_for(found(made.snapshot(platform=platform))) == f"{RESTARTS} 2 of 3"
     made.machines["web-0"]["spec"]["affinity"] = APART
     assert found(made.snapshot(platform=platform)) == ()
 
@@ -284,7 +288,7 @@ def test_run_waits_for_vmi_that_ends_and_for_vm_without_one() -> None:
     made, _manifest = web_pool()
     end(made, "web-0")
     made.machines["web-1"]["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
-    assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 1 of 3"
+    assert waited_for(found(made.snapshot())) == f"{RESTARTS} 1 of 3"
 
 
 def test_pool_without_progress_is_named_after_the_time_of_a_move_and_not_waited_for() -> None:
@@ -297,27 +301,27 @@ def test_pool_without_progress_is_named_after_the_time_of_a_move_and_not_waited_
             made.machines[starts]["status"]["phase"] = "Scheduling"
         return with_deadline(found(made.snapshot()), seen, clock, 600)
 
-    assert why_waiting(after(0)) == f"{RESTARTS} 0 of 3"
-    assert why_waiting(after(590, "web-0")) == f"{RESTARTS} 1 of 3"
-    assert why_waiting(after(1180, "web-0", starts="web-1"))
-    assert why_waiting(after(1185, "web-0"))
+    assert waited_for(after(0)) == f"{RESTARTS} 0 of 3"
+    assert waited_for(after(590, "web-0")) == f"{RESTARTS} 1 of 3"
+    assert waited_for(after(1180, "web-0", starts="web-1"))
+    assert waited_for(after(1185, "web-0"))
     late = after(1190, "web-0", starts="web-1")
-    assert why_waiting(late) == ""
+    assert waited_for(late) == ""
     (warning,) = warnings(late)
     assert warning == (
         f"{POOL} does not go on replacing its VMs: 2 of 3. No other VM has become available with its present"
         " template for 600 s (move_timeout). Look at its VMs that are not available"
     )
-    assert why_waiting(after(1200, "web-0", "web-1")) == f"{RESTARTS} 2 of 3"
+    assert waited_for(after(1200, "web-0", "web-1")) == f"{RESTARTS} 2 of 3"
 
 
 def test_change_of_the_template_begins_the_time_anew() -> None:
     seen: Progress = {}
     before, after = db(BEFORE | {"updatedReplicas": 2}), db(BEFORE | {"updatedReplicas": 0})
     after.workloads[0].manifest["metadata"]["generation"] = 3
-    assert why_waiting(with_deadline(found(before), seen, 0, 600))
-    assert why_waiting(with_deadline(found(after), seen, 600, 600))
-    assert not why_waiting(with_deadline(found(after), seen, 1200, 600))
+    assert waited_for(with_deadline(found(before), seen, 0, 600))
+    assert waited_for(with_deadline(found(after), seen, 600, 600))
+    assert not waited_for(with_deadline(found(after), seen, 1200, 600))
 
 
 def test_deployment_has_a_deadline_of_its_own() -> None:
@@ -330,14 +334,14 @@ def test_run_waits_for_vmi_that_does_not_run_yet() -> None:
     made, _manifest = web_pool()
     made.machines["web-0"]["status"]["phase"] = "Scheduled"
     text = f"{RESTARTS} 3 of 3, and 1 is not available yet"
-    assert why_waiting(found(made.snapshot())) == text
+    assert waited_for(found(made.snapshot())) == text
 
 
 def test_run_waits_for_vmi_that_is_not_ready_since_its_start() -> None:
     made, _manifest = web_pool()
     not_ready(made, "web-0", "2026-11-26T09:59:50Z")
     text = f"{RESTARTS} 3 of 3, and 1 is not available yet"
-    assert why_waiting(found(made.snapshot())) == text
+    assert waited_for(found(made.snapshot())) == text
 
 
 def test_vmi_that_became_unready_later_is_not_waited_for() -> None:
@@ -384,7 +388,7 @@ def test_vm_of_a_pool_with_a_request_to_start_is_waited_for() -> None:
     end(made, "web-0")
     vm_of(made, "web-0")["spec"]["runStrategy"] = "Manual"
     vm_of(made, "web-0")["status"] = {"stateChangeRequests": [{"action": "Start"}]}
-    assert why_waiting(found(made.snapshot())) == f"{RESTARTS} 2 of 3"
+    assert waited_for(found(made.snapshot())) == f"{RESTARTS} 2 of 3"
 
 
 def test_stopped_vm_that_the_template_of_its_pool_starts_is_waited_for() -> None:
@@ -392,7 +396,7 @@ def test_stopped_vm_that_the_template_of_its_pool_starts_is_waited_for() -> None
     for name in VMS:
         end(made, name)
         vm_of(made, name)["spec"]["runStrategy"] = "Halted"
-    assert "has not seen the latest change yet" in why_waiting(found(made.snapshot()))
+    assert "has not seen the latest change yet" in waited_for(found(made.snapshot()))
 
 
 def test_vm_of_a_pool_that_is_being_deleted_or_is_changed_by_others_is_not_waited_for() -> None:
@@ -427,7 +431,7 @@ def test_vm_of_a_pool_without_node_is_named_with_the_words_of_the_scheduler() ->
     (text,) = unfinished(rollouts)
     assert "virt-launcher-web-0" in text
     assert text.endswith(" is Pending: 0/3 nodes are available)")
-    assert "Pending" not in why_waiting(rollouts), "its words change while a run waits"
+    assert "Pending" not in waited_for(rollouts), "its words change while a run waits"
 
 
 def test_what_kubevirt_reports_of_a_vm_that_does_not_start_is_named() -> None:
