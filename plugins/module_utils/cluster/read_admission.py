@@ -14,12 +14,13 @@ from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound, UnservedVersion
 from ..api.lists import list_converted
 from ..model.admission import (
+    LimitRange,
     PodMutator,
+    limit_range_from_manifest,
     pod_policy_from_manifest,
     pod_webhooks_from_manifest,
 )
 from ..model.json_pointer import JSON
-from ..model.limit_range import LimitRange, limit_range_from_manifest
 from .served_versions import ServedVersions
 
 _LIMIT_RANGES = "/api/v1/{}limitranges"

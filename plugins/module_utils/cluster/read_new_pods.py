@@ -9,7 +9,6 @@ import typing as t
 from ..api.client import ApiClient
 from ..model.new_pod_needs import NewPodNeeds
 from ..model.storage import IN_TREE
-from .pod_dry_runs import refused_pods
 from .read_admission import default_priority_class, limit_ranges, pod_mutators
 from .read_storage import attach_limits, claim_states
 
@@ -23,8 +22,6 @@ def new_pod_fields(api: ApiClient, needs: NewPodNeeds) -> dict[str, t.Any]:
         fields["pod_mutators"] = pod_mutators(api)
     if needs.priority_class:
         fields["default_priority_class"] = default_priority_class(api)
-    if needs.asked:
-        fields["dry_runs"] = refused_pods(api, needs.asked)
     drivers = dict(needs.drivers)
     if needs.claims:
         fields["claim_states"] = states = claim_states(api, needs.claims)

@@ -9,8 +9,10 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
+from ..cluster.pod_dry_runs import pod_dry_runs
 from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import ReadScope, read_snapshot
+from ..forecast.admission import asked_of_server
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.conclusion import ForecastResult
 from ..forecast.doubts import doubts_of_change, relevant_gaps
@@ -254,12 +256,14 @@ def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, Changed
         note(f"forecast: {_size(question.before)} were read, evaluating what changes")
     if relevant_gaps(change.after):  # no answer is claimed then
         return question, change
-    needs = needs_of_change(change, drills=bool(question.request.domains_of))
-    fields = new_pod_fields(api, needs)
+    drills = bool(question.request.domains_of)
+    fields = new_pod_fields(api, needs_of_change(change, drills=drills))
     if not fields:
         return question, change
-    question = replace(question, before=replace(question.before, **fields))
-    if fields.get("limit_ranges"):  # they complete the first pods
+    before = replace(question.before, **fields)
+    answers = pod_dry_runs(api, asked_of_server(replace(change, before=before), drills=drills))
+    question = replace(question, before=replace(before, dry_runs=answers))
+    if answers:  # they complete the first pods
         return question, question.change()
     after = replace(change.after, **fields)
     return question, replace(change, before=question.before, after=after)

@@ -1,103 +1,109 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What does the API server make of the pods of a change when they are created: which does it change, or refuse?
+"""Which new pods may admission change, hold or refuse, by what the cluster shows of it?
 
-LimitRanges complete the pods of some controllers exactly, since their templates are known. A pod that runs shows what
-webhooks made of it, and LimitRanges that are older than it; nothing shows that of the first pod of a workload.
+Levels of Pod Security, LimitRanges and webhooks act only when a pod is created. A pod that runs shows what LimitRanges
+and webhooks made of it, as far as they are older; it does not show what PodSecurity makes of the next one. Nothing of
+this is a proof: the server may exempt a controller, and a webhook may change the pod. Where the server was asked, its
+answer counts. Conditions of workloads show what was refused already.
 """
 
 from __future__ import annotations
 
 import typing as t
-from dataclasses import replace
 from functools import cached_property
 
+from ..compliance.pending import why_refused
 from ..kubevirt.instances import instances
-from ..kubevirt.next_pod import controlled_pod
+from ..kubevirt.next_pod import OWN_LAUNCHER
+from ..model.admission import LimitRange, PodMutator
 from ..model.kinds import DEPLOYMENT, STATEFUL_SET
-from ..model.limit_range import LimitRange, why_refused, with_defaults
 from ..model.objects import Pod, Ref
+from ..model.pod_security import BASELINE, PRIVILEGED, enforced_level
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload
+from ..scheduler.labels import matches
 from .change import ChangedCluster
-from .conclusion import NO_CERTAINTY, Doubt, Evidence
+from .conclusion import NO_CERTAINTY, NO_GUARANTEE, NO_PLACEMENT, Doubt
 from .new_pods import first_pods, new_pods
-from .refused_pods import mutators_of
-from .result import Forecast, UnschedulableInstance
 from .simulation import PendingPod
 
 _WITH_TEMPLATES = (DEPLOYMENT.name, STATEFUL_SET.name)
-"""Kinds whose pods are made from their templates as these are."""
+"""Kinds whose controllers make a pod of the template alone, so that the server can be asked for it."""
 
 
-class LimitRanges:
-    """What the LimitRanges of a snapshot make of pods that do not exist yet."""
+class PodAdmission:
+    """What the objects of a snapshot show of pods that do not exist yet."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._unread = snapshot.limit_ranges is None
-        self._of: dict[str, list[LimitRange]] = {}
+        levels = ((x.name, enforced_level(x.labels)) for x in snapshot.namespaces)
+        self._levels = {name: level for name, level in levels if level[0] != PRIVILEGED}
+        self._namespaces = {x.name: x.labels for x in snapshot.namespaces}
+        self._refused = {x.ref: why for x in snapshot.workloads if (why := why_refused(x))}
+        self._ranges: dict[str, list[LimitRange]] = {}
         for limit_range in snapshot.limit_ranges or ():
-            self._of.setdefault(limit_range.namespace, []).append(limit_range)
-        self._refused: dict[Ref, str] = {}
-
-    def refusals(self, pending: t.Iterable[PendingPod]) -> t.Iterator[tuple[int, str]]:
-        """The numbers of new pods that are refused for certain, and why."""
-        for number, pod in enumerate(pending) if self._of else ():
-            if pod.required and _is_new(pod) and (why := self.refusal(pod.workload)):
-                yield number, why
-
-    def refusal(self, ref: Ref | None) -> str:
-        """Why no pod of the workload is created; empty where one is, or where that is not known."""
-        workload = self._with_template(ref)
-        if workload is None or not (ranges := self._of.get(workload.ref.namespace)):
-            return ""
-        if workload.ref not in self._refused:
-            spec = with_defaults(workload.template.get("spec") or {}, ranges)
-            self._refused[workload.ref] = why_refused(spec, ranges)
-        return self._refused[workload.ref]
+            self._ranges.setdefault(limit_range.namespace, []).append(limit_range)
 
     def doubts(self, pending: t.Iterable[PendingPod]) -> tuple[Doubt, ...]:
-        """What LimitRanges may make of new pods, where it is not known."""
-        new = [pod for pod in pending if pod.required and _is_new(pod)]
-        if self._unread and new:
-            text = "LimitRanges could not be read, which may change or refuse new pods"
-            return (Doubt("limit_range_unread", text),)
-        doubts = (doubt for pod in new if self._of for doubt in self._doubts_of(pod))
-        return tuple(dict.fromkeys(doubts))
+        """Of the pods that do not exist yet and that the answer is about."""
+        new = [x for x in pending if x.required and not x.pod.uid]
+        workloads = dict.fromkeys(x.workload for x in new)
+        refused = (
+            refused_doubt(ref, self._refused[ref]) for ref in workloads if ref in self._refused
+        )
+        answers = [(x, self._refusal(x)) for x in new]
+        by_server = (_refused_by_server(x, why) for x, why in answers if why)
+        others = [x for x, why in answers if not why]
+        return (
+            *refused,
+            *by_server,
+            *self._of_levels(others),
+            *self._of_limit_ranges(others),
+            *dict.fromkeys(self._of_gates(others)),
+        )
 
-    def _doubts_of(self, pending: PendingPod) -> t.Iterator[Doubt]:
-        ranges = self._of.get(pending.pod.namespace)
-        if not ranges:
-            return
-        if workload := self._with_template(pending.workload):
-            pod = controlled_pod(workload, "", "", "", ranges)
-            if any(x.adds_requests for x in ranges) and pod.requests != pending.pod.requests:
-                text = (
-                    f"{_named(ranges)} may set other requests for the next pod of {workload.ref} than its running"
-                    " pods have"
-                )
-                yield Doubt("limit_range_unknown", text, NO_CERTAINTY)
-            return
-        what = pending.workload or pending.name
-        before = pending.replaces or self._running.get(pending.workload)
-        if before is None:
-            text = f"{_named(ranges)} may change or refuse the first pod of {what}"
-            yield Doubt("limit_range_unknown", text)
-        elif newer := [x for x in ranges if x.is_newer_than(before.created)]:
-            text = f"{_named(newer)} may be newer than the running pod of {what}, and may change or refuse the next one"
-            yield Doubt("limit_range_unknown", text)
+    def asked(self, pending: t.Iterable[PendingPod]) -> dict[str, Ref]:
+        """What the server is to be asked for, by uid: running pods, and workloads with a template, where it is in doubt
+        whether another pod of them is created as expected."""
+        asked = {}
+        for new in pending:
+            before, template = self._before(new), self._templates.get(new.workload)
+            if before is not None and self._forbidden(before):
+                asked[before.uid] = before.ref
+            webhooks = before is None and any(self._mutators_of(new.pod))
+            if template is not None and (webhooks or self._newer_ranges(new)):
+                asked[template.uid] = template.ref
+            elif before is not None and self._newer_ranges(new):
+                asked[before.uid] = before.ref
+        return asked
 
-    def _with_template(self, ref: Ref | None) -> Workload | None:
-        return self._workloads.get(ref) if ref is not None else None
+    def of_webhooks(self, first: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
+        """Of pods of which nothing shows what the next one looks like."""
+        if self._snapshot.pod_mutators is None and first:
+            text = (
+                "MutatingWebhookConfigurations and MutatingAdmissionPolicies could not be read, which may change new"
+                " pods"
+            )
+            yield Doubt("admission_unknown", text)
+        for pending in first:
+            if names := sorted({str(x.source) for x in self._mutators_of(pending.pod)}):
+                text = f"{listed(names)} may change the first pod of {pending.workload}"
+                yield Doubt("admission_unknown", text, NO_CERTAINTY)
 
-    @cached_property
-    def _workloads(self) -> t.Mapping[Ref, Workload]:
-        return {x.ref: x for x in self._snapshot.workloads if x.ref.kind in _WITH_TEMPLATES}
+    def _refusal(self, pending: PendingPod) -> str:
+        """The answer of the server to a dry run of such a pod; empty where it has none, or accepts it."""
+        sources = (self._before(pending), self._templates.get(pending.workload))
+        answers = (self._snapshot.dry_runs.get(x.uid) for x in sources if x is not None)
+        return next((x for x in answers if isinstance(x, str)), "")
+
+    def _before(self, pending: PendingPod) -> Pod | None:
+        """The newest pod before this one, which shows what was made of it; None where there is none."""
+        return pending.replaces or self._running.get(pending.workload)
 
     @cached_property
     def _running(self) -> t.Mapping[Ref | None, Pod]:
-        """The newest pod with a node of each workload: it shows what becomes of the next one."""
+        """The newest pod with a node of each workload."""
         newest: dict[Ref | None, Pod] = {}
         for instance in instances(self._snapshot):
             pod, known = instance.pod, newest.get(instance.workload)
@@ -107,59 +113,128 @@ class LimitRanges:
                 newest[instance.workload] = pod
         return newest
 
+    @cached_property
+    def _templates(self) -> t.Mapping[Ref | None, Workload]:
+        return {x.ref: x for x in self._snapshot.workloads if x.ref.kind in _WITH_TEMPLATES}
 
-def _is_new(pending: PendingPod) -> bool:
-    return not pending.pod.uid
+    def _newer_ranges(self, pending: PendingPod) -> list[LimitRange]:
+        """The LimitRanges of which no pod shows what they make of this one."""
+        ranges = self._ranges.get(pending.pod.namespace, [])
+        before = self._before(pending) if ranges else None
+        return [x for x in ranges if before is None or x.is_newer_than(before.created)]
+
+    def _of_limit_ranges(self, new: t.Sequence[PendingPod]) -> t.Iterator[Doubt]:
+        """They hold for every identity: where the server makes what is expected of a template, they are no doubt."""
+        if self._snapshot.limit_ranges is None and new:
+            yield Doubt(
+                "admission_unknown",
+                "LimitRanges could not be read, which may change or refuse new pods",
+            )
+        alike: dict[tuple[str, bool], dict[object, None]] = {}
+        for pending in new:
+            if not (ranges := self._newer_ranges(pending)):
+                continue
+            template = self._templates.get(pending.workload)
+            created = self._snapshot.dry_runs.get(template.uid) if template is not None else None
+            if not isinstance(created, Pod) or created.requests != pending.pod.requests:
+                key = listed(list(map(str, ranges))), self._before(pending) is None
+                alike.setdefault(key, {})[pending.workload or pending.name] = None
+        for (names, first), shown in alike.items():
+            if first:
+                yield Doubt(
+                    "admission_unknown",
+                    f"{names} may change or refuse the first pod of {listed([*shown])}",
+                )
+            else:
+                text = (
+                    f"{names} may be newer than the running pod of {listed([*shown])}, and may change or refuse the"
+                    " next one"
+                )
+                yield Doubt("admission_unknown", text, NO_CERTAINTY)
+
+    def _of_gates(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
+        """A running pod does not show the gate that it had."""
+        for pending in new:
+            for mutator in self._mutators_of(pending.pod):
+                if mutator.adds_gate(pending.pod.labels):
+                    text = (
+                        f"{mutator.source} adds a scheduling gate to the next pod of"
+                        f" {pending.workload or pending.name}, which gets a node once that is removed"
+                    )
+                    yield Doubt("scheduling_gates", text)
+
+    def _mutators_of(self, pod: Pod) -> t.Iterator[PodMutator]:
+        """Those that may change a new pod."""
+        for mutator in self._snapshot.pod_mutators or ():
+            labels = self._namespaces.get(pod.namespace, {})
+            if mutator.namespaces is not None and not matches(mutator.namespaces, labels):
+                continue
+            if mutator.pods is None or matches(mutator.pods, pod.labels):
+                yield mutator
+
+    def _forbidden(self, pod: Pod) -> tuple[str, ...]:
+        level, _version = self._levels.get(pod.namespace, (PRIVILEGED, ""))
+        return pod.forbidden[level != BASELINE] if level != PRIVILEGED else ()
+
+    def _of_levels(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
+        """A doubt for each namespace and what its level forbids."""
+        alike: dict[tuple[str, tuple[str, ...], bool], dict[object, None]] = {}
+        for pending in new:
+            if names := self._forbidden(pending.pod):
+                before = self._before(pending)
+                accepted = before is not None and before.uid in self._snapshot.dry_runs
+                key = pending.pod.namespace, names, accepted
+                alike.setdefault(key, {})[pending.workload or pending.name] = None
+        for (namespace, names, accepted), shown in alike.items():
+            level = ":".join(self._levels[namespace])
+            text = (
+                f"namespace {namespace} enforces PodSecurity {level}, which may refuse the next pod of"
+                f" {listed([*shown])} ({listed(names)})"
+            )
+            if accepted:
+                text += ", though it accepts a dry run of this identity"
+            unsure = accepted or names == (OWN_LAUNCHER,)
+            yield Doubt("pod_security", text, NO_GUARANTEE if unsure else NO_PLACEMENT)
 
 
-def _named(ranges: t.Iterable[LimitRange]) -> str:
-    return listed(list(map(str, ranges)))
-
-
-def admission_doubts(change: ChangedCluster) -> tuple[Doubt, ...]:
-    """What webhooks and policies may make of new pods, where it is not known."""
-    return tuple(dict.fromkeys(_of_webhooks(change)))
-
-
-def _of_webhooks(change: ChangedCluster) -> t.Iterator[Doubt]:
-    mutators, snapshot = change.after.pod_mutators, change.after
-    first = first_pods(change) if mutators is None or mutators else []
-    if mutators is None and first:
-        text = (
-            "MutatingWebhookConfigurations and MutatingAdmissionPolicies could not be read, which may change new"
-            " pods"
-        )
-        yield Doubt("webhooks_unread", text)
-    namespaces = {namespace.name: namespace.labels for namespace in snapshot.namespaces}
-    for pending in first:
-        changing = mutators_of(pending.pod, mutators or (), namespaces)
-        names = sorted({str(mutator.source) for mutator in changing})
-        if names:
-            text = f"{listed(names)} may change the first pod of {pending.workload}"
-            yield Doubt("pod_webhook", text, NO_CERTAINTY)
-
-
-def within_limit_ranges(result: Forecast, change: ChangedCluster) -> Forecast:
-    """The forecast with the pods that LimitRanges refuse."""
-    if not change.after.limit_ranges:
-        return result
-    new = new_pods(change)
-    refused = [(new[number], why) for number, why in LimitRanges(change.after).refusals(new)]
-    if not refused:
-        return result
-    waiting = [UnschedulableInstance(x.instance, x.workload, why, True) for x, why in refused]
-    reasons = dict.fromkeys(f"no pod of {x.workload} is created: {why}" for x, why in refused)
-    named = {x.instance for x in waiting}
-    return replace(
-        result,
-        evidence=(*result.evidence, *limit_range_evidence(refused)),
-        reasons=(*result.reasons, *reasons),
-        pending=(*(x for x in result.pending if x.instance not in named), *waiting),
-        moves=tuple(move for move in result.moves if move.instance not in named),
-        min_unschedulable=max(result.min_unschedulable, len(waiting)),
+def _refused_by_server(pending: PendingPod, why: str) -> Doubt:
+    text = (
+        f"the API server refuses a dry run of the next pod of {pending.workload or pending.name} in namespace"
+        f" {pending.pod.namespace}: {why}"
     )
+    return Doubt("dry_run_refused", text, NO_PLACEMENT)
 
 
-def limit_range_evidence(refused: t.Sequence[tuple[t.Any, str]]) -> tuple[Evidence, ...]:
-    """What `LimitRanges.refusals` shows."""
-    return (Evidence(never=("limit_range",)),) if refused else ()
+def refused_doubt(ref: Ref, why: str) -> Doubt:
+    """The doubt about the pods of a workload of which one was refused. It counts where none is placed, too."""
+    text = f"the last pod of {ref} was refused (condition ReplicaFailure): {why}"
+    return Doubt("pods_refused", text, NO_PLACEMENT, more_pods=True)
+
+
+def doubts_of_refused(change: ChangedCluster, scaled: t.Container[Ref]) -> t.Iterator[Doubt]:
+    """The doubts about workloads that a change makes larger or gives another template, also where it is not known
+    that it makes a pod."""
+    for workload in change.after.workloads:
+        if (workload.ref in scaled or workload.ref in change.touched) and (
+            why := why_refused(workload)
+        ):
+            yield refused_doubt(workload.ref, why)
+
+
+def doubts_of_webhooks(change: ChangedCluster) -> tuple[Doubt, ...]:
+    """What webhooks and policies may make of the first pods of workloads."""
+    first = first_pods(change) if change.after.pod_mutators != () else []
+    return tuple(dict.fromkeys(PodAdmission(change.after).of_webhooks(first)))
+
+
+def asked_of_server(change: ChangedCluster, *, drills: bool = False) -> dict[str, Ref]:
+    """What a dry run would show of the pods that a change creates (`PodAdmission.asked`), with `drills` of those of any
+    node, too. What is read about new pods is in the snapshot before the change."""
+    pods = new_pods(change)
+    if drills:
+        pods += [
+            PendingPod(x.pod, x.pod, "recreate", workload=x.workload)
+            for x in instances(change.before)
+            if x.pod is not None and x.node_name
+        ]
+    return PodAdmission(change.before).asked(pods)

@@ -82,7 +82,6 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "stays_on_node": CodeMeaning("an instance cannot leave its node", "eviction.blocked_evidence"),
     "quota": CodeMeaning("a ResourceQuota refuses a pod", "quota.quota_evidence"),
-    "limit_range": CodeMeaning("a LimitRange refuses a pod", "admission.limit_range_evidence"),
     # Doubts: why an answer claims less.
     "unreadable": CodeMeaning("a list of objects could not be read", "forecast.forecast"),
     "unfavorable_nodes": CodeMeaning(
@@ -187,35 +186,21 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "the running pod has a node selector or a toleration that its template does not have",
         "doubts.of_admission",
     ),
-    "limit_range_unknown": CodeMeaning(
-        "a LimitRange may change or refuse a pod", "admission.LimitRanges._doubts_of"
-    ),
-    "limit_range_unread": CodeMeaning(
-        "LimitRanges could not be read", "admission.LimitRanges.doubts"
+    "admission_unknown": CodeMeaning(
+        "a LimitRange, or a mutating webhook or policy, may change or refuse a pod, or could not be read",
+        "admission.PodAdmission._of_limit_ranges",
     ),
     "pods_refused": CodeMeaning(
         "the API server refused the last pod of a workload (condition ReplicaFailure)",
-        "refused_pods.refused_doubt",
+        "admission.refused_doubt",
     ),
     "pod_security": CodeMeaning(
         "the level of PodSecurity that a namespace enforces may refuse a pod",
-        "refused_pods.PodAdmission._of_levels",
+        "admission.PodAdmission._of_levels",
     ),
     "dry_run_refused": CodeMeaning(
         "the API server refuses a dry run of a pod, made with this identity",
-        "refused_pods.PodAdmission._of_levels",
-    ),
-    "gating_webhook": CodeMeaning(
-        "a webhook adds a scheduling gate to a pod, such as for an ApplicationAwareResourceQuota",
-        "refused_pods.PodAdmission._of_gates",
-    ),
-    "pod_webhook": CodeMeaning(
-        "a mutating webhook or policy may change the first pod of a workload",
-        "admission._of_webhooks",
-    ),
-    "webhooks_unread": CodeMeaning(
-        "what changes new pods (mutating webhooks and policies) could not be read",
-        "admission._of_webhooks",
+        "admission._refused_by_server",
     ),
     "next_pod_estimated": CodeMeaning(
         "the next pod of an instance may differ from the expected one, or be refused",
@@ -260,7 +245,7 @@ OF_ADMISSION: t.Final = frozenset({"dry_run_refused", "pod_security", "pods_refu
 def advice_on_admission(codes: t.Container[str]) -> str:
     """What to do about doubts of `OF_ADMISSION`. The doubts name the namespaces."""
     level = (
-        f" A level of PodSecurity is set by the label {ENFORCE} of that namespace ({PRIVILEGED} admits all)."
+        f" Where it names PodSecurity, the label {ENFORCE} of that namespace sets the level ({PRIVILEGED} admits all)."
         if "pod_security" in codes or "dry_run_refused" in codes
         else ""
     )

@@ -32,12 +32,11 @@ from ..model.topology import HOSTNAME
 from ..rules.hold import why_not_held
 from ..scheduler.labels import matches
 from ..scheduler.node_state import untolerated
-from .admission import LimitRanges, admission_doubts
+from .admission import PodAdmission, doubts_of_refused, doubts_of_webhooks
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
 from .conclusion import NO_CERTAINTY, NO_GUARANTEE, Doubt
 from .eviction import UNREACHABLE, EvictedInstance, held_by_pause, other_revision
-from .refused_pods import PodAdmission, doubts_of_refused
 from .scaling import Scale, expanded_template, of_changed_template
 from .simulation import PendingPod
 
@@ -81,18 +80,14 @@ POD_DOUBTS: t.Final[tuple[DoubtsOfPod, ...]] = (of_claims, of_pod_spec, of_admis
 
 
 def doubts_of_pods(
-    pending: t.Iterable[PendingPod],
-    snapshot: Snapshot,
-    limit_ranges: LimitRanges,
-    refused: PodAdmission,
+    pending: t.Iterable[PendingPod], snapshot: Snapshot, admission: PodAdmission
 ) -> tuple[Doubt, ...]:
-    """The doubts about the pods that the answer is about. `limit_ranges` and `refused` are those of the snapshot."""
+    """The doubts about the pods that the answer is about. `admission` is that of the snapshot."""
     required = [pod for pod in pending if pod.required]
     doubts = (
         doubt for pod in required for function in POD_DOUBTS for doubt in function(pod, snapshot)
     )
-    admitted = (*limit_ranges.doubts(required), *refused.doubts(required))
-    return tuple(dict.fromkeys((*doubts, *admitted)))
+    return tuple(dict.fromkeys((*doubts, *admission.doubts(required))))
 
 
 def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> tuple[Doubt, ...]:
@@ -110,7 +105,7 @@ def doubts_of_change(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t
             if change.lost_nodes and change.event == "failure"
             else ()
         ),
-        *admission_doubts(change),
+        *doubts_of_webhooks(change),
         *doubts_of_refused(change, {entry.workload for entry in scale}),
     )
 
@@ -147,8 +142,7 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
 def _why_unlike_running(snapshot: Snapshot, workload: Workload) -> str:
     """Why a new pod of a workload that grows may be another than those that run; empty where it is not. What webhooks
     add to pods makes them request more than their template, never less."""
-    ranges = [x for x in snapshot.limit_ranges or () if x.namespace == workload.ref.namespace]
-    asked = controlled_pod(workload, "", "", workload.ref.kind, ranges).requests
+    asked = controlled_pod(workload, "", "", workload.ref.kind).requests
     for instance in instances(snapshot):
         pod = instance.pod
         if instance.workload != workload.ref or pod is None:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from ..kubevirt.instances import instances
 from ..model.objects import Pod
 from ..model.snapshot import Snapshot
-from .admission import LimitRanges
+from .admission import PodAdmission
 from .change import lost_node
 from .conclusion import NO_CERTAINTY, Doubt
 from .doubts import doubts_of_pods, of_evicted
 from .eviction import DrainOutcome, Evictions
-from .refused_pods import PodAdmission
 from .simulation import PendingPod
 
 
@@ -79,7 +78,7 @@ def drained(
         pods=tuple(pod for pod in snapshot.pods if pod.number not in gone),
         vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in vmis),
     )
-    doubts += doubts_of_pods(replacing, snapshot, LimitRanges(snapshot), PodAdmission(snapshot))
+    doubts += doubts_of_pods(replacing, snapshot, PodAdmission(snapshot))
     return Drained(after, tuple(moved), tuple(by_rules), tuple(dict.fromkeys(doubts)))
 
 

@@ -22,7 +22,7 @@ from ..scheduler.framework import pod_key
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT, untolerated
 from ..scheduler.nodes import NodeSet, takes_pods
 from ..view.view import ClusterView
-from .admission import LimitRanges, limit_range_evidence
+from .admission import PodAdmission
 from .bounds import competing_pods
 from .conclusion import WORSE, Conclusion, Doubt, ForecastResult, conclude
 from .decide import (
@@ -57,7 +57,6 @@ from .explain import (
 from .forecast import UNTIL_MOVED
 from .loss import Loss
 from .quota import Quotas, quota_evidence
-from .refused_pods import PodAdmission
 from .simulation import PendingPod, PlacementSimulation, Reason
 
 LIMIT = 400
@@ -173,8 +172,7 @@ class DrillEngine:
         self.waiting = _waiting(view)
         self.blocking = Blocking(view, topology)
         self.quotas = Quotas(view.snapshot)
-        self.limit_ranges = LimitRanges(view.snapshot)
-        self.refused = PodAdmission(view.snapshot)
+        self.admission = PodAdmission(view.snapshot)
         pods = view.snapshot.pods if self.quotas else ()
         self.used_of_quotas = self.quotas.used(pods, pods)
         self._tolerated: dict[tuple[Toleration, ...], bool] = {}
@@ -324,12 +322,10 @@ class DrillEngine:
         """What the decision about these pods comes to with all that is not known of them."""
         namespaces = {x.pod.namespace for x in pending}
         used = self.quotas.used_without(self.used_of_quotas, loss.ended, namespaces)
-        by_quotas = tuple(self.quotas.refusals(pending, used))
-        by_ranges = tuple(self.limit_ranges.refusals(pending))
-        refused = (*by_quotas, *((number, why, True) for number, why in by_ranges))
+        refused = tuple(self.quotas.refusals(pending, used))
         proofs, external = blocked_evidence(loss.blocked)
         of_pods = (
-            *doubts_of_pods(pending, self.snapshot, self.limit_ranges, self.refused),
+            *doubts_of_pods(pending, self.snapshot, self.admission),
             *of_schedulers(pending),
             *(of_failed_nodes(pending) if self.event == "failure" else ()),
         )
@@ -338,8 +334,7 @@ class DrillEngine:
         conclusion = conclude(
             doubted.evidence,
             *proofs,
-            *quota_evidence(pending, by_quotas),
-            *limit_range_evidence(by_ranges),
+            *quota_evidence(pending, refused),
         )
         return _Concluded(conclusion, doubted, refused, of_pods)
 

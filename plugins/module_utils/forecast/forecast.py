@@ -25,7 +25,7 @@ from ..planning.plan_request import Scope
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
-from .admission import LimitRanges, within_limit_ranges
+from .admission import PodAdmission
 from .bounds import competing_pods
 from .change import ChangedCluster
 from .conclusion import (
@@ -50,7 +50,6 @@ from .doubts import doubts_of_pods, of_schedulers, relevant_gaps
 from .eviction import ESTIMATED, Evictions, NodeEvent, blocked_evidence
 from .explain import ProofWords
 from .quota import within_quotas
-from .refused_pods import PodAdmission
 from .result import (
     NAMED,
     Deadlock,
@@ -97,7 +96,7 @@ def forecast(
         reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps, codes=("unreadable",))
     forecaster = _Forecaster(change, topology or Topology.of(), scope)
-    result = within_limit_ranges(within_quotas(forecaster.forecast(), change), change)
+    result = within_quotas(forecaster.forecast(), change)
     return _concluded(result, tuple(dict.fromkeys((*doubts, *forecaster.doubts()))))
 
 
@@ -227,7 +226,7 @@ class _Forecaster:
         """The doubts about the pods that need a node, and about those of planned moves."""
         pods, after = [*self.pending, *self._pods_of_moves()], self.change.after
         return (
-            *doubts_of_pods(pods, after, LimitRanges(after), PodAdmission(after)),
+            *doubts_of_pods(pods, after, PodAdmission(after)),
             *of_schedulers(self.pending),
             *self._doubts_of_moves(),
         )

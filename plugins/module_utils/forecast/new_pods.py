@@ -8,7 +8,6 @@ from ..kubevirt.instances import instances
 from ..model.new_pod_needs import NewPodNeeds
 from .change import ChangedCluster
 from .claims import moved_claims, needed_claims
-from .refused_pods import PodAdmission
 from .simulation import PendingPod
 
 
@@ -20,14 +19,12 @@ def needs_of_change(change: ChangedCluster, *, drills: bool = False) -> NewPodNe
     namespaces |= {workload.namespace for workload in change.affected}
     if drills:
         namespaces |= {pod.namespace for pod in before.pods if pod.node_name}
-    running = before.pods if drills else [x.replaces for x in new if x.replaces is not None]
     return NewPodNeeds(
         claims=needed_claims(change),
         moved=before.drivers if drills else moved_claims(change),
         drivers=before.drivers,
         namespaces=namespaces,
         mutators=drills or bool(new),
-        asked=PodAdmission(before).doubtful(running),
         priority_class=any(
             x.asks_for_priority and x.namespace in namespaces for x in before.quotas
         ),

@@ -142,10 +142,16 @@ def _with_more(
             owner = f"{workload.uid}{NEXT}"
             kind = "ReplicaSet" if workload.ref.kind == DEPLOYMENT.name else workload.ref.kind
             controllers[owner] = workload.ref
-            ranges = [
-                x for x in snapshot.limit_ranges or () if x.namespace == workload.ref.namespace
-            ]
-            pod = controlled_pod(workload, name, owner, kind, ranges)
+            pod = controlled_pod(workload, name, owner, kind)
+            created = snapshot.dry_runs.get(workload.uid)
+            if isinstance(created, Pod):
+                pod = replace(
+                    pod,
+                    requests=created.requests,
+                    limits=created.limits,
+                    unset=created.unset,
+                    gated=created.gated,
+                )
         if workload.ref.kind == STATEFUL_SET.name:
             pod = replica_of(workload, pod, number, model)
             name = pod.name

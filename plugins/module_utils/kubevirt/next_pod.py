@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from ..model.json_pointer import JSON
 from ..model.kinds import POD_TEMPLATE_HASH, POOL, VMI
-from ..model.limit_range import LimitRange, with_defaults
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (
     ClaimTemplate,
@@ -341,34 +340,32 @@ def _annotations(template: Template) -> t.Mapping[str, JSON]:
     return annotations
 
 
-def controlled_pod(
-    workload: Workload,
-    name: str,
-    owner_uid: str,
-    owner_kind: str,
-    limit_ranges: t.Iterable[LimitRange],
-) -> Pod:
-    """A pod that the controller of `workload` would make from its template; `limit_ranges` are those of its
-    namespace."""
-    spec = with_defaults(workload.template.get("spec") or {}, limit_ranges)
-    for field in ("containers", "initContainers") if spec.get("hostNetwork") else ():
-        # Host ports of a pod in the host's network (kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
-        spec[field] = [
-            {
-                **container,
-                "ports": [
-                    {**x, "hostPort": x.get("hostPort") or x["containerPort"]}
-                    for x in container.get("ports") or ()
-                ],
-            }
-            for container in spec[field]
-        ]
+def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: str) -> Pod:
+    """A pod that the controller of `workload` would make from its template, without what LimitRanges and webhooks
+    add."""
+    spec = {**(workload.template.get("spec") or {})}
+    for field in ("containers", "initContainers"):
+        spec[field] = [_completed(x, spec) for x in spec.get(field) or ()]
     labels = dict(workload.template_labels)
     if owner_kind == "ReplicaSet":
         labels[POD_TEMPLATE_HASH] = "next"
     owner = {"kind": owner_kind, "name": workload.ref.name, "uid": owner_uid, "controller": True}
     pod = _pod(name, workload.ref.namespace, labels, spec, owner)
     return with_own_way(pod, workload.template)
+
+
+def _completed(container: t.Mapping[str, JSON], spec: t.Mapping[str, JSON]) -> dict[str, JSON]:
+    """A container of this pod spec: each request that is missing is the limit, and ports in the host's network are host
+    ports (kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Pod)."""
+    resources = container.get("resources") or {}
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    completed = {**container, "resources": {**resources, "requests": requests}}
+    if spec.get("hostNetwork"):
+        completed["ports"] = [
+            {**x, "hostPort": x.get("hostPort") or x["containerPort"]}
+            for x in container.get("ports") or ()
+        ]
+    return completed
 
 
 def with_own_way(pod: Pod, template: Template) -> Pod:

@@ -11,7 +11,9 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
+from ..cluster.pod_dry_runs import pod_dry_runs
 from ..cluster.read_new_pods import new_pod_fields
+from ..forecast.admission import asked_of_server
 from ..forecast.new_pods import needs_of_change
 from ..model.findings import Finding
 from ..model.objects import Node
@@ -94,5 +96,11 @@ class DrainPreflight:
 
     def _with_new_pods(self, view: DrainView) -> DrainView:
         if self._new_pods is None:
-            self._new_pods = new_pod_fields(self._api, needs_of_change(drain_change(view)))
+            change = drain_change(view)
+            fields = new_pod_fields(self._api, needs_of_change(change))
+            change = replace(change, before=replace(change.before, **fields))
+            self._new_pods = {
+                **fields,
+                "dry_runs": pod_dry_runs(self._api, asked_of_server(change)),
+            }
         return replace(view, snapshot=replace(view.snapshot, **self._new_pods))

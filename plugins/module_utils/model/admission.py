@@ -1,6 +1,9 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which webhooks and policies may change a pod when it is created?"""
+"""What may change or refuse a pod when it is created: LimitRanges, webhooks and policies.
+
+What they make of a pod is not modeled: the server is asked (`cluster/pod_dry_runs`), or it is a doubt.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,34 @@ _GATED_LABEL: t.Final[t.Mapping[str, str]] = {
 """Configurations of webhooks that add a scheduling gate, and the label of the pods that get it; empty: every pod
 (kubevirt/application-aware-quota, pkg/aaq-operator/resources/namespaced/aaq-server.go; kubernetes-sigs/kueue,
 pkg/controller/jobs/pod/pod_webhook.go)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRange:
+    """One that is about pods. `changed`: when it was written last, RFC 3339; empty if that is not known."""
+
+    namespace: str
+    name: str
+    changed: str = ""
+
+    def is_newer_than(self, created: str) -> bool:
+        """Whether it may not have been as it is when a pod was created, at this time."""
+        return not (self.changed and created) or self.changed >= created
+
+    def __str__(self) -> str:
+        return f"LimitRange {self.namespace}/{self.name}"
+
+
+def limit_range_from_manifest(manifest: t.Mapping[str, JSON]) -> LimitRange | None:
+    """None for one that is about claims alone."""
+    metadata = manifest["metadata"]
+    limits = (manifest.get("spec") or {}).get("limits") or ()
+    if all(limit.get("type") not in ("Container", "Pod") for limit in limits):
+        return None
+    written = [entry.get("time") or "" for entry in metadata.get("managedFields") or ()]
+    times = [metadata.get("creationTimestamp") or "", *written]
+    changed = max(times) if all(written or [""]) else ""
+    return LimitRange(metadata["namespace"], metadata["name"], changed)
 
 
 @dataclass(frozen=True, slots=True)

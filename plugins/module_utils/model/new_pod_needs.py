@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from .objects import ClaimTemplate, Ref
+from .objects import ClaimTemplate
 from .storage import ClaimKey
 
 
@@ -16,7 +16,7 @@ class NewPodNeeds:
     """`claims` are those that must be read, each with the template that makes it where it does not exist; None where
     nothing does. `moved` are bound claims of pods that move, `drivers` those of all bound claims. `namespaces` are
     those of the pods, for LimitRanges. With `mutators` what changes new pods is read, with `priority_class` which class
-    they have by default. `asked` are running pods, by uid: would the server create another one like each?"""
+    they have by default."""
 
     claims: t.Mapping[ClaimKey, ClaimTemplate | None] = field(default_factory=dict)
     moved: t.Collection[ClaimKey] = ()
@@ -24,4 +24,3 @@ class NewPodNeeds:
     namespaces: t.Collection[str] = ()
     mutators: bool = False
     priority_class: bool = False
-    asked: t.Mapping[str, Ref] = field(default_factory=dict)

@@ -17,9 +17,8 @@ from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
 from .obstacle import NO_RIGHT, NOT_READ
 
 if t.TYPE_CHECKING:  # a task that reads no quota loads no arithmetic of quotas
-    from .admission import PodMutator
+    from .admission import LimitRange, PodMutator
     from .budget import DisruptionBudget
-    from .limit_range import LimitRange
     from .quota import Quota
     from .storage import ClaimKey, ClaimState
 
@@ -324,9 +323,9 @@ class Snapshot:
     default_priority_class: str | None = ""
     """The PriorityClass of a new pod that names none, read where a quota asks for one; None where it could not be
     read."""
-    dry_runs: t.Mapping[str, str] = field(default_factory=dict)
-    """Uid of a running pod to why the server refuses another one like it; empty where it accepts one. Only of pods
-    that a forecast asked about, where this identity may ask."""
+    dry_runs: t.Mapping[str, Pod | str] = field(default_factory=dict)
+    """Uid of a running pod, or of a workload with a pod template, to the next pod as the server would create it, or why
+    the server refuses it. Only of those that a forecast asked about, where this identity may ask."""
     expanded: t.Mapping[Ref, t.Mapping[str, JSON]] = field(default_factory=dict)
     """Halted VM to its template with its instance type and preference, where that was read."""
     network_devices: t.Mapping[Ref, tuple[str, ...]] = field(default_factory=dict)

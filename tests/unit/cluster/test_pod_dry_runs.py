@@ -11,10 +11,11 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.cluster.access import REVIEWS
 from ansible_collections.virt.placement.plugins.module_utils.cluster.pod_dry_runs import (
+    first_manifest,
     next_manifest,
-    refused_pods,
+    pod_dry_runs,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
 from tests.unit.api.scripted_server import Reply, ScriptedServer, answer, status
 
 PODS = "/api/v1/namespaces/shop/pods"
@@ -35,9 +36,9 @@ POD: dict[str, t.Any] = {
 VIOLATES = 'pods "web-5c-" is forbidden: violates PodSecurity "restricted:latest": seccompProfile'
 
 
-def asked(server: ScriptedServer, api: ApiClient, *script: Reply) -> dict[str, str]:
+def asked(server: ScriptedServer, api: ApiClient, *script: Reply) -> dict[str, t.Any]:
     server.plays(*script)
-    return refused_pods(api, {"uid-1": Ref("Pod", "shop", "web-5c-x")})
+    return pod_dry_runs(api, {"uid-1": Ref("Pod", "shop", "web-5c-x")})
 
 
 def review(allowed: bool) -> Reply:
@@ -52,7 +53,8 @@ def test_identity_without_the_right_asks_for_no_pod(server: ScriptedServer, api:
 def test_pod_is_created_as_a_dry_run_without_what_only_it_has(
     server: ScriptedServer, api: ApiClient
 ) -> None:
-    assert asked(server, api, review(True), answer(POD), answer({})) == {"uid-1": ""}
+    created = asked(server, api, review(True), answer(POD), answer(POD))["uid-1"]
+    assert (created.name, created.requests) == ("web-5c-x", {})
     path, _question, query = server.seen[2].path.partition("?")
     assert (path, "dryRun=All" in query) == (PODS, True)
     assert next_manifest(POD) == {
@@ -92,3 +94,34 @@ def test_only_what_admission_refuses_is_an_answer(
 def test_pod_of_another_uid_is_not_asked_for(server: ScriptedServer, api: ApiClient) -> None:
     other = {**POD, "metadata": {**POD["metadata"], "uid": "uid-2"}}
     assert asked(server, api, review(True), answer(other)) == {}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_next_pod_of_a_template_is_created_as_a_dry_run(
+    server: ScriptedServer, api: ApiClient, kind: str
+) -> None:
+    spec: t.Any = {"containers": [{"name": "a"}], "volumes": [{"name": "tmp", "emptyDir": {}}]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    metadata = {"name": "web", "namespace": "shop", "uid": "uid-2"}
+    workload: t.Any = {"metadata": metadata, "spec": {"template": template}}
+    if kind == "StatefulSet":
+        workload["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}}]
+    limited = {"name": "a", "resources": {"requests": {"cpu": "2"}}}
+    created = {"metadata": {"name": "web-x"}, "spec": {"containers": [limited]}}
+    server.plays(review(True), answer(workload), answer(created))
+
+    found = pod_dry_runs(api, {"uid-2": Ref(kind, "shop", "web")})["uid-2"]
+
+    assert isinstance(found, Pod) and found.requests == {"cpu": 2000}
+    assert server.seen[1].path.endswith(f"/{kind.lower()}s/web")
+    body = first_manifest(workload)
+    assert body["metadata"] == {
+        "labels": {"app": "web"},
+        "namespace": "shop",
+        "generateName": "web-",
+    }
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    assert body["spec"]["volumes"] == [
+        *spec["volumes"],
+        *([claim] if kind == "StatefulSet" else []),
+    ]

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.admission import (
-    admission_doubts,
+    asked_of_server,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
@@ -22,15 +22,14 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import (
+    LimitRange,
     PodMutator,
+    limit_range_from_manifest,
     pod_policy_from_manifest,
     pod_webhooks_from_manifest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.limit_range import (
-    LimitRange,
-    limit_range_from_manifest,
-)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Pod,
     Ref,
     Requirement,
     Selector,
@@ -42,12 +41,7 @@ JSON = t.Any
 SIDECARS = Ref("MutatingWebhookConfiguration", "", "sidecars")
 
 
-def limits(**limit: JSON) -> LimitRange:
-    spec = {"limits": [{"type": "Container", **limit}]}
-    metadata = {"namespace": "shop", "name": "limits"}
-    found = limit_range_from_manifest({"metadata": metadata, "spec": spec})
-    assert found is not None
-    return found
+LIMITS = LimitRange("shop", "limits")
 
 
 def web(made: Cluster, **spec: JSON) -> Ref:
@@ -59,46 +53,87 @@ def web(made: Cluster, **spec: JSON) -> Ref:
 def scaled(made: Cluster, ref: Ref, replicas: int = 1, **snapshot: JSON) -> Forecast:
     before = dataclasses.replace(made.snapshot(), **snapshot)
     change = what_if(before, scale=(Scale(ref, replicas),))
-    return forecast(change, doubts=admission_doubts(change))
+    return forecast(change, doubts=doubts_of_change(change))
 
 
-def test_default_requests_of_a_limit_range_take_room() -> None:
+def test_first_pod_beside_a_limit_range_is_not_certain() -> None:
+    """It may get requests that its template does not have, or be refused: nothing shows that, and no proof is lost."""
+    made = Cluster("a")
+    ref = web(made)
+    found = scaled(made, ref, limit_ranges=(LIMITS, dataclasses.replace(LIMITS, name="more")))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("admission_unknown",))
+    assert found.reasons == (
+        "not guaranteed: LimitRange shop/limits, LimitRange shop/more may change or refuse the first pod of Deployment"
+        " shop/web",
+    )
+    elsewhere = scaled(made, ref, limit_ranges=(LimitRange("other", "limits"),))
+    assert elsewhere.answer is ForecastResult.GUARANTEED
+    large = web(made, containers=[{"name": "a", "resources": {"requests": {"cpu": "90"}}}])
+    assert scaled(made, large, limit_ranges=(LIMITS,)).answer is ForecastResult.IMPOSSIBLE
+
+
+def answered(made: Cluster, ref: Ref, answer: Pod | str) -> Forecast:
+    """The forecast of the first pod of a Deployment where the server was asked for it."""
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(LIMITS,))
+    (workload,) = before.workloads
+    change = what_if(before, scale=(Scale(ref, 1),))
+    assert asked_of_server(change) == {workload.uid: ref}
+    return scaled(made, ref, limit_ranges=(LIMITS,), dry_runs={workload.uid: answer})
+
+
+@pytest.mark.parametrize(
+    ("cpu", "answer", "codes"),
+    [
+        (1000, ForecastResult.GUARANTEED, ("worst_case",)),
+        (90_000, ForecastResult.IMPOSSIBLE, ("no_node",)),
+    ],
+)
+def test_requests_of_the_first_pod_are_those_that_the_server_gives_it(
+    cpu: int, answer: ForecastResult, codes: tuple[str, ...]
+) -> None:
     made = Cluster("a")
     ref = web(made, containers=[{"name": "a"}])
-    assert scaled(made, ref).answer is ForecastResult.GUARANTEED
-    large = scaled(made, ref, limit_ranges=(limits(defaultRequest={"cpu": "20"}),))
-    assert large.answer is ForecastResult.IMPOSSIBLE
-    assert "Insufficient cpu" in large.reasons[0]
+    found = answered(made, ref, Pod("shop", "web-x", requests={"cpu": cpu}))
+    assert (found.answer, found.codes) == (answer, codes)
 
 
-def test_pod_that_a_limit_range_refuses_is_impossible() -> None:
+def test_first_pod_that_the_server_refuses_or_gates_is_not_guaranteed() -> None:
     made = Cluster("a")
-    found = scaled(made, web(made), limit_ranges=(limits(max={"cpu": "500m"}),))
-    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
-    assert found.codes == ("limit_range",)
-    assert found.reasons == (
-        "no pod of Deployment shop/web is created: LimitRange shop/limits refuses container a: maximum cpu usage per"
-        " Container is 500m. No limit is specified",
-    )
+    ref = web(made)
+    found = answered(made, ref, "maximum cpu usage per Container is 500m. No limit is specified")
+    assert (found.answer, found.codes) == (ForecastResult.UNKNOWN, ("dry_run_refused",))
+    assert "maximum cpu usage per Container is 500m" in found.reasons[0]
+    gated = answered(made, ref, Pod("shop", "web-x", requests={"cpu": 1000}, gated=True))
+    assert (gated.answer, gated.codes) == (ForecastResult.POSSIBLE, ("scheduling_gates",))
 
 
-def test_running_pods_without_the_defaults_make_the_next_one_uncertain() -> None:
+def test_pods_that_the_server_changes_since_a_newer_limit_range_are_not_certain() -> None:
+    """Running pods do not have what it adds: the answer to a dry run of the template is compared with them."""
     made = Cluster("a")
     ref = web(made)
     made.start(ref, "n1")
-    added = limits(defaultRequest={"memory": "2Gi"})
-    before = dataclasses.replace(made.snapshot(), limit_ranges=(added,))
-    change = what_if(before, scale=(Scale(ref, 2),))
-    assert forecast(change, doubts=admission_doubts(change)).codes == ("limit_range_unknown",)
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(LIMITS,))
+    (workload,), (running,) = before.workloads, before.pods
+    assert asked_of_server(what_if(before, scale=(Scale(ref, 2),))) == {workload.uid: ref}
+    assert scaled(made, ref, 2, limit_ranges=(LIMITS,)).codes == ("admission_unknown",)
+    for requests, codes in (
+        (running.requests, ("worst_case",)),
+        ({**running.requests, "memory": 2**31}, ("admission_unknown",)),
+    ):
+        created = dataclasses.replace(running, requests=requests)
+        dry_runs = {workload.uid: created}
+        found = scaled(made, ref, 2, limit_ranges=(LIMITS,), dry_runs=dry_runs)
+        assert found.codes == codes
 
 
 def test_first_start_of_a_vm_beside_a_limit_range_is_possible() -> None:
     made = Cluster("a")
     vm = made.vm("db")
-    before = dataclasses.replace(made.snapshot(), limit_ranges=(limits(max={"cpu": "4"}),))
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(LIMITS,))
     change = what_if(before, members={vm})
-    found = forecast(change, doubts=admission_doubts(change))
-    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("limit_range_unknown",))
+    assert asked_of_server(change) == {}, "its launcher pod is an estimate"
+    found = forecast(change, doubts=doubts_of_change(change))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("admission_unknown",))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +144,7 @@ def test_first_start_of_a_vm_beside_a_limit_range_is_possible() -> None:
         ("", ForecastResult.POSSIBLE),
     ],
 )
-@pytest.mark.parametrize("kind", ["migrated", "restarted", "job"])
+@pytest.mark.parametrize("kind", ["migrated", "restarted", "job", "deployment"])
 def test_running_pod_shows_what_limit_ranges_older_than_it_make_of_the_next(
     kind: str, changed: str, answer: ForecastResult
 ) -> None:
@@ -119,33 +154,46 @@ def test_running_pod_shows_what_limit_ranges_older_than_it_make_of_the_next(
         made.bare_pod("once-1", "n1")
         owner = {"kind": "Job", "name": "once", "uid": "job", "controller": True}
         made.pods["shop", "once-1"]["metadata"]["ownerReferences"] = [owner]
+    elif kind == "deployment":
+        deployment(made, "web", ["n1"], {"containers": [{"name": "a"}]})
     else:
         machine(made, "db", "n1")
     for pod in made.pods.values():
         pod["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
-    added = dataclasses.replace(limits(max={"cpu": "4"}), changed=changed)
+    added = dataclasses.replace(LIMITS, changed=changed)
     before = dataclasses.replace(made.snapshot(), limit_ranges=(added,))
     found = forecast(what_if(before, lost_nodes=["n1"]))
     drilled = drill(before, [HOST], event="drain").drills[0]
     assert (found.answer, drilled.answer) == (answer, answer)
     uncertain = answer is ForecastResult.POSSIBLE
-    assert ("limit_range_unknown" in found.codes, "limit_range_unknown" in drilled.codes) == (
+    assert ("admission_unknown" in found.codes, "admission_unknown" in drilled.codes) == (
         uncertain,
         uncertain,
     )
 
 
-def test_drill_and_forecast_of_a_drain_know_that_a_limit_range_refuses_the_next_pod() -> None:
+def test_proof_that_rests_on_requests_does_not_hold_beside_a_newer_limit_range() -> None:
+    """An older one may have set more than the newer one does."""
     made = cluster("ab")
     deployment(made, "web", ["n1"], {"containers": [{"name": "a"}]})
-    before = dataclasses.replace(made.snapshot(), limit_ranges=(limits(min={"cpu": "2"}),))
+    for pod in made.pods.values():
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "90"}}
+    before = made.snapshot()
+    assert forecast(what_if(before, lost_nodes=["n1"])).answer is ForecastResult.IMPOSSIBLE
+    before = dataclasses.replace(before, limit_ranges=(LIMITS,))
     found = forecast(what_if(before, lost_nodes=["n1"]))
-    drilled = drill(before, [HOST], event="drain").drills[0]
-    assert (found.answer, found.codes) == (ForecastResult.IMPOSSIBLE, ("limit_range",))
-    assert (drilled.answer, drilled.codes) == (ForecastResult.IMPOSSIBLE, ("limit_range",))
-    assert [ref.name for ref in drilled.pending] == ["web-0"]
-    assert drilled.min_down == 1
-    assert "minimum cpu usage per Container is 2" in drilled.reasons[0]
+    assert (found.answer, found.codes) == (ForecastResult.UNKNOWN, ("admission_unknown",))
+
+
+def test_limit_range_about_claims_alone_is_none() -> None:
+    def read(*types: str) -> LimitRange | None:
+        spec = {"limits": [{"type": x} for x in types]}
+        return limit_range_from_manifest(
+            {"metadata": {"namespace": "a", "name": "b"}, "spec": spec}
+        )
+
+    assert read("PersistentVolumeClaim") is read() is None
+    assert read("PersistentVolumeClaim", "Pod") == LimitRange("a", "b")
 
 
 def test_change_of_a_limit_range_is_its_last_write() -> None:
@@ -168,8 +216,8 @@ def test_change_of_a_limit_range_is_its_last_write() -> None:
 def test_what_could_not_be_read_takes_the_guarantee_away() -> None:
     made = Cluster("a")
     ref = web(made)
-    assert scaled(made, ref, limit_ranges=None).codes == ("limit_range_unread",)
-    assert scaled(made, ref, pod_mutators=None).codes == ("webhooks_unread",)
+    assert scaled(made, ref, limit_ranges=None).codes == ("admission_unknown",)
+    assert scaled(made, ref, pod_mutators=None).codes == ("admission_unknown",)
 
 
 def test_webhook_that_selects_the_first_pod_makes_it_uncertain() -> None:
@@ -179,10 +227,10 @@ def test_webhook_that_selects_the_first_pod_makes_it_uncertain() -> None:
     found = scaled(made, ref, pod_mutators=(PodMutator(SIDECARS, elsewhere),))
     assert found.answer is ForecastResult.GUARANTEED
     found = scaled(made, ref, pod_mutators=(PodMutator(SIDECARS),))
-    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("pod_webhook",))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("admission_unknown",))
     assert "MutatingWebhookConfiguration sidecars may change the first pod" in found.reasons[0]
     made.start(ref, "n1")
-    assert scaled(made, ref, pod_mutators=(PodMutator(SIDECARS),)).codes != ("pod_webhook",)
+    assert scaled(made, ref, pod_mutators=(PodMutator(SIDECARS),)).codes != ("admission_unknown",)
 
 
 def test_webhooks_of_kubevirt_and_of_other_resources_are_none() -> None:
@@ -210,7 +258,7 @@ def test_policy_that_changes_pods_is_like_a_webhook() -> None:
     assert policy is not None
     made = Cluster("a")
     found = scaled(made, web(made), pod_mutators=(policy,))
-    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("pod_webhook",))
+    assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("admission_unknown",))
     assert "MutatingAdmissionPolicy defaults may change the first pod" in found.reasons[0]
     constraints["resourceRules"] = [{**rule, "resources": ["services"]}]
     assert pod_policy_from_manifest(manifest) is None

@@ -20,7 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction i
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.quota import within_quotas
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
-from ansible_collections.virt.placement.plugins.module_utils.model.limit_range import LimitRange
+from ansible_collections.virt.placement.plugins.module_utils.model.admission import LimitRange
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Owner,
     Pod,
@@ -294,7 +294,7 @@ def test_case_77_container_that_does_not_specify_what_a_quota_limits_is_refused(
     made = cluster("ab")
     deployment(made, "web", ["n1"], {})
     made.more["quotas"] = (Quota("shop", "small", {"pods": 9, "limits.cpu": 9000}, {}),)
-    listed = [LimitRange(name, "limits", ({"type": "Container"},)) for name in ranges or ()]
+    listed = [LimitRange(name, "limits") for name in ranges or ()]
     made.more["limit_ranges"] = None if ranges is None else tuple(listed)
 
     *both, reason = answers(made)

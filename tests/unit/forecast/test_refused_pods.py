@@ -8,6 +8,9 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.admission import (
+    asked_of_server,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
     ForecastResult,
@@ -16,9 +19,6 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts imp
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill_table import n_plus_1
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
-from ansible_collections.virt.placement.plugins.module_utils.forecast.new_pods import (
-    needs_of_change,
-)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import PodMutator
@@ -156,10 +156,10 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 @pytest.mark.parametrize(
     ("name", "labels", "codes"),
     [
-        ("gating-mutator", {}, ("gating_webhook",)),
-        ("gating-mutator", {"application-aware-quota/enable-gating": ""}, ("gating_webhook",)),
+        ("gating-mutator", {}, ("scheduling_gates",)),
+        ("gating-mutator", {"application-aware-quota/enable-gating": ""}, ("scheduling_gates",)),
         ("kueue-mutating-webhook-configuration", {}, ("worst_case",)),
-        ("kueue-mutating-webhook-configuration", {QUEUE: "q"}, ("gating_webhook",)),
+        ("kueue-mutating-webhook-configuration", {QUEUE: "q"}, ("scheduling_gates",)),
         ("sidecars", {}, ("worst_case",)),
     ],
 )
@@ -189,7 +189,7 @@ def test_webhook_of_other_namespaces_adds_no_gate() -> None:
 
     assert drained(made).codes == ("worst_case",)
     enforcing(made, **{"application-aware-quota/enable-gating": ""})
-    assert drained(made).codes == ("gating_webhook",)
+    assert drained(made).codes == ("scheduling_gates",)
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,10 @@ def test_answer_of_the_server_counts_where_it_was_asked(
     enforcing(made, **{ENFORCE: "restricted"})
     (pod,) = made.snapshot().pods
     change = what_if(made.snapshot(), lost_nodes=["n1"])
-    assert needs_of_change(change).asked == {pod.uid: pod.ref}
-    assert needs_of_change(change, drills=True).asked == {pod.uid: pod.ref}
+    assert asked_of_server(change) == {pod.uid: pod.ref}
+    assert asked_of_server(change, drills=True) == {pod.uid: pod.ref}
     if answer is not None:
-        made.more["dry_runs"] = {pod.uid: answer}
+        made.more["dry_runs"] = {pod.uid: answer or pod}
 
     found = drained(made)
 

@@ -31,11 +31,11 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.refusal
     warning_lines,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.vm_ways import VM_POLICY
-from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
-from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
-from ansible_collections.virt.placement.plugins.module_utils.model.limit_range import (
+from ansible_collections.virt.placement.plugins.module_utils.model.admission import (
     limit_range_from_manifest,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Owner,
     Ref,
@@ -94,14 +94,14 @@ def test_preflight_knows_what_a_limit_range_and_an_unreadable_limit_do_to_the_ne
     deployment(made, "web", ["n1"], {"containers": [{"name": "a"}]})
     metadata = {"namespace": "shop", "name": "limits"}
     spec = {"limits": [{"type": "Container", "min": {"cpu": "2"}}]}
-    refusing = limit_range_from_manifest({"metadata": metadata, "spec": spec})
-    found = preflight(PreflightInput(view(made, limit_ranges=(refusing,))))
-    (place,) = [x for x in found if x.name == "no_place"]
-    assert (place.severity, place.codes) == ("error", ("limit_range",))
-    assert "LimitRange shop/limits refuses container a" in place.why
+    newer = limit_range_from_manifest({"metadata": metadata, "spec": spec})
+    found = preflight(PreflightInput(view(made, limit_ranges=(newer,))))
+    (place,) = [x for x in found if x.name == "place_unknown"]
+    assert (place.severity, place.codes) == ("info", ("admission_unknown",))
+    assert "LimitRange shop/limits may be newer than the running pod" in place.why
     found = preflight(PreflightInput(view(made, limit_ranges=None)))
     (place,) = [x for x in found if x.name == "place_unknown"]
-    assert (place.severity, place.codes) == ("info", ("limit_range_unread",))
+    assert (place.severity, place.codes) == ("info", ("admission_unknown",))
 
 
 def unmigratable(made: Cluster, *names: str) -> None:
