@@ -112,14 +112,21 @@ def test_every_code_that_is_given_has_a_meaning() -> None:
     assert set(given_codes()) <= CODES.keys()
 
 
-def rows_of_codes() -> list[str]:
-    """The rows of the table in docs/forecasting.md."""
-    return [f"| `{name}` | {code.text} | `{code.function}` |" for name, code in CODES.items()]
+def table_of_codes(page: str, heading: str) -> list[list[str]]:
+    """The cells of each row of the table below a heading of a page of docs."""
+    text = (CHECKOUT / "docs" / page).read_text()
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
 
 
 def test_documentation_has_the_table_of_codes() -> None:
-    text = (CHECKOUT / "docs" / "forecasting.md").read_text()
-    table = text.partition("## Codes\n")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    assert table_of_codes("architecture.md", "Codes of forecasts") == [
+        [f"`{name}`", code.text, f"`{code.function}`"] for name, code in CODES.items()
+    ]
 
-    assert rows == rows_of_codes()
+
+def test_each_code_is_in_one_of_the_groups_that_users_read() -> None:
+    groups = table_of_codes("forecasting.md", "Codes")
+    codes = [code.strip("`") for _what, codes, _advice in groups for code in codes.split(", ")]
+    assert (sorted(codes), len(groups) <= 15) == (sorted(CODES), True)
