@@ -290,7 +290,7 @@ def test_impossible_budget_is_refused_and_a_blocked_one_is_a_warning(scene: Main
     result = scene.maintain("drained", "w1")
     assert not result.get("failed"), result.get("msg")
     (place,) = [x for x in result["findings"] if x["name"] == "place_unknown"]
-    assert f"LimitRange {scene.namespace}/large may be newer than the running pod" in place["why"]
+    assert f"LimitRange {scene.namespace}/large may change or refuse the next pod" in place["why"]
     assert pods(scene) == [], "the API server refuses what it refuses as a dry run"
 
 

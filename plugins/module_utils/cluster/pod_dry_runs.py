@@ -30,6 +30,8 @@ def pod_dry_runs(api: ApiClient, asked: t.Mapping[str, Ref]) -> dict[str, Pod | 
     """Another pod like each of these running ones, or the next pod of a workload's template, as the server would create
     it, or why the server refuses it. Both are by the uid of what was asked for. Those that could not be asked for are
     left out. Raises ApiError, but not for a missing right."""
+    if not asked:
+        return {}
     asked = dict(list(asked.items())[:MOST])
     rights = {x.namespace: Right("create", "", "pods", "", x.namespace) for x in asked.values()}
     missing = {right.namespace for right in missing_rights(api, rights.values())}

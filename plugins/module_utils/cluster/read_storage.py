@@ -166,13 +166,12 @@ def _volumes(api: ApiClient, names: t.Collection[str]) -> _Volumes:
 
 def _all_volumes(api: ApiClient) -> _Volumes:
     try:
-        return _Volumes(dict(list_converted(api, VOLUMES, _named_volume).items))
+        listed = list_converted(
+            api, VOLUMES, lambda x: (x["metadata"]["name"], bound_volume_from_manifest(x))
+        )
+        return _Volumes(dict(listed.items))
     except Forbidden as error:
         return _Volumes({}, (error,))
-
-
-def _named_volume(manifest: dict[str, JSON]) -> tuple[str, BoundVolume]:
-    return manifest["metadata"]["name"], bound_volume_from_manifest(manifest)
 
 
 def _volume(api: ApiClient, name: str) -> BoundVolume | Forbidden | None:

@@ -72,9 +72,9 @@ class PodAdmission:
             if before is not None and self._forbidden(before):
                 asked[before.uid] = before.ref
             webhooks = before is None and any(self._mutators_of(new.pod))
-            if template is not None and (webhooks or self._newer_ranges(new)):
+            if template is not None and (webhooks or self._unproven_ranges(new)):
                 asked[template.uid] = template.ref
-            elif before is not None and self._newer_ranges(new):
+            elif before is not None and self._unproven_ranges(new):
                 asked[before.uid] = before.ref
         return asked
 
@@ -117,11 +117,21 @@ class PodAdmission:
     def _templates(self) -> t.Mapping[Ref | None, Workload]:
         return {x.ref: x for x in self._snapshot.workloads if x.ref.kind in _WITH_TEMPLATES}
 
-    def _newer_ranges(self, pending: PendingPod) -> list[LimitRange]:
-        """The LimitRanges of which no pod shows what they make of this one."""
+    def _unproven_ranges(self, pending: PendingPod) -> list[LimitRange]:
+        """The LimitRanges of which no pod shows what they make of this one: it would have to be younger than they are,
+        and request the same."""
         ranges = self._ranges.get(pending.pod.namespace, [])
-        before = self._before(pending) if ranges else None
-        return [x for x in ranges if before is None or x.is_newer_than(before.created)]
+        if not ranges or self._is_first(pending):
+            return ranges
+        before = self._before(pending)
+        if before is not None and before.requests != pending.pod.requests:
+            return ranges
+        created = pending.pod.created or (before.created if before is not None else "")
+        return [x for x in ranges if x.is_newer_than(created)]
+
+    def _is_first(self, pending: PendingPod) -> bool:
+        """Whether nothing shows what was made of a pod before. One that is made of a running pod has its time."""
+        return self._before(pending) is None and not pending.pod.created
 
     def _of_limit_ranges(self, new: t.Sequence[PendingPod]) -> t.Iterator[Doubt]:
         """They hold for every identity: where the server makes what is expected of a template, they are no doubt."""
@@ -132,25 +142,19 @@ class PodAdmission:
             )
         alike: dict[tuple[str, bool], dict[object, None]] = {}
         for pending in new:
-            if not (ranges := self._newer_ranges(pending)):
+            if not (ranges := self._unproven_ranges(pending)):
                 continue
             template = self._templates.get(pending.workload)
             created = self._snapshot.dry_runs.get(template.uid) if template is not None else None
             if not isinstance(created, Pod) or created.requests != pending.pod.requests:
-                key = listed(list(map(str, ranges))), self._before(pending) is None
+                key = listed(list(map(str, ranges))), self._is_first(pending)
                 alike.setdefault(key, {})[pending.workload or pending.name] = None
         for (names, first), shown in alike.items():
+            text = f"{names} may change or refuse the {'first' if first else 'next'} pod of {listed([*shown])}"
             if first:
-                yield Doubt(
-                    "admission_unknown",
-                    f"{names} may change or refuse the first pod of {listed([*shown])}",
-                )
+                yield Doubt("admission_unknown", text)
             else:
-                text = (
-                    f"{names} may be newer than the running pod of {listed([*shown])}, and may change or refuse the"
-                    " next one"
-                )
-                yield Doubt("admission_unknown", text, NO_CERTAINTY)
+                yield Doubt("admission_unknown", f"{text}: no running pod shows it", NO_CERTAINTY)
 
     def _of_gates(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
         """A running pod does not show the gate that it had."""

@@ -224,7 +224,9 @@ class _WrittenTemplates:
             # An earlier rollout that has not ended has more pods than wanted. The controller ends those first.
             old_pods.sort(key=lambda pod: bool(pod.node_name))
             surplus = max(0, len(old_pods) - (workload.replicas or 0))
-            self._end(old_pods[:surplus])
+            ending = {pod.number for pod in old_pods[:surplus]}
+            self._pods = [pod for pod in self._pods if pod.number not in ending]
+            self._ending += [pod for pod in old_pods[:surplus] if pod.node_name]
             for old in old_pods[surplus:]:
                 self._roll(old, workload)
             return
@@ -232,11 +234,6 @@ class _WrittenTemplates:
             if not old.node_name:
                 created = self._evictions.recreated(old, workload, old.name)
                 self._put_in_place(old, replace(created, uid=old.uid))
-
-    def _end(self, pods: t.Sequence[Pod]) -> None:
-        ending = {pod.number for pod in pods}
-        self._pods = [pod for pod in self._pods if pod.number not in ending]
-        self._ending += [pod for pod in pods if pod.node_name]
 
     def _roll(self, pod: Pod, workload: Workload) -> None:
         created = self._next_revision(pod, workload)

@@ -12,7 +12,6 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..kubevirt.instances import instances
-from ..model.objects import Pod
 from ..model.snapshot import Snapshot
 from .admission import PodAdmission
 from .change import lost_node
@@ -65,7 +64,11 @@ def drained(
         if again.next_pod is None and leaves.outcome is DrainOutcome.MIGRATES:
             text = f"{instance.ref} is not recreated if the node fails to which the drain moves it"
             doubts.append(Doubt("not_again_after_drain", f"{text}: {again.reason}"))
-        elif leaves.outcome is DrainOutcome.MIGRATES and _differ(leaves.next_pod, created):
+        elif (
+            leaves.outcome is DrainOutcome.MIGRATES
+            and leaves.next_pod is not None
+            and leaves.next_pod.requests != created.requests
+        ):
             text = f"the pod to which {instance.ref} migrates differs from the one after a failure"
             doubts.append(Doubt("next_pod_estimated", text, NO_CERTAINTY))
         doubts += [x for x in of_evicted(again) if x.code == "next_pod_estimated"]
@@ -80,7 +83,3 @@ def drained(
     )
     doubts += doubts_of_pods(replacing, snapshot, PodAdmission(snapshot))
     return Drained(after, tuple(moved), tuple(by_rules), tuple(dict.fromkeys(doubts)))
-
-
-def _differ(migrated: Pod | None, created: Pod) -> bool:
-    return migrated is not None and migrated.requests != created.requests

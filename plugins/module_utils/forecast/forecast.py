@@ -173,7 +173,10 @@ class _Forecaster:
         reasons += self._why_no_better(
             answer, decision, of_running_vms, (*affine, *replaced), of_rules
         )
-        reasons += self._why_they_stay()
+        for evicted in self.change.blocked:
+            until = "" if evicted.certain else UNTIL_MOVED
+            ref, node = evicted.instance.ref, evicted.instance.node_name
+            reasons.append(f"{ref} stays on {node}{until}: {evicted.reason}")
         unplaced, unplaced_on_node = self._unplaced(simulation, decision)
         not_migratable = list(self.changed.not_migratable(self.pending))
         if external:
@@ -215,12 +218,6 @@ class _Forecaster:
             yield f"not guaranteed: {NOT_ALL_TRIED}"
         elif possible and decision.answer is answer and not of_rules:
             yield self._why_only_possible(decision)
-
-    def _why_they_stay(self) -> t.Iterator[str]:
-        for evicted in self.change.blocked:
-            until = "" if evicted.certain else UNTIL_MOVED
-            ref, node = evicted.instance.ref, evicted.instance.node_name
-            yield f"{ref} stays on {node}{until}: {evicted.reason}"
 
     def doubts(self) -> tuple[Doubt, ...]:
         """The doubts about the pods that need a node, and about those of planned moves."""

@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.admission import (
+    PodAdmission,
     asked_of_server,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
@@ -17,10 +18,14 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
     ForecastResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts import doubts_of_change
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drained import drained
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
+from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
+    PendingPod,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import (
     LimitRange,
     PodMutator,
@@ -170,6 +175,45 @@ def test_running_pod_shows_what_limit_ranges_older_than_it_make_of_the_next(
         uncertain,
         uncertain,
     )
+
+
+@pytest.mark.parametrize("changed", ["2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"])
+def test_vm_that_has_left_a_drained_node_shows_what_older_limit_ranges_made_of_it(
+    changed: str,
+) -> None:
+    """Capacity asks about it once it is on no node any more: it is no first pod."""
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    for pod in made.pods.values():
+        pod["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    added = dataclasses.replace(LIMITS, changed=changed)
+    left = drained(dataclasses.replace(made.snapshot(), limit_ranges=(added,)), {"n1"})
+    texts = [doubt.text for doubt in PodAdmission(left.snapshot).doubts(left.moved)]
+    assert (texts == []) == (changed < "2026-01-02")
+    assert not any("first pod" in text for text in texts)
+
+
+def test_pod_that_requests_more_than_the_running_one_is_not_certain_beside_any_limit_range() -> (
+    None
+):
+    """That one was not refused; a VM that was made larger since may be, once it is restarted."""
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    for pod in made.pods.values():
+        pod["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    older = dataclasses.replace(LIMITS, changed="2026-01-01T00:00:00Z")
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(older,))
+    (running,) = before.pods
+
+    def doubts(**changes: JSON) -> list[str]:
+        after = dataclasses.replace(running, uid="", **changes)
+        pending = PendingPod(after, running, "recreate", workload=ref)
+        return [doubt.text for doubt in PodAdmission(before).doubts([pending])]
+
+    assert doubts() == []
+    assert doubts(requests={**running.requests, "memory": 2**40}) == [
+        "LimitRange shop/limits may change or refuse the next pod of VirtualMachine shop/db: no running pod shows it"
+    ]
 
 
 def test_proof_that_rests_on_requests_does_not_hold_beside_a_newer_limit_range() -> None:

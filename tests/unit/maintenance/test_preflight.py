@@ -98,7 +98,10 @@ def test_preflight_knows_what_a_limit_range_and_an_unreadable_limit_do_to_the_ne
     found = preflight(PreflightInput(view(made, limit_ranges=(newer,))))
     (place,) = [x for x in found if x.name == "place_unknown"]
     assert (place.severity, place.codes) == ("info", ("admission_unknown",))
-    assert "LimitRange shop/limits may be newer than the running pod" in place.why
+    assert (
+        "LimitRange shop/limits may change or refuse the next pod of Deployment shop/web"
+        in place.why
+    )
     found = preflight(PreflightInput(view(made, limit_ranges=None)))
     (place,) = [x for x in found if x.name == "place_unknown"]
     assert (place.severity, place.codes) == ("info", ("admission_unknown",))
