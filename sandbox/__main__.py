@@ -51,7 +51,7 @@ def main() -> int:
         cluster_file.ClusterFileError,
         layout.NoSandbox,
         releases.UnknownRelease,
-        FileExistsError,
+        OSError,
     ) as error:
         print(error, file=sys.stderr)
         return 1

@@ -20,6 +20,7 @@ import argparse
 import collections
 import dataclasses
 import fnmatch
+import functools
 import json
 import re
 import sys
@@ -27,7 +28,7 @@ import threading
 import typing as t
 from pathlib import Path
 
-from .admin_api import AdminApi
+from .admin_api import AdminApi, WaitTimeout
 from .namespaces import delete_namespace
 from .objects import migration
 from .real_nodes.guests import guest
@@ -97,6 +98,7 @@ def record(api: AdminApi, kubeconfig: Path, namespace: str) -> Recording:
         job = f"{JOB}={aborted['metadata']['uid']}"
         for pod in api.list(api.path("Pod", namespace), labelSelector=job):
             api.wait(_ended, api.path("Pod", namespace, pod["metadata"]["name"]), _PATIENCE)
+        seen.catch_up(api)
     finally:
         seen.stop()
     return seen.recording()
@@ -141,10 +143,10 @@ class _Seen:
         }
         self._states: dict[str, list[Object]] = collections.defaultdict(list)
         self._lock = threading.Lock()
-        self._watches = [
-            Reflector(api, path, {}, self._taker(kind), lambda line: None)
+        self._watches = {
+            path: Reflector(api, path, {}, self._taker(kind), lambda line: None)
             for kind, path in paths.items()
-        ]
+        }
 
     def _taker(self, kind: str) -> t.Callable[[Object, Object | None], None]:
         def take(item: Object, old: Object | None) -> None:
@@ -154,13 +156,19 @@ class _Seen:
         return take
 
     def start(self) -> None:
-        for watch in self._watches:
+        for watch in self._watches.values():
             watch.start()
-        for watch in self._watches:
-            watch.synced.wait(30)
+        for path, watch in self._watches.items():
+            if not watch.synced.wait(_PATIENCE):
+                raise WaitTimeout(f"{path} was not listed within {_PATIENCE:g} s")
+
+    def catch_up(self, api: AdminApi) -> None:
+        """Wait until each watch has shown what a list has."""
+        for path, watch in self._watches.items():
+            api.wait_list(path, functools.partial(_has_shown, watch), _PATIENCE)
 
     def stop(self) -> None:
-        for watch in self._watches:
+        for watch in self._watches.values():
             watch.stop()
 
     def recording(self) -> Recording:
@@ -183,6 +191,11 @@ class _Seen:
             {role: _order(role, states) for role, states in roles.items() if role != "node"},
             sorted(events),
         )
+
+
+def _has_shown(watch: Reflector, listed: t.Iterable[Object]) -> bool:
+    shown = {uid: item["metadata"]["resourceVersion"] for uid, item in dict(watch.objects).items()}
+    return shown == {x["metadata"]["uid"]: x["metadata"]["resourceVersion"] for x in listed}
 
 
 def _role_of_pod(pod: Object) -> str:

@@ -32,7 +32,7 @@ _NAME = re.compile(rf"{PREFIX}-(\d+)-(\d+)")
 _ADDED = f"{PREFIX}-added-"
 _V1, _V2 = "cgroup", "cgroup2"
 _NEEDED: t.Final = ("cpu", "cpuset", "memory", "pids")
-_TIMEOUT = 20.0
+_TIMEOUT = 300.0
 
 
 class GroupError(RuntimeError):
@@ -51,7 +51,7 @@ def hierarchies(mountinfo: str | None = None, controllers: str | None = None) ->
     """Those of version 1 where controllers are there, else the one of version 2 (proc_pid_mountinfo(5)). `controllers`
     is the text of /proc/cgroups, which tells a controller from an option of the mount."""
     text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
-    table = Path("/proc/cgroups").read_text() if controllers is None else controllers
+    table = first_controllers() if controllers is None else controllers
     known = {line.split()[0] for line in table.splitlines() if not line.startswith("#")}
     found: dict[tuple[str, ...], Hierarchy] = {}
     unified = []
@@ -70,6 +70,14 @@ def hierarchies(mountinfo: str | None = None, controllers: str | None = None) ->
     file = unified[0] / "cgroup.controllers"
     present = tuple(file.read_text().split()) if file.exists() else ()
     return [Hierarchy(unified[0], 2, present)]
+
+
+def first_controllers() -> str:
+    """/proc/cgroups, the controllers of version 1: a kernel without these may have no such file."""
+    try:
+        return Path("/proc/cgroups").read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def lacking(mounted: t.Iterable[Hierarchy]) -> list[str]:

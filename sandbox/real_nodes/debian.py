@@ -116,9 +116,12 @@ def _mmdebstrap(scratch: Path) -> Path | None:
     """The folder of mmdebstrap and of the programs that it calls, None where it is installed."""
     if shutil.which("mmdebstrap"):
         return None
-    if not any((scratch / "lists").glob("*_InRelease")):
-        _apt(scratch, "update")
-    _apt(scratch, "download", "mmdebstrap", "-o", "APT::Sandbox::User=root")
+    try:
+        if not any((scratch / "lists").glob("*_InRelease")):
+            _apt(scratch, "update")
+        _apt(scratch, "download", "mmdebstrap", "-o", "APT::Sandbox::User=root")
+    except BinariesError as error:
+        raise BinariesError(f"install mmdebstrap: it is not here, and {error}") from error
     (package,) = scratch.glob("mmdebstrap_*.deb")
     _run("dpkg-deb", "-x", package, scratch / "mmdebstrap")
     return scratch / "mmdebstrap" / "usr" / "bin"

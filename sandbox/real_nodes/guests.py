@@ -26,7 +26,10 @@ _NO_DEVICES: t.Final = dict.fromkeys(
 _LAUNCHERS = "kubevirt.io=virt-launcher"
 _CONSOLE = "guest-console-log"
 _TICK = re.compile(r"tick (\d+) boot ([0-9a-f]+) ")
-_READ_TIMEOUT = 30.0
+_JOIN_TIMEOUT = 30.0
+_LATE = 60.0
+"""Seconds in which a console's lines may come after those of the next pod: two kubelets send them."""
+
 #: on a busy machine the timer of a guest without KVM comes so late that Linux takes it for broken, and stops
 _KERNEL: t.Final = ("console=ttyS0", "quiet", "panic=1", "no_timer_check")
 
@@ -85,13 +88,18 @@ class Witness:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         for thread in self._threads:
-            thread.join(_READ_TIMEOUT)
+            thread.join(_JOIN_TIMEOUT)
 
     def counts(self) -> dict[str, Count]:
-        """What each guest has counted so far, by its VM."""
-        with self._lock:
-            names = list(self._ticks)
-        return {name: self.count(name) for name in names}
+        """What each guest has counted so far, by its VM, once late lines have come."""
+        deadline = time.monotonic() + _LATE
+        while True:
+            with self._lock:
+                names = list(self._ticks)
+            counts = {name: self.count(name) for name in names}
+            if time.monotonic() > deadline or not any(count.lost for count in counts.values()):
+                return counts
+            time.sleep(0.5)
 
     def count(self, vm: str) -> Count:
         """What this VM's guest has counted so far."""
@@ -102,14 +110,17 @@ class Witness:
         return Count(last[-1] if last else 0, tuple(boots), lost)
 
     def wait(self, vm: str, more: int = 2, timeout: float = 300) -> Count:
-        """Wait until the guest has counted on, in whichever boot."""
+        """Wait until the guest has counted on, in whichever boot, and late lines have come."""
         before = self.count(vm)
         deadline = time.monotonic() + timeout
+        late: float | None = None
         while True:
             now = self.count(vm)
             start = before.last if now.boots == before.boots else 0
             if now.last >= start + more:
-                return now
+                late = late or time.monotonic() + _LATE
+                if not now.lost or time.monotonic() > late:
+                    return now
             if time.monotonic() > deadline:
                 raise WaitTimeout(f"the guest of {vm} has counted to {now.last} for {timeout:g} s")
             time.sleep(0.2)
@@ -132,23 +143,23 @@ class Witness:
         """Read a console until its pod ends; anew after an interruption."""
         vm = pod["metadata"]["labels"]["vm.kubevirt.io/name"]
         path = self._api.path("Pod", self._namespace, pod["metadata"]["name"])
-        while not self._ended.is_set():
-            with contextlib.suppress(ApiFailure, requests.RequestException):
-                for line in self._api.lines(f"{path}/log?container={_CONSOLE}&follow=true"):
-                    if self._ended.is_set():
-                        return
-                    if match := _TICK.match(line):
-                        self._note(vm, match[2], int(match[1]))
-            if self._is_over(path):
-                return
+        while not self._ended.is_set() and not self._has_read_all(vm, path):
             self._ended.wait(1)
 
-    def _is_over(self, path: str) -> bool:
+    def _has_read_all(self, vm: str, path: str) -> bool:
+        """Read the console from its start; whether its pod had ended before, or is gone, so that no line is left."""
         try:
             pod = self._api.find(path)
+            if pod is None:
+                return True
+            for line in self._api.lines(f"{path}/log?container={_CONSOLE}&follow=true"):
+                if self._ended.is_set():
+                    return True
+                if match := _TICK.match(line):
+                    self._note(vm, match[2], int(match[1]))
         except (ApiFailure, requests.RequestException):
             return False
-        return pod is None or pod["status"].get("phase") in ("Succeeded", "Failed")
+        return pod["status"].get("phase") in ("Succeeded", "Failed")
 
     def _note(self, vm: str, boot: str, tick: int) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ from .power import OFF, ON
 Service = t.Literal["containerd", "kubelet", "virt-handler"]
 _NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--pid", "--cgroup", "--root", "--wd")
 _PATH = "/opt/real/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_TIMEOUT = 60.0
+_TIMEOUT = 300.0
 
 
 class NodeError(RuntimeError):

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The simulated virt-handler: the one part of KubeVirt that cannot run without a hypervisor.
+"""The simulated virt-handler: the part of KubeVirt that needs a hypervisor on each node.
 
 It does for every node what the DaemonSet of that name reports to the API server:
 VirtualMachineInstances become Running, migrations run their phases, guests shut down, launcher pods

@@ -52,9 +52,11 @@ class DrainedNode:
         others = [x["metadata"]["name"] for x in nodes if x["metadata"]["name"] != self.name]
         for name in others:
             drain.cordon(self.sandbox, name)
-        yield
-        for name in others:
-            drain.uncordon(self.sandbox, name)
+        try:
+            yield
+        finally:
+            for name in others:
+                drain.uncordon(self.sandbox, name)
 
     def vms(self) -> list[str]:
         """The VMs that are on the node."""
@@ -77,10 +79,14 @@ class DrainedNode:
         flags = ["--ignore-daemonsets", "--delete-emptydir-data", "--force"]
         environment = {**os.environ, "KUBECONFIG": str(self.sandbox.kubeconfig("admin"))}
         ended = processes.run([*command, *flags, f"--timeout={self._patience}s"], environment)
-        if ended.returncode or self.vms():
-            raise RuntimeError(
-                f"kubectl drain ended with rc {ended.returncode}, {self.vms()} are left:\n{ended.output}"
-            )
+        if ended.returncode:
+            raise RuntimeError(f"kubectl drain ended with rc {ended.returncode}:\n{ended.output}")
+        # its pods have left; virt-handler may write the new node of a VM later
+        self.sandbox.api.wait_list(
+            self.sandbox.api.path("VirtualMachineInstance", self.namespace),
+            lambda vmis: self.name not in {vmi["status"].get("nodeName") for vmi in vmis},
+            timeout=self._patience,
+        )
         drain.uncordon(self.sandbox, self.name)
         return ended
 
@@ -124,14 +130,15 @@ class DrainedNode:
         while waiting or running:
             while waiting and len(running) < PER_NODE:
                 vm = waiting.pop(0)
-                running.add(vm)
                 # the one before may still be being deleted
                 name = f"bare-{vm}-{next(self._numbers)}"
+                running.add(name)
                 self.sandbox.api.create(path, objects.migration(vm, self.namespace, name=name))
             for migration in self.sandbox.api.list(path):
                 if has_ended(migration):
-                    running.discard(migration["spec"]["vmiName"])
-                    self.sandbox.api.delete(f"{path}/{migration['metadata']['name']}")
+                    name = migration["metadata"]["name"]
+                    running.discard(name)
+                    self.sandbox.api.delete(f"{path}/{name}")
             time.sleep(0.05)
 
     def _task(self, state: str) -> list[Object]:

@@ -83,9 +83,9 @@ def guests(
             with maintenance(real, name, run_module):
                 yield guests
         finally:
+            real.restore_nodes()
             counts = witness.counts()
             tally.guests += len(counts)
             tally.migrated += guests.migrated()
             tally.lost += sum(count.lost for count in counts.values())
             delete_namespace(real.api, name, patience=PATIENCE)
-            real.restore_nodes()

@@ -23,12 +23,12 @@ from tests.guests import PATIENCE
 CHECKOUT = Path(__file__).resolve().parents[2]
 CLUSTER = "1-real-nodes-0-zones"
 STARTER = f"""
-import sys, time
+import sys
 from pathlib import Path
 from sandbox import Sandbox
 Sandbox.start({CLUSTER!r}, Path(sys.argv[1]), detached=sys.argv[2] == "detached")
 print("up", flush=True)
-time.sleep(10**6)
+sys.stdin.read()
 """
 
 
@@ -44,7 +44,9 @@ class Started(t.NamedTuple):
 
 def start(directory: Path, how: str) -> Started:
     command = [sys.executable, "-c", STARTER, str(directory), how]
-    starter = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    starter = subprocess.Popen(
+        command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert starter.stdout is not None and starter.stdout.readline() == "up\n"
     groups = groups_of(directory)
     supervisor = (PidFile(directory).read() or {})["supervisor"]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import typing as t
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import placement_info
+from tests import process_tree
 from tests.guests import PATIENCE, Guests, servers
 from tests.job import Job
 
@@ -63,11 +63,11 @@ def test_rollout_that_is_killed_in_a_real_migration_is_continued(
     for line in first.stdout:
         if "[1/1] migrating" in line:
             break
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
+    process_tree.kill(first.pid)
+    assert first.wait() == -signal.SIGKILL
 
     second = job.start(**limits)
-    output, _errors = second.communicate()
+    output, _errors = second.communicate(timeout=2 * PATIENCE)
 
     assert second.returncode == 0, output
     assert "continuing run r" in output
@@ -157,14 +157,14 @@ def test_second_rollout_at_once_begins_nothing(guests: Guests, tmp_path: Path) -
     guests.declare(apart(*names))
     before, mark = guests.uids(), guests.sandbox.audit.mark()
     limits: dict[str, t.Any] = {"run_timeout": PATIENCE, "max_parallel": 1}
-    first = Job(guests, tmp_path).start(**limits)
-    assert first.stdout is not None
-    for line in first.stdout:
-        if "[1/2] migrating" in line:
-            break
-
-    second = guests.roll_out(run_timeout=5)
-    output, _errors = first.communicate()
+    with guests.sandbox.real_nodes["w1"].slow_network(4):
+        first = Job(guests, tmp_path).start(**limits)
+        assert first.stdout is not None
+        for line in first.stdout:
+            if "[1/2] migrating" in line:
+                break
+        second = guests.roll_out(run_timeout=5)
+    output, _errors = first.communicate(timeout=2 * PATIENCE)
 
     assert second["failed"]
     assert "is held by run r" in second["msg"]
@@ -184,7 +184,7 @@ def test_migration_that_never_converges_is_canceled_and_the_next_run_moves_the_g
     before = guests.uids()
 
     with guests.sandbox.real_nodes["w1"].slow_network(4):
-        stopped = guests.roll_out(move_timeout=45)
+        stopped = guests.roll_out(move_timeout=PATIENCE // 4)
 
     assert stopped["failed"]
     (move,) = stopped["moves"]

@@ -192,6 +192,20 @@ def test_host_with_version_2_alone_has_one_hierarchy(tmp_path: Path) -> None:
     assert control_groups.lacking(found) == []
 
 
+def test_kernel_without_version_1_has_no_table_of_its_controllers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(file: Path, *_: object, **__: object) -> str:
+        raise FileNotFoundError(file)
+
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu memory pids\n")
+    line = V1.splitlines()[-1].format(unified=tmp_path)
+    with monkeypatch.context() as context:
+        context.setattr(Path, "read_text", read)
+        table = control_groups.first_controllers()
+    assert [found.version for found in control_groups.hierarchies(line, table)] == [2]
+
+
 def test_options_of_a_mount_are_no_controllers() -> None:
     lines = [
         "32 31 0:29 / /x/cpu rw - cgroup cgroup rw,seclabel,cpu,cpuacct",
@@ -561,6 +575,31 @@ def test_debian_that_cannot_be_made_is_one_line_and_leaves_nothing(
     with pytest.raises(binaries.BinariesError) as failure:
         debian.build(lambda line: None)
     assert str(failure.value) == line
+    assert [path for path in cache.iterdir() if path.is_dir()] == []
+
+
+def test_mmdebstrap_that_cannot_be_had_is_one_line_with_what_to_do(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "apt-get").write_text(
+        "#!/bin/sh\necho 'E: Unable to locate package mmdebstrap' >&2; exit 100\n"
+    )
+    (folder / "apt-get").chmod(0o755)
+    programs_without = tmp_path / "programs"
+    programs_without.mkdir()
+    for place in ("/usr/bin", "/bin"):
+        for program in Path(place).iterdir():
+            link = programs_without / program.name
+            if program.name not in ("mmdebstrap", "apt-get") and not link.is_symlink():
+                link.symlink_to(program)
+    monkeypatch.setenv("PATH", f"{folder}:{programs_without}")
+    monkeypatch.setenv(debian.MIRROR, "http://mirror.example")
+    with pytest.raises(binaries.BinariesError) as failure:
+        debian.build(lambda line: None)
+    assert str(failure.value).startswith("install mmdebstrap: ")
+    assert "E: Unable to locate package mmdebstrap" in str(failure.value)
     assert [path for path in cache.iterdir() if path.is_dir()] == []
 
 

@@ -73,7 +73,7 @@ start kubelet
 start virt-handler
 while :; do
     for service in containerd kubelet virt-handler; do
-        [ -e "/run/real/$service.stopped" ] || kill -0 "$(cat "/run/real/$service.pid")" 2> /dev/null || start "$service"
+        kill -0 "$(cat "/run/real/$service.pid")" 2> /dev/null || [ -e "/run/real/$service.stopped" ] || start "$service"
     done
     sleep 1 &
     wait $! || true
