@@ -43,6 +43,7 @@ def evacuation_findings(
                 " service: KubeVirt goes on migrating it until it has left this node.",
                 _advice(vmi.ref, node, platform),
                 (owner or vmi.ref,),
+                named=(vmi.ref,),
             )
 
 

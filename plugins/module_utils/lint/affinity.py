@@ -130,6 +130,7 @@ def _mutual(
     first = sorted({subject.ref, *partners.first})
     group = listed(list(map(str, first)), count=others + 1)
     reason = f"{group} need one another" if others else "its replicas need one another"
+    named = tuple(first) if others else ()
     if subject.is_vm and _one_node_each(lint_input, term.source.topology_key):
         kind = "" if first[0].kind == VIRTUAL_MACHINE.name else f"kind: {first[0].kind}, "
         follow_one = (
@@ -142,6 +143,7 @@ def _mutual(
             "error",
             f"The VMs can never be live-migrated: they must share a node, since {reason}.",
             follow_one if others else "Make the term preferred.",
+            named=named,
         )
         yield replace(finding, never_migrates=True)
     elif none_is_first:
@@ -151,6 +153,7 @@ def _mutual(
             "error",
             f"Each can start only after a pod that its affinity selects, and {reason}, so none can be the first.",
             "Remove the term from one of them: the others then follow it.",
+            named=named,
         )
     elif subject.is_vm:
         yield subject.finding(
@@ -159,6 +162,7 @@ def _mutual(
             "warning",
             f"The VMs can never be live-migrated to another {over}, since {reason}.",
             "Make the term preferred, or let the others follow one workload.",
+            named=named,
         )
 
 
@@ -252,7 +256,12 @@ def anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
                         f" which has anti-affinity to it over {lint_input.over(term)}{rules_text(owners)}."
                     )
                     finding = subject.finding(
-                        near, "unsatisfiable", "error", why, remove_one(owners)
+                        near,
+                        "unsatisfiable",
+                        "error",
+                        why,
+                        remove_one(owners),
+                        named=(subject.ref,),
                     )
                     yield from of_each_rule(finding, owners)
 
@@ -345,5 +354,7 @@ def _contradiction(
         f"It can never run: {subject.ref} has affinity to {near_text} over {over}{also}, and anti-affinity to"
         f" {away_text} over {apart}{rules_text(owners)}."
     )
-    finding = subject.finding(near_term, "unsatisfiable", "error", why, remove_one(owners))
+    finding = subject.finding(
+        near_term, "unsatisfiable", "error", why, remove_one(owners), named=(subject.ref,)
+    )
     yield from of_each_rule(finding, owners)

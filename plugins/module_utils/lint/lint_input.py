@@ -163,14 +163,16 @@ class LintedWorkload:
         why: str,
         advice: str,
         part: Requirement | None = None,
+        named: tuple[Ref, ...] = (),
     ) -> Finding:
         """A finding about one of its terms, about a `part` of a node term, or (None) about what it
-        requires of nodes."""
+        requires of nodes. `named`: the objects that `why` names, as this workload."""
         first_node_rule = next((name for name, _parts in self.node_rules()), "")
         rule = self.owner(term) if term is not None else first_node_rule
         if not rule and part is not None:
             rule = self.owner_of_requirement(part)
-        return Finding(name, severity, why, advice, (self.ref,), rule.rpartition("/")[2])
+        name_of_rule = rule.rpartition("/")[2]
+        return Finding(name, severity, why, advice, (self.ref,), name_of_rule, named=named)
 
 
 def of_each_rule(finding: Finding, owners: t.Iterable[str]) -> t.Iterator[Finding]:

@@ -156,6 +156,7 @@ class _ManifestReader:
             f"{fault}.".replace("?.", "?"),
             "Correct the manifest. Until then nothing else of this object is checked.",
             (Ref(str(item["kind"]), place, str(name)),),
+            named=(),
         )
 
 

@@ -150,4 +150,5 @@ def _invalid(subject: LintedWorkload, errors: t.Sequence[ValidationError]) -> Fi
         f"The API server refuses pods made from its template: {'; '.join(messages)}{more}.",
         "Correct the fields. Running instances keep running, but cannot be restarted or migrated.",
         (subject.ref,),
+        named=(),
     )

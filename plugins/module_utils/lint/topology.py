@@ -123,6 +123,7 @@ def _single(name: str, key: str, having: t.Sequence[Node], domain: str) -> Findi
         "Rules keep_apart and spread need more domains than one: use another topology name, or label nodes with more"
         " values.",
         tuple(node.ref for node in having),
+        named=(),
     )
 
 
@@ -149,6 +150,7 @@ def _zone_in_two_regions(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
                 "Rules over zone treat them as one zone: correct the region, or give the zones"
                 " names of their own.",
                 tuple(node.ref for node in members if REGION in node.labels),
+                named=(),
             )
 
 
@@ -188,6 +190,7 @@ def _alike(
                     f"The domains {' and '.join(map(value_text, values))} of {name} differ in spelling only.",
                     "If one place is meant, give its nodes one value.",
                     tuple(node.ref for value in values for node in nodes_by_domain[value]),
+                    named=(),
                 )
 
 

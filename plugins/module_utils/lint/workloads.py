@@ -413,6 +413,7 @@ def _new_member(workload: Ref, rule: RuleId) -> Finding:
         " labels if it is no member.",
         (workload,),
         rule.name,
+        named=(),
     )
 
 
@@ -447,6 +448,7 @@ def too_many_terms(ref: Ref, placement: Placement) -> t.Iterator[Finding]:
             "Select all pods that are meant with one term: by a common label, or by several values of"
             " one label.",
             (ref,),
+            named=(),
         )
 
 
@@ -469,6 +471,7 @@ def _bypassed(rule: str, workload: Ref) -> Finding:
         "Write the rules again, which puts the expression into every term, or remove the term.",
         (workload,),
         RuleId.parse(rule).name,
+        named=(),
     )
 
 
@@ -482,4 +485,5 @@ def _cloned(workload: Ref) -> Finding:
         " from it.",
         (workload,),
         names_option=True,
+        named=(),
     )

@@ -103,7 +103,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
         count = max(1, result.min_unschedulable, len(result.not_migratable))
         why = "; ".join((*result.reasons, *_not_in(why, lacking)))
         rules = _rules_text(view, lacking)
-        yield drain_finding(
+        finding = drain_finding(
             NO_PLACE,
             "error",
             f"{count} of {result.instances_to_schedule} instances of {nodes} would have no node:"
@@ -111,6 +111,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             f"Add or free a node that they may use, or relax their rules.{_other_policies(view, lacking)}",
             *(instance.instance for instance in lacking),
         )
+        yield replace(finding, named=())
     elif result.answer is ForecastResult.UNKNOWN:
         yield drain_finding(
             PLACE_UNKNOWN,

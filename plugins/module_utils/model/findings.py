@@ -39,7 +39,8 @@ class TaskError:
 class Finding:
     """`why` and `advice` are one sentence each; `objects` are those that the finding is about. `codes` are those
     that made the answer of a forecast, where the finding is about one. `never_migrates`: no live migration of the
-    objects is possible while they are as they are. `names_option`: the advice names the option that accepts it."""
+    objects is possible while they are as they are. `names_option`: the advice names the option that accepts it.
+    `named`: the objects that `why` names; None: all of them."""
 
     name: str
     severity: Severity
@@ -50,6 +51,7 @@ class Finding:
     codes: tuple[str, ...] = ()
     never_migrates: bool = False
     names_option: bool = False
+    named: tuple[Ref, ...] | None = None
 
     def as_json(self) -> dict[str, t.Any]:
         """Without `codes` where the finding is not about a forecast."""
@@ -105,11 +107,8 @@ def sentence(same: t.Sequence[Finding]) -> str:
 def _sentence_of(same: t.Sequence[Finding]) -> str:
     first = same[0]
     objects = list(dict.fromkeys(ref for finding in same for ref in finding.objects))
-    named = all(  # a node may appear without its kind
-        str(ref) in first.why or (ref.kind == "Node" and ref.name in first.why)
-        for ref in objects[:_SHOWN]
-    )
-    where = "" if named else f" ({listed(objects, _SHOWN)})"
+    named = first.objects if first.named is None else first.named
+    where = "" if set(named).issuperset(objects[:_SHOWN]) else f" ({listed(objects, _SHOWN)})"
     return f"{first.name}{where}: {first.why} {first.advice}"
 
 

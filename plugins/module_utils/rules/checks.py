@@ -220,6 +220,7 @@ def _lacking(compiled: Compiled) -> t.Iterator[Finding]:
             "Update Kubernetes and KubeVirt, make the rule preferred, or allow this finding.",
             tuple(workload.ref for workload in compiled.workloads),
             rule.id.name,
+            named=(),
         )
 
 
