@@ -272,8 +272,8 @@ def _repeated(names: t.Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
-def controller_fault(answer: Values, url: str) -> str:
-    """What is wrong with the answer of the module `uri` to the question for the user; empty if nothing is."""
+def controller_fault(answer: Values, url: str) -> str | None:
+    """What is wrong with the answer of the module `uri` to the question for the user."""
     status, url = answer.get("status"), _USER_OF_URL.sub("//", url)
     if status == 401:
         return (
@@ -293,14 +293,14 @@ def controller_fault(answer: Values, url: str) -> str:
     content = answer.get("json")
     if not isinstance(content, dict) or len(content.get("results") or []) != 1:
         return f"The server at {url} is no controller: it does not name the user of the token. Check CONTROLLER_HOST."
-    return ""
+    return None
 
 
-def answer_fault(answer: Values) -> str:
-    """What is wrong with an answer of the controller; empty if nothing is."""
+def answer_fault(answer: Values) -> str | None:
+    """What is wrong with an answer of the controller."""
     status, content = answer.get("status"), answer.get("json")
     if status == 200 and isinstance(content, t.Mapping):
-        return ""
+        return None
     url = str(answer.get("url") or "the URL of the controller").partition("?")[0]
     url = _USER_OF_URL.sub("//", url)
     if status == 403:

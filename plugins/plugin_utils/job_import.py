@@ -41,12 +41,12 @@ def make_folder(job: Job) -> Result:
     return {}
 
 
-def _fault(folder: Path) -> str:
-    """Why the folder can be neither used nor made, as far as is known without a write; else empty."""
+def _fault(folder: Path) -> str | None:
+    """What keeps the folder from being used or made, as far as is known without a write."""
     there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not there.is_dir():
         return f"{there} is a file"
-    return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} is not writable"
+    return None if os.access(there, os.W_OK | os.X_OK) else f"{there} is not writable"
 
 
 def _refused(folder: str, why: str) -> str:

@@ -304,12 +304,12 @@ def _nearest(name: str, prefix: str, known: t.Iterable[str], cutoff: float) -> l
     return [short[match] for match in matches]
 
 
-def _with_prefix(name: str, known: t.Container[str]) -> str:
-    """The known name that differs from this one by a typing error in the prefix alone; empty if there is none."""
+def _with_prefix(name: str, known: t.Container[str]) -> str | None:
+    """The known name that differs from this one by a typing error in the prefix alone."""
     first, _underscore, rest = name.partition("_")
     meant = f"{_PREFIX}{rest}"
     alike = meant in known and difflib.get_close_matches(f"{first}_", [_PREFIX], cutoff=0.8)
-    return meant if alike else ""
+    return meant if alike else None
 
 
 def _did_you_mean(near: t.Sequence[str]) -> str:

@@ -75,7 +75,7 @@ def declaration_lines(rules: t.Sequence[Rule]) -> list[str]:
         rules, lambda rule: (rule["namespace"], rule["rule_set"])
     ):
         rules_of_set = list(group)
-        printed = [rule for rule in rules_of_set if not _why_left_out(rule)]
+        printed = [rule for rule in rules_of_set if _fault(rule) is None]
         variables = {
             "placement_apply_namespace": namespace,
             "placement_apply_rule_set": rule_set,
@@ -85,17 +85,17 @@ def declaration_lines(rules: t.Sequence[Rule]) -> list[str]:
         lines += [
             one_line(f"# left out, since {why}: {rule['name']} ({state_of(rule)})")
             for rule in rules_of_set
-            if (why := _why_left_out(rule))
+            if (why := _fault(rule))
         ]
     return lines
 
 
-def _why_left_out(rule: Rule) -> str:
-    """Why a rule is not printed as a declaration; empty where it is."""
+def _fault(rule: Rule) -> str | None:
+    """What keeps a rule from being printed as a declaration."""
     if not all(is_plain(rule[part]) for part in ("rule_set", "name")):
         return "its name is no name of a rule"
     if not rule["declaration"]:
         return "its workloads do not have its options, or not their terms"
     if not has_plain_keys(rule["declaration"]):
         return "its terms have a key that is no key of a label"
-    return ""
+    return None

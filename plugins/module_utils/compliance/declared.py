@@ -212,9 +212,9 @@ class RuleTerms:
     removed: bool = False
 
     @property
-    def rule_type(self) -> str:
+    def rule_type(self) -> str | None:
         """The rule type that compiles to such terms: `terms` for any others, `label` for a label
-        alone, empty if nothing of the rule is present."""
+        alone, None if nothing of the rule is present."""
         types = {_RULE_TYPE_OF.get(term.kind, "terms") for term in self.terms}
         sources = [term.source for term in self.terms if isinstance(term.source, NodeTerm)]
         if self.nodes is not None and self.nodes.requires_nodes:
@@ -226,7 +226,7 @@ class RuleTerms:
             return "terms" if fields else _NODE_RULE_OF.get(frozenset(operators), "terms")
         if types:
             return types.pop() if len(types) == 1 else "terms"
-        return "label" if self.labels else ""
+        return "label" if self.labels else None
 
     @property
     def preferred(self) -> bool:

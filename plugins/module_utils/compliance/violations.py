@@ -139,7 +139,7 @@ def bypassed_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
 
 
 def bypass_text(rule: NodeRule) -> str:
-    """Why nothing enforces a rule's node requirements."""
+    """What bypasses a rule's node requirements."""
     if not rule.bypasses:
         return (
             "a node selector term without the rule's expressions admits the node, and node"

@@ -39,7 +39,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     ]
     return {
         **result,
-        "n_plus_1": n_plus_1(report),
+        "n_plus_1": n_plus_1(report) or "",
         "left_out": list(question.left_out),
         "table": "\n".join([str(result["table"]), *map(one_line, left_out)]),
         **question.findings_as_json(module.warn),

@@ -149,7 +149,7 @@ def _rule(
     known: bool,
 ) -> dict[str, JSON]:
     terms, workloads, at_rest = parts.terms, parts.workloads, parts.at_rest
-    types = {part.rule_type for part in terms} - {""} or {at_rest} - {""}
+    types = {part.rule_type for part in terms} - {None} or {at_rest} - {""}
     instances = sum(workload["instances"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)
     since = [workload["since"] for workload in workloads]

@@ -133,15 +133,15 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
                     "next_pod_estimated", f"the first pod of {ref} may be refused: {refused}"
                 )
         elif ref in scaled and any(x.workload == ref for x in change.pending if x.required):
-            why = _why_unlike_running(change.before, workload)
+            why = _unlike_running(change.before, workload) or ""
         if why:
             text = f"the next pod of {ref} is an estimate: {why}"
             yield Doubt("next_pod_estimated", text, NO_CERTAINTY)
 
 
-def _why_unlike_running(snapshot: Snapshot, workload: Workload) -> str:
-    """Why a new pod of a workload that grows may be another than those that run; empty where it is not. What webhooks
-    add to pods makes them request more than their template, never less."""
+def _unlike_running(snapshot: Snapshot, workload: Workload) -> str | None:
+    """A difference of the next pod of a workload that grows from those that run. What webhooks add to pods makes them
+    request more than their template, never less."""
     asked = controlled_pod(workload, "", "", workload.ref.kind).requests
     for instance in instances(snapshot):
         pod = instance.pod
@@ -151,7 +151,7 @@ def _why_unlike_running(snapshot: Snapshot, workload: Workload) -> str:
             return f"{pod.name}: {why}" if workload.ref.kind == STATEFUL_SET.name else why
         if less := [name for name in asked if pod.requests.get(name, 0) < asked[name]]:
             return f"{pod.name} requests less {listed(less)} than its template"
-    return ""
+    return None
 
 
 def of_evicted(evicted: EvictedInstance) -> t.Iterator[Doubt]:

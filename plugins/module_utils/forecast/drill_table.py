@@ -31,13 +31,13 @@ def table(report: DrillReport, topology: Topology) -> str:
     )
 
 
-def n_plus_1(report: DrillReport) -> str:
+def n_plus_1(report: DrillReport) -> str | None:
     """Whether any one node may fail, in one sentence: the room that is left without the worst one, or what a node lacks
-    then. Nodes that are not used do not count, such as those of the control plane. Empty where no node fails, or not
+    then. Nodes that are not used do not count, such as those of the control plane. None where no node fails, or not
     everything could be read. DRS calls this admission control with one host failure."""
     nodes = [drill for drill in report.drills if drill.key == HOSTNAME and drill.used]
     if report.event != "failure" or not nodes or report.unreadable:
-        return ""
+        return None
     impact = [drill for drill in nodes if drill.has_impact]
     total = plural(len(nodes), "node")
     down = [x for x in nodes if x.instances_to_schedule and report.not_ready.intersection(x.nodes)]

@@ -51,6 +51,7 @@ from ..kubevirt.next_pod import (
 from ..kubevirt.ordinals import keeps_revision
 from ..model.kinds import DEPLOYMENT, POOL, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
+from ..model.obstacle import NOT_STARTED, Obstacle
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.movable_instances import node_not_ready_text
@@ -283,16 +284,19 @@ class Evictions:
             self._of_source[key] = entry
         return entry[1]
 
-    def _why_not_migrated(self, pod: Pod, vmi: Vmi) -> str:
+    def _why_not_migrated(self, pod: Pod, vmi: Vmi) -> Obstacle | None:
         """Why a VM may not migrate off its node. virt-controller sets the label where it has seen no heartbeat of
         virt-handler for five minutes, and virt-handler where devices are missing (KubeVirt, watch/node/node.go,
         pkg/virt-handler/heartbeat)."""
         node = self._nodes.get(pod.node_name)
-        if why := why_no_target(pod, vmi, node, self._platform):
-            return f"may not migrate: {why}"
+        if (obstacle := why_no_target(pod, vmi, node, self._platform)) is not None:
+            return replace(obstacle, text=f"may not migrate: {obstacle}")
         if node is None or node.labels.get(SCHEDULABLE) != "false":
-            return ""
-        return f"may not migrate: node {node.name} has the label {SCHEDULABLE}=false, so its virt-handler may not run"
+            return None
+        return Obstacle(
+            "no_target_pod",
+            f"may not migrate: node {node.name} has the label {SCHEDULABLE}=false, so its virt-handler may not run",
+        )
 
     def _vmi(
         self,
@@ -320,7 +324,7 @@ class Evictions:
         if migrates and obstacle is None:
             target = self.migration_target(pod, vmi, workload)
             target, why = self.migrated(target, vmi)
-            reason = f"{ESTIMATED}: {why}" if why else self._why_not_migrated(pod, vmi)
+            reason = f"{ESTIMATED}: {why}" if why else str(self._why_not_migrated(pod, vmi) or "")
             certain = vmi.live_migratable is True and not reason
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
         never = why_never_migrated(vmi.ref.name, vmi.spec)
@@ -330,13 +334,14 @@ class Evictions:
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
         of_vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
         restarts = of_vm and leaving is Leaving.RESTARTED
-        gone_reason = "" if restarts else why_not_again(vmi, workload)
-        if gone_reason:
-            return EvictedInstance(instance, DrainOutcome.GONE, None, gone_reason)
+        gone = None if restarts else why_not_again(vmi, workload)
+        if gone is not None:
+            return EvictedInstance(instance, DrainOutcome.GONE, None, gone.text)
         created, estimated = self.restarted(pod, vmi, workload)
         reason = f"{ESTIMATED}: {estimated}" if estimated else ""
         asked = event == "drain" and not restarts
-        if perhaps := why_perhaps_not_again(workload) if asked else "":
+        perhaps = why_perhaps_not_again(workload) if asked else None
+        if perhaps is not None:
             reason = f"may stay off: {perhaps}"
         return EvictedInstance(
             instance, DrainOutcome.RECREATED, created, reason, certain=not reason
@@ -361,17 +366,19 @@ def blocked_evidence(
 ESTIMATED = "has a next pod that is an estimate"
 
 
-def why_not_again(vmi: Vmi, workload: Workload | None) -> str:
-    """Why nothing creates this VMI again once it has ended; empty where something does."""
+def why_not_again(vmi: Vmi, workload: Workload | None) -> Obstacle | None:
+    """Why nothing creates this VMI again once it has ended."""
     if vmi.owner is None:
-        return "no controller recreates this instance"
+        return Obstacle(NOT_STARTED, "no controller recreates this instance")
     if workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name:
         strategy = run_strategy(workload)
         if strategy in NOT_STARTED_AGAIN:
-            return f"a VM with run strategy {strategy} is not started again"
+            return Obstacle(NOT_STARTED, f"a VM with run strategy {strategy} is not started again")
     if workload is not None and workload.ref.kind == REPLICA_SET.name and held_by_pause(workload):
-        return f"{workload.ref} is paused (spec.paused), and creates no instance"
-    return ""
+        return Obstacle(
+            NOT_STARTED, f"{workload.ref} is paused (spec.paused), and creates no instance"
+        )
+    return None
 
 
 def held_by_pause(workload: Workload) -> bool:
@@ -381,8 +388,8 @@ def held_by_pause(workload: Workload) -> bool:
     return workload.ref.kind in kinds and bool((workload.manifest.get("spec") or {}).get("paused"))
 
 
-def why_perhaps_not_again(workload: Workload | None) -> str:
-    """Why a VM that a drain ends may stay off; empty where that is known.
+def why_perhaps_not_again(workload: Workload | None) -> Obstacle | None:
+    """Why a VM that a drain ends may stay off.
 
     With RerunOnFailure only a VMI that failed is followed by another (watch/vm/vm.go, syncRunStrategy). One
     that ends with its pod has failed only if its guest did not shut down (pkg/virt-handler/vm.go,
@@ -390,30 +397,31 @@ def why_perhaps_not_again(workload: Workload | None) -> str:
     """
     vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
     if workload is None or not vm or run_strategy(workload) != "RerunOnFailure":
-        return ""
-    return (
+        return None
+    return Obstacle(
+        NOT_STARTED,
         "a VM with run strategy RerunOnFailure is started again only if its guest does not shut down"
-        " within its grace period"
+        " within its grace period",
     )
 
 
-def other_revision(pod: Pod, workload: Workload | None) -> str:
-    """Why the pod after one of a StatefulSet or a Deployment may be made from another template; empty where it is not
+def other_revision(pod: Pod, workload: Workload | None) -> str | None:
+    """The revisions where the pod after one of a StatefulSet or a Deployment may be made from another template
     (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod; pkg/controller/deployment/sync.go, scale: a
     rollout that goes on has pods of both)."""
     if workload is None or workload.paused:
-        return ""
+        return None
     status = workload.manifest.get("status") or {}
     if workload.ref.kind == DEPLOYMENT.name:
         pods, updated = status.get("replicas") or 0, status.get("updatedReplicas") or 0
         return (
             f"{workload.ref} rolls out, and {updated} of its {pods} pods are of its present template"
             if updated < pods
-            else ""
+            else None
         )
     running, update = pod.labels.get("controller-revision-hash"), status.get("updateRevision")
     if workload.ref.kind != STATEFUL_SET.name or not running or not update or running == update:
-        return ""
+        return None
     return f"it runs revision {running}, and its StatefulSet has {update}"
 
 

@@ -176,7 +176,7 @@ def counted(blocked: t.Sequence[BlockedPod]) -> str:
 
 
 def filter_summary(simulation: PlacementSimulation, number: int) -> str:
-    """Why a pending pod has no node, as kube-scheduler words it: how many nodes each filter takes of
+    """A pending pod without a node, as kube-scheduler words it: how many nodes each filter takes of
     those that the filters before it leave. A handful of set operations, where the reasons of each node
     would cost as much as there are nodes."""
     pod_info = simulation.pod_info(number)

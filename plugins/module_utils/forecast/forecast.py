@@ -217,7 +217,7 @@ class _Forecaster:
         elif decision.is_search_incomplete and not of_rules and of_running_vms.proven is None:
             yield f"not guaranteed: {NOT_ALL_TRIED}"
         elif possible and decision.answer is answer and not of_rules:
-            yield self._why_only_possible(decision)
+            yield self._possible_text(decision)
 
     def doubts(self) -> tuple[Doubt, ...]:
         """The doubts about the pods that need a node, and about those of planned moves."""
@@ -327,7 +327,7 @@ class _Forecaster:
             ]
         return [*proof, of_rules] if of_rules else proof
 
-    def _why_only_possible(self, decision: Decision) -> str:
+    def _possible_text(self, decision: Decision) -> str:
         if decision.worst is None:
             return f"not guaranteed: {OLD_PODS_MAY_END}"
         placed = {number for number, _node in decision.worst}

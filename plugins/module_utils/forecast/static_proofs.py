@@ -57,7 +57,7 @@ def static_proofs(
     of_pending = ProofResult(tuple(x for x in proofs if min(x.pods) >= first), {})
     waiting = PendingReasons(simulation.index, topology, Obstacles(view))
 
-    def why_no_node(number: int) -> str:
+    def reason(number: int) -> str:
         pod = every[number].pod
         if number >= first:
             return waiting.reason(pod, every[number].workload)
@@ -65,7 +65,7 @@ def static_proofs(
         workload = vm.workload.ref if vm.workload is not None else None
         return f"{waiting.reason(pod, workload)}{rules_of(vm)}"
 
-    words = ProofWords(topology, every, why_no_node)
+    words = ProofWords(topology, every, reason)
     never = frozenset(number - first for number in of_pending.never)
     codes = tuple(dict.fromkeys(proof.kind for proof in proofs))
     texts = tuple(words.text(proof) for proof in proofs)
@@ -73,7 +73,7 @@ def static_proofs(
 
 
 def rules_of(vm: MovableInstance) -> str:
-    """The end of a sentence that says why a VM has no node: any of its rules may be the cause."""
+    """The rules of a VM in brackets, if it has several: any of them may be the cause that it has no node."""
     rules = vm.declared.rules if vm.declared is not None else ()
     names = [RuleId.parse(rule.rule).in_namespace for rule in rules]
     return f" (its rules: {', '.join(names)})" if len(names) > 1 else ""

@@ -38,18 +38,20 @@ def newly_stuck(
     drain = functools.cache(drain)
     reader = DeclaredReader(change.after)
     workloads = {workload.ref: workload for workload in change.after.workloads}
-    by_rules: dict[tuple[tuple[str, ...], str], list[NotMigratableInstance]] = defaultdict(list)
+    by_rules: dict[tuple[tuple[str, ...], str | None], list[NotMigratableInstance]] = defaultdict(
+        list
+    )
     for stuck in after.not_migratable:
         workload = workloads.get(stuck.workload) if stuck.workload is not None else None
         if stuck.instance in known or workload is None or stuck.workload not in change.touched:
             continue
         declared = reader.declared(workload)
-        unknown = ""
+        unknown: str | None = None
         if declared.placement.affinity:
             drained = drain(stuck.node)
             if _leaves(stuck, drained):
                 continue
-            unknown = _why_unknown(drained)
+            unknown = _unknown(drained)
         ids = (RuleId.parse(rule.rule) for rule in declared.rules)
         names = tuple(x.name for x in ids if (x.namespace, x.rule_set) == rule_set)
         by_rules[names, unknown].append(stuck)
@@ -71,16 +73,16 @@ def _leaves(stuck: NotMigratableInstance, drained: Forecast) -> bool:
     return drained.answer is ForecastResult.IMPOSSIBLE and stuck.instance not in left
 
 
-def _why_unknown(drained: Forecast) -> str:
-    """Why the forecast of a drain is unknown; empty where it is known."""
+def _unknown(drained: Forecast) -> str | None:
+    """What keeps the forecast of a drain from an answer; None where it has one."""
     if drained.answer is not ForecastResult.UNKNOWN:
-        return ""
+        return None
     reasons = (*map(str, drained.unreadable), *drained.reasons)
     return next(iter(reasons), "no choice of nodes was found")
 
 
 def _finding(
-    rules: tuple[str, ...], stuck: t.Sequence[NotMigratableInstance], unknown: str
+    rules: tuple[str, ...], stuck: t.Sequence[NotMigratableInstance], unknown: str | None
 ) -> Finding:
     nodes = sorted({each.node for each in stuck})
     vms = listed(sorted({each.workload or each.instance for each in stuck}), NAMED)
@@ -89,7 +91,7 @@ def _finding(
     certain = all(each.certain for each in stuck)
     restarts = all(set(each.if_restarted) - {each.node} for each in stuck)
     emptied = f"be emptied by live migration after this change{named}"
-    if unknown:
+    if unknown is not None:
         cannot = "cannot" if certain else "may not be able to"
         text = f"Whether {noun} {names} can {emptied} is unknown: {unknown}. Alone, {vms} {cannot} leave."
     else:

@@ -117,6 +117,9 @@ def _elsewhere(lint_input: LintInput, subject: LintedWorkload, term: Term) -> Fi
     )
 
 
+_NAMED = 5
+
+
 def _mutual(
     lint_input: LintInput,
     subject: LintedWorkload,
@@ -127,10 +130,10 @@ def _mutual(
     over = lint_input.over(term)
     itself = subject.ref in partners.refs
     others = len(partners.refs) - itself
-    first = sorted({subject.ref, *partners.first})
-    group = listed(list(map(str, first)), count=others + 1)
+    first = tuple(sorted({subject.ref, *partners.first})[:_NAMED])
+    group = listed(first, count=others + 1)
     reason = f"{group} need one another" if others else "its replicas need one another"
-    named = tuple(first) if others else ()
+    named = first if others else ()
     if subject.is_vm and _one_node_each(lint_input, term.source.topology_key):
         kind = "" if first[0].kind == VIRTUAL_MACHINE.name else f"kind: {first[0].kind}, "
         follow_one = (

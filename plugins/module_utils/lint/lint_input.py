@@ -171,8 +171,9 @@ class LintedWorkload:
         rule = self.owner(term) if term is not None else first_node_rule
         if not rule and part is not None:
             rule = self.owner_of_requirement(part)
-        name_of_rule = rule.rpartition("/")[2]
-        return Finding(name, severity, why, advice, (self.ref,), name_of_rule, named=named)
+        return Finding(
+            name, severity, why, advice, (self.ref,), rule.rpartition("/")[2], named=named
+        )
 
 
 def of_each_rule(finding: Finding, owners: t.Iterable[str]) -> t.Iterator[Finding]:

@@ -45,6 +45,7 @@ OUTSIDE_OF_WINDOW = "outside_of_window"
 PENDING_CHANGES = "pending_changes"
 WORKLOAD_ROLLOUT_STOPPED = "workload_rollout_stopped"
 NO_HOLD = "no_hold"
+NOT_STARTED = "not_started_again"
 
 INTERNAL: t.Final = frozenset(
     (
@@ -56,6 +57,7 @@ INTERNAL: t.Final = frozenset(
             "pinned_to_node",
             "tied_to_node",
             NO_HOLD,
+            NOT_STARTED,
         ),
         *("not_live_migratable", "no_target_pod", "needs_restart", "run_strategy"),
         *("not_running", "terminating", "not_movable"),
@@ -144,6 +146,10 @@ CODES: t.Final[t.Mapping[str, Described]] = {
         "Correct what the refusal names.",
     ),
     "changed": Described("the object was changed during the task", "Run the task again."),
+    NOT_STARTED: Described(
+        "nothing starts or creates the instance again once it has ended",
+        "Move it before its node fails or is drained, or start it by hand afterwards.",
+    ),
     NO_HOLD: Described(
         "the rollout of the workload cannot be held", "Set workload_rollout to allow."
     ),

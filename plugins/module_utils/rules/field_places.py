@@ -22,15 +22,15 @@ _MOST_LEVELS = 3
 
 def misplaced(
     key: str, given: t.Mapping[str, JSON], schema: Schema, around: t.Sequence[Outer] = ()
-) -> str:
-    """Where an unknown field of `given` belongs, as the end of a sentence. Empty if no level near it has a
+) -> str | None:
+    """Where an unknown field of `given` belongs, as the end of a sentence; None if no level near it has a
     field of that name. `around` are the maps outside, the innermost first."""
     for levels, (inside, outer) in enumerate(around, 1):
         if key in outer:
             return f"it belongs beside {inside}, not into it: move it {_levels(levels)} out"
     inner = _inner(key, schema)
     if not inner:
-        return ""
+        return None
     present = [path for path in inner if path[0] in given] or inner
     empty = [path for path in present if path[0] in given and not given[path[0]]]
     chosen = empty or present

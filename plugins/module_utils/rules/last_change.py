@@ -13,6 +13,7 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
+from ..model.findings import InputError
 from ..model.kinds import RULE_KINDS, RULES, UNDO
 from ..model.objects import Labels, Ref
 from ..model.rendering import label_text, listed
@@ -126,10 +127,10 @@ def _only(request: RulesRequest, of_rules: Traits) -> Traits:
     }
 
 
-def other_change(request: RulesRequest, view: ClusterView) -> str:
-    """The message where the last change of the rule set is not the one that is to be undone; empty where it is."""
+def other_change(request: RulesRequest, view: ClusterView) -> InputError | None:
+    """The last change of the rule set is not the one that is to be undone."""
     if not request.undoes:
-        return ""
+        return None
     rule_set = _set_of(request)
     records = list(records_of(rule_set, _workloads(request, view)).values())
     last = max((record.changes[rule_set] for record in records), default=0)
@@ -138,12 +139,13 @@ def other_change(request: RulesRequest, view: ClusterView) -> str:
     }
     only_others = not changes and request.undoes.startswith(f"{last}-")
     if request.undoes in changes or only_others:  # other rule sets, which the findings name
-        return ""
+        return None
     seen = f"its last change is {listed(sorted(changes) or [str(last)])}"
-    return (
+    return InputError(
+        "change",
         f"change {request.undoes} of rule set {request.rule_set!r} in namespace {request.namespace} cannot be undone:"
         f" {seen}. Either that change was not written, or another task has changed the rule set since. Write the rules"
-        " of this rule set as they should be"
+        " of this rule set as they should be",
     )
 
 

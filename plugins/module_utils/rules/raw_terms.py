@@ -162,7 +162,7 @@ def _without_misplaced(
         return value
     kept = {}
     for key, item in value.items():
-        place = "" if key in schema else misplaced(str(key), value, schema, around)
+        place = None if key in schema else misplaced(str(key), value, schema, around)
         if place:
             reader.error(f"unknown field {str(key)!r}: {place}")
         else:

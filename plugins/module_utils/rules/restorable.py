@@ -73,15 +73,15 @@ class RuleSetOnWorkload:
     parts: tuple[JSON, JSON]
     known: KnownBy
 
-    def why_not_restorable(self) -> str:
-        """The end of a sentence about the workload; empty where its record can be restored."""
+    def fault(self) -> str | None:
+        """What is wrong with the record, as the end of a sentence about the workload; None where it can be restored."""
         faults = (
             self._fault_of_rules,
             self._fault_of_terms,
             self._fault_of_unknown_terms,
             self._fault_of_node_terms,
         )
-        return next(filter(None, (fault() for fault in faults)), "")
+        return next(filter(None, (fault() for fault in faults)), None)
 
     def _of_set(self, ownership: Ownership) -> frozenset[RuleId]:
         return frozenset(ownership.of_set(*self.change.rule_set.split("/", 1)))
@@ -90,7 +90,7 @@ class RuleSetOnWorkload:
         rules = self._of_set(ownership)
         return frozenset(x.effect for rule in rules for x in ownership.rules[rule])
 
-    def _fault_of_rules(self) -> str:
+    def _fault_of_rules(self) -> str | None:
         now, before = self._of_set(self.now), self._of_set(self.before)
         name = self.change.rule_set.partition("/")[2]
         if not now | before:
@@ -103,9 +103,9 @@ class RuleSetOnWorkload:
         if alone and known and all(x.change != self.change for x in known):
             names = listed([rule.name for rule in sorted(alone)])
             return f"its undo record brings back {names}, and no other workload knows that rule or that change"
-        return ""
+        return None
 
-    def _fault_of_terms(self) -> str:
+    def _fault_of_terms(self) -> str | None:
         now, before = map(_terms, self.parts)
         ours = self._effects(self.now)
         taken = [now[x] for x in now.keys() - before.keys() - ours]
@@ -119,9 +119,9 @@ class RuleSetOnWorkload:
             return (
                 f"its undo record brings back what no rule of the set had written: {_text(foreign)}"
             )
-        return ""
+        return None
 
-    def _fault_of_unknown_terms(self) -> str:
+    def _fault_of_unknown_terms(self) -> str | None:
         """A term that comes back with a rule that has no such term anywhere else."""
         now, before = map(_terms, self.parts)
         for rule in sorted(self._of_set(self.before)):
@@ -129,7 +129,7 @@ class RuleSetOnWorkload:
             if unknown := [before[x] for x in back if not self._is_known(rule, before[x])]:
                 name = rule.name
                 return f"its undo record brings back what rule {name} has nowhere else: {_text(unknown)}"
-        return ""
+        return None
 
     def _is_known(self, rule: RuleId, term: tuple[TermLocation, JSON]) -> bool:
         """Of another workload of the rule, else, for its kind, of the rule as it is now. True where none has terms."""
@@ -151,14 +151,14 @@ class RuleSetOnWorkload:
         here = {_kind(x.location) for x in self.now.rules.get(rule, ()) if x.effect in there}
         return not here or _kind(location) in here
 
-    def _fault_of_node_terms(self) -> str:
+    def _fault_of_node_terms(self) -> str | None:
         """Required node terms are OR-ed: one more or one less is another requirement."""
         effects = [self._effects(self.now), self._effects(self.before)]
         ours = {effect for effect in effects[0] | effects[1] if effect[0] in IN_NODE_TERM}
         now, before = (_rests(parts, ours) for parts in self.parts)
         if now - before - effects[0] or before - now - effects[1]:
             return "its undo record changes node terms that no rule of the set has written"
-        return ""
+        return None
 
 
 def _rules(

@@ -75,8 +75,8 @@ def plan_revert(
     candidates, left = candidates_of(request, view)
     if not candidates and not left and not faults:
         faults.append(InputError("state", no_record(request, view)))
-    elif other := other_change(request, view):
-        faults.append(InputError("change", other))
+    elif (other := other_change(request, view)) is not None:
+        faults.append(other)
     if faults:
         raise InvalidInput(faults)
     restored: dict[Ref, WorkloadChange] = {}
@@ -168,8 +168,8 @@ def restore(workload: Workload, record: UndoRecord, known: KnownBy) -> Merged:
     on_workload = RuleSetOnWorkload(
         workload, record.change, ownership, owned, (before, after), known
     )
-    if why := on_workload.why_not_restorable():
-        raise NotRevertible(why, WRITE_RULES)
+    if (fault := on_workload.fault()) is not None:
+        raise NotRevertible(fault, WRITE_RULES)
     annotations = {RULES: record.rules, UNDO: replace(record, reverted=True).text()}
     terms = {*present_terms(before)}, {*present_terms(after)}
     locations = {fingerprint.location for fingerprint in terms[0] ^ terms[1]}
