@@ -323,6 +323,9 @@ moves:
     reason:
       description: Why it moves.
       type: str
+    reason_code:
+      description: Empty, since the reason is no obstacle.
+      type: str
     targets:
       description: At most 20 nodes that are feasible when its turn comes.
       type: list
@@ -424,6 +427,9 @@ skipped_instances:
       type: str
     reason:
       description: Which rule it violates, and why it does not move.
+      type: str
+    reason_code:
+      description: The reason as a code, as of virt.placement.rollout. Empty where it has none.
       type: str
   sample: []
 deadlock:

@@ -489,6 +489,12 @@ moves:
       description:
         - Why the move failed. In check mode why the instance has to move, and why not by a better O(vm_policy).
       type: str
+    reason_code:
+      description:
+        - Why the move failed or the instance is gone, as a code. Empty for why it moves.
+        - V(budget), V(changed), V(gone), V(in_progress), V(migration_failed), V(moved_by_others), V(no_answer),
+          V(no_node), V(outcome_unknown) or V(refused).
+      type: str
     state:
       description:
         - V(moved), V(failed), or V(gone) if the instance ended by itself. In check mode V(planned).
@@ -539,6 +545,11 @@ skipped_instances:
     reason:
       description: Why it does not move.
       type: str
+    reason_code:
+      description:
+        - The reason as a code. Empty where it has none.
+        - For a move in flight, the codes of RV(moves). V(other_move) where it moves after an instance that does not.
+      type: str
 deferred:
   description: Moves that did not start because of O(run_timeout).
   returned: always, unless the task could not start
@@ -571,6 +582,9 @@ deferred:
       type: str
     reason:
       description: Why it has to move.
+      type: str
+    reason_code:
+      description: Empty, since the reason is no obstacle.
       type: str
     state:
       description: V(planned).

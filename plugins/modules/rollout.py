@@ -378,6 +378,12 @@ moves:
     reason:
       description: Why the move failed. In check mode why the instance has to move.
       type: str
+    reason_code:
+      description:
+        - Why the move failed or the instance is gone, as a code. Empty for why it moves.
+        - V(budget), V(changed), V(gone), V(in_progress), V(migration_failed), V(moved_by_others), V(no_answer),
+          V(no_node), V(outcome_unknown) or V(refused).
+      type: str
     state:
       description:
         - V(moved), V(failed), or V(gone) if the instance ended by itself. In check mode V(planned).
@@ -440,6 +446,11 @@ skipped_instances:
     reason:
       description: Why it does not move.
       type: str
+    reason_code:
+      description:
+        - The reason as a code. Empty where it has none.
+        - For a move in flight, the codes of RV(moves). V(other_move) where it moves after an instance that does not.
+      type: str
 deferred:
   description:
     - Moves that did not start because of O(max_moves), O(window), O(run_timeout) or a failure. RV(stop_reason) or
@@ -474,6 +485,9 @@ deferred:
       type: str
     reason:
       description: Why it has to move.
+      type: str
+    reason_code:
+      description: Empty, since the reason is no obstacle.
       type: str
     state:
       description: V(planned).

@@ -9,13 +9,16 @@ import typing as t
 from ..api.client import ApiClient
 from ..api.errors import NotFound
 from ..api.lists import list_all
+from ..model.obstacle import Obstacle
 from ..model.snapshot import Snapshot
 
 ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 
-def attached_volumes(api: ApiClient, snapshot: Snapshot, nodes: t.Container[str]) -> str:
-    """The volumes that are still attached to the nodes, in words. Volumes of pods that belong to a node
+def attached_volumes(
+    api: ApiClient, snapshot: Snapshot, nodes: t.Container[str]
+) -> Obstacle | None:
+    """The volumes that are still attached to the nodes. Volumes of pods that belong to a node
     stay attached."""
     stay = {
         (pod.namespace, claim)
@@ -30,7 +33,8 @@ def attached_volumes(api: ApiClient, snapshot: Snapshot, nodes: t.Container[str]
             volume = (spec.get("source") or {}).get("persistentVolumeName") or ""
             if not volume or _claim(api, volume) not in stay:
                 attached.append(f"{volume or item['metadata']['name']} to {spec['nodeName']}")
-    return f"volumes are still attached: {', '.join(sorted(attached))}" if attached else ""
+    text = f"volumes are still attached: {', '.join(sorted(attached))}"
+    return Obstacle("in_progress", text, True) if attached else None
 
 
 def _claim(api: ApiClient, volume: str) -> tuple[str, str]:

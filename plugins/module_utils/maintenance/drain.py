@@ -21,6 +21,7 @@ from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InvalidInput
 from ..model.kinds import POOL
 from ..model.objects import Node, Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Plan
 from ..model.snapshot import unreadable_errors
 from ..model.write import Write
@@ -29,7 +30,7 @@ from ..moves.check_mode import planned_result
 from ..moves.context import StepContext
 from ..moves.move import MoveRecord, Phase
 from ..moves.reconcile import Reconciler, goes_on
-from ..moves.reconciliation import Reconciliation
+from ..moves.reconciliation import Reconciliation, Wait
 from ..moves.send import StartRevisions, rights_of_run
 from ..moves.state import StepResult
 from ..moves.takeover import new_run
@@ -258,7 +259,8 @@ class DrainSource:
         held_up = (record for record in reconciler.journal.records if record.note)
         unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
         if unsent is not None and not now.waiting:
-            now.waiting = f"{unsent.instance} on {unsent.source}: {unsent.note}"
+            obstacle = Obstacle(unsent.code, unsent.note, True)
+            now.waiting = Wait(obstacle, unsent.uid, f"{unsent.instance} on {unsent.source}")
         if goes_on(reconciler, now, now.temporary) or now.plan.skipped:
             self._empty = 0
             may_leave = now.plan.moves or any(x.temporary for x in now.plan.skipped)
@@ -269,8 +271,9 @@ class DrainSource:
         if self._empty < EMPTY:
             now.settling = True
             return True
-        now.waiting = attached_volumes(self.api, now.view.snapshot, self.drain.nodes)
-        return bool(now.waiting)
+        attached = attached_volumes(self.api, now.view.snapshot, self.drain.nodes)
+        now.waiting = Wait(attached) if attached is not None else None
+        return attached is not None
 
     def finish(self, _view: DrainView, plan: Plan, _keeper: LeaseKeeper | None) -> StepResult:
         """The nodes are drained, or what stays is named, and what was restarted and does not run."""
@@ -341,14 +344,13 @@ class DrainSource:
         self.lines.not_begun(result)
         return result
 
-    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
+    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: Wait | None) -> str:
         """Each instance that is left, with its own reason."""
         texts = [*what_is_left(records, plan, waiting)]
         texts += [f"node {name} is not Ready" for name in self.drain.not_ready]
-        return (
-            "; ".join(texts)
-            or waiting
-            or "the nodes were empty in one reading, and a second one is needed"
+        texts += [] if texts or waiting is None else [waiting.line]
+        return "; ".join(texts) or (
+            "the nodes were empty in one reading, and a second one is needed"
         )
 
     def hint(self) -> str:

@@ -11,6 +11,7 @@ from ..model.plan import Method, Plan
 from ..moves import report
 from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord
+from ..moves.reconciliation import Wait
 
 ATTEMPTS = 3
 """Migrations of one VM that a run begins before it gives up on it."""
@@ -24,9 +25,11 @@ def stays(plan: Plan) -> list[str]:
     ]
 
 
-def what_is_left(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> list[str]:
-    """The instances that have not left when the time of a drain is over, by reason: each reason once. `waiting` is why
-    the first move of the plan could not begin, perhaps after the name of what it is about."""
+def what_is_left(
+    records: t.Sequence[MoveRecord], plan: Plan, waiting: Wait | None = None
+) -> list[str]:
+    """The instances that have not left when the time of a drain is over, by reason: each reason once. `waiting`: what
+    the first move of the plan that could not begin waits for."""
     there = {record.uid: str(record.instance) for record in records}
     there |= {move.uid: str(move.instance) for move in plan.moves}
     reasons: dict[str, list[str]] = defaultdict(list)
@@ -34,23 +37,16 @@ def what_is_left(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> l
         reasons[record.note or str(record.method)].append(f"{record.instance} on {record.source}")
     known = {record.uid for record in records}
     left = [move for move in plan.moves if move.uid not in known]
-    about = {
-        *(f"{name}: " for names in reasons.values() for name in names),
-        *(f"{report.short(move.workload, move.instance)}: " for move in left),
-    }
     for move in left:
-        own = f"{report.short(move.workload, move.instance)}: "
-        why = waiting
+        why = "not started"
         if first := next((there[uid] for uid in move.after if uid in there), ""):
             why = f"moves after {first}"
-        elif waiting.startswith(own):
-            why = waiting.removeprefix(own)
-        elif waiting.startswith(tuple(about)):
-            why = ""  # that is about another instance
-        reasons[why or "not started"].append(f"{move.instance} on {move.source}")
+        elif waiting is not None and waiting.uid in ("", move.uid):
+            why = waiting.obstacle.text
+        reasons[why].append(f"{move.instance} on {move.source}")
     for skipped in plan.skipped:
         name = report.short(skipped.workload or skipped.instance, skipped.instance)
-        reasons[skipped.reason].append(f"{name} on {skipped.node}")
+        reasons[str(skipped.reason)].append(f"{name} on {skipped.node}")
     return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 

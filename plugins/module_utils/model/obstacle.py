@@ -49,16 +49,8 @@ NOT_STARTED = "not_started_again"
 
 INTERNAL: t.Final = frozenset(
     (
-        *(
-            NO_ANSWER,
-            "canary",
-            "soaking",
-            "other_domain",
-            "pinned_to_node",
-            "tied_to_node",
-            NO_HOLD,
-            NOT_STARTED,
-        ),
+        *("canary", "soaking", "other_domain", "limit_reached", "other_run"),
+        *("pinned_to_node", "tied_to_node", NO_HOLD, NOT_STARTED),
         *("not_live_migratable", "no_target_pod", "needs_restart", "run_strategy"),
         *("not_running", "terminating", "not_movable"),
     )
@@ -83,6 +75,44 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     "canary": Described("the moves of the canary are still in flight", "Wait."),
     "soaking": Described("the time of soak is not over", "Wait."),
     "other_domain": Described("moves away from another topology domain are in flight", "Wait."),
+    "limit_reached": Described(
+        "so many moves or migrations are in flight, or so many instances are not Ready, as a limit allows",
+        "Wait.",
+    ),
+    "other_run": Described(
+        "another run has the Lease, or may have it", "Wait until that run ends."
+    ),
+    "in_progress": Described(
+        "Kubernetes, KubeVirt or a controller has not finished what it has begun",
+        "Wait. If it does not end, see the object that the reason names.",
+    ),
+    "other_move": Described(
+        "the instance moves after another one, which has not moved or is skipped",
+        "See the reason of that instance, then run the task again.",
+    ),
+    "budget": Described(
+        "a PodDisruptionBudget does not allow that the pod ends",
+        "See that the pods of the budget are Ready, or change the budget.",
+    ),
+    "no_node": Described(
+        "kube-scheduler finds no node for the next pod",
+        "Free a node that the pod may use, or change the rule that keeps it from the others.",
+    ),
+    "migration_failed": Described(
+        "KubeVirt ended the migration without success",
+        "See the reason, and the log of virt-launcher; then run the task again.",
+    ),
+    "moved_by_others": Described(
+        "another controller or client migrates or moves the VM",
+        "See that this controller runs, and wait until it has moved the VM.",
+    ),
+    "gone": Described(
+        "the instance has ended, or is not wanted any more", "Nothing is to be done."
+    ),
+    "outcome_unknown": Described(
+        "the connection was lost, or a request of an earlier run may still arrive",
+        "Run the task again: that is safe.",
+    ),
     NO_RIGHT: Described("a right is missing", "Grant the right that the reason names."),
     NOT_READ: Described(
         "a list or an object cannot be read or asked for, though no right is missing",
@@ -119,10 +149,6 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     "not_running": Described("the VM does not run, or its VMI is being started", "Start the VM."),
     "terminating": Described("the instance is being deleted", "Wait until it is gone."),
-    "in_progress": Described(
-        "KubeVirt or a controller has not finished an earlier change",
-        "Wait. If it does not end, see the conditions of the workload.",
-    ),
     WORKLOAD_ROLLOUT_STOPPED: Described(
         "the rollout of the workload is paused, held or stuck",
         "Resume it, or repair what the reason names.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .json_pointer import JSON
 from .objects import Ref
+from .obstacle import Obstacle
 from .rendering import TextEnum, one_line
 
 
@@ -67,7 +68,7 @@ class SkippedInstance:
     uid: str
     workload: Ref | None
     node: str
-    reason: str
+    reason: Obstacle | str
     temporary: bool = False
     no_node: bool = False
 
@@ -85,7 +86,7 @@ def move_record(
     workload: Ref | None,
     instance: Ref,
     uid: str,
-    reason: str,
+    reason: Obstacle | str | None,
     *,
     method: Method | None = None,
     from_node: str = "",
@@ -94,7 +95,8 @@ def move_record(
     """One entry of the lists `moves`, `skipped` and `deferred` of results: one shape for all of them.
 
     `kind`, `namespace` and `name` are those of the workload, or of the instance where it has none.
-    What is not known is None: a skipped instance has no `to_node`, and no `method` if none is allowed.
+    What is not known is None: a skipped instance has no `to_node`, and no `method` if none is allowed. `reason_code`
+    is that of an Obstacle; empty for why an instance moves.
     """
     owner = workload or instance
     return {
@@ -106,7 +108,8 @@ def move_record(
         "method": str(method) if method else None,
         "from_node": from_node or None,
         "to_node": to_node or None,
-        "reason": one_line(reason),
+        "reason": one_line(str(reason or "")),
+        "reason_code": reason.code if isinstance(reason, Obstacle) else "",
     }
 
 

@@ -212,9 +212,10 @@ def _text(value: JSON) -> str:
 
 
 def _move_json(move: Move) -> dict[str, JSON]:
-    """The targets beside the likeliest are left out, since other ones may be available by then."""
+    """The targets beside the likeliest are left out, since other ones may be available by then. No obstacle is the
+    reason of a planned move."""
     record = {**move_as_json(move), "instance_kind": move.instance.kind}
-    del record["targets"]
+    del record["targets"], record["reason_code"]
     return record
 
 

@@ -32,7 +32,7 @@ def planned_result(
     if not options.require_rights:
         nodes = report.NodeDescriptions.of(snapshot, options.zone_key)
         context.report.lines += [*lines, *report.planned_lines(moves, nodes)]
-        context.report.lines += [report.stopped(stop.text, left)] if stop else []
+        context.report.lines += [report.stopped(stop, left)] if stop else []
     result = context.result(finished=True, plan=replace(plan, moves=left))
     result.moves = [report.planned_move(move) for move in moves]
     result.stop, result.changed = stop, bool(moves)

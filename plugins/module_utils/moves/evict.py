@@ -8,9 +8,11 @@ acts on (KubeVirt, webhooks admitters/pod-eviction-admitter.go). A second evicti
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import replace
 
 from ..model.kinds import instance_path
+from ..model.obstacle import Obstacle
 from .move import (
     ApiCall,
     MoveRecord,
@@ -23,7 +25,9 @@ from .move import (
     terminating,
 )
 
-WAITS = "waits for the controller of its eviction strategy External"
+WAITS: t.Final = Obstacle(
+    "moved_by_others", "waits for the controller of its eviction strategy External", True
+)
 
 
 def advance(record: MoveRecord, seen: Observation) -> Transition:
@@ -37,7 +41,7 @@ def advance(record: MoveRecord, seen: Observation) -> Transition:
         return Transition(replace(record.held_by(WAITS), phase=Phase.BEGUN))
     pod = seen.instance.pod
     if pod is None:
-        return Transition(record.held_by("its pod was not read"))
+        return Transition(record.held_by(Obstacle("changed", "its pod was not read", True)))
     request = ApiCall(
         "create", f"{instance_path(pod.ref)}/eviction", eviction_body(pod.ref, {"uid": pod.uid})
     )

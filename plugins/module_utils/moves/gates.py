@@ -29,11 +29,11 @@ from .window import outside_of
 def why_defer(
     options: RunOptions,
     journal: RunJournal,
-    domain: str,
+    domain: str | None,
     now: float,
     wall_clock: datetime.datetime,
 ) -> Obstacle | None:
-    """Why a move away from `domain` may not begin; an empty one: it leaves no node. `now` is the run's clock. What is
+    """Why a move away from `domain` may not begin; None: it leaves no node. `now` is the run's clock. What is
     not temporary ends the run: no move begins any more."""
     if options.max_moves and journal.started >= options.max_moves:
         return Obstacle("max_moves", f"max_moves ({options.max_moves}) is reached")
@@ -43,7 +43,7 @@ def why_defer(
         return Obstacle("canary", "the canary has not ended yet", True)
     if now < journal.barrier:
         return _soaking("the canary", journal.barrier - now)
-    if options.soak and journal.domain and domain not in ("", journal.domain):
+    if options.soak and journal.domain and domain not in (None, journal.domain):
         if journal.records:
             return Obstacle(
                 "other_domain", f"moves away from {journal.domain} are still in flight", True
@@ -55,7 +55,7 @@ def why_defer(
 
 
 def _soaking(what: str, left: float) -> Obstacle:
-    return Obstacle("soaking", f"soaking after {what}, {left:.0f} s left", True)
+    return Obstacle("soaking", f"soaking after {what}", True, f"{left:.0f} s left")
 
 
 def until_stopped(
@@ -63,7 +63,7 @@ def until_stopped(
 ) -> tuple[t.Sequence[Move], Obstacle | None]:
     """Those of the planned moves that a new run begins, and why it begins no other one."""
     for number in range(len(moves)):
-        gate = why_defer(options, RunJournal("", "", moved=number), "", 0.0, wall_clock)
+        gate = why_defer(options, RunJournal("", "", moved=number), None, 0.0, wall_clock)
         if gate is not None and not gate.temporary:
             return moves[:number], gate
     return moves, None
@@ -117,22 +117,25 @@ class Load:
         return replace(self, missing=Counter(self.missing) - Counter([move.workload]))
 
 
-def limit_reached(move: Move, load: Load, options: RunOptions, snapshot: Snapshot) -> str:
-    """The limit that keeps this move waiting, in words; empty where there is none."""
+def limit_reached(
+    move: Move, load: Load, options: RunOptions, snapshot: Snapshot
+) -> Obstacle | None:
+    """The limit that keeps this move waiting."""
+    text = ""
     if options.max_parallel and load.ours >= options.max_parallel:
-        return f"{load.ours} moves are in flight (max_parallel)"
-    if move.method is Method.MIGRATE:
+        text = f"{load.ours} moves are in flight (max_parallel)"
+    elif move.method is Method.MIGRATE:
         platform, outbound = snapshot.platform, load.outbound.get(move.source, 0)
         if load.migrations >= platform.migrations_per_cluster:
-            return f"{load.migrations} migrations are in flight on the cluster"
-        if outbound >= platform.migrations_per_node:
-            return f"{outbound} migrations away from {move.source} are in flight"
+            text = f"{load.migrations} migrations are in flight on the cluster"
+        elif outbound >= platform.migrations_per_node:
+            text = f"{outbound} migrations away from {move.source} are in flight"
     elif move.source and options.max_unavailable is not None:
         others = load.without(move)
         if others.unavailable >= options.max_unavailable:
             names = ", ".join(others.named)
-            return f"max_unavailable is reached, not ready or being replaced: {names}"
-    return ""
+            text = f"max_unavailable is reached, not ready or being replaced: {names}"
+    return Obstacle("limit_reached", text, True) if text else None
 
 
 def load_of(

@@ -204,9 +204,9 @@ def write(journal: RunJournal) -> str:
 def has_room(journal: RunJournal) -> bool:
     """Whether the text has room for one more move, even if all moves in flight get notes of NOTE_LIMIT."""
     without_notes = replace(
-        journal, records=tuple(replace(x, note="", refusal="") for x in journal.records)
+        journal, records=tuple(replace(x, note="", code="", refusal="") for x in journal.records)
     )
-    longest = NOTE_LIMIT + _DIGEST
+    longest = NOTE_LIMIT + _DIGEST + max(map(len, CODES))
     return len(write(without_notes)) + longest * len(journal.records) < _ROOM
 
 

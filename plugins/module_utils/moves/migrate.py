@@ -31,6 +31,7 @@ from .move import (
     ReplyStatus,
     StateMachine,
     Transition,
+    without_move,
 )
 
 HANDOVER_PATIENCE = 330.0
@@ -92,36 +93,35 @@ def advance(
         return _ended(record, seen, phase, in_time=in_time)
     if record.phase is Phase.GIVEN_UP:
         return Transition(record)
-    if arrived := _arrived(record, seen):
+    if arrived := _node_of_guest(record, seen):
         return _handed_over_late(record, arrived, now, settings)
     if record.phase is Phase.CANCELLING:
         if now - record.begun < settings.move_timeout + CANCEL_PATIENCE:
             return Transition(record)
-        silence = _unanswered(record, seen, now, settings)
-        why = silence or record.note
-        note = f"its migration was canceled and is still {phase or 'queued'} ({why})"
-        code = NO_ANSWER if silence else record.code
+        why = _unanswered(record, seen, now, settings) or record.obstacle
+        note = f"its migration was canceled and is still {phase or 'queued'} ({why or ''})"
+        code = why.code if why is not None else ""
         return Transition(replace(record, phase=Phase.GIVEN_UP, note=note, code=code))
     silence = _unanswered(record, seen, now, settings)
     behind = f"; {seen.behind}" if seen.behind and phase in ("", "Pending") else ""
-    queued = f"the migration is {phase or 'queued'}{behind}"
+    queued = Obstacle("in_progress", f"the migration is {phase or 'queued'}{behind}", True)
     held_by = seen.quota or _pending(record, seen, now) or seen.refused or silence or queued
     record = record.held_by(held_by)
-    hopeless = seen.quota and seen.alone
+    hopeless = seen.quota is not None and seen.alone
     timeout = settings.unschedulable_timeout if hopeless else settings.move_timeout
     if now - record.begun < timeout:
         return Transition(record)
     return _cancel(record, seen.migration, settings)
 
 
-def _arrived(record: MoveRecord, seen: Observation) -> str:
-    """The node on which the guest runs already, though its VMI still names the source; empty where it does not. The
+def _node_of_guest(record: MoveRecord, seen: Observation) -> str | None:
+    """The node on which the guest runs already, though its VMI still names the source; None where that is not so. The
     source's launcher has ended then, so that the target's is the only one."""
     pod, vmi = (seen.instance.pod, seen.instance.vmi) if seen.instance is not None else (None, None)
     if pod is None or vmi is None or phase_of(seen.migration) != "Running":
-        return ""
+        return None
     left = vmi.node_name == record.source and pod.phase == "Running"
-    return pod.node_name if left and pod.node_name != record.source else ""
+    return pod.node_name if left and pod.node_name not in ("", record.source) else None
 
 
 def _handed_over_late(
@@ -133,23 +133,25 @@ def _handed_over_late(
         " over within 5 minutes"
     )
     if now - record.begun < settings.move_timeout + HANDOVER_PATIENCE:
-        return Transition(record.held_by(note))
+        return Transition(record.held_by(Obstacle("in_progress", note, True)))
     note = (
         f"its guest runs on node {node}, and its VMI still names node {record.source}: look at virt-handler on node"
         f" {node}"
     )
-    return Transition(replace(record.held_by(note), phase=Phase.GIVEN_UP))
+    late = record.held_by(Obstacle("in_progress", note))
+    return Transition(replace(late, phase=Phase.GIVEN_UP))
 
 
-def _pending(record: MoveRecord, seen: Observation, now: float) -> str:
+def _pending(record: MoveRecord, seen: Observation, now: float) -> Obstacle | None:
     """Why the target pod has no node. kube-scheduler's last word may be old: it tries a pod again when an event may
     have changed its answer, and takes some events for others (scheduler, queueing hints), else after 5 minutes."""
-    if not seen.pending or not seen.free_node or now - record.begun < RETRY_PATIENCE:
+    if seen.pending is None or not seen.free_node or now - record.begun < RETRY_PATIENCE:
         return seen.pending
-    return (
+    text = (
         f"its target pod has no node, though node {seen.free_node} takes it now: kube-scheduler has not tried it"
         f" again. A new migration is tried at once: run again after this run. Its last answer: {seen.pending}"
     )
+    return replace(seen.pending, text=text)
 
 
 def cancel(record: MoveRecord, seen: Observation, settings: MoveSettings) -> Transition:
@@ -164,7 +166,7 @@ def answered(record: MoveRecord, reply: ApiReply) -> Transition:
     if record.phase is Phase.CANCELLING:
         return Transition(record)
     if reply.status is ReplyStatus.ACCEPTED:
-        return Transition(replace(record.held_by(""), phase=Phase.BEGUN))
+        return Transition(replace(record.held_by(None), phase=Phase.BEGUN))
     if reply.status is ReplyStatus.REFUSED:
         failed = MoveResult(Outcome.FAILED, reason=reply.reason, refused=True)
         return Transition(record, ended=failed)
@@ -180,18 +182,17 @@ def _intended(
     if seen.migration is not None:
         return advance(replace(record, phase=Phase.BEGUN), seen, now, settings)
     if seen.instance is None:
-        return Transition(
-            record, ended=MoveResult(Outcome.GONE, reason="the instance ended before its move")
-        )
+        return without_move(record, Outcome.GONE, "gone", "the instance ended before its move")
     if now - record.begun >= settings.move_timeout:
-        reason = f"not started within {int(settings.move_timeout)} s: {record.note}"
-        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
+        text = f"not started within {int(settings.move_timeout)} s: {record.note}"
+        return without_move(record, Outcome.FAILED, record.code, text)
     if seen.foreign_migration:
-        return Transition(record.held_by("another migration of it is in flight"))
-    if seen.propagating:
         return Transition(
-            record.held_by("KubeVirt has not copied the new placement to the VMI yet")
+            record.held_by(Obstacle("in_progress", "another migration of it is in flight", True))
         )
+    if seen.propagating:
+        text = "KubeVirt has not copied the new placement to the VMI yet"
+        return Transition(record.held_by(Obstacle("in_progress", text, True)))
     path = migration_path(record, settings.run).rpartition("/")[0]
     return Transition(record, ApiCall("create", path, migration_body(record, settings)))
 
@@ -216,8 +217,8 @@ def _cancel(
     metadata, spec = migration["metadata"], migration.get("spec") or {}
     ours = (metadata.get("labels") or {}).get(names.RUN) == settings.run
     if not ours or spec.get("vmiName") != record.instance.name:
-        reason = f"the migration {metadata.get('name')} is not of this run: it is not canceled"
-        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
+        text = f"the migration {metadata.get('name')} is not of this run: it is not canceled"
+        return without_move(record, Outcome.FAILED, "moved_by_others", text)
     uid = metadata["uid"]
     request = ApiCall(
         "delete", migration_path(record, settings.run), {"preconditions": {"uid": uid}}
@@ -228,38 +229,35 @@ def _cancel(
 def _ended(record: MoveRecord, seen: Observation, phase: str, *, in_time: bool) -> Transition:
     vmi = seen.instance.vmi if seen.instance is not None else None
     if vmi is None:
-        return Transition(
-            record, ended=MoveResult(Outcome.GONE, reason="the instance ended during its move")
-        )
+        return without_move(record, Outcome.GONE, "gone", "the instance ended during its move")
     if vmi.node_name and vmi.node_name != record.source:
         return Transition(record, ended=MoveResult(Outcome.MOVED, node=vmi.node_name))
     if phase == "Succeeded":
-        note = "the migration succeeded, but the status of the VMI does not show it"
+        text = "the migration succeeded, but the status of the VMI does not show it"
+        unseen = Obstacle("in_progress", text, in_time)
         if in_time:
-            return Transition(record.held_by(note))
-        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=note))
+            return Transition(record.held_by(unseen))
+        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=unseen))
     return Transition(
-        record, ended=MoveResult(Outcome.FAILED, reason=_why(record, seen, vmi.migration))
+        record, ended=MoveResult(Outcome.FAILED, reason=_failure(record, seen, vmi.migration))
     )
 
 
-def _why(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON]) -> str:
-    """Why it failed: the VMI's word on this very migration, else what was last seen of it."""
+def _failure(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON]) -> Obstacle:
+    """The VMI's word on this very migration, else what was last seen of it."""
     if record.phase is Phase.GIVEN_UP:
-        return record.note
+        return Obstacle(record.code, record.note)
     if record.phase is Phase.CANCELLING:
-        return f"canceled because it took too long: {record.note}"
+        return Obstacle(record.code, f"canceled because it took too long: {record.note}")
     if seen.migration is None:
-        return "its VirtualMachineInstanceMigration was deleted, which cancels it"
+        return Obstacle(
+            "migration_failed", "its VirtualMachineInstanceMigration was deleted, which cancels it"
+        )
     mine = state.get("migrationUid") == seen.migration["metadata"]["uid"]
-    failure = state.get("failureReason") if mine else None
-    return str(
-        failure
-        or seen.pending
-        or seen.refused
-        or record.note
-        or "the migration failed, and KubeVirt gives no reason"
-    )
+    if mine and (failure := state.get("failureReason")):
+        return Obstacle("migration_failed", str(failure))
+    silent = Obstacle("migration_failed", "the migration failed, and KubeVirt gives no reason")
+    return seen.pending or seen.refused or record.obstacle or silent
 
 
 def phase_of(migration: t.Mapping[str, JSON] | None) -> str:

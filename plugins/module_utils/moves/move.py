@@ -61,9 +61,14 @@ class MoveRecord:
     node_selector: tuple[tuple[str, str], ...] = ()
     """Node labels that the migration's target is held to beside the VM's own rules."""
 
-    def held_by(self, obstacle: Obstacle | str) -> MoveRecord:
-        code = obstacle.code if isinstance(obstacle, Obstacle) else ""
-        return replace(self, note=str(obstacle), code=code)
+    @property
+    def obstacle(self) -> Obstacle | None:
+        return Obstacle(self.code, self.note) if self.note else None
+
+    def held_by(self, obstacle: Obstacle | None) -> MoveRecord:
+        if obstacle is None:
+            return replace(self, note="", code="")
+        return replace(self, note=obstacle.text, code=obstacle.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +99,12 @@ class Observation:
     instance: Instance | None = None
     successor: Instance | None = None
     migration: t.Mapping[str, JSON] | None = None
-    pending: str = ""
-    refused: str = ""
-    free_node: str = ""
+    pending: Obstacle | None = None
+    refused: Obstacle | None = None
+    free_node: str | None = None
     foreign_migration: bool = False
     propagating: bool = False
-    quota: str = ""
+    quota: Obstacle | None = None
     alone: bool = False
     surplus: bool = False
     restart_queued: bool = False
@@ -137,7 +142,7 @@ class ApiReply:
     """`retry_after`: seconds for which a blocked request must not be sent again."""
 
     status: ReplyStatus
-    reason: str = ""
+    reason: Obstacle | None = None
     retry_after: float = 0.0
 
 
@@ -147,7 +152,7 @@ class MoveResult:
 
     outcome: Outcome
     node: str = ""
-    reason: str = ""
+    reason: Obstacle | None = None
     refused: bool = False
 
 
@@ -158,6 +163,11 @@ class Transition:
     record: MoveRecord
     request: ApiCall | None = None
     ended: MoveResult | None = None
+
+
+def without_move(record: MoveRecord, outcome: Outcome, code: str, text: str) -> Transition:
+    """The end of a move that did not move the instance, with the reason."""
+    return Transition(record, ended=MoveResult(outcome, reason=Obstacle(code, text)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ..model.plan import Plan
 from .context import StepContext
 from .move import MoveRecord
 from .reconcile import Reconciler
-from .reconciliation import Reconciliation
+from .reconciliation import Reconciliation, Wait
 from .run_options import RunOptions
 from .state import StepResult
 from .view import View
@@ -74,8 +74,8 @@ class MoveSource(t.Protocol[AnyView]):
     def check(self, view: AnyView, plan: Plan, creates: t.Sequence[str]) -> StepResult:
         """The result in check mode. `creates` are the lines about what the engine would create."""
 
-    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
-        """What a run whose time is over did not do, and why."""
+    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: Wait | None) -> str:
+        """The message about what a run whose time is over did not do. `waiting`: what its next move waits for."""
 
     def hint(self) -> str:
         """The end of a sentence about a failure: what stays, and how to undo it."""

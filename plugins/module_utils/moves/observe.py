@@ -96,11 +96,12 @@ class Observer:
         if record.method in WITHOUT_SUCCESSOR:
             return Observation(instance=instance, no_leader=no_leader)
         successor = self.successors.get(record.uid)
+        refused = self._why_refused(record, instance, successor)
         return Observation(
             instance=instance,
             successor=successor,
             pending=self._why_pending(record, successor),
-            refused=self._why_refused(record, instance, successor),
+            refused=Obstacle("refused", refused, True) if refused else None,
             surplus=self._has_enough(record),
             restart_queued=self._restart_queued(record),
             no_leader=no_leader,
@@ -229,19 +230,20 @@ class Observer:
 
     def _why_target_pending(
         self, record: MoveRecord, migration: t.Mapping[str, JSON] | None
-    ) -> tuple[str, str]:
+    ) -> tuple[Obstacle | None, Obstacle | None]:
         """Why the target pod has no node, and why there is none."""
         if migration is None or phase_of(migration) not in ("Pending", "Scheduling"):
-            return "", ""
+            return None, None
         namespace, metadata = record.instance.namespace, migration["metadata"]
         path = instances_path("Pod", namespace)
         chosen = {"labelSelector": f"{MIGRATION_JOB}={metadata['uid']}"}
         pods = list_all(self._api, path, params=chosen).items
         if not pods:
             since = str(metadata.get("creationTimestamp") or "")
-            return "", self._refused_pods.newest(namespace, record.uid, since)
+            refused = self._refused_pods.newest(namespace, record.uid, since)
+            return None, Obstacle("refused", refused, True) if refused else None
         workload = self.view.workloads.get(record.workload)
-        return next(filter(None, (why_unschedulable(pod, workload) for pod in pods)), ""), ""
+        return next(filter(None, (why_unschedulable(pod, workload) for pod in pods)), None), None
 
     def _why_refused(
         self, record: MoveRecord, instance: Instance | None, successor: Instance | None
@@ -263,12 +265,12 @@ class Observer:
         record: MoveRecord,
         migration: t.Mapping[str, JSON] | None,
         instance: Instance | None,
-    ) -> str:
+    ) -> Obstacle | None:
         """The ResourceQuota that refuses the target pod: KubeVirt sets a condition that does not name
         it (KubeVirt, virt-controller watch/migration)."""
         conditions = ((migration or {}).get("status") or {}).get("conditions") or ()
         if not any(x.get("type") == REJECTED_BY_QUOTA for x in conditions):
-            return ""
+            return None
         text = "a ResourceQuota has no room for a second pod"
         pod = instance.pod if instance is not None else None
         try:
@@ -276,24 +278,26 @@ class Observer:
                 self._api, f"/api/v1/namespaces/{record.instance.namespace}/resourcequotas"
             )
         except Forbidden as error:
-            return f"{text} (its name is unknown: {error.advise()})"
+            text = f"{text} (its name is unknown: {error.advise()})"
+            return Obstacle("refused", text, True)
         quotas = filter(None, map(quota_from_manifest, items.items))
         for quota in quotas if pod is not None else ():
             if pod is not None and (exceeded := quota.exceeded_by(pod, quota.used)):
-                return f"{quota} has no room for a second pod: it allows {exceeded}"
-        return text
+                text = f"{quota} has no room for a second pod: it allows {exceeded}"
+                break
+        return Obstacle("refused", text, True)
 
-    def _why_pending(self, record: MoveRecord, successor: Instance | None) -> str:
+    def _why_pending(self, record: MoveRecord, successor: Instance | None) -> Obstacle | None:
         if successor is None or successor.pod is None or successor.pod.node_name:
-            return ""
+            return None
         try:
             pod = self._api.get(instance_path(successor.pod.ref))
             return why_unschedulable(pod, self.view.workloads.get(record.workload))
         except NotFound:
-            return ""
+            return None
 
 
-def why_unschedulable(pod: t.Mapping[str, JSON], workload: Workload | None) -> str:
+def why_unschedulable(pod: t.Mapping[str, JSON], workload: Workload | None) -> Obstacle | None:
     """Why a pod has no node: the required rules of its workload, then kube-scheduler's words, which name none."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
@@ -303,5 +307,5 @@ def why_unschedulable(pod: t.Mapping[str, JSON], workload: Workload | None) -> s
             rules = [x.rule for x in of_rules if (x.terms or x.nodes) and not x.preferred]
             noun = "rule" if len(rules) == 1 else "rules"
             named = f" with its required {noun} {listed(rules)}" if rules else ""
-            return f"the scheduler finds no node{named}: {text}"
-    return ""
+            return Obstacle("no_node", f"the scheduler finds no node{named}: {text}", True)
+    return None

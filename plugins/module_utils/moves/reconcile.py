@@ -19,7 +19,7 @@ from ..cluster.leader import Leader
 from ..cluster.lease import LeaseKeeper, LeaseLost
 from ..cluster.refusals import PodRefusals
 from ..model.kinds import instance_path
-from ..model.obstacle import NO_ANSWER
+from ..model.obstacle import NO_ANSWER, Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from . import journal as journals
 from . import migrate, report
@@ -32,7 +32,7 @@ from .gates import (
 from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
 from .observe import ForeignMigrations, Observer
-from .reconciliation import Reconciliation, given_up, journal_of_run, touched_by
+from .reconciliation import Reconciliation, Wait, given_up, journal_of_run, touched_by
 from .run_options import RunOptions
 from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
 from .state import StepReport
@@ -180,7 +180,7 @@ class Reconciler:
         if observation.pending and (room := now.room) is not None:
             observation = replace(observation, free_node=room.free_node(record))
         name = report.short(record.workload, record.instance)
-        refused = observation.quota or observation.refused
+        refused = str(observation.quota or observation.refused or "")
         refusal = journals.digest(refused) if refused else ""
         if refusal not in ("", record.refusal):
             self.report.lines.append(report.held(name, refused, record.method))
@@ -274,12 +274,11 @@ class Reconciler:
             reason = waits.why(move, planned, load) or waits.why_no_room(self._record(move, now))
             if reason:
                 if self.report.count.has(move):
-                    now.waiting = now.waiting or reason
+                    now.waiting = now.waiting or waits.waiting(move, reason)
                 continue
             if not journals.has_room(self.journal):
-                now.waiting = (
-                    now.waiting or "so many moves are in flight that their journal is full"
-                )
+                full = "so many moves are in flight that their journal is full"
+                now.waiting = now.waiting or Wait(Obstacle("limit_reached", full, True))
                 break
             load = load.beside(move)
             self._journal_move(move, now)
@@ -296,7 +295,7 @@ class Reconciler:
                 continue
             reason = waits.why_again(record)
             if self.failed or reason:
-                self._defer(record, reason or "other moves failed")
+                self._defer(record, Wait(reason).line if reason else "other moves failed")
         return [record for record in self.journal.records if record.phase is Phase.INTENDED]
 
     def _hold_to_plan(self, record: MoveRecord, move: Move, now: Reconciliation) -> None:
@@ -334,16 +333,17 @@ class Reconciler:
         record = next(record for record in self.journal.records if record.uid == uid)
         current = read_instance(self.keeper.api, record)
         observation = now.observer.observe(record)
-        changed = "it does not exist any more" if current is None else current.why_not(record)
-        if changed:
+        gone = Obstacle("gone", "it does not exist any more")
+        changed = gone if current is None else current.change(record)
+        if changed is not None:
             leaves = current is None or current.terminating or observation.migration is not None
             if uid in now.new or not leaves:
-                self._defer(record, changed)
+                self._defer(record, changed.text)
                 now.settling = True
                 return
         if current is None:
             observation = replace(observation, instance=None)
-        elif changed:
+        elif changed is not None:
             now.settling = True  # our own request may have done it: the next reconcile knows
             return
         else:
@@ -361,12 +361,14 @@ class Reconciler:
             self.report.lines.append(report.deferred(name, reason))
 
 
-def goes_on(reconciler: Reconciler, now: Reconciliation, reasons: t.Iterable[str]) -> bool:
-    """Whether a move is in flight, or one may begin later. `reasons` for which the run waits beside, if any."""
+def goes_on(
+    reconciler: Reconciler, now: Reconciliation, obstacles: t.Iterable[Obstacle | None]
+) -> bool:
+    """Whether a move is in flight, or one may begin later. `obstacles` that the run waits for beside, if any."""
     if reconciler.in_flight or now.settling:
         return True
     if reconciler.failed:
         return False
-    reason = next(filter(None, reasons), "")
-    now.waiting = now.waiting or reason
-    return bool(reason or (now.plan.moves and now.stop is None))
+    obstacle = next(filter(None, obstacles), None)
+    now.waiting = now.waiting or (Wait(obstacle) if obstacle else None)
+    return bool(obstacle or (now.plan.moves and now.stop is None))

@@ -20,6 +20,23 @@ from .room import Room
 from .view import View
 
 
+class Wait(t.NamedTuple):
+    """What a run waits for before it begins a move. `uid`: of the only instance that waits; empty for all of them.
+    `name`: its name, where the text lacks it."""
+
+    obstacle: Obstacle
+    uid: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.obstacle}" if self.name else self.obstacle.text
+
+    @property
+    def line(self) -> str:
+        """The text with what passes, such as the seconds that are left."""
+        return ", ".join(filter(None, (str(self), self.obstacle.advice)))
+
+
 @dataclass
 class Reconciliation:
     """One reconcile: the view that it rests on, and what it came to.
@@ -37,12 +54,12 @@ class Reconciliation:
     observer: Observer
     nodes: report.NodeDescriptions
     plan: Plan = field(default_factory=Plan)
-    waiting: str = ""
+    waiting: Wait | None = None
     stop: Obstacle | None = None
     settling: bool = False
     new: set[str] = field(default_factory=set)
-    held: dict[str, str] = field(default_factory=dict)
-    crowded: str = ""
+    held: dict[str, Obstacle] = field(default_factory=dict)
+    crowded: Obstacle | None = None
     touched: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -54,10 +71,14 @@ class Reconciliation:
         return Room(observer.view, self.view.index, self.view.by_uid, observer.successors)
 
     @property
-    def temporary(self) -> list[str]:
-        """The instances that are skipped and may move later, with the reasons, unless no move begins any more."""
+    def temporary(self) -> list[Obstacle]:
+        """What keeps instances that are skipped and may move later, unless no move begins any more."""
         return [
-            f"{report.short(x.workload or x.instance, x.instance)}: {x.reason}"
+            Obstacle(
+                x.reason.code if isinstance(x.reason, Obstacle) else "",
+                f"{report.short(x.workload or x.instance, x.instance)}: {x.reason}",
+                True,
+            )
             for x in self.plan.skipped
             if x.temporary and self.stop is None
         ]

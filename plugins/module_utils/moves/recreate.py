@@ -39,6 +39,7 @@ from .move import (
     eviction_body,
     ready,
     terminating,
+    without_move,
 )
 
 SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
@@ -64,8 +65,8 @@ def advance(
     if successor is not None and ready(successor) and successor.node_name:
         return Transition(record, ended=MoveResult(Outcome.MOVED, node=successor.node_name))
     if successor is None and instance is None and seen.surplus:
-        reason = "its controller created no replacement, since the workload was scaled in"
-        return Transition(record, ended=MoveResult(Outcome.GONE, reason=reason))
+        text = "its controller created no replacement, since the workload was scaled in"
+        return without_move(record, Outcome.GONE, "gone", text)
     record = record.held_by(_obstacle(seen))
     if now - record.begun >= settings.move_timeout:
         return _too_long(record, seen, settings)
@@ -78,7 +79,7 @@ def answered(record: MoveRecord, reply: ApiReply) -> Transition:
     by_vm = record.method in _SUBRESOURCE
     ended = reply.status is ReplyStatus.GONE and not by_vm
     if reply.status is ReplyStatus.ACCEPTED or ended:
-        return Transition(replace(record.held_by(""), phase=Phase.BEGUN))
+        return Transition(replace(record.held_by(None), phase=Phase.BEGUN))
     if reply.status in (ReplyStatus.REFUSED, ReplyStatus.GONE):
         return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reply.reason))
     return Transition(record.held_by(reply.reason))
@@ -100,22 +101,26 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
     return ApiCall("create", f"{path}/eviction", eviction_body(record.instance, preconditions))
 
 
-def _obstacle(seen: Observation) -> Obstacle | str:
+def _obstacle(seen: Observation) -> Obstacle:
     """What the move waits for."""
-    if seen.no_leader and not (seen.pending or seen.refused):
+    cause = seen.refused or seen.pending
+    if cause is None and seen.no_leader is not None:
         return seen.no_leader
     why = f": {seen.refused}" if seen.refused else ""
+    if seen.successor is None and seen.instance is not None:
+        return Obstacle("in_progress", f"{seen.instance.ref} has not terminated yet", True)
     if seen.successor is None:
-        if seen.instance is not None:
-            return f"{seen.instance.ref} has not terminated yet"
-        return f"its controller has not created a replacement yet{why}"
-    if why:
-        return f"{seen.successor.ref} has no pod yet{why}"
-    if seen.pending:
-        return f"{seen.successor.ref} is Pending: {seen.pending}"
-    return f"{seen.successor.ref} is not Ready yet"
+        text = f"its controller has not created a replacement yet{why}"
+    elif why:
+        text = f"{seen.successor.ref} has no pod yet{why}"
+    elif seen.pending:
+        text = f"{seen.successor.ref} is Pending: {seen.pending}"
+    else:
+        text = f"{seen.successor.ref} is not Ready yet"
+    return Obstacle(cause.code if cause is not None else "in_progress", text, True)
 
 
 def _too_long(record: MoveRecord, seen: Observation, settings: MoveSettings) -> Transition:
-    reason = f"not done within {int(settings.move_timeout)} s: {record.note or _obstacle(seen)}"
-    return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
+    last = record.obstacle or _obstacle(seen)
+    text = f"not done within {int(settings.move_timeout)} s: {last}"
+    return without_move(record, Outcome.FAILED, last.code, text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Ref
-from ..model.obstacle import NO_ANSWER
+from ..model.obstacle import NO_ANSWER, Obstacle
 from ..model.plan import (
     PAST,
     Method,
@@ -53,10 +53,10 @@ class NodeDescriptions:
     def domain(self, node: str) -> str:
         return self.labels.get(node, {}).get(self.zone_key, "")
 
-    def left_by(self, source: str) -> str:
-        """The domain that a move from this node leaves, where nodes that are in none are one together; empty where
+    def left_by(self, source: str) -> str | None:
+        """The domain that a move from this node leaves, where nodes that are in none are one together; None where
         there is no node."""
-        return self.domain(source) or (f"nodes without {self.zone_key}" if source else "")
+        return self.domain(source) or (f"nodes without {self.zone_key}" if source else None)
 
     def named(self, node: str) -> str:
         zone = self.domain(node)
@@ -156,8 +156,10 @@ def held(name: str, reason: str, method: Method = Method.MIGRATE) -> str:
     return f"the {_NOUNS.get(str(method), method)} of {name} waits: {reason}"
 
 
-def still_waiting(moves: t.Sequence[tuple[str, MoveRecord]], waiting: str, since: str) -> str:
-    """What a run waits for that has printed nothing for a minute; empty where it waits for nothing. `moves` are those
+def still_waiting(
+    moves: t.Sequence[tuple[str, MoveRecord]], waiting: str, since: str
+) -> str | None:
+    """What a run waits for that has printed nothing for a minute; None where it waits for nothing. `moves` are those
     in flight, each with the time when it began, and `waiting` is why the next one has not, since a time."""
     parts = [
         f"{_NOW[str(record.method)]} {short(record.workload, record.instance)} since {began}"
@@ -166,24 +168,27 @@ def still_waiting(moves: t.Sequence[tuple[str, MoveRecord]], waiting: str, since
     ]
     parts += [f"{len(moves) - NAMED} more moves"] if len(moves) > NAMED else []
     parts += [f"{waiting} (since {since})"] if waiting else []
-    return f"still waiting: {'; '.join(parts)}" if parts else ""
+    return f"still waiting: {'; '.join(parts)}" if parts else None
 
 
-def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> str:
-    """Why a move has not begun. `linked`: a rule or another constraint is about the two instances."""
+def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> Obstacle:
+    """That a move has not begun. `linked`: a rule or another constraint is about the two instances."""
     why = "since a rule is about both" if linked else "which may open a node for it"
-    return f"{name} waits for the move of {short(first.workload, first.instance)}, {why}"
+    text = f"{name} waits for the move of {short(first.workload, first.instance)}, {why}"
+    return Obstacle("other_move", text, True)
 
 
-def behind(first: Move) -> str:
-    """Why a move is left out that was to begin after one that is left out."""
-    return f"it moves after {short(first.workload, first.instance)}, which is skipped, too"
+def behind(first: Move) -> Obstacle:
+    """That a move is left out which was to begin after one that is left out."""
+    text = f"it moves after {short(first.workload, first.instance)}, which is skipped, too"
+    return Obstacle("other_move", text)
 
 
-def no_room(name: str, other: MoveRecord) -> str:
-    """Why a move has not begun beside one whose pod has no node yet."""
+def no_room(name: str, other: MoveRecord) -> Obstacle:
+    """That a move has not begun beside one whose pod has no node yet."""
     rival = short(other.workload, other.instance)
-    return f"{name} waits until {rival} has its node: there may be room for one of the two only"
+    text = f"{name} waits until {rival} has its node: there may be room for one of the two only"
+    return Obstacle("other_move", text, True)
 
 
 def needless(names: t.Sequence[str]) -> str:
@@ -206,8 +211,8 @@ def plan_changed(before: int, now: int, causes: t.Sequence[str]) -> str:
     return f"plan changed{change}: {'; '.join(causes) or 'the cluster has changed'}"
 
 
-def stopped(reason: str, moves: t.Sequence[Move]) -> str:
-    """Why a run ends before all moves of its plan have begun."""
+def stopped(reason: Obstacle, moves: t.Sequence[Move]) -> str:
+    """The line about a run that ends before all moves of its plan have begun."""
     names = listed([short(move.workload, move.instance) for move in moves], NAMED)
     return f"stopped: {reason}" + (f"; not started: {names}" if moves else "")
 
@@ -257,10 +262,13 @@ def instance_named(record: t.Mapping[str, JSON]) -> str:
 
 
 def undone(
-    records: t.Sequence[MoveRecord], plan: Plan, waiting: str, rollouts: t.Sequence[str] = ()
+    records: t.Sequence[MoveRecord],
+    plan: Plan,
+    waiting: str = "",
+    rollouts: t.Sequence[str] = (),
 ) -> str:
-    """What a run has not done when its time is over; `waiting` is why its next move had not begun, `rollouts` are the
-    workload rollouts that go on."""
+    """The message about what a run has not done when its time is over. `waiting` is what its next move waited for,
+    `rollouts` are the workload rollouts that go on."""
     left: dict[str, list[str]] = {}
     for record in records:
         text = f"{record.instance} ({record.method}: {record.note or record.phase})"
@@ -286,7 +294,7 @@ def move_in_flight(record: MoveRecord) -> dict[str, JSON]:
         record.workload,
         record.instance,
         record.uid,
-        f"{_LEFT[record.phase]}: {record.note or record.phase}",
+        Obstacle(record.code, f"{_LEFT[record.phase]}: {record.note or record.phase}"),
         method=record.method,
         from_node=record.source,
     )
@@ -297,10 +305,10 @@ def gave_up(record: MoveRecord) -> str:
     return f"{name} is not waited for any more: {record.note}"
 
 
-def why_failed(
+def failure(
     left: t.Sequence[MoveRecord], failed: int, allowed: int | None, messages: t.Sequence[str]
 ) -> str:
-    """Why a run failed that left canceled migrations behind, or in which too many moves failed. `messages`:
+    """The message of a run that left canceled migrations behind, or in which too many moves failed. `messages`:
     `failures` of all its steps."""
     if left:
         named = "; ".join(f"{record.instance} on {record.source}: {record.note}" for record in left)

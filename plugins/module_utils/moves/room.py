@@ -78,14 +78,14 @@ class Room:
                 return other
         return None
 
-    def free_node(self, record: MoveRecord) -> str:
-        """A node that takes the target pod of a migration now; empty where none does, or the pod has one or is not
+    def free_node(self, record: MoveRecord) -> str | None:
+        """A node that takes the target pod of a migration now; None where none does, or the pod has one or is not
         created yet."""
         launchers = self._launchers(record)
         waiting = next((pod for pod in launchers if not pod.node_name), None)
         if record.method is not Method.MIGRATE or waiting is None:
-            return ""
-        return min(self._index.table.names_of(self._index.feasible_set(waiting)), default="")
+            return None
+        return min(self._index.table.names_of(self._index.feasible_set(waiting)), default=None)
 
     def _has_node(self, record: MoveRecord) -> bool:
         """Whether the pod of the move has its node, or there is none to wait for."""

@@ -41,6 +41,7 @@ from ..model.kinds import (
     instance_path,
 )
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method, Plan
 from ..model.snapshot import Platform, Vmi
 from ..model.write import Write
@@ -81,21 +82,25 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
             version = preconditions.get("resourceVersion", "")
             api.delete(request.path, uid=preconditions["uid"], resource_version=version)
     except NotFound as error:
-        return ApiReply(ReplyStatus.GONE, error.message)
+        return ApiReply(ReplyStatus.GONE, Obstacle("gone", error.message))
     except Conflict as error:
         return _conflict(request, error)
     except Throttled as error:
-        reason = error.message or "the API server asks to wait"
+        busy = Obstacle("refused", error.message or "the API server asks to wait", True)
         if error.budgets:  # the server does not say their namespace, which is that of the pod
-            reason = f"{error.budgets} (in namespace {error.request.namespace})"
-        return ApiReply(ReplyStatus.BLOCKED, reason, error.retry_after or 0.0)
+            text = f"{error.budgets} (in namespace {error.request.namespace})"
+            busy = Obstacle("budget", text, True)
+        return ApiReply(ReplyStatus.BLOCKED, busy, error.retry_after or 0.0)
     except ApiError as error:
         if isinstance(error, Forbidden) and error.namespace_terminates:
-            return ApiReply(ReplyStatus.BLOCKED, error.message)  # it ends with its namespace
-        if TWO_BUDGETS in error.message or error.refuses_request:
-            return ApiReply(ReplyStatus.REFUSED, error.message)
+            ends = Obstacle("in_progress", error.message, True)  # it ends with its namespace
+            return ApiReply(ReplyStatus.BLOCKED, ends)
+        if TWO_BUDGETS in error.message:
+            return ApiReply(ReplyStatus.REFUSED, Obstacle("budget", error.message))
+        if error.refuses_request:
+            return ApiReply(ReplyStatus.REFUSED, Obstacle("refused", error.message))
         if error.outcome_unknown:
-            return ApiReply(ReplyStatus.DOUBTFUL, str(error))
+            return ApiReply(ReplyStatus.DOUBTFUL, Obstacle("outcome_unknown", str(error), True))
         raise
     return ApiReply(ReplyStatus.ACCEPTED)
 
@@ -111,8 +116,8 @@ def _conflict(request: ApiCall, error: Conflict) -> ApiReply:
     if error.reason == "AlreadyExists":
         return ApiReply(ReplyStatus.ACCEPTED)
     if request.verb == "put" and VM_CHANGED not in error.message:
-        return ApiReply(ReplyStatus.REFUSED, error.message)
-    return ApiReply(ReplyStatus.BLOCKED, "it changed at the same time")
+        return ApiReply(ReplyStatus.REFUSED, Obstacle("refused", error.message))
+    return ApiReply(ReplyStatus.BLOCKED, Obstacle("changed", "it changed at the same time", True))
 
 
 def was_sent(record: MoveRecord, seen: Observation) -> bool:
@@ -133,13 +138,13 @@ class CurrentInstance:
     node: str
     terminating: bool
 
-    def why_not(self, record: MoveRecord) -> str:
-        """Why it is not as it was when its move was planned, or nothing."""
+    def change(self, record: MoveRecord) -> Obstacle | None:
+        """That it is not as it was when its move was planned."""
         if self.terminating:
-            return "it is being deleted"
+            return Obstacle("changed", "it is being deleted")
         if self.node and self.node != record.source:
-            return f"it runs on {self.node} now"
-        return ""
+            return Obstacle("changed", f"it runs on {self.node} now")
+        return None
 
 
 def read_instance(api: ApiClient, record: MoveRecord) -> CurrentInstance | None:

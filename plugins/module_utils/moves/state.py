@@ -8,7 +8,6 @@ Counters, names and times only: what must survive a crash is in the journal.
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -100,7 +99,7 @@ def _no_longer_planned(off: t.Mapping[str, str], plan: Plan, there: t.Container[
     for uid in (uid for uid in off if uid in skipped):
         instance = skipped[uid]
         causes.append(
-            report.deferred(off[uid], instance.reason)
+            report.deferred(off[uid], str(instance.reason))
             if instance.temporary
             else report.skipped_line(instance)
         )
@@ -150,8 +149,6 @@ class StepReport:
         self.count = mark.count
         return dropped
 
-
-_SECONDS = re.compile(r"\d+ s\b")
 
 AnyState = t.TypeVar("AnyState", bound="RunState")
 
@@ -206,13 +203,13 @@ class RunState:
     def as_json(self) -> dict[str, JSON]:
         return dataclasses.asdict(self)
 
-    def waits(self, reason: str, report_of_step: StepReport, elapsed: float) -> None:
-        """A reason for waiting is reported once, until another takes its place, and not as its seconds pass."""
-        changed = _SECONDS.sub("", reason) != _SECONDS.sub("", self.waiting)
+    def waits(self, reason: str, line: str, report_of_step: StepReport, elapsed: float) -> None:
+        """A reason for waiting is reported once, by its line, until another takes its place."""
+        changed = reason != self.waiting
         if not reason or changed or self.waiting_since < 0:
             self.waiting_since = elapsed if reason else -1.0
         if reason and changed:
-            report_of_step.lines.append(reason)
+            report_of_step.lines.append(line)
             self.waiting = reason
 
     @property

@@ -21,6 +21,7 @@ from ..cluster.access import require_rights
 from ..cluster.leader import Leader
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..model.findings import InvalidInput
+from ..model.obstacle import Obstacle
 from ..model.plan import Plan
 from . import journal as journals
 from . import report, takeover
@@ -28,7 +29,7 @@ from .journal import RunJournal
 from .move import MoveRecord
 from .move_source import AnyView, MoveSource
 from .reconcile import Reconciler
-from .reconciliation import Reconciliation
+from .reconciliation import Reconciliation, Wait
 from .reminder import Reminder
 from .state import NAMED, StepResult
 from .watch import SETTLE, YOUNG, step_bounded, wait_for, wakes_on
@@ -127,8 +128,8 @@ class Step(t.Generic[AnyView]):
         taken = takeover.take(
             self._api, reading, unfinished, self._options, self._state, self._context.elapsed
         )
-        if isinstance(taken, str):
-            self._state.waits(taken, self._report, self._context.elapsed)
+        if isinstance(taken, Obstacle):
+            self._state.waits(taken.text, taken.text, self._report, self._context.elapsed)
             self._api.deadline.pause(takeover.READ_AGAIN)
             return self._context.result(finished=False)
         keeper, journal = taken
@@ -183,7 +184,7 @@ class Step(t.Generic[AnyView]):
             )
         if self._reconciler is not None:
             dropped = self._report.revert(self._report.saved)
-            if state.waiting in dropped:
+            if dropped:
                 state.waiting = ""
         if begins:
             self._context.outage.begin(error, self._context.elapsed - state.failing_since)
@@ -238,7 +239,7 @@ class Step(t.Generic[AnyView]):
         self._cluster.follow(self._api.deadline, wakes_on(context.namespaces, context.waits_for))
         view = source.prepare(keeper, view, journal.records)
         reconciler = self._reconciler = self._begin_reconciling(keeper, journal)
-        waiting = ""
+        waiting: Wait | None = None
         fresh = True
         view_seconds = 0.0  # of the last view: on a large cluster one view serves several events
         while True:
@@ -252,7 +253,7 @@ class Step(t.Generic[AnyView]):
                 fresh = True
                 view = source.read(reconciler.journal.records, fresh=True)
                 continue
-            waiting = now.waiting or (waiting if now.settling else "")
+            waiting = now.waiting or (waiting if now.settling else None)
             self._say_waiting(reconciler, waiting)
             if not context.listening():
                 reason = f"the Ansible task of this {source.task} has ended"
@@ -281,14 +282,15 @@ class Step(t.Generic[AnyView]):
             Leader(self._api, state.leader),
         )
 
-    def _say_waiting(self, reconciler: Reconciler, waiting: str) -> None:
+    def _say_waiting(self, reconciler: Reconciler, waiting: Wait | None) -> None:
         """Why the next move has not begun, once; and each minute all that the run waits for."""
         elapsed, records = self._context.elapsed, reconciler.in_flight
-        silence = reconciler.leader.silence if reconciler.leader is not None else ""
-        if waiting and silence and not records:
-            waiting = f"{waiting}; {silence}"
-        self._state.waits(f"waiting: {waiting}" if waiting else "", self._report, elapsed)
-        self._reminder.remind(elapsed, reconciler.clock, records, waiting)
+        silence = reconciler.leader.silence if reconciler.leader is not None else None
+        also = f"; {silence}" if silence is not None and not records else ""
+        reason = f"waiting: {waiting}{also}" if waiting is not None else ""
+        line = f"{waiting.line}{also}" if waiting is not None else ""
+        self._state.waits(reason, f"waiting: {line}", self._report, elapsed)
+        self._reminder.remind(elapsed, reconciler.clock, records, line)
 
     def _wait(self, now: Reconciliation, left: float, view_seconds: float) -> None:
         """Until a change, for at most the time that is left."""
@@ -321,7 +323,7 @@ class Step(t.Generic[AnyView]):
         if not self._options.fail_on_skipped or reconciler.failed:
             self._report.lines += map(report.skipped_line, report.no_node(now.plan))
         if now.stop is not None:
-            self._report.lines.append(report.stopped(now.stop.text, now.plan.moves))
+            self._report.lines.append(report.stopped(now.stop, now.plan.moves))
         journal = reconciler.journal
         text = journals.write(journal) if journal.records else ""
         given_up = reconciler.given_up(view)
@@ -329,7 +331,7 @@ class Step(t.Generic[AnyView]):
         if given_up or failed:
             reconciler.keeper.release(text)
             result = self._context.result(finished=True, plan=now.plan)
-            result.failure = report.why_failed(
+            result.failure = report.failure(
                 given_up, failed, self._options.failures_allowed, self._state.failures
             )
             result.skipped += [report.move_in_flight(record) for record in given_up]
@@ -339,12 +341,13 @@ class Step(t.Generic[AnyView]):
         reconciler.keeper.release(text)
         return result
 
-    def _time_over(self, reconciler: Reconciler, view: AnyView, waiting: str) -> StepResult:
+    def _time_over(self, reconciler: Reconciler, view: AnyView, waiting: Wait | None) -> StepResult:
         reconciler.cancel_all(view)
         journal = reconciler.journal
         plan = view.plan(journal)
         undone = self._source.undone(journal.records, plan, waiting)
         kept = takeover.release(self._api, reconciler.keeper.held, journals.write(journal))
-        result = self._context.failed(f"{self._timed_out}. {undone}{kept}", plan)
+        why = f"{undone}; {kept}" if kept is not None else undone
+        result = self._context.failed(f"{self._timed_out}. {why}", plan)
         result.skipped += [report.move_in_flight(record) for record in journal.records]
         return result

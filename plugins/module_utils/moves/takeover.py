@@ -22,6 +22,7 @@ from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import instance_path
+from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from . import journal as journals
 from . import report
@@ -37,16 +38,16 @@ RELEASE_LIMIT = 5.0
 """Seconds that a release may take: the run may end because the server does not answer."""
 
 
-def release(api: ApiClient, held: HeldLease, text: str) -> str:
-    """Release the Lease with the journal `text`. Returns an empty text, or the end of a sentence that says
-    why the Lease could not be released."""
+def release(api: ApiClient, held: HeldLease, text: str) -> Obstacle | None:
+    """Release the Lease with the journal `text`. Returns why it could not be released."""
     try:
         lease.release(api.under(Deadline(RELEASE_LIMIT)), held, text)
     except LeaseLost as lost:
-        return f"; {lost}"
+        return Obstacle("other_run", str(lost))
     except ApiError as error:
-        return f"; {lease.NAME} could not be released and expires in {lease.DURATION} s: {error}"
-    return ""
+        why = f"{lease.NAME} could not be released and expires in {lease.DURATION} s: {error}"
+        return Obstacle("outcome_unknown", why, True)
+    return None
 
 
 def leave(
@@ -73,7 +74,8 @@ def leave(
                 f"; {lease.NAME} could not be read{unknown} and expires in {lease.DURATION} s: {error}"
                 f"{goes_on if moves else ''}"
             )
-    return report.in_flight(text, task) + release(api, held, text)
+    kept = release(api, held, text)
+    return report.in_flight(text, task) + (f"; {kept}" if kept else "")
 
 
 def take(
@@ -83,7 +85,7 @@ def take(
     options: RunOptions,
     state: RunState,
     elapsed: float,
-) -> tuple[LeaseKeeper, RunJournal] | str:
+) -> tuple[LeaseKeeper, RunJournal] | Obstacle:
     """Take the Lease to continue the run `unfinished` or to start one; or why the next step has to try again: it is
     unknown whether the holder is running, another run took the Lease first, or the outcome is unknown. Raises
     InvalidInput if another run holds it and is running."""
@@ -92,15 +94,17 @@ def take(
         why = f"which is running (renewed {reading.renewed}): wait until it ends"
         raise InvalidInput([InputError(lease.NAME, f"is held by {reading.holder_words}, {why}")])
     if not lease_state.free:
-        return (
+        return Obstacle(
+            "other_run",
             f"waiting up to {lease.DURATION} s to see whether {reading.holder_words} still renews"
-            f" {lease.NAME} (last renewed {reading.renewed})"
+            f" {lease.NAME} (last renewed {reading.renewed})",
+            True,
         )
     journal = continue_or_start(unfinished, options)
     text = journals.write(journal)
     held = lease.take(api, reading, journal.run, text)
     if held is None:
-        return f"{lease.NAME} could not be taken; trying again"
+        return Obstacle("other_run", f"{lease.NAME} could not be taken; trying again", True)
     state.run, state.transitions = held.run, held.transitions
     state.base = journal.clock - elapsed
     state.waiting = ""

@@ -19,8 +19,10 @@ from . import report
 from .gates import Load, limit_reached, why_defer
 from .journal import RunJournal
 from .move import MoveRecord, Phase
-from .reconciliation import Reconciliation, given_up, journal_of_run
+from .reconciliation import Reconciliation, Wait, given_up, journal_of_run
 from .run_options import RunOptions
+
+_OF_ALL_MOVES = ("canary", "limit_reached", "other_domain", "soaking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +45,23 @@ class Waits:
         may_arrive = by_vm or record.uid in self.not_outdated
         if not may_arrive or left <= 0:
             return False
-        self.now.waiting = (
-            f"the {record.method} of {record.instance} may be on its way: watched for {left:.0f} s"
-        )
+        text = f"the {record.method} of {record.instance} may be on its way"
+        watched = Obstacle("outcome_unknown", text, True, f"watched for {left:.0f} s")
+        self.now.waiting = Wait(watched, record.uid)
         return True
 
-    def why(self, move: Move, planned: t.Mapping[str, Move], load: Load) -> str:
-        """Why a planned move may not begin beside this load, whether it has room or not; empty where it may."""
+    def why(self, move: Move, planned: t.Mapping[str, Move], load: Load) -> Obstacle | None:
+        """Why a planned move may not begin beside this load, whether it has room or not."""
         movable = self.now.view.by_uid[move.uid]
         if self.journal.ended < self.options.canary and given_up(self.journal, self.now.view):
             self.now.stop = Obstacle("canary_not_ended", "the canary has not ended")
-            return self.now.stop.text
+            return self.now.stop
         gate = self._gate(
             journal_of_run(self.journal, self.now.view), self.now.nodes.left_by(move.source)
         )
         if gate is not None:
             self.now.stop = self.now.stop if gate.temporary else gate
-            return str(gate)
+            return gate
         name = report.short(move.workload, move.instance)
         first = next((planned[uid] for uid in move.after if uid in planned), None)
         if first is not None:
@@ -67,29 +69,38 @@ class Waits:
             return report.moves_after(name, first, linked=linked)
         handed_over = move.method is Method.EVICT  # a VM that is marked already is waited for
         if not handed_over and self.now.observer.has_foreign_migration(movable.instance):
-            return f"another migration of {name} is in flight"
+            return Obstacle("in_progress", f"another migration of {name} is in flight", True)
         if move.method is Method.MIGRATE and self.now.observer.propagating(movable.instance):
-            return f"KubeVirt has not copied the new placement to {name} yet"
+            return Obstacle(
+                "in_progress", f"KubeVirt has not copied the new placement to {name} yet", True
+            )
         related = self._related_in_flight(movable)
         if related is not None and related.phase is Phase.GIVEN_UP:
-            reason = f"a rule is about it and about {related.instance}: {related.note}"
-            self.now.held[move.uid] = reason
-            return reason
+            text = f"a rule is about it and about {related.instance}: {related.note}"
+            self.now.held[move.uid] = Obstacle("other_move", text)
+            return self.now.held[move.uid]
         if related is not None:
             return report.moves_after(name, related, linked=True)
         if refused := self._why_not_disrupted(move.uid, move.method):
-            return f"{name}: {refused}"
+            return refused
         return limit_reached(move, load, self.options, self.now.view.snapshot)
 
-    def why_again(self, record: MoveRecord) -> str:
-        """Why a move that is in the journal and was not sent may not begin; empty where it may."""
+    def waiting(self, move: Move, obstacle: Obstacle) -> Wait:
+        """What the run waits for, where this is the first move that may not begin."""
+        if obstacle in (self.now.stop, self.now.crowded) or obstacle.code in _OF_ALL_MOVES:
+            return Wait(obstacle)
+        name = report.short(move.workload, move.instance) if obstacle.code == "budget" else ""
+        return Wait(obstacle, move.uid, name)
+
+    def why_again(self, record: MoveRecord) -> Obstacle | None:
+        """Why a move that is in the journal and was not sent may not begin."""
         others = self.journal.forget(record.uid)
         gate = self._gate(others, self.now.nodes.left_by(record.source))
-        refused = str(gate or "") or self._why_not_disrupted(record.uid, record.method)
+        refused = gate or self._why_not_disrupted(record.uid, record.method)
         return refused or self.why_no_room(record)
 
-    def why_no_room(self, record: MoveRecord) -> str:
-        """Why a move may find no room beside the moves in flight, or may take theirs; empty where each has room. What
+    def why_no_room(self, record: MoveRecord) -> Obstacle | None:
+        """Why a move may find no room beside the moves in flight, or may take theirs; None where each has room. What
         is behind a move that waits for room does not overtake it."""
         if self.now.crowded:
             return self.now.crowded
@@ -97,7 +108,7 @@ class Waits:
         records = sorted(self.journal.records, key=lambda x: x.phase is Phase.GIVEN_UP)
         other = room.competitor(record, records) if room is not None else None
         if other is None:
-            return ""
+            return None
         name = report.short(record.workload, record.instance)
         if other.phase is Phase.GIVEN_UP:
             self.now.held[record.uid] = report.no_room(name, other)
@@ -105,28 +116,29 @@ class Waits:
         self.now.crowded = report.no_room(name, other)
         return self.now.crowded
 
-    def _gate(self, journal: RunJournal, domain: str) -> Obstacle | None:
+    def _gate(self, journal: RunJournal, domain: str | None) -> Obstacle | None:
         wall_clock = datetime.datetime.now(datetime.timezone.utc)
         return why_defer(self.options, journal, domain, self.clock, wall_clock)
 
-    def _why_not_disrupted(self, uid: str, method: Method) -> str:
-        """Why budgets do not allow now that the method ends the instance, beside the moves in flight; empty where they
-        do. The server answers an eviction that no successor is waited for: it is sent until it is allowed, unless the
-        server would refuse it for good, since a delegated budget is not lifted yet."""
+    def _why_not_disrupted(self, uid: str, method: Method) -> Obstacle | None:
+        """Why budgets do not allow now that the method ends the instance, beside the moves in flight. The server
+        answers an eviction that no successor is waited for: it is sent until it is allowed, unless the server would
+        refuse it for good, since a delegated budget is not lifted yet."""
         if method not in DISRUPTIVE:
-            return ""
+            return None
         movable = self.now.view.by_uid.get(uid)
         instances = [movable.instance] if movable is not None else self.now.observer.instances
         instance = next((x for x in instances if x.uid == uid), None)
         if instance is None or instance.pod is None or not ends_pod(method, instance.vmi):
-            return ""
+            return None
         others = (record for record in self.journal.records if record.method in DISRUPTIVE)
         taken = {record.uid for record in others} - {uid}
         answer = self.now.view.budgets.disruption(instance.pod, taken)
         if answer.allowance is Allowance.UNKNOWN and instance.vmi is None:
-            return ""
+            return None
         several = answer.allowance is Allowance.BLOCKED and len(answer.budgets) > 1
-        return answer.why if method is not Method.EVICT or several else ""
+        is_asked = method is Method.EVICT and not several
+        return Obstacle("budget", answer.why, True) if answer.why and not is_asked else None
 
     def _related_in_flight(self, movable: MovableInstance) -> MoveRecord | None:
         """The move in flight of an instance that this one has a rule about, or that has one about it."""

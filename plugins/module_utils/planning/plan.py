@@ -264,7 +264,7 @@ class _Planner:
     def _wait_for(self, uid: Uid, nodes: NodeSet) -> None:
         """An instance that is skipped has these nodes once the ending pods are gone."""
         skipped = self.skipped[uid]
-        why = self.simulation.why_not_yet(skipped.reason, nodes)
+        why = self.simulation.why_not_yet(str(skipped.reason), nodes)
         self.skipped[uid] = replace(skipped, reason=why, temporary=True)
 
     def _elsewhere(self, uid: Uid) -> NodeSet:

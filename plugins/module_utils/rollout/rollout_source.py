@@ -24,7 +24,7 @@ from ..moves.check_mode import planned_result
 from ..moves.context import StepContext
 from ..moves.move import MoveRecord
 from ..moves.reconcile import Reconciler, goes_on
-from ..moves.reconciliation import Reconciliation
+from ..moves.reconciliation import Reconciliation, Wait
 from ..moves.send import StartRevisions, rights_of_any_move, rights_of_run
 from ..moves.state import RunState, StepResult
 from ..moves.watch import Listening
@@ -120,7 +120,7 @@ class RolloutSource:
         """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
         own = own_rollouts.why_waiting(view.own_rollouts)
         held = why_waiting(view.holds, view.candidates) if now.stop is None else None
-        return goes_on(reconciler, now, [str(own or ""), *now.temporary, str(held or "")])
+        return goes_on(reconciler, now, [own, *now.temporary, held])
 
     def finish(self, view: JudgedSnapshot, plan: Plan, keeper: LeaseKeeper | None) -> StepResult:
         """Report skipped instances, and those whose rules are not enforced yet."""
@@ -208,9 +208,10 @@ class RolloutSource:
                 kept[hold.ref] = obstacle
         return ends, kept
 
-    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
+    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: Wait | None) -> str:
         rollouts = self._view.own_rollouts if self._view is not None else ()
-        return report.undone(records, plan, waiting, own_rollouts.unfinished(rollouts))
+        waits = waiting.line if waiting is not None else ""
+        return report.undone(records, plan, waits, own_rollouts.unfinished(rollouts))
 
     def hint(self) -> str:
         """What was moved stays where it is."""

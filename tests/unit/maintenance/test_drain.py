@@ -66,7 +66,7 @@ class Drain(DrainSource):
         nodes = NodeDescriptions({"w1": {}}, "zone")
         now = Reconciliation(view, t.cast(t.Any, None), nodes, view.plan())
         goes_on = self.goes_on(view, t.cast(t.Any, reconciler), now)
-        self.waits_for = now.waiting
+        self.waits_for = str(now.waiting)
         return goes_on
 
 
@@ -117,7 +117,7 @@ def test_volume_of_a_pod_that_belongs_to_the_node_stays_attached(
     )
     agent = pod("agent", Owner("DaemonSet", "agent", "u-set"), claims=("logs-claim",))
     attached = attached_volumes.attached_volumes(drain.api, snapshot(agent), {"w1"})
-    assert attached == "volumes are still attached: data to w1"
+    assert str(attached) == "volumes are still attached: data to w1"
 
 
 def test_pod_that_never_terminates_is_waited_for() -> None:
@@ -128,7 +128,9 @@ def test_pod_that_never_terminates_is_waited_for() -> None:
     assert instance.workload is not None
     assert drain.waits_for == f"{short(instance.workload, instance.instance)}: it is terminating"
     plan = DrainView(stuck, frozenset({"w1"}), ("migrate",)).plan()
-    assert "web" in drain.undone((), plan, "") and "it is terminating" in drain.undone((), plan, "")
+    assert "web" in drain.undone((), plan, None) and "it is terminating" in drain.undone(
+        (), plan, None
+    )
 
 
 @pytest.mark.usefixtures("attachments")
@@ -145,7 +147,7 @@ def test_node_that_is_not_ready_is_named_once_and_again_when_it_is_back() -> Non
         drain.nodes = (replace(NODE, ready=ready),)
         drain.lines.not_ready(drain.nodes)
         if not ready:
-            assert "node w1 is not Ready" in drain.undone((), Plan(), "waiting")
+            assert "node w1 is not Ready" in drain.undone((), Plan(), None)
     assert drain.report.lines == [
         "node w1 is not Ready: nothing leaves it",
         "node w1 is Ready again",

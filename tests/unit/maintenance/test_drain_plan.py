@@ -23,6 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Pod,
     Ref,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     Method,
     Move,
@@ -39,6 +40,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.journal impor
     digest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import Wait
 
 JSON = dict[str, t.Any]
 
@@ -264,7 +266,7 @@ def test_standalone_vmi_is_migrated_where_that_is_allowed() -> None:
     alone = snapshot(vms=[(vm()[0], None)])
     alone = replace(alone, vmis=(replace(alone.vmis[0], owner=None),))
     (skipped,) = plan(alone).skipped
-    assert "standalone_vmi" in skipped.reason
+    assert "standalone_vmi" in str(skipped.reason)
     (move,) = plan(alone, allowed=frozenset({"standalone_vmi"})).moves
     assert str(move.method) == "migrate"
 
@@ -356,7 +358,7 @@ def test_field_24_each_cause_is_named_once_at_the_timeout() -> None:
         MoveRecord(x.instance, x.uid, x.workload, x.method, "w1", 1, 0.0, note=BUDGET)
         for x in moves[:2]
     ]
-    texts = what_is_left(sent, Plan(moves), f"Pod shop/a on w1: {BUDGET}")
+    texts = what_is_left(sent, Plan(moves), Wait(Obstacle("budget", BUDGET), moves[0].uid))
 
     assert texts == [
         f"Pod shop/a on w1, Pod shop/b on w1: {BUDGET}",
@@ -367,13 +369,13 @@ def test_field_24_each_cause_is_named_once_at_the_timeout() -> None:
 def test_cause_of_a_move_that_waits_has_its_name_once() -> None:
     moves = tuple(map(evicted, ("a", "b")))
     skipped = SkippedInstance(Ref("Pod", "shop", "t"), "u-t", None, "w1", "it is terminating")
-    waiting = f"Deployment shop/web (a): {BUDGET}"
+    waiting = Wait(Obstacle("budget", BUDGET), moves[0].uid, "Deployment shop/web (a)")
 
     assert what_is_left((), Plan(moves, (skipped,)), waiting) == [
         f"Pod shop/a on w1: {BUDGET}",
         "Pod shop/b on w1: not started",
         "Pod shop/t on w1: it is terminating",
     ]
-    assert what_is_left((), Plan(moves), "2 migrations are in flight") == [
-        "Pod shop/a on w1, Pod shop/b on w1: 2 migrations are in flight"
-    ]
+    assert what_is_left(
+        (), Plan(moves), Wait(Obstacle("limit_reached", "2 migrations are in flight"))
+    ) == ["Pod shop/a on w1, Pod shop/b on w1: 2 migrations are in flight"]

@@ -12,6 +12,7 @@ import typing as t
 from dataclasses import replace
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Migration,
@@ -62,7 +63,7 @@ class Played:
         self.over = False
         self.why = ""
         """Why the first move that could not begin waits."""
-        self.held: dict[str, str] = {}
+        self.held: dict[str, Obstacle] = {}
         self.plan = Plan()
         """What is left of it, and what is skipped."""
 
@@ -103,7 +104,7 @@ class Played:
             if record.uid in due:
                 self.begin(record)
         self.over = not RolloutSource.goes_on(t.cast(t.Any, None), view, reconciler, now)
-        self.why = now.waiting
+        self.why = str(now.waiting or "")
         return [view.by_uid[uid].instance.ref.name for uid in due]
 
     def play_to_the_end(self) -> None:

@@ -59,6 +59,10 @@ GIVEN: dict[str, t.Any] = {
 }
 
 
+def soaking(what: str, seconds: int) -> Obstacle:
+    return Obstacle("soaking", f"soaking after {what}", True, f"{seconds} s left")
+
+
 def parameters(**changed: t.Any) -> RolloutOptions:
     return parse_options({**GIVEN, **changed}, Topology.of())
 
@@ -117,7 +121,7 @@ def test_the_canary_moves_alone_and_then_soaks() -> None:
     moving = replace(JOURNAL, records=(record("a"),))
     assert str(why_defer(asked, moving, "a", 1, NOON)) == "the canary has not ended yet"
     ended = after_end(asked, replace(JOURNAL, moved=1, settled_at=5.0), 5.0)
-    assert str(why_defer(asked, ended, "a", 6, NOON)) == "soaking after the canary, 29 s left"
+    assert why_defer(asked, ended, "a", 6, NOON) == soaking("the canary", 29)
     assert not why_defer(asked, ended, "a", 36, NOON)
 
 
@@ -127,7 +131,7 @@ def test_another_domain_waits_for_the_first_to_end_and_soak() -> None:
     assert not why_defer(asked, moving, "a", 5, NOON)
     assert "still in flight" in str(why_defer(asked, moving, "b", 5, NOON))
     ended = replace(JOURNAL, domain="a", settled_at=20.0)
-    assert str(why_defer(asked, ended, "b", 25, NOON)) == "soaking after a, 5 s left"
+    assert why_defer(asked, ended, "b", 25, NOON) == soaking("a", 5)
     assert not why_defer(asked, ended, "b", 30, NOON)
 
 

@@ -22,6 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
     Selector,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Snapshot,
@@ -131,12 +132,13 @@ def test_blocked_request_is_not_sent_before_retry_after() -> None:
 
 def test_retry_after_of_a_blocked_request_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     _due, reconciler, now = chosen(RunJournal("r1", "x", records=(record("a"),)))
-    reply = ApiReply(ReplyStatus.BLOCKED, "web needs 2", 600.0)
+    reply = ApiReply(ReplyStatus.BLOCKED, Obstacle("budget", "web needs 2"), 600.0)
     monkeypatch.setattr(reconcile, "send", lambda _api, _request: reply)
     monkeypatch.setattr(reconciler.keeper, "api_while_ours", lambda: NO_API)
     reconciler._follow(Transition(record("a"), ApiCall("create", "/eviction", {})), now)
     assert 700.0 <= reconciler.retry_at["a"] < 1300.0
-    assert [kept.note for kept in reconciler.journal.records] == ["web needs 2"]
+    kept = [(record.note, record.code) for record in reconciler.journal.records]
+    assert kept == [("web needs 2", "budget")]
 
 
 def test_a_takeover_keeps_to_its_own_canary() -> None:
@@ -159,7 +161,7 @@ def test_restart_that_may_be_queued_stays_in_the_journal_until_it_is_checked() -
     due, reconciler, now = chosen(journal, clock=5.0)
     assert due == []
     assert reconciler.journal.records == (restart,)
-    assert "may be on its way" in now.waiting
+    assert "may be on its way" in line_of(now)
     due, reconciler, _now = chosen(journal, clock=lease.DURATION + 1.0)
     assert (due, reconciler.journal.records) == ([], ())
 
@@ -169,7 +171,7 @@ def test_deletion_that_may_arrive_is_kept_until_no_earlier_process_sends_it() ->
     due, reconciler, now = chosen(journal, clock=5.0, not_outdated=["a"])
     assert due == []
     assert reconciler.journal.records == (record("a"),)
-    assert "the recreate of Pod shop/a may be on its way" in now.waiting
+    assert "the recreate of Pod shop/a may be on its way" in line_of(now)
     _due, reconciler, _now = chosen(journal, clock=lease.DURATION + 1.0, not_outdated=["a"])
     assert reconciler.journal.records == ()
 
@@ -218,7 +220,11 @@ def turn_of(
     plan = plan or view.plan(journal)
     now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
     due = reconciler.choose(plan, now)
-    return [view.by_uid[uid].instance.ref.name for uid in due], now.waiting
+    return [view.by_uid[uid].instance.ref.name for uid in due], line_of(now)
+
+
+def line_of(now: Reconciliation) -> str:
+    return now.waiting.line if now.waiting is not None else ""
 
 
 def moves_of(snapshot: Snapshot) -> tuple[Move, ...]:
@@ -292,7 +298,7 @@ def test_what_is_planned_after_a_held_move_is_held_too(reverse: bool) -> None:
 
     assert set(now.held) == {held.uid, behind.uid}
     name = report.short(held.workload, held.instance)
-    assert now.held[behind.uid] == f"it moves after {name}, which is skipped, too"
+    assert now.held[behind.uid].text == f"it moves after {name}, which is skipped, too"
 
 
 def test_move_that_was_not_counted_is_not_named_as_one_that_waits() -> None:
@@ -360,7 +366,7 @@ def test_soak_is_between_domains_also_where_nodes_have_none(
         due = reconciler.choose(Plan((move,)), now)
         journal = replace(reconciler.journal, records=(), known={})
 
-    assert (due, now.waiting) == ([] if waiting else [move.uid], waiting)
+    assert (due, line_of(now)) == ([] if waiting else [move.uid], waiting)
 
 
 def test_move_that_is_planned_after_another_one_names_it_and_the_rule() -> None:
@@ -414,7 +420,7 @@ def restarts(snapshot: Snapshot, *begun: int) -> tuple[list[str], str, list[str]
     plan = view.plan(journal)
     due = reconciler.choose(plan, now)
     names = [view.by_uid[uid].instance.ref.name for uid in due]
-    return names, now.waiting, [skipped.reason for skipped in plan.skipped]
+    return names, line_of(now), [str(skipped.reason) for skipped in plan.skipped]
 
 
 def test_restarts_begin_as_far_as_the_budget_allows() -> None:

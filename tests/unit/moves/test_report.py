@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Ref,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     Method,
     Move,
@@ -84,11 +85,11 @@ def test_begun_move_is_reported() -> None:
             "1 of 3 done: VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s",
         ),
         (
-            MoveResult(Outcome.FAILED, reason="guest too busy"),
+            MoveResult(Outcome.FAILED, reason=Obstacle("migration_failed", "guest too busy")),
             "1 of 3 done: VirtualMachine shop/db FAILED to migrate: guest too busy (4 s)",
         ),
         (
-            MoveResult(Outcome.GONE, reason="the instance ended before its move"),
+            MoveResult(Outcome.GONE, reason=Obstacle("gone", "the instance ended before its move")),
             "1 of 3 done: VirtualMachine shop/db: the instance ended before its move",
         ),
     ],
@@ -101,7 +102,7 @@ def test_ended_move_is_reported(end: MoveResult, line: str) -> None:
 def test_failed_moves_are_named_with_namespace_and_reason() -> None:
     web = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
     one = Ref("VirtualMachineInstance", "shop", "web-x1")
-    failed = MoveResult(Outcome.FAILED, reason="guest too busy")
+    failed = MoveResult(Outcome.FAILED, reason=Obstacle("migration_failed", "guest too busy"))
     moves = [
         progress.ended_move(MoveRecord(VMI, "u", DB, Method.MIGRATE, "w1", 1, 0.0), failed, 1.0),
         progress.ended_move(
@@ -111,7 +112,7 @@ def test_failed_moves_are_named_with_namespace_and_reason() -> None:
         ),
         progress.ended_move(MoveRecord(one, "w", web, Method.RECREATE, "w1", 1, 0.0), failed, 1.0),
     ]
-    assert progress.why_failed((), 2, 1, progress.failures(moves)) == (
+    assert progress.failure((), 2, 1, progress.failures(moves)) == (
         "2 moves failed, and failures_allowed is 1: migrate of VirtualMachine shop/db: guest too"
         " busy; recreate of VirtualMachineInstanceReplicaSet shop/web (web-x1): guest too busy. No"
         " other move was started. Correct the causes and run again"

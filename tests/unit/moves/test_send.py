@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
@@ -79,39 +80,47 @@ def test_accepted_request(server: ScriptedServer, api: ApiClient, call: str) -> 
 @pytest.mark.parametrize(
     ("call", "reply", "expected"),
     [
-        ("migrate", status(409, "AlreadyExists", "there"), (ReplyStatus.ACCEPTED, "")),
-        ("migrate", status(409, "Conflict", "busy"), (ReplyStatus.BLOCKED, CHANGED)),
-        ("delete", status(409, "Conflict", "uid"), (ReplyStatus.BLOCKED, CHANGED)),
-        ("evict", status(409, "Conflict", "uid"), (ReplyStatus.BLOCKED, CHANGED)),
-        ("restart", status(409, "Conflict", "halted"), (ReplyStatus.REFUSED, "halted")),
-        ("restart", status(409, "Conflict", VM_CHANGED), (ReplyStatus.BLOCKED, CHANGED)),
-        ("migrate", status(404, "NotFound", "no VMI"), (ReplyStatus.GONE, "no VMI")),
-        ("restart", status(404, "NotFound", "no VM"), (ReplyStatus.GONE, "no VM")),
-        ("migrate", status(422, "Invalid", "no"), (ReplyStatus.REFUSED, "no")),
-        ("migrate", status(400, "BadRequest", "no"), (ReplyStatus.REFUSED, "no")),
-        ("delete", status(422, "Invalid", "no"), (ReplyStatus.REFUSED, "no")),
-        ("migrate", status(403, "Forbidden", QUOTA), (ReplyStatus.REFUSED, QUOTA)),
-        ("migrate", status(403, "Forbidden", NEW_QUOTA), (ReplyStatus.REFUSED, NEW_QUOTA)),
+        ("migrate", status(409, "AlreadyExists", "there"), (ReplyStatus.ACCEPTED, "", "")),
+        ("migrate", status(409, "Conflict", "busy"), (ReplyStatus.BLOCKED, "changed", CHANGED)),
+        ("delete", status(409, "Conflict", "uid"), (ReplyStatus.BLOCKED, "changed", CHANGED)),
+        ("evict", status(409, "Conflict", "uid"), (ReplyStatus.BLOCKED, "changed", CHANGED)),
+        ("restart", status(409, "Conflict", "halted"), (ReplyStatus.REFUSED, "refused", "halted")),
+        ("restart", status(409, "Conflict", VM_CHANGED), (ReplyStatus.BLOCKED, "changed", CHANGED)),
+        ("migrate", status(404, "NotFound", "no VMI"), (ReplyStatus.GONE, "gone", "no VMI")),
+        ("restart", status(404, "NotFound", "no VM"), (ReplyStatus.GONE, "gone", "no VM")),
+        ("migrate", status(422, "Invalid", "no"), (ReplyStatus.REFUSED, "refused", "no")),
+        ("migrate", status(400, "BadRequest", "no"), (ReplyStatus.REFUSED, "refused", "no")),
+        ("delete", status(422, "Invalid", "no"), (ReplyStatus.REFUSED, "refused", "no")),
+        ("migrate", status(403, "Forbidden", QUOTA), (ReplyStatus.REFUSED, "refused", QUOTA)),
+        (
+            "migrate",
+            status(403, "Forbidden", NEW_QUOTA),
+            (ReplyStatus.REFUSED, "refused", NEW_QUOTA),
+        ),
         (
             "migrate",
             status(403, "Forbidden", "ends", details=ENDING),
-            (ReplyStatus.BLOCKED, "ends"),
+            (ReplyStatus.BLOCKED, "in_progress", "ends"),
         ),
-        ("evict", status(403, "Forbidden", "ends", details=ENDING), (ReplyStatus.BLOCKED, "ends")),
+        (
+            "evict",
+            status(403, "Forbidden", "ends", details=ENDING),
+            (ReplyStatus.BLOCKED, "in_progress", "ends"),
+        ),
         (
             "evict",
             status(429, "TooManyRequests", "Cannot evict", details=BUDGET),
-            (ReplyStatus.BLOCKED, "The budget web needs 2 pods (in namespace shop)"),
+            (ReplyStatus.BLOCKED, "budget", "The budget web needs 2 pods (in namespace shop)"),
         ),
         (
             "evict",
             status(429, "TooManyRequests", "Cannot evict"),
-            (ReplyStatus.BLOCKED, "Cannot evict"),
+            (ReplyStatus.BLOCKED, "refused", "Cannot evict"),
         ),
         (
             "evict",
             status(429, "TooManyRequests"),
-            (ReplyStatus.BLOCKED, "the API server asks to wait"),
+            (ReplyStatus.BLOCKED, "refused", "the API server asks to wait"),
         ),
     ],
 )
@@ -120,16 +129,18 @@ def test_answer_to_a_move(
     api: ApiClient,
     call: str,
     reply: Reply,
-    expected: tuple[ReplyStatus, str],
+    expected: tuple[ReplyStatus, str, str],
 ) -> None:
     server.plays(reply)
-    assert send(api, CALLS[call]) == ApiReply(*expected)
+    answered = send(api, CALLS[call])
+    reason = answered.reason or Obstacle("", "")
+    assert (answered.status, reason.code, reason.text) == expected
     assert len(server.seen) == 1
 
 
 def test_blocked_eviction_has_the_time_of_its_retry(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(status(429, "TooManyRequests", "Cannot evict", retry_after=10))
-    assert send(api, CALLS["evict"]) == ApiReply(ReplyStatus.BLOCKED, "Cannot evict", 10.0)
+    assert send(api, CALLS["evict"]).retry_after == 10.0
 
 
 @pytest.mark.parametrize("call", ["migrate", "restart", "evict"])
@@ -146,7 +157,7 @@ def test_delete_with_preconditions_is_sent_again_after_500(
     server: ScriptedServer, api: ApiClient
 ) -> None:
     server.plays(status(500, "InternalError", "x"), status(404, "NotFound", "gone"))
-    assert send(api, DELETE) == ApiReply(ReplyStatus.GONE, "gone")
+    assert send(api, DELETE) == ApiReply(ReplyStatus.GONE, Obstacle("gone", "gone"))
     assert server.seen[-1].body["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
 
 
@@ -255,12 +266,12 @@ def test_missing_instance_is_none(server: ScriptedServer, api: ApiClient) -> Non
         ),
         (
             EVICTED,
-            MoveResult(Outcome.FAILED, reason="x" * 2000),
+            MoveResult(Outcome.FAILED, reason=Obstacle("refused", "x" * 2000)),
             ("PlacementMoveFailed", "Warning", f"recreate of {POD}: {'x' * 2000}"[:1000]),
         ),
         (
             EVICTED,
-            MoveResult(Outcome.GONE, reason="scaled in"),
+            MoveResult(Outcome.GONE, reason=Obstacle("gone", "scaled in")),
             ("PlacementMoved", "Normal", f"recreate of {POD}: scaled in"),
         ),
     ],

@@ -31,11 +31,6 @@ def test_lines_about_moves_that_the_journal_lacks_are_reverted() -> None:
 
 def test_reason_for_waiting_is_reported_once_and_not_as_its_seconds_pass() -> None:
     state, report = RunState(), StepReport()
-    for reason in (
-        "soaking after a, 9 s left",
-        "soaking after a, 8 s left",
-        "",
-        "soaking after b, 8 s left",
-    ):
-        state.waits(reason, report, 0.0)
-    assert report.lines == ["soaking after a, 9 s left", "soaking after b, 8 s left"]
+    for reason, left in (("soaking after a", 9), ("soaking after a", 8), ("", 0), ("after b", 8)):
+        state.waits(reason, f"{reason}, {left} s left", report, 0.0)
+    assert report.lines == ["soaking after a, 9 s left", "after b, 8 s left"]

@@ -13,6 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels imp
     UNSCHEDULABLE_TIMEOUT,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
@@ -35,6 +36,7 @@ VMI = Ref("VirtualMachineInstance", "shop", "db")
 SETTINGS = MoveSettings("r1", move_timeout=100, unschedulable_timeout=60)
 RECORD = MoveRecord(VMI, "u1", Ref("VirtualMachine", "shop", "db"), Method.MIGRATE, "w1", 1, 10.0)
 BEGUN = replace(RECORD, phase=Phase.BEGUN)
+NO_NODE = Obstacle("no_node", "0/3 nodes", True)
 
 
 def instance(node: str = "w1", uid: str = "u1", **vmi: t.Any) -> Instance:
@@ -50,7 +52,9 @@ def migration(phase: str) -> dict[str, t.Any]:
 
 class TestMigrate:
     def test_a_quota_is_named_and_waited_for_only_while_another_move_may_free_it(self) -> None:
-        held = Observation(instance(), migration=migration("Pending"), quota="quota q is full")
+        held = Observation(
+            instance(), migration=migration("Pending"), quota=Obstacle("refused", "quota q is full")
+        )
         late = BEGUN.begun + SETTINGS.unschedulable_timeout + 1
 
         waits = migrate.advance(BEGUN, held, late, SETTINGS)
@@ -105,12 +109,15 @@ class TestMigrate:
         assert step.record.note == note
 
     def test_it_does_not_wait_for_ever(self) -> None:
-        waiting = replace(RECORD, note="another migration of it is in flight")
+        waiting = replace(RECORD, note="another migration of it is in flight", code="in_progress")
         step = migrate.advance(
             waiting, Observation(instance(), foreign_migration=True), 110, SETTINGS
         )
         assert step.ended == MoveResult(
-            Outcome.FAILED, reason="not started within 100 s: another migration of it is in flight"
+            Outcome.FAILED,
+            reason=Obstacle(
+                "in_progress", "not started within 100 s: another migration of it is in flight"
+            ),
         )
 
     def test_a_migration_that_is_there_already_is_adopted(self) -> None:
@@ -134,27 +141,34 @@ class TestMigrate:
         ended = migrate.advance(BEGUN, seen, 110, SETTINGS).ended
         assert ended == MoveResult(
             Outcome.FAILED,
-            reason="the migration succeeded, but the status of the VMI does not show it",
+            reason=Obstacle(
+                "in_progress",
+                "the migration succeeded, but the status of the VMI does not show it",
+            ),
         )
 
     def test_kubevirts_own_reason_is_told(self) -> None:
         state = {"migrationUid": "m1", "failureReason": "guest is too busy"}
         seen = Observation(instance(migration=state), migration=migration("Failed"))
         ended = migrate.advance(BEGUN, seen, 20, SETTINGS).ended
-        assert ended == MoveResult(Outcome.FAILED, reason="guest is too busy")
+        assert ended == MoveResult(
+            Outcome.FAILED, reason=Obstacle("migration_failed", "guest is too busy")
+        )
 
     def test_the_reason_of_another_migration_is_not_taken_for_ours(self) -> None:
         state = {"migrationUid": "m0", "failureReason": "long ago"}
         seen = Observation(instance(migration=state), migration=migration("Failed"))
-        record = replace(BEGUN, note="0/3 nodes are available")
+        record = replace(BEGUN, note="0/3 nodes are available", code="no_node")
         ended = migrate.advance(record, seen, 20, SETTINGS).ended
-        assert ended == MoveResult(Outcome.FAILED, reason="0/3 nodes are available")
+        assert ended == MoveResult(
+            Outcome.FAILED, reason=Obstacle("no_node", "0/3 nodes are available")
+        )
 
     def test_migration_canceled_by_another_client_has_failed(self) -> None:
         ended = migrate.advance(BEGUN, Observation(instance()), 20, SETTINGS).ended
         assert ended is not None
         assert ended.outcome is Outcome.FAILED
-        assert "deleted, which cancels it" in ended.reason
+        assert "deleted, which cancels it" in str(ended.reason)
 
     def test_an_instance_that_is_gone_is_no_failure(self) -> None:
         for record in (RECORD, BEGUN):
@@ -163,7 +177,7 @@ class TestMigrate:
             assert ended.outcome is Outcome.GONE
 
     def test_migration_that_takes_too_long_is_canceled_by_uid_and_has_failed(self) -> None:
-        seen = Observation(instance(), migration=migration("Scheduling"), pending="0/3 nodes")
+        seen = Observation(instance(), migration=migration("Scheduling"), pending=NO_NODE)
         step = migrate.advance(BEGUN, seen, 110, SETTINGS)
         assert step.request is not None
         assert step.request.verb == "delete"
@@ -172,7 +186,8 @@ class TestMigrate:
 
         ended = migrate.advance(step.record, Observation(instance()), 112, SETTINGS).ended
         assert ended == MoveResult(
-            Outcome.FAILED, reason="canceled because it took too long: 0/3 nodes"
+            Outcome.FAILED,
+            reason=Obstacle("no_node", "canceled because it took too long: 0/3 nodes"),
         )
 
     def test_migration_that_ends_while_it_is_canceled_has_moved(self) -> None:
@@ -190,7 +205,7 @@ class TestMigrate:
         assert "still Running" in step.record.note
         over = Observation(instance(), migration=migration("Failed"))
         ended = migrate.advance(step.record, over, 200, SETTINGS).ended
-        assert ended == MoveResult(Outcome.FAILED, reason=step.record.note)
+        assert ended == MoveResult(Outcome.FAILED, reason=step.record.obstacle)
 
     def test_late_handover_is_waited_for_and_not_canceled(self) -> None:
         """Seen once in nine migrations of VMs with a containerDisk: the source domain vanished before the handover was
@@ -224,7 +239,9 @@ class TestMigrate:
     def test_target_that_the_scheduler_does_not_try_again_names_its_free_node(self) -> None:
         """kube-scheduler wakes a pod by hints: not where the pod that ended matches one of two terms only."""
         words = "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules"
-        seen = Observation(instance(), None, migration("Scheduling"), words, free_node="w2")
+        seen = Observation(
+            instance(), None, migration("Scheduling"), Obstacle("no_node", words), free_node="w2"
+        )
         assert migrate.advance(BEGUN, seen, 29, SETTINGS).record.note == words
         record = migrate.advance(BEGUN, seen, 30, SETTINGS).record
         assert record.note == (
@@ -233,12 +250,12 @@ class TestMigrate:
         )
         failed = Observation(instance(), migration=migration("Failed"))
         ended = migrate.advance(record, failed, 70, SETTINGS).ended
-        assert ended == MoveResult(Outcome.FAILED, reason=record.note)
+        assert ended == MoveResult(Outcome.FAILED, reason=record.obstacle)
 
     def test_migration_without_a_phase_names_virt_controller_that_does_not_answer(self) -> None:
         seen = Observation(instance(), migration=migration(""), kubevirt_namespace="cnv")
         young = migrate.advance(BEGUN, seen, 29, SETTINGS).record
-        assert (young.note, young.code) == ("the migration is queued", "")
+        assert (young.note, young.code) == ("the migration is queued", "in_progress")
         silent = migrate.advance(young, seen, 30.4, SETTINGS).record
         assert silent.note == (
             f"virt-controller does not answer to migration {migrate.migration_name(BEGUN, 'r1')} for 20 s:"
@@ -259,13 +276,13 @@ class TestMigrate:
         assert left.code == "no_answer"
         pending = Observation(instance(), migration=migration("Pending"))
         answered = migrate.advance(silent, pending, 60, SETTINGS).record
-        assert (answered.note, answered.code) == ("the migration is Pending", "")
+        assert (answered.note, answered.code) == ("the migration is Pending", "in_progress")
 
     def test_migration_whose_target_pod_is_refused_names_the_refusal(self) -> None:
-        refused = "no pod is created for it: violates PodSecurity"
+        refused = Obstacle("refused", "no pod is created for it: violates PodSecurity")
         seen = Observation(instance(), migration=migration("Pending"), refused=refused)
         record = migrate.advance(BEGUN, seen, 20, SETTINGS).record
-        assert record.note == refused
+        assert record.obstacle == refused
         failed = Observation(instance(), migration=migration("Failed"), refused=refused)
         ended = migrate.advance(BEGUN, failed, 30, SETTINGS).ended
         assert ended == MoveResult(Outcome.FAILED, reason=refused)
@@ -298,7 +315,7 @@ class TestMigrate:
         step = migrate.advance(BEGUN, seen, 110, SETTINGS)
         assert step.request is None
         assert step.ended is not None
-        assert "is not of this run" in step.ended.reason
+        assert "is not of this run" in str(step.ended.reason)
 
     @pytest.mark.parametrize(
         ("reply", "phase", "failed"),
@@ -310,7 +327,7 @@ class TestMigrate:
         ],
     )
     def test_answers(self, reply: ReplyStatus, phase: Phase, failed: bool) -> None:
-        step = migrate.answered(RECORD, ApiReply(reply, "so it is"))
+        step = migrate.answered(RECORD, ApiReply(reply, Obstacle("refused", "so it is")))
         assert step.record.phase is phase
         assert (step.ended is not None) is failed
 
@@ -342,12 +359,15 @@ class TestRecreate:
         assert ended == MoveResult(Outcome.MOVED, "w3")
 
     def test_a_successor_without_a_node_fails_in_time_with_the_schedulers_words(self) -> None:
-        seen = Observation(successor=instance("", "u2"), pending="0/6 nodes are available")
+        seen = Observation(
+            successor=instance("", "u2"), pending=Obstacle("no_node", "0/6 nodes are available")
+        )
         record = recreate.advance(self.begun, seen, 50, SETTINGS).record
         ended = recreate.advance(record, seen, 110, SETTINGS).ended
         assert ended is not None
-        assert "not done within 100 s" in ended.reason
-        assert "0/6 nodes are available" in ended.reason
+        assert ended.reason is not None and ended.reason.code == "no_node"
+        assert "not done within 100 s" in str(ended.reason)
+        assert "0/6 nodes are available" in str(ended.reason)
 
     def test_a_workload_that_was_scaled_in_wants_no_successor(self) -> None:
         ended = recreate.advance(self.begun, Observation(surplus=True), 12, SETTINGS).ended
@@ -355,7 +375,9 @@ class TestRecreate:
         assert ended.outcome is Outcome.GONE
 
     def test_a_conflict_is_looked_at_again(self) -> None:
-        step = recreate.answered(self.record, ApiReply(ReplyStatus.BLOCKED, "it changed"))
+        step = recreate.answered(
+            self.record, ApiReply(ReplyStatus.BLOCKED, Obstacle("changed", "it changed"))
+        )
         assert step.ended is None
         assert step.record.phase is Phase.INTENDED
 
@@ -376,12 +398,12 @@ class TestEvict:
 
     def test_a_budget_that_refuses_for_too_long_is_the_reason(self) -> None:
         blocked = recreate.answered(
-            self.record, ApiReply(ReplyStatus.BLOCKED, "the budget web needs 2")
+            self.record, ApiReply(ReplyStatus.BLOCKED, Obstacle("budget", "the budget web needs 2"))
         )
         assert blocked.ended is None
         ended = recreate.advance(blocked.record, self.seen, 110, SETTINGS).ended
         assert ended is not None
-        assert ended.reason == "not done within 100 s: the budget web needs 2"
+        assert ended.reason == Obstacle("budget", "not done within 100 s: the budget web needs 2")
 
 
 class TestRestart:
@@ -401,5 +423,7 @@ class TestRestart:
         assert recreate.advance(self.record, Observation(), 12, SETTINGS).request is None
 
     def test_a_restart_that_is_queued_already_is_no_failure(self) -> None:
-        step = recreate.answered(self.record, ApiReply(ReplyStatus.DOUBTFUL, "already underway"))
+        step = recreate.answered(
+            self.record, ApiReply(ReplyStatus.DOUBTFUL, Obstacle("outcome_unknown", "reset"))
+        )
         assert step.ended is None

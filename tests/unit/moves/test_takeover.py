@@ -13,6 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.client import A
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiError
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import HeldLease
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.moves import send as sending
 from ansible_collections.virt.placement.plugins.module_utils.moves import takeover
@@ -80,15 +81,13 @@ def test_run_with_scope_all_continues_where_it_stopped() -> None:
     ],
 )
 def test_a_last_look_finds_what_has_changed(seen: sending.CurrentInstance, why: str) -> None:
-    assert seen.why_not(RECORD) == why
+    assert str(seen.change(RECORD) or "") == why
 
 
 def test_one_that_had_no_node_and_has_one_now_has_changed() -> None:
     waiting = replace(RECORD, source="")
-    assert (
-        sending.CurrentInstance("7", "w2", terminating=False).why_not(waiting)
-        == "it runs on w2 now"
-    )
+    changed = sending.CurrentInstance("7", "w2", terminating=False).change(waiting)
+    assert str(changed) == "it runs on w2 now"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,9 @@ def test_takeover_in_the_middle_of_a_soak() -> None:
     assert not why_defer(asked, taken, "a", 50.0, NOON)
     assert str(why_defer(asked, taken, "b", 50.0, NOON)) == "moves away from a are still in flight"
     settled = taken.end(RECORD, 60.0, outcome=Outcome.MOVED)
-    assert str(why_defer(asked, settled, "b", 70.0, NOON)) == "soaking after a, 20 s left"
+    assert why_defer(asked, settled, "b", 70.0, NOON) == Obstacle(
+        "soaking", "soaking after a", True, "20 s left"
+    )
     assert not why_defer(asked, settled, "b", 90.0, NOON)
 
 

@@ -111,7 +111,7 @@ def test_vms_wait_for_the_template_of_their_pool() -> None:
     snapshot = found.snapshot()
     left = plan(snapshot)
     assert left.moves == ()
-    assert {(x.reason.split("; ")[-1], x.temporary) for x in left.skipped} == {
+    assert {(str(x.reason).split("; ")[-1], x.temporary) for x in left.skipped} == {
         ("KubeVirt has not brought the template of its pool to its VirtualMachine yet", True)
     }
     candidates = movable_instances(snapshot, SHOP)
@@ -139,7 +139,7 @@ def test_vm_of_a_pool_that_others_have_changed_is_not_waited_for() -> None:
     left = plan(snapshot)
     assert {move.instance.name for move in left.moves} == {"web-0", "web-2"}
     (skipped,) = left.skipped
-    assert "which KubeVirt does not revert: change it back" in skipped.reason
+    assert "which KubeVirt does not revert: change it back" in str(skipped.reason)
     assert not skipped.temporary
     assert the_hold(snapshot).seen
     assert holds.why_waiting([the_hold(snapshot)], movable_instances(snapshot, SHOP)) is None
@@ -186,7 +186,7 @@ def test_pool_that_restarts_its_vms_itself_is_left_alone() -> None:
     found.pods["shop", "virt-launcher-web-1-1"]["spec"]["nodeName"] = "n1"
     left = plan(found.snapshot())
     assert left.moves == ()
-    assert "the rollout of its workload is in progress" in left.skipped[0].reason
+    assert "the rollout of its workload is in progress" in str(left.skipped[0].reason)
 
 
 @pytest.fixture

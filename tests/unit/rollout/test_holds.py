@@ -215,4 +215,4 @@ def test_pending_replica_of_another_template_moves_though_its_constraints_are_th
     (move,) = plan_moves(snapshot, request, candidates).moves
     assert (move.instance.name, move.reason) == ("db-0", "the rollout of its workload is held")
     (left,) = plan_moves(snapshot, PlanRequest(SHOP, held=replicas), candidates).skipped
-    assert "add recreate to allow" in left.reason
+    assert "add recreate to allow" in str(left.reason)
