@@ -414,7 +414,8 @@ nodes:
 pending:
   description:
     - Instances without a node, and migrations with a target pod that has none.
-    - Also a workload whose pods the API server refuses (condition C(ReplicaFailure)), in place of its instances.
+    - Also a workload whose pods the API server refuses (condition C(ReplicaFailure)), in place of its instances, and a
+      VM that is to run and that KubeVirt does not start (condition C(Failure)).
   returned: success
   type: list
   elements: dict

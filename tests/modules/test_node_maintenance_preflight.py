@@ -7,6 +7,7 @@ Each scenario goes on to its end state: what runs where after the drain, and aft
 from __future__ import annotations
 
 import contextlib
+import re
 import typing as t
 
 import pytest
@@ -333,3 +334,36 @@ def placed_in(scene: Maintenance, racks: t.Mapping[str, str]) -> list[str]:
 def unschedulable(pod: Object) -> bool:
     conditions = pod["status"].get("conditions") or []
     return any(x.get("reason") == "Unschedulable" for x in conditions)
+
+
+def test_case_63_drain_into_a_namespace_that_became_restricted(scene: Maintenance) -> None:
+    """The running pod stays, and the target pod of its migration is refused: asked by a dry run before the cordon,
+    where the identity may create pods."""
+    start(scene, d0="w1")
+    label = "pod-security.kubernetes.io/enforce"
+    scene.api.patch(
+        f"/api/v1/namespaces/{scene.namespace}", {"metadata": {"labels": {label: "restricted"}}}
+    )
+
+    refused = Refused(scene, "w1", kubeconfig=str(scene.sandbox.kubeconfig("admin")))
+
+    assert refused.names == ["place_unknown"]
+    assert re.search(
+        rf"refuses a dry run of the next pod of VirtualMachine {scene.namespace}/d0 in namespace {scene.namespace}:"
+        r' .* violates PodSecurity "restricted:latest": seccompProfile',
+        refused.message,
+    ), refused.message
+    enforces = f"Namespace {scene.namespace} enforces PodSecurity restricted (label {label})"
+    assert f"{enforces}: baseline would admit this pod." in refused.message, refused.message
+
+    # The role for maintenance may not create pods: what the label says is a warning.
+    (found,) = scene.maintain("drained", "w1", check=True)["findings"]
+    assert (found["name"], found["severity"]) == ("place_unknown", "warning")
+    assert f"namespace {scene.namespace} enforces PodSecurity restricted:latest" in found["why"]
+    assert "baseline would admit this pod." in found["advice"]
+
+    scene.api.patch(
+        f"/api/v1/namespaces/{scene.namespace}", {"metadata": {"labels": {label: "baseline"}}}
+    )
+    assert scene.maintain("drained", "w1")["changed"]
+    assert scene.nodes()["d0"] != "w1"

@@ -23,7 +23,10 @@ MERGE_PATCH = "application/merge-patch+json"
 
 TEXT_LIMIT = 256
 ADMISSION_LIMIT = 8192
-"""Of an answer of an admission webhook or policy: `printable` text, that ends at a limit all the same."""
+"""Of an answer of admission: `printable` text, that ends at a limit all the same."""
+_REFUSED = re.compile(r'" is forbidden: (?!User ")')
+"""An admission plugin of the API server refused an object, such as PodSecurity, and not RBAC (apiserver
+admission/errors.go). It names each reason."""
 _DENIED = re.compile(r'\bUser ("(?:[^"\\]|\\["\\])+") cannot ')
 """Names with other escapes are left out."""
 READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
@@ -136,7 +139,8 @@ class ApiError(Exception):
         self.request = request
         self.status = status
         self.reason = reason
-        self.message = cut(message, ADMISSION_LIMIT if is_of_admission(message) else TEXT_LIMIT)
+        of_admission = is_of_admission(message) or _REFUSED.search(message)
+        self.message = cut(message, ADMISSION_LIMIT if of_admission else TEXT_LIMIT)
         self.causes = causes
         self.retry_after = retry_after
         self.is_status = is_status

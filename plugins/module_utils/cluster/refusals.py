@@ -4,7 +4,8 @@
 
 Controllers write it with the answer of the API server: of PodSecurity, a quota, a webhook (kube-controller-manager,
 KubeVirt pkg/controller/controller.go FailedCreatePodReason). A migration that waits for its target pod says it nowhere
-else, except for a quota.
+else, except for a quota. The event about a pod of a Deployment is of its ReplicaSet, with the reasons of
+kube-controller-manager (pkg/controller/controller_utils.go).
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from ..api.client import ApiClient
 from ..api.errors import Forbidden
 from ..api.lists import list_all
 from ..model.json_pointer import JSON
+from ..model.obstacle import Obstacle
 from ..model.rendering import one_line
 
-MOST = 400
-"""Characters of the message of an event: a tenant may be its author."""
+MOST = 1024
+"""Characters of the message of an event: a tenant may be its author. As many as the API server takes of an event today
+(kubernetes pkg/apis/core/validation/events.go, NoteLengthLimit)."""
 
 
 class PodRefusals:
@@ -29,25 +32,40 @@ class PodRefusals:
         self._api = api
         self._forbidden = False
 
-    def newest(self, namespace: str, uid: str, since: str = "") -> str:
-        """What the API server answered when the pod of the object with this uid was to be created; empty where nothing
-        is known. `since` is a time of the cluster: older events are of an earlier pod. The text is the same for each
-        new try of the controller: it has no time, and not the generated part of the name of a pod."""
+    def newest(self, namespace: str, owners: t.Collection[str], since: str = "") -> Obstacle | None:
+        """What the API server answered when a pod was to be created for one of the objects with these uids; several of
+        them are ReplicaSets. None where nothing is known, or a pod was created later. `since` is a time of the cluster:
+        older events are of an earlier pod. The text is the same for each new try of the controller: it has no time, and
+        not the generated part of the name of a pod."""
+        about = f"uid={next(iter(owners))}" if len(owners) == 1 else "kind=ReplicaSet"
+        failed = self._newest(namespace, about, "FailedCreate", owners)
+        if failed is None or _time(failed) < since[:_SECONDS]:
+            return None
+        owner = failed["involvedObject"]["uid"]
+        created = self._newest(namespace, f"uid={owner}", "SuccessfulCreate", (owner,))
+        if created is not None and _time(created) > _time(failed):
+            return None
+        message = _GENERATED.sub(r"\1...", one_line(str(failed.get("message") or "")))
+        message = message.removeprefix("(combined from similar events): ")
+        if rest := len(message[MOST:]):
+            message = f"{message[:MOST]}... ({rest} more characters are in that event)"
+        return Obstacle(
+            "refused", f"no pod is created for it (newest event FailedCreate): {message}", True
+        )
+
+    def _newest(
+        self, namespace: str, about: str, reason: str, owners: t.Container[str]
+    ) -> t.Mapping[str, JSON] | None:
         if self._forbidden:
-            return ""
-        chosen = {"fieldSelector": f"involvedObject.uid={uid},reason=FailedCreate"}
+            return None
+        chosen = {"fieldSelector": f"involvedObject.{about},reason={reason}"}
         try:
             events = list_all(self._api, f"/api/v1/namespaces/{namespace}/events", params=chosen)
         except Forbidden:
             self._forbidden = True
-            return ""
-        event = max(events.items, key=_time, default=None)
-        if event is None or _time(event) < since[:_SECONDS]:
-            return ""
-        message = _GENERATED.sub(r"\1...", one_line(str(event.get("message") or "")))
-        message = message.removeprefix("(combined from similar events): ")
-        cut = f"{message[:MOST]}..." if len(message) > MOST else message
-        return f"no pod is created for it (newest event FailedCreate): {cut}"
+            return None
+        of_owners = (x for x in events.items if x["involvedObject"].get("uid") in owners)
+        return max(of_owners, key=_time, default=None)
 
 
 _GENERATED = re.compile(r'(pods "[^"]*-)[bcdfghjklmnpqrstvwxz2456789]{5}(?=")')

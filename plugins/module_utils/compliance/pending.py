@@ -15,8 +15,9 @@ import typing as t
 from collections import Counter
 
 from ..kubevirt.labels import adds_anti_affinity, adds_node_key, of_kubevirt
+from ..kubevirt.moving import run_strategy
 from ..model.objects import NodeTerm, Pod, PodTerm, Ref, Requirement, Taint
-from ..model.rendering import listed, one_line
+from ..model.rendering import listed
 from ..model.snapshot import Instance, Workload
 from ..model.topology import Topology
 from ..model.verdict import Pending
@@ -232,25 +233,19 @@ def why_no_pod(instance: Instance) -> str:
     return f"it has no pod yet: {why}" if why else "it has no pod yet"
 
 
-def why_refused(workload: Workload) -> str:
-    """Why the API server refuses pods or VMs of a workload, as its controller reports it; empty where it does not
-    (kubernetes pkg/controller/deployment/sync.go, replicaset_utils.go; KubeVirt watch/replicaset, watch/pool)."""
-    condition = workload.condition("ReplicaFailure")
-    if condition is None:
-        return ""
-    return one_line(str(condition.get("message") or condition.get("reason") or "ReplicaFailure"))
-
-
 def lacking_instances(workloads: t.Iterable[Workload]) -> t.Iterator[tuple[Instance, Pending]]:
     """The workloads that have fewer instances than they want, since the API server refuses them: one entry for
     each, in place of the instances that do not exist."""
     for workload in workloads:
-        if why := why_refused(workload):
-            ref, wanted = workload.ref, workload.replicas or 0
-            there = int((workload.manifest.get("status") or {}).get("replicas") or 0)
-            missing = f"; {wanted - there} of {wanted} do not exist" if wanted > there else ""
-            reason = f"the API server refuses its pods{missing}: {why}"
-            yield Instance(ref, workload.uid, ref, None), Pending(ref, ref, reason)
+        refused, ref, wanted = workload.refusal, workload.ref, workload.replicas or 0
+        one_vm = workload.replicas is None
+        if refused is None or (one_vm and run_strategy(workload) == "Halted"):
+            continue
+        there = int((workload.manifest.get("status") or {}).get("replicas") or 0)
+        missing = f"; {wanted - there} of {wanted} do not exist" if wanted > there else ""
+        does = f"the API server refuses its pods{missing}"
+        reason = f"{'KubeVirt does not start it' if one_vm else does}: {refused}"
+        yield Instance(ref, workload.uid, ref, None), Pending(ref, ref, reason)
 
 
 def _required(term: object) -> str:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import typing as t
 from functools import cached_property
 
-from ..compliance.pending import why_refused
 from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import OWN_LAUNCHER
 from ..model.admission import LimitRange, PodMutator
 from ..model.kinds import DEPLOYMENT, STATEFUL_SET
 from ..model.objects import Pod, Ref
-from ..model.pod_security import BASELINE, PRIVILEGED, enforced_level
+from ..model.obstacle import Obstacle
+from ..model.pod_security import BASELINE, ENFORCE, PRIVILEGED, enforced_level, refusing_level
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload
 from ..scheduler.labels import matches
@@ -40,7 +40,7 @@ class PodAdmission:
         levels = ((x.name, enforced_level(x.labels)) for x in snapshot.namespaces)
         self._levels = {name: level for name, level in levels if level[0] != PRIVILEGED}
         self._namespaces = {x.name: x.labels for x in snapshot.namespaces}
-        self._refused = {x.ref: why for x in snapshot.workloads if (why := why_refused(x))}
+        self._refused = {x.ref: why for x in snapshot.workloads if (why := x.refusal)}
         self._ranges: dict[str, list[LimitRange]] = {}
         for limit_range in snapshot.limit_ranges or ():
             self._ranges.setdefault(limit_range.namespace, []).append(limit_range)
@@ -182,14 +182,14 @@ class PodAdmission:
 
     def _of_levels(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
         """A doubt for each namespace and what its level forbids."""
-        alike: dict[tuple[str, tuple[str, ...], bool], dict[object, None]] = {}
+        alike: dict[tuple[str, tuple[str, ...], bool, bool], dict[object, None]] = {}
         for pending in new:
             if names := self._forbidden(pending.pod):
                 before = self._before(pending)
                 accepted = before is not None and before.uid in self._snapshot.dry_runs
-                key = pending.pod.namespace, names, accepted
+                key = pending.pod.namespace, names, accepted, not pending.pod.forbidden[0]
                 alike.setdefault(key, {})[pending.workload or pending.name] = None
-        for (namespace, names, accepted), shown in alike.items():
+        for (namespace, names, accepted, is_baseline), shown in alike.items():
             level = ":".join(self._levels[namespace])
             text = (
                 f"namespace {namespace} enforces PodSecurity {level}, which may refuse the next pod of"
@@ -198,7 +198,18 @@ class PodAdmission:
             if accepted:
                 text += ", though it accepts a dry run of this identity"
             unsure = accepted or names == (OWN_LAUNCHER,)
-            yield Doubt("pod_security", text, NO_GUARANTEE if unsure else NO_PLACEMENT)
+            advice = _level_advice(namespace, level, BASELINE if is_baseline else PRIVILEGED)
+            forbids = NO_GUARANTEE if unsure else NO_PLACEMENT
+            yield Doubt("pod_security", text, forbids, advice=advice)
+
+
+def _level_advice(namespace: str, level: str, admitting: str) -> str:
+    """What admits a pod that a level refuses. `admitting` is empty where that is not known."""
+    if not level:
+        return ""
+    admits = {"": "the message names what it forbids", PRIVILEGED: "privileged admits each pod"}
+    what = admits.get(admitting, f"{admitting} would admit this pod")
+    return f"Namespace {namespace} enforces PodSecurity {level} (label {ENFORCE}): {what}."
 
 
 def _refused_by_server(pending: PendingPod, why: str) -> Doubt:
@@ -206,22 +217,22 @@ def _refused_by_server(pending: PendingPod, why: str) -> Doubt:
         f"the API server refuses a dry run of the next pod of {pending.workload or pending.name} in namespace"
         f" {pending.pod.namespace}: {why}"
     )
-    return Doubt("dry_run_refused", text, NO_PLACEMENT)
+    advice = _level_advice(pending.pod.namespace, *refusing_level(why))
+    return Doubt("dry_run_refused", text, NO_PLACEMENT, advice=advice)
 
 
-def refused_doubt(ref: Ref, why: str) -> Doubt:
+def refused_doubt(ref: Ref, why: Obstacle) -> Doubt:
     """The doubt about the pods of a workload of which one was refused. It counts where none is placed, too."""
-    text = f"the last pod of {ref} was refused (condition ReplicaFailure): {why}"
-    return Doubt("pods_refused", text, NO_PLACEMENT, more_pods=True)
+    text = f"the last pod of {ref} was refused: {why}"
+    advice = _level_advice(ref.namespace, *refusing_level(str(why)))
+    return Doubt("pods_refused", text, NO_PLACEMENT, more_pods=True, advice=advice)
 
 
 def doubts_of_refused(change: ChangedCluster, scaled: t.Container[Ref]) -> t.Iterator[Doubt]:
     """The doubts about workloads that a change makes larger or gives another template, also where it is not known
     that it makes a pod."""
     for workload in change.after.workloads:
-        if (workload.ref in scaled or workload.ref in change.touched) and (
-            why := why_refused(workload)
-        ):
+        if (workload.ref in scaled or workload.ref in change.touched) and (why := workload.refusal):
             yield refused_doubt(workload.ref, why)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.pod_security import ENFORCE, PRIVILEGED
+from ..model.pod_security import ENFORCE
 from ..model.rendering import TextEnum
 
 
@@ -191,7 +191,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "admission.PodAdmission._of_limit_ranges",
     ),
     "pods_refused": CodeMeaning(
-        "the API server refused the last pod of a workload (condition ReplicaFailure)",
+        "the API server refused the last pod of a workload, as its controller reports",
         "admission.refused_doubt",
     ),
     "pod_security": CodeMeaning(
@@ -242,26 +242,29 @@ OF_ADMISSION: t.Final = frozenset({"dry_run_refused", "pod_security", "pods_refu
 """Codes of doubts about pods that may not be created at all."""
 
 
-def advice_on_admission(codes: t.Container[str]) -> str:
-    """What to do about doubts of `OF_ADMISSION`. The doubts name the namespaces."""
-    level = (
-        f" Where it names PodSecurity, the label {ENFORCE} of that namespace sets the level ({PRIVILEGED} admits all)."
-        if "pod_security" in codes or "dry_run_refused" in codes
-        else ""
-    )
-    return f"Do what the refusal asks for first: no other node helps.{level}"
+def advice_on_admission(codes: t.Container[str], levels: t.Iterable[str] | None = None) -> str:
+    """What to do about doubts of `OF_ADMISSION`. `levels`: the advice of these doubts; None where only their codes are
+    known, and their texts name the namespaces."""
+    if levels is None and ("pod_security" in codes or "dry_run_refused" in codes):
+        levels = (
+            f"Where it names PodSecurity, the label {ENFORCE} of that namespace sets the level.",
+        )
+    unique = dict.fromkeys(filter(None, levels or ()))
+    return " ".join(("Do what the refusal asks for first: no other node helps.", *unique))
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """What the model does not know. `code` is one of CODES, `text` ends the sentence "not guaranteed: ..." and
     names the object, `forbids` are the answers that it does not allow. `more_pods`: it is about pods that the change
-    makes and that are not known, so that it counts where nothing else is placed, too."""
+    makes and that are not known, so that it counts where nothing else is placed, too. `advice`: what to do,
+    where the text does not say so."""
 
     code: str
     text: str
     forbids: frozenset[ForecastResult] = NO_GUARANTEE
     more_pods: bool = False
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

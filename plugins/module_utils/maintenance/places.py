@@ -17,6 +17,7 @@ from ..forecast.conclusion import (
     OF_ADMISSION,
     ForecastResult,
     advice_on_admission,
+    conclude,
 )
 from ..forecast.doubts import doubts_of_change
 from ..forecast.eviction import Leaving
@@ -117,7 +118,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             PLACE_UNKNOWN,
             "error" if result.unreadable or "dry_run_refused" in result.codes else "warning",
             f"It is unknown whether all instances of {nodes} find a node: {why}.",
-            _advice_for_gaps(result.unreadable) or _advice_about_unknown(result.codes),
+            _advice_for_gaps(result.unreadable) or _advice_about_unknown(result),
         )
     elif result.answer is ForecastResult.POSSIBLE:
         yield drain_finding(
@@ -136,10 +137,12 @@ def nodes_text(names: t.Sequence[str]) -> str:
     return f"node{'s' if len(names) > 1 else ''} {listed(list(names), _NODES)}"
 
 
-def _advice_about_unknown(codes: t.Collection[str]) -> str:
-    if not OF_ADMISSION.isdisjoint(codes):
-        return f"The drain would wait for a pod that is not created. {advice_on_admission(codes)}"
-    if "moved_by_others" in codes:
+def _advice_about_unknown(result: Forecast) -> str:
+    if not OF_ADMISSION.isdisjoint(result.codes):
+        levels = [doubt.advice for doubt in conclude(*result.evidence).doubts]
+        advice = advice_on_admission(result.codes, levels)
+        return f"The drain would wait for a pod that is not created. {advice}"
+    if "moved_by_others" in result.codes:
         return "See that the controller of that strategy runs: the drain asks it, and waits until run_timeout."
     return "Run forecast_info for details."
 

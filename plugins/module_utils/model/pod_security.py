@@ -10,6 +10,7 @@ Source: k8s.io/pod-security-admission, policy/check_*.go; the names are their re
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from .json_pointer import JSON
@@ -63,6 +64,28 @@ def enforced_level(labels: Labels) -> tuple[str, str]:
     level = labels.get(ENFORCE) or PRIVILEGED
     version = labels.get(ENFORCE_VERSION) or "latest"
     return (level if level in (PRIVILEGED, BASELINE) else RESTRICTED), version
+
+
+def refusing_level(message: str) -> tuple[str, str]:
+    """The level that a pod violates by an answer of the API server, and the strictest one that admits the pod, empty
+    where the answer does not show it. Both are empty in an answer about something else."""
+    if (refused := _VIOLATES.search(message)) is None:
+        return "", ""
+    level, violations = refused.groups()
+    if level == RESTRICTED:
+        return level, BASELINE if _OF_RESTRICTED.fullmatch(violations.strip()) else ""
+    return level, PRIVILEGED
+
+
+_VIOLATES = re.compile(r'violates PodSecurity "(baseline|restricted):[^"]*": (.*)', re.S)
+"""admission/admission.go, EvaluatePod"""
+
+_LACKING = (
+    r"(?:allowPrivilegeEscalation != false|unrestricted capabilities|runAsNonRoot != true|seccompProfile)"
+    r" \((?:(?!must not)[^()])* must set (?:(?!must not)[^()])*\)"
+)
+_OF_RESTRICTED = re.compile(f"{_LACKING}(?:, {_LACKING})*")
+"""What a pod must set for restricted, and baseline does not ask for (policy/check_*.go)."""
 
 
 def forbidden(metadata: Object, spec: Object) -> Forbidden:

@@ -14,7 +14,8 @@ from .findings import GRANT_READER, InputError
 from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
-from .obstacle import NO_RIGHT, NOT_READ
+from .obstacle import NO_RIGHT, NOT_READ, Obstacle
+from .rendering import one_line
 
 if t.TYPE_CHECKING:  # a task that reads no quota loads no arithmetic of quotas
     from .admission import LimitRange, PodMutator
@@ -157,6 +158,18 @@ class Workload:
         conditions = (self.manifest.get("status") or {}).get("conditions") or ()
         chosen = (x for x in conditions if (x.get("type"), x.get("status")) == (kind, status))
         return next(chosen, None)
+
+    @property
+    def refusal(self) -> Obstacle | None:
+        """Why the API server refuses its next pod, VMI or VM, as its controller reports it; None where it does not.
+        The failure of a VM that has a VMI is about something else (kubernetes pkg/controller/deployment/sync.go,
+        replicaset/replica_set_utils.go; KubeVirt watch/replicaset, watch/pool, watch/vm)."""
+        created = (self.manifest.get("status") or {}).get("created")
+        failure = None if created else self.condition("Failure")
+        if (condition := self.condition("ReplicaFailure") or failure) is None:
+            return None
+        why = condition.get("message") or condition.get("reason") or condition["type"]
+        return Obstacle("refused", one_line(str(why)), True)
 
 
 @dataclass(frozen=True, slots=True)

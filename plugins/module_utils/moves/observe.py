@@ -27,7 +27,7 @@ from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import WITHOUT_SUCCESSOR, Method
 from ..model.quota import quota_from_manifest
-from ..model.rendering import listed, one_line
+from ..model.rendering import listed
 from ..model.snapshot import Instance, Migration, Snapshot, Workload
 from ..view.view import ClusterView
 from .gates import VmiKey
@@ -96,12 +96,11 @@ class Observer:
         if record.method in WITHOUT_SUCCESSOR:
             return Observation(instance=instance, no_leader=no_leader)
         successor = self.successors.get(record.uid)
-        refused = self._why_refused(record, instance, successor)
         return Observation(
             instance=instance,
             successor=successor,
             pending=self._why_pending(record, successor),
-            refused=Obstacle("refused", refused, True) if refused else None,
+            refused=self._why_no_pod(record, instance, successor),
             surplus=self._has_enough(record),
             restart_queued=self._restart_queued(record),
             no_leader=no_leader,
@@ -240,25 +239,32 @@ class Observer:
         pods = list_all(self._api, path, params=chosen).items
         if not pods:
             since = str(metadata.get("creationTimestamp") or "")
-            refused = self._refused_pods.newest(namespace, record.uid, since)
-            return None, Obstacle("refused", refused, True) if refused else None
+            return None, self._refused_pods.newest(namespace, [record.uid], since)
         workload = self.view.workloads.get(record.workload)
         return next(filter(None, (why_unschedulable(pod, workload) for pod in pods)), None), None
 
-    def _why_refused(
+    def _why_no_pod(
         self, record: MoveRecord, instance: Instance | None, successor: Instance | None
-    ) -> str:
-        """Why there is no new pod once the old one is gone: conditions of the workload and the new VMI, else events."""
+    ) -> Obstacle | None:
+        """Why there is no new pod once the old one is gone: conditions of the workload, the VM and the new VMI, else
+        events since the newest pod that the workload has."""
         if successor is not None:
             vmi = successor.vmi if successor.pod is None else None
-            return vmi.unsynchronized if vmi is not None else ""
+            why = vmi.unsynchronized if vmi is not None else ""
+            return Obstacle("refused", why, True) if why else None
         workload = self.view.workloads.get(record.workload)
         if instance is not None or workload is None:
-            return ""
-        condition = workload.condition("ReplicaFailure") or workload.condition("Failure")
-        if condition is not None:
-            return one_line(str(condition.get("message") or condition.get("reason")))
-        return self._refused_pods.newest(workload.ref.namespace, workload.uid)
+            return None
+        vm = self.view.workloads.get(record.instance._replace(kind=VIRTUAL_MACHINE.name))
+        if vm is None or vm.owner is None or vm.owner.uid != workload.uid:
+            vm = workload
+        if refused := vm.refusal or workload.refusal:  # a pool does not say it of its VM
+            return refused
+        pods = (x.pod for x in self.view.instances_of(workload.ref))
+        since = max((pod.created for pod in pods if pod is not None), default="")
+        # An event about a pod of a Deployment is of its ReplicaSet.
+        owners = [uid for uid, ref in self._snapshot.controllers.items() if ref == workload.ref]
+        return self._refused_pods.newest(workload.ref.namespace, owners or [workload.uid], since)
 
     def _refusing_quota(
         self,

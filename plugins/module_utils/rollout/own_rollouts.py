@@ -28,7 +28,6 @@ from ..kubevirt.pools import (
 from ..model.kinds import DEPLOYMENT, POOL, RULES, STATEFUL_SET, partition_of
 from ..model.objects import Ref
 from ..model.obstacle import WORKLOAD_ROLLOUT_STOPPED, Obstacle
-from ..model.rendering import one_line
 from ..model.snapshot import Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection, MovableInstance
 
@@ -45,7 +44,7 @@ class OwnRollout:
     template, so many `old` ones are still there, and so many of the wanted ones are not available. Not `seen`: its
     controller has not seen the latest change, so that these are the numbers from before. `generation`: that of the
     change. `stuck`: why it does not go on. `pending`: a pod of it that has no node, in
-    kube-scheduler's words, or why KubeVirt does not start a VM; empty where that is not known."""
+    kube-scheduler's words, or why a pod or VM is not created; empty where that is not known."""
 
     ref: Ref
     wanted: int
@@ -203,15 +202,16 @@ def _generation(workload: Workload) -> int:
 
 
 def _pending(workload: Workload, snapshot: Snapshot) -> str:
-    """The first of its pods without a node, with the reason."""
-    return next(
-        (
-            f"{pod.ref} is Pending: {pod.unscheduled}"
-            for pod in snapshot.pods
-            if pod.unscheduled and pod_workload(pod, snapshot.controllers) == workload.ref
-        ),
-        "",
-    )
+    """The first of its pods without a node, with the reason, else why it gets no further pod."""
+    for pod in snapshot.pods:
+        if pod.unscheduled and pod_workload(pod, snapshot.controllers) == workload.ref:
+            return f"{pod.ref} is Pending: {pod.unscheduled}"
+    return _named_refusal([workload])
+
+
+def _named_refusal(workloads: t.Iterable[Workload]) -> str:
+    """The first of these that is refused instances, with the reason; empty where none is."""
+    return next((f"{x.ref}: {refused}" for x in workloads if (refused := x.refusal)), "")
 
 
 def _has_ended(workload: Workload, rollout: OwnRollout) -> bool:
@@ -225,8 +225,7 @@ def _has_ended(workload: Workload, rollout: OwnRollout) -> bool:
     progress = workload.condition("Progressing")
     if progress is not None and progress.get("reason") == _COMPLETE:
         # Pods that lack since then are no part of a rollout, also where a quota refuses the only one.
-        refused = workload.condition("ReplicaFailure") is not None
-        return one_template or (refused and not rollout.old)
+        return one_template or (workload.refusal is not None and not rollout.old)
     measured = progress is not None or rollout.stuck is not None
     return one_template and all_replaced and not (measured and rollout.unavailable)
 
@@ -311,8 +310,4 @@ def _why_not_running(pool: Workload, members: t.Iterable[PoolMember], snapshot: 
     for vmi in vmis:
         if vmi.unsynchronized:
             return f"{vmi.ref}: {vmi.unsynchronized}"
-    failures = ((x.vm.ref, x.vm.condition("Failure")) for x in listed if x.vmi is None)
-    for ref, condition in (*failures, (pool.ref, pool.condition("ReplicaFailure"))):
-        if condition is not None:
-            return f"{ref}: {one_line(str(condition.get('message') or condition.get('reason')))}"
-    return ""
+    return _named_refusal([*(x.vm for x in listed if x.vmi is None), pool])

@@ -441,3 +441,22 @@ def test_the_status_of_a_request_that_takes_too_long_has_no_kind() -> None:
     refused = errors.from_answer(request, 504, {}, json.dumps(body).encode())
     assert refused.is_status
     assert "504: Timeout: not completed" in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("message", "limit"),
+    [
+        ('pods "a-b" is forbidden: violates PodSecurity "restricted:latest": ', 8192),
+        ('pods "a-b" is forbidden: exceeded quota: small, requested: ', 8192),
+        ('pods is forbidden: User "a" cannot create resource "pods": ', 256),
+        ('pods "a-b" is forbidden: User "a" cannot get resource "pods": ', 256),
+        ("proxy says ", 256),
+    ],
+)
+def test_refusal_of_an_object_is_read_to_its_end(message: str, limit: int) -> None:
+    """Each of its reasons is something to do."""
+    text = message + "x" * 600
+    error = errors.Forbidden(errors.ApiRequest("POST", "/api/v1/pods"), text, status=403)
+    assert error.message == (text if limit > 256 else f"{text[:253]}...")
+    error = errors.Forbidden(errors.ApiRequest("POST", "/api/v1/pods"), text * 99, status=403)
+    assert len(error.message) == limit

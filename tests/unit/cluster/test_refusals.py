@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import pytest
@@ -20,8 +21,13 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.refusals im
 API = t.cast(ApiClient, None)
 
 
-def event(at: str, message: str, **more: t.Any) -> dict[str, t.Any]:
-    return {"metadata": {"creationTimestamp": at}, "lastTimestamp": at, "message": message, **more}
+def event(at: str, message: str, owner: str = "u1", **more: t.Any) -> dict[str, t.Any]:
+    times = {"metadata": {"creationTimestamp": at}, "lastTimestamp": at}
+    return {**times, "involvedObject": {"uid": owner}, "message": message, **more}
+
+
+def newest(*owners: str, since: str = "") -> str:
+    return str(PodRefusals(API).newest("shop", owners or ("u1",), since) or "")
 
 
 @pytest.fixture
@@ -31,7 +37,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[t.Any]:
 
     def list_all(_api: ApiClient, path: str, *, params: t.Any) -> Listing[t.Any]:
         requests.append((path, params["fieldSelector"]))
-        return Listing(tuple(EVENTS), "1")
+        created = params["fieldSelector"].endswith("reason=SuccessfulCreate")
+        return Listing(tuple(CREATED if created else EVENTS), "1")
 
     monkeypatch.setattr(refusals, "list_all", list_all)
     return requests
@@ -46,12 +53,14 @@ EVENTS: list[dict[str, t.Any]] = [
     ),
     event("2026-11-29T10:10:00Z", "the webhook\nsays no"),
 ]
+CREATED: list[dict[str, t.Any]] = []
 
 
 def test_newest_refusal_is_named(asked: list[t.Any]) -> None:
-    assert PodRefusals(API).newest("shop", "u1") == (
-        "no pod is created for it (newest event FailedCreate): an older one"
-    )
+    refusal = PodRefusals(API).newest("shop", ["u1"])
+    assert refusal is not None
+    assert refusal.code == "refused"
+    assert str(refusal) == "no pod is created for it (newest event FailedCreate): an older one"
     path, selector = asked[0]
     assert path == "/api/v1/namespaces/shop/events"
     assert selector == "involvedObject.uid=u1,reason=FailedCreate"
@@ -63,22 +72,46 @@ def test_each_try_of_a_controller_has_one_text(
     texts = set()
     for name in ("virt-launcher-p0-x7k2p", "virt-launcher-p0-bcd45"):
         monkeypatch.setitem(EVENTS[1], "message", f'pods "{name}" is forbidden: seccomp')
-        texts.add(PodRefusals(API).newest("shop", "u1").partition(": ")[2])
+        texts.add(newest().partition(": ")[2])
     assert texts == {'pods "virt-launcher-p0-..." is forbidden: seccomp'}
 
 
 def test_refusal_of_an_earlier_pod_is_not_named(asked: list[t.Any]) -> None:
-    assert PodRefusals(API).newest("shop", "u1", "2026-11-29T10:20:01Z") == ""
-    assert PodRefusals(API).newest("shop", "u1", "2026-11-29T10:20:00Z") != ""
+    assert newest(since="2026-11-29T10:20:01Z") == ""
+    assert newest(since="2026-11-29T10:20:00Z") != ""
+
+
+def test_refusal_before_the_newest_pod_of_a_workload_is_not_named(
+    asked: list[t.Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event stays for an hour, and the pod that was created later may be gone, too."""
+    for at, named in (("10:19:59", True), ("10:20:00", True), ("10:20:01", False)):
+        monkeypatch.setitem(globals(), "CREATED", [event(f"2026-11-29T{at}Z", "Created pod: a")])
+        assert bool(newest()) is named
+
+
+def test_refusal_of_a_pod_of_a_deployment_is_an_event_of_one_of_its_replica_sets(
+    asked: list[t.Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [event("2026-11-29T10:00:00Z", x, owner=x) for x in ("rs1", "rs2", "of another one")]
+    monkeypatch.setitem(globals(), "EVENTS", events)
+    monkeypatch.setitem(events[1], "lastTimestamp", "2026-11-29T10:00:09Z")
+    monkeypatch.setitem(events[2], "lastTimestamp", "2026-11-29T10:00:19Z")
+    assert newest("rs1", "rs2").endswith(": rs2")
+    assert [selector for _path, selector in asked] == [
+        "involvedObject.kind=ReplicaSet,reason=FailedCreate",
+        "involvedObject.uid=rs2,reason=SuccessfulCreate",
+    ]
 
 
 def test_text_of_an_event_is_one_line_and_bounded(
     asked: list[t.Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(EVENTS[1], "message", "no\n\x1b[31m" + "x" * 5000)
-    text = PodRefusals(API).newest("shop", "u1")
+    text = newest()
     assert text.isprintable()
-    assert len(text) < 500
+    assert len(text) < 1200
+    assert re.search(r"xxx\.\.\. \(3984 more characters are in that event\)$", text)
 
 
 def test_identity_that_may_not_read_events_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,5 +123,5 @@ def test_identity_that_may_not_read_events_is_asked_once(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(refusals, "list_all", refused)
     pods = PodRefusals(API)
-    assert [pods.newest("shop", uid) for uid in "abc"] == ["", "", ""]
+    assert [pods.newest("shop", [uid]) for uid in "abc"] == [None] * 3
     assert len(requests) == 1

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import summary
@@ -115,3 +117,27 @@ def test_case_90_workload_whose_pods_are_refused_is_named_as_a_vm_is(
     condition["status"] = "False"
     cluster.workloads[ref]["status"] = {"conditions": [condition]}
     assert judge(cluster.snapshot()).pending == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "named"),
+    [
+        ({"runStrategy": "Always"}, {}, True),
+        ({"running": True}, {"created": False}, True),
+        ({"runStrategy": "Always"}, {"created": True}, False),  # such as of a hotplugged volume
+        ({"runStrategy": "Halted"}, {}, False),
+    ],
+)
+def test_vm_whose_vmi_is_refused_is_named(spec: t.Any, status: t.Any, named: bool) -> None:
+    cluster = Cluster("ab")
+    ref = cluster.vm("quay")
+    message = "Failure while starting VMI: exceeded quota: no-vms"
+    failure = {"type": "Failure", "status": "True", "reason": "FailedCreate", "message": message}
+    manifest = cluster.workloads[ref]
+    manifest["spec"] = {**manifest["spec"], **spec}
+    manifest["status"] = {**status, "conditions": [failure]}
+
+    pending = judge(cluster.snapshot()).pending
+
+    assert [x.reason for x in pending] == [f"KubeVirt does not start it: {message}"] * named
+    assert [x.instance for x in pending] == [ref] * named

@@ -18,7 +18,7 @@ SHOWN = {
     "model/manifests.py",
     "model/budget_manifests.py",
     "kubevirt/moving.py",
-    "compliance/pending.py",
+    "model/snapshot.py",
 }
 """Files that take a message along, for people: the reason beside LiveMigratable, Progressing and ReplicaFailure, and of
 a budget."""

@@ -536,14 +536,25 @@ def test_case_63_namespace_that_may_refuse_the_target_pod_is_named_before_the_co
     assert "namespace shop enforces PodSecurity restricted:latest" in finding.why
     assert "VirtualMachine shop/vault-1" in finding.why
     assert finding.advice.startswith("The drain would wait for a pod that is not created")
-    assert "label pod-security.kubernetes.io/enforce of that namespace" in finding.advice
+    by = "(label pod-security.kubernetes.io/enforce)"
+    enforces = f"Namespace shop enforces PodSecurity restricted:latest {by}"
+    assert finding.advice.endswith(f"{enforces}: baseline would admit this pod.")
 
     # What the server itself refuses would end at the limit of the run, with the node cordoned.
     (pod,) = made.snapshot().pods
-    made.more["dry_runs"] = {pod.uid: "violates PodSecurity"}
+    lacking = 'seccompProfile (pod or container "a" must set securityContext.seccompProfile.type)'
+    answer = f'violates PodSecurity "restricted:latest": {lacking}'
+    made.more["dry_runs"] = {pod.uid: answer}
     refused = check(made)["place_unknown"]
     assert refused.severity == "error"
     assert "VirtualMachine shop/vault-1 in namespace shop: violates PodSecurity" in refused.why
+    enforces = f"Namespace shop enforces PodSecurity restricted {by}"
+    assert refused.advice.endswith(f"{enforces}: baseline would admit this pod.")
+
+    made.more["dry_runs"] = {pod.uid: f'{answer}, hostPath volumes (volume "a")'}
+    assert check(made)["place_unknown"].advice.endswith("the message names what it forbids.")
+    made.more["dry_runs"] = {pod.uid: 'admission webhook "w" denied the request'}
+    assert check(made)["place_unknown"].advice.endswith("no other node helps.")
 
 
 def test_all_that_leaves_must_fit_together() -> None:

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.pod_security import (
     enforced_level,
     forbidden,
+    refusing_level,
 )
 
 JSON = t.Any
@@ -136,3 +137,38 @@ def test_null_counts_as_absent(changes: JSON) -> None:
 def test_volume_whose_type_is_null_has_none() -> None:
     volumes = {"volumes": [{"name": "x", "emptyDir": None}]}
     assert forbidden({}, with_changes(volumes)) == ((), ("restricted volume types",))
+
+
+LACKING = (
+    'allowPrivilegeEscalation != false (container "a" must set securityContext.allowPrivilegeEscalation=false),'
+    ' unrestricted capabilities (container "a" must set securityContext.capabilities.drop=["ALL"]), seccompProfile'
+    ' (pod or container "a" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")'
+)
+
+
+@pytest.mark.parametrize(
+    ("violations", "level", "admitting"),
+    [
+        (LACKING, "restricted", "baseline"),
+        (f"host namespaces (hostNetwork=true), {LACKING}", "restricted", ""),
+        (f'{LACKING}, hostPath volumes (volume "a")', "restricted", ""),
+        (
+            'unrestricted capabilities (container "a" must set securityContext.capabilities.drop=["ALL"]; container "a"'
+            ' must not include "SYS_NICE" in securityContext.capabilities.add)',
+            "restricted",
+            "",
+        ),
+        ('seccompProfile (pod must not set it to "Unconfined")', "restricted", ""),
+        (LACKING[:-9], "restricted", ""),
+        ("host namespaces (hostNetwork=true)", "baseline", "privileged"),
+    ],
+)
+def test_level_that_admits_a_refused_pod_is_named_only_where_the_answer_shows_it(
+    violations: str, level: str, admitting: str
+) -> None:
+    answer = f'Error creating: pods "a-b" is forbidden: violates PodSecurity "{level}:v1.36": {violations}'
+    assert refusing_level(answer) == (level, admitting)
+
+
+def test_answer_about_something_else_names_no_level() -> None:
+    assert refusing_level('pods "a-b" is forbidden: exceeded quota: small') == ("", "")

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VMI
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord, Phase
@@ -90,3 +91,20 @@ def test_pod_of_a_deployment_is_replaced_by_any_new_pod() -> None:
     ref = deployment(made, "web", ["n2"], {})
     (pod,) = (name for _namespace, name in made.pods)
     assert successors(made, ended(ref, "Pod", "old", Method.RECREATE, 0.0)) == {"old": pod}
+
+
+@pytest.mark.parametrize("of_vm", [True, False], ids=["vm", "pool"])
+def test_vm_of_a_pool_that_is_not_started_again_says_why(of_vm: bool) -> None:
+    """The pool has no condition while its VM, which exists, gets no VMI."""
+    made = cluster("ab")
+    web = made.workload("VirtualMachinePool", "web", {"replicas": 1, "virtualMachineTemplate": {}})
+    vm = made.vm("web-0")
+    owner = {"kind": web.kind, "name": "web", "uid": made.workloads[web]["metadata"]["uid"]}
+    made.workloads[vm]["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    failing = vm if of_vm else web
+    kind = "Failure" if of_vm else "ReplicaFailure"
+    failure = {"type": kind, "status": "True", "message": "exceeded quota"}
+    made.workloads[failing]["status"] = {"conditions": [failure]}
+    record = ended(web, "VirtualMachineInstance", "web-0", Method.RECREATE, 0.0)
+    observer = Observer(NO_API, made.snapshot(), RunJournal("r1", "x", records=(record,)))
+    assert observer.observe(record).refused == Obstacle("refused", "exceeded quota", True)

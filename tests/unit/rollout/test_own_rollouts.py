@@ -113,6 +113,18 @@ def test_run_waits_for_deployment_that_replaces_its_pods(status: JSON, text: str
     assert warnings(rollouts) == []
 
 
+def test_rollout_whose_next_pods_are_refused_names_the_refusal() -> None:
+    refused = {"type": "ReplicaFailure", "status": "True", "message": "violates PodSecurity"}
+    status = counts(3, 1, 3) | {"conditions": [*GOES_ON["conditions"], refused]}
+    rollouts = found(web(status))
+    assert unfinished(rollouts) == [
+        f"{REPLACES} 1 of 3 (Deployment shop/web: violates PodSecurity)"
+    ]
+    late = counts(3, 1, 3) | {"conditions": [*LATE["conditions"], refused]}
+    (text,) = warnings(found(web(late)))
+    assert text.endswith(" has timed out. Deployment shop/web: violates PodSecurity")
+
+
 @pytest.mark.parametrize(
     ("status", "spec"),
     [
