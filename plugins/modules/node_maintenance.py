@@ -549,6 +549,7 @@ skipped_instances:
       description:
         - The reason as a code. Empty where it has none.
         - For a move in flight, the codes of RV(moves). V(other_move) where it moves after an instance that does not.
+        - V(move_failed) where its moves have failed, V(budget) where budgets never allow that it ends.
       type: str
 deferred:
   description: Moves that did not start because of O(run_timeout).

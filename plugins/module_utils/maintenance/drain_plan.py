@@ -24,6 +24,7 @@ from ..model.kinds import (
     WRITABLE_KINDS,
 )
 from ..model.objects import Pod, Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..moves.journal import RunJournal, digest
@@ -208,17 +209,17 @@ class DrainView:
             if instance.uid in busy:
                 continue
             way = self._way(decision)
-            why = way.why
+            why: Obstacle | str | None = way.why
             passed = self.passed_over.get(instance.uid, {})
             if way.method is not None and journal is not None:
                 again = (
                     not passed or way.policy in passed
                 )  # else it is the first move by this policy
-                why = why_given_up(journal, instance.uid, way.method) if again else ""
+                why = why_given_up(journal, instance.uid, way.method) if again else None
             if way.method is not None and not why:
                 why = self._why_not_disrupted(decision, way.method)
             if way.method is None or why:
-                skipped.append(self._skipped(decision, why, temporary=way.temporary))
+                skipped.append(self._skipped(decision, why or "", temporary=way.temporary))
             else:
                 ways[instance.uid] = way
         targets = self._targets(ways)
@@ -228,7 +229,7 @@ class DrainView:
         return Plan(tuple(moves), tuple(skipped))
 
     def _skipped(
-        self, decision: PodDecision, why: str, *, temporary: bool = False
+        self, decision: PodDecision, why: Obstacle | str, *, temporary: bool = False
     ) -> SkippedInstance:
         instance, _workload = self._instance(decision)
         return SkippedInstance(
@@ -293,16 +294,16 @@ class DrainView:
         vmis = {x.vmi.uid: x.vmi for x in self.decisions if x.vmi is not None}
         return self.approved.policies_now(vmis.values(), self.snapshot.vmis)
 
-    def _why_not_disrupted(self, decision: PodDecision, method: Method) -> str:
-        """Why disruption budgets never allow what ends a VM; empty where they may. A drain for which the finding is
+    def _why_not_disrupted(self, decision: PodDecision, method: Method) -> Obstacle | None:
+        """Why disruption budgets never allow what ends a VM. A drain for which the finding is
         allowed waits for the budget. For a pod the server answers."""
         if decision.vmi is None or PDB_IMPOSSIBLE in self.allowed:
-            return ""
+            return None
         if not ends_pod(method, decision.vmi):
-            return ""
+            return None
         answer = self.budgets.disruption(decision.pod)
         never = answer.allowance in (Allowance.NEVER, Allowance.UNKNOWN)
-        return answer.why if never else ""
+        return Obstacle("budget", answer.why) if never else None
 
     def why_pod_stays(self, decision: PodDecision) -> str:
         """The label that keeps a plain pod on its node, or nothing."""
@@ -333,10 +334,10 @@ class DrainView:
         """The workload whose template makes the pod or the VM."""
         return self._instance(decision)[0].workload
 
-    def _why_never_ended(self, vmi: Vmi) -> str:
-        """Why disruption budgets never allow that the VM ends, or nothing."""
+    def _why_never_ended(self, vmi: Vmi) -> Obstacle | None:
+        """Why disruption budgets never allow that the VM ends."""
         decision = self._vm_decisions.get(vmi.uid)
-        return self._why_not_disrupted(decision, Method.RESTART) if decision is not None else ""
+        return self._why_not_disrupted(decision, Method.RESTART) if decision is not None else None
 
     @cached_property
     def _vm_decisions(self) -> t.Mapping[str, PodDecision]:

@@ -17,6 +17,7 @@ from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerFault, T
 from ..cluster.identity import unreadable
 from ..model.kinds import MIGRATIONS
 from ..model.objects import Pod
+from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.snapshot import Unreadable
 from ..moves.migrate import migration_body, migration_path
@@ -52,7 +53,7 @@ class DryRuns:
     server refuses, by the uid of the VMI. `gaps` say what was not asked, and why."""
 
     evictions: dict[str, EvictionAnswer] = field(default_factory=dict)
-    migrations: dict[str, str] = field(default_factory=dict)
+    migrations: dict[str, Obstacle] = field(default_factory=dict)
     gaps: list[Unreadable] = field(default_factory=list)
 
 
@@ -69,7 +70,7 @@ def dry_runs(api: ApiClient, view: DrainView) -> DryRuns:
         reason = f"of {len(migrated)} VMs, {MOST} were asked for"
         asked.gaps.append(Unreadable(MIGRATIONS, "", "create", reason))
     refused = asked.all(migrated[:MOST], asked.migration)
-    result.migrations = {x.vmi.uid: text for x, text in refused if x.vmi is not None}
+    result.migrations = {x.vmi.uid: refusal for x, refusal in refused if x.vmi is not None}
     return result
 
 
@@ -124,7 +125,7 @@ class _Asked:
                 return EvictionAnswer(text, False) if text and not _of_quota(error) else None
         return WOULD_EVICT
 
-    def migration(self, decision: PodDecision) -> str | None:
+    def migration(self, decision: PodDecision) -> Obstacle | None:
         """Why the server refuses the object that the drain would create; None where it does not, or the VMI is gone."""
         vmi, run = decision.vmi, "preflight"
         if vmi is None:
@@ -137,7 +138,8 @@ class _Asked:
         except Throttled:
             return None
         except ApiError as error:
-            return self._refusal(error) or None
+            text = self._refusal(error)
+            return Obstacle("refused", text) if text else None
         return None
 
     def _not_asked(self, error: ApiError, reason: str) -> None:

@@ -64,8 +64,8 @@ _OF_COMPONENTS = (
 node.cilium.io/agent-not-ready, ebs.csi.aws.com/agent-not-ready, node.cluster.x-k8s.io/uninitialized."""
 
 
-def held_by(node: Node, taints_before: t.Collection[str] | None = None) -> str:
-    """The system that holds the node, and by which mark; empty if there is none. With `taints_before`, the
+def held_by(node: Node, taints_before: t.Collection[str] | None = None) -> str | None:
+    """The system that holds the node, and by which mark; None if there is none. With `taints_before`, the
     `lasting_taints` of an earlier time, a taint that came since then counts, too. They are None where they are not
     known."""
     if node.annotations.get(DESIRED_DRAIN, "").startswith("drain-"):
@@ -80,9 +80,9 @@ def held_by(node: Node, taints_before: t.Collection[str] | None = None) -> str:
     if node.maintenance_mode:
         return "Harvester (condition MaintenanceMode)"
     if taints_before is None:
-        return ""
+        return None
     new = [text for text in lasting_taints(node) if text not in taints_before]
-    return f"another client (taint {', '.join(new)})" if new else ""
+    return f"another client (taint {', '.join(new)})" if new else None
 
 
 def lasting_taints(node: Node) -> tuple[str, ...]:

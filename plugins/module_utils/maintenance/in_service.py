@@ -25,6 +25,7 @@ from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Node
+from ..model.obstacle import Obstacle
 from ..model.snapshot import Platform, Snapshot, unreadable_errors
 from ..model.write import Write
 from ..moves.context import StepContext, step_limit
@@ -54,32 +55,37 @@ _NO_SERVER = (BadAnswer, Unreachable)
 """At first contact a wrong address more often than an outage (`api.client.RetryPolicy`)."""
 
 
-def why_not_back(node: Node, mark: Mark | None, *, reboot_expected: bool) -> str:
-    """What a node lacks before pods may be placed on it; empty where it is back. One without a mark needs
+def why_not_back(node: Node, mark: Mark | None, *, reboot_expected: bool) -> Obstacle | None:
+    """What a node lacks before pods may be placed on it; None where it is back. One without a mark needs
     no reboot and no devices: it was replaced, or is in service. One whose drain has not ended needs no reboot, since no
     work was done on it."""
     rebooted = (
         mark is None or mark.phase is MaintenancePhase.DRAINING or node.boot_id != mark.boot_id
     )
     if reboot_expected and not rebooted:
-        return f"was not rebooted (bootID is still {node.boot_id or 'unknown'})"
+        text = f"was not rebooted (bootID is still {node.boot_id or 'unknown'})"
+        return Obstacle("not_rebooted", text, True)
     if not node.ready:
-        return "is not Ready"
+        return _not_ready("is not Ready")
     if SCHEDULABLE not in node.labels:
-        return ""
+        return None
     if node.labels[SCHEDULABLE] != "true":
-        return f"has the label {SCHEDULABLE}={node.labels[SCHEDULABLE]}: virt-handler is not ready"
+        value = node.labels[SCHEDULABLE]
+        return _not_ready(f"has the label {SCHEDULABLE}={value}: virt-handler is not ready")
     devices = mark.devices if mark is not None else ()
     missing = [key for key in devices if not node.allocatable.get(key)]
-    return f"has no allocatable {', '.join(missing)}" if missing else ""
+    return _not_ready(f"has no allocatable {', '.join(missing)}") if missing else None
 
 
-def why_not_started(node: Node) -> str:
-    """Which startup taints keep pods away from a node that is uncordoned; empty if none does."""
+def _not_ready(text: str) -> Obstacle:
+    return Obstacle("node_not_ready", text, True)
+
+
+def why_not_started(node: Node) -> Obstacle | None:
+    """Which startup taints keep pods away from a node that is uncordoned."""
     taints = startup_taints(node) if not node.unschedulable else ()
-    if not taints:
-        return ""
-    return f"has a startup taint, which a component of the node removes once it is ready: {', '.join(taints)}"
+    text = f"has a startup taint, which a component of the node removes once it is ready: {', '.join(taints)}"
+    return _not_ready(text) if taints else None
 
 
 class InServiceStep:
@@ -160,7 +166,7 @@ class InServiceStep:
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
         replaced = [node for node in self.nodes if self._is_replaced(node)]
         self._require_rights([*marked, *(node.name for node in replaced)])
-        lacks = {node.name: why for node in self.nodes if (why := self._why_not_back(node))}
+        lacks = {node.name: str(why) for node in self.nodes if (why := self._why_not_back(node))}
         lacks |= dict.fromkeys(self.gone, GONE)
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
@@ -168,7 +174,7 @@ class InServiceStep:
             all_lacks = {**lacks, **self._starting(lacks)}
             self._lines += [f"node {name} {why}" for name, why in sorted(all_lacks.items())]
         elif back and (held_up := self._undo.undo(back, all_nodes)):
-            return held_up
+            return str(held_up)
         elif back:
             self._uncordon([node for node, _mark in back])
         if not check:
@@ -209,13 +215,13 @@ class InServiceStep:
         drained = self._drained.get(node.name)
         return drained is not None and drained.is_replaced_by(node)
 
-    def _why_not_back(self, node: Node) -> str:
+    def _why_not_back(self, node: Node) -> Obstacle | None:
         reboot = self.asked.reboot_expected
         if not self._is_replaced(node):
             return why_not_back(node, mark_of(node), reboot_expected=reboot)
         mark = self._drained[node.name].mark
         if mark.devices and SCHEDULABLE not in node.labels:
-            return (
+            return _not_ready(
                 f"is a new Node object without the label {SCHEDULABLE}: virt-handler is not ready"
             )
         return why_not_back(node, mark, reboot_expected=reboot)
@@ -288,7 +294,7 @@ class InServiceStep:
     def _starting(self, lacks: t.Container[str]) -> dict[str, str]:
         """What the nodes that are uncordoned, and not in `lacks`, still lack. The others of them are in service."""
         uncordoned = [node for node in self.nodes if node.name not in lacks]
-        starting = {node.name: why for node in uncordoned if (why := why_not_started(node))}
+        starting = {node.name: str(why) for node in uncordoned if (why := why_not_started(node))}
         for node in uncordoned:
             if node.name in self.state.starting and node.name not in starting:
                 self.state.starting.remove(node.name)

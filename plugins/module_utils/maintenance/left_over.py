@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections import defaultdict
 
+from ..model.obstacle import Obstacle
 from ..model.plan import Method, Plan
 from ..moves import report
 from ..moves.journal import RunJournal, digest
@@ -50,15 +51,15 @@ def what_is_left(
     return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 
-def why_given_up(journal: RunJournal, uid: str, method: Method) -> str:
-    """Why a run begins no other move of the instance; empty where it does."""
+def why_given_up(journal: RunJournal, uid: str, method: Method) -> Obstacle | None:
+    """Why a run begins no other move of the instance."""
     if digest(uid) not in journal.lost:
-        return ""
+        return None
     attempts = journal.attempts(uid)
     if method is Method.MIGRATE and attempts < ATTEMPTS:
-        return ""
-    name = _NOUNS[method]
-    return f"its {name} failed {attempts} times" if attempts > 1 else f"its {name} failed"
+        return None
+    times = f" {attempts} times" if attempts > 1 else ""
+    return Obstacle("move_failed", f"its {_NOUNS[method]} failed{times}")
 
 
 _NOUNS = {

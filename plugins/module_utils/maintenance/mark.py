@@ -313,7 +313,7 @@ def _as_json(taint: Taint) -> dict[str, str]:
 
 def _keeps_cordon(node: Node, mark: Mark) -> bool:
     """Whether the cordon is not ours, or another system holds the node."""
-    return not mark.cordoned or bool(held_by(node, mark.taints))
+    return not mark.cordoned or held_by(node, mark.taints) is not None
 
 
 def unmarked(node: Node) -> Node:
@@ -380,7 +380,7 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
         "state": str(mark.phase) if mark is not None else state,
         "cordoned": node.unschedulable,
         "ours": mark.cordoned if mark is not None else False,
-        "held_by": held_by(node, mark.taints if mark is not None else None) or None,
+        "held_by": held_by(node, mark.taints if mark is not None else None),
         "reason": mark.reason if mark is not None else None,
         "since": mark.since if mark is not None else None,
         "boot_id": node.boot_id or None,

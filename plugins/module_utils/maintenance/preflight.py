@@ -19,6 +19,7 @@ from ..kubevirt.eviction_strategy import eviction_strategy
 from ..kubevirt.instances import instances
 from ..model.findings import Finding
 from ..model.objects import Labels, Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable, Vmi
@@ -87,9 +88,9 @@ class PreflightInput:
     reboot_expected: bool = False
     topology: Topology = field(default_factory=Topology.of)
     automation: tuple[Automation, ...] = ()
-    kubevirt_update: str = ""
+    kubevirt_update: str | None = None
     evictions: t.Mapping[str, EvictionAnswer] = field(default_factory=dict)
-    migrations: t.Mapping[str, str] = field(default_factory=dict)
+    migrations: t.Mapping[str, Obstacle] = field(default_factory=dict)
     job_pod: tuple[str, str] | None = None
     deleted: t.Mapping[str, Labels] = field(default_factory=dict)
     """The labels of nodes whose Node objects were deleted in their maintenance, by name."""
@@ -248,9 +249,9 @@ class _Checks:
         refused: dict[tuple[str, str, str], list[Ref]] = defaultdict(list)
         for decision in self.decisions:
             vmi = decision.vmi
-            text = self.inputs.migrations.get(vmi.uid, "") if vmi is not None else ""
-            if vmi is not None and text:
-                key = (text, decision.pod.node_name, self._advice(MIGRATION_REFUSED, vmi))
+            refusal = self.inputs.migrations.get(vmi.uid) if vmi is not None else None
+            if vmi is not None and refusal is not None:
+                key = (refusal.text, decision.pod.node_name, self._advice(MIGRATION_REFUSED, vmi))
                 refused[key].append(vmi.ref)
         for (text, node, advice), refs in refused.items():
             yield drain_finding(

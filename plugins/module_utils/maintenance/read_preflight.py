@@ -202,8 +202,8 @@ def _pools_of(node: Node, pools: t.Sequence[Object]) -> list[Object]:
     return [pool for rank, pool in ranks if rank == first]
 
 
-def _kubevirt_update(items: t.Sequence[Object]) -> str:
-    """What a KubeVirt object says of an update in progress; empty if there is none."""
+def _kubevirt_update(items: t.Sequence[Object]) -> str | None:
+    """What a KubeVirt object says of an update in progress; None if there is none."""
     for kubevirt in items:
         status = kubevirt.get("status") or {}
         now, target = (status.get(f"{x}KubeVirtVersion") or "" for x in ("observed", "target"))
@@ -212,7 +212,7 @@ def _kubevirt_update(items: t.Sequence[Object]) -> str:
             return f"from {now} to {target}, phase {phase or 'unknown'}"
         if phase and phase != "Deployed":
             return f"its phase is {phase}"
-    return ""
+    return None
 
 
 def _ref(kind: str, item: Object) -> Ref:

@@ -23,6 +23,7 @@ from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import KINDS, START_AGAIN, VMI, instance_path
 from ..model.manifests import vmi_from_manifest, workload_from_manifest
 from ..model.objects import Node, Ref
+from ..model.obstacle import Obstacle
 from ..model.write import Operation, Write
 from ..moves.recreate import SUBRESOURCES
 from .mark import mark_of, waiting_to_start
@@ -89,8 +90,8 @@ class Starter:
             self.lines.append(f"{name} started again")
             self.started.append(as_json(vm, strategy))
 
-    def _request(self, vm: Ref) -> str:
-        """Request the start. Returns why none is needed; empty where KubeVirt has accepted it."""
+    def _request(self, vm: Ref) -> Obstacle | None:
+        """Request the start. Returns why none is needed; None where KubeVirt has accepted it."""
         path = f"{SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/start"
         for attempt in itertools.count(1):
             try:
@@ -102,22 +103,24 @@ class Starter:
                 if attempt == ATTEMPTS:
                     raise
             self._api.pause(attempt)
-        return ""
+        return None
 
-    def _why_needless(self, vm: Ref) -> str:
-        """Why a VM that KubeVirt refuses to start needs no start; empty where it stays off. Raises NotFound where it
+    def _why_needless(self, vm: Ref) -> Obstacle | None:
+        """Why a VM that KubeVirt refuses to start needs no start; None where it stays off. Raises NotFound where it
         does not exist."""
         found = workload_from_manifest(vm.kind, self._api.get(KINDS[vm.kind].path(*vm[1:])))
         if (strategy := run_strategy(found)) in ("Always", "Once"):
-            return f"its run strategy is {strategy} now, with which KubeVirt starts it"
+            text = f"its run strategy is {strategy} now, with which KubeVirt starts it"
+            return Obstacle("needless", text)
         requests = (found.manifest.get("status") or {}).get("stateChangeRequests") or ()
         if any(request.get("action") == "Start" for request in requests):
-            return "it is about to start"
+            return Obstacle("needless", "it is about to start")
         try:
             vmi = vmi_from_manifest(self._api.get(instance_path(vm._replace(kind=VMI))))
         except NotFound:
-            return ""
-        return "" if vmi.finished or vmi.terminating else f"its VMI is {vmi.phase or 'created'}"
+            return None
+        stays_off = vmi.finished or vmi.terminating
+        return None if stays_off else Obstacle("needless", f"its VMI is {vmi.phase or 'created'}")
 
 
 def as_json(vm: Ref, strategy: str) -> dict[str, JSON]:

@@ -43,9 +43,9 @@ GRANT = (
 REMOVE = f"remove it: kubectl taint node NODE {TAINT}-"
 
 
-def steering_run(node: Node) -> str:
-    """The run whose taint the node has; empty if it has none."""
-    return next((x.value for x in node.taints if _is_ours(x)), "")
+def steering_run(node: Node) -> str | None:
+    """The run whose taint the node has; None if it has none."""
+    return next((x.value for x in node.taints if _is_ours(x)), None)
 
 
 def _is_ours(taint: Taint) -> bool:
@@ -68,7 +68,7 @@ def nodes_to_avoid(view: DrainView, later: t.Collection[str]) -> frozenset[str]:
 def steering_write(node: Node, run: str) -> Write | None:
     """The write after which the node has the taint of this run, with "" that of none; None if it is so. All other
     taints stay as they are, in their order."""
-    before = steering_run(node)
+    before = steering_run(node) or ""
     place = next((n for n, taint in enumerate(node.taints) if _is_ours(taint)), None)
     taint = {"key": SERVICED_LATER, "value": run, "effect": EFFECT}
     if before == run and (run or place is None):
@@ -116,7 +116,7 @@ def write_taints(api: ApiClient, writes: t.Sequence[Write]) -> Applied:
     def recompute(write: Write, manifest: JSON) -> Write | None:
         node = node_from_manifest(manifest)
         run, before = write.after["serviced_later"], write.before["serviced_later"]
-        if not run and steering_run(node) != (before or ""):
+        if not run and steering_run(node) != before:
             return None
         return steering_write(node, run or "")
 

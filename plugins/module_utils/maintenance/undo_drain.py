@@ -14,6 +14,7 @@ from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, RUN, VMIS
 from ..model.objects import Node
+from ..model.obstacle import Obstacle
 from ..model.write import Write
 from ..moves import journal as journals
 from ..moves import takeover
@@ -52,7 +53,9 @@ class UndoOfDrain:
         self._context, self._state = context, state
         self._api, self._lines = context.api, context.report.lines
 
-    def undo(self, back: t.Sequence[tuple[Node, Mark]], all_nodes: t.Iterable[Node]) -> str:
+    def undo(
+        self, back: t.Sequence[tuple[Node, Mark]], all_nodes: t.Iterable[Node]
+    ) -> Obstacle | None:
         """Undo what an unfinished drain of these nodes left: its journal, its taints of other nodes, its pending
         migrations, marks of evacuation. Returns why that has to wait. Raises InvalidInput with what could not be
         undone."""
@@ -84,7 +87,7 @@ class UndoOfDrain:
             self._each(errors, "migration", self._delete_migration, node, pending)
         if errors:
             raise InvalidInput(errors)
-        return ""
+        return None
 
     def vmis_on(self, node: Node) -> tuple[JSON, ...]:
         return self._list(_VMIS, f"{NODE_NAME}={node.name}")
@@ -142,7 +145,7 @@ class UndoOfDrain:
         except NotFound:
             return ()
 
-    def _forget_moves(self, nodes: t.Collection[str]) -> str:
+    def _forget_moves(self, nodes: t.Collection[str]) -> Obstacle | None:
         """Take moves away from these nodes out of the journal of a run that did not end. Returns why that
         has to wait."""
         reading = lease.read(self._api)
@@ -153,7 +156,7 @@ class UndoOfDrain:
             else []
         )
         if journal is None or not about:
-            return ""
+            return None
         judged = self._state.watch_lease(reading, self._context.elapsed)
         if judged.renewing:
             raise InvalidInput(
@@ -166,14 +169,15 @@ class UndoOfDrain:
                 ]
             )
         if not judged.free:
-            return f"waiting up to {lease.DURATION} s to see whether run {reading.holder} has ended"
+            text = f"waiting up to {lease.DURATION} s to see whether run {reading.holder} has ended"
+            return Obstacle("other_run", text, True)
         left = tuple(record for record in journal.records if record.source not in nodes)
         text = journals.write(replace(journal, records=left)) if left else ""
         held = lease.take(self._api, reading, journal.run, text)
         if held is None:
-            return "waiting for another run, which has just begun"
+            return Obstacle("other_run", "waiting for another run, which has just begun", True)
         lease.release(self._api, held, text)
-        return ""
+        return None
 
 
 def _is_evacuated(vmi: JSON, node: Node) -> bool:

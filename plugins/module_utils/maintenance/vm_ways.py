@@ -117,7 +117,7 @@ class VmWays:
     policies: tuple[str, ...]
     passed_over: PassedOver
     pending_changes: t.Callable[[Vmi], str]
-    why_never_ended: t.Callable[[Vmi], str]
+    why_never_ended: t.Callable[[Vmi], Obstacle | None]
 
     def way(self, vmi: Vmi) -> VmWay:
         """The first of its policies that is possible. Where all lack a node or are refused by budgets, the last of
@@ -152,7 +152,7 @@ class VmWays:
                 continue
             way = replace(way, passed_over=tuple(refused))
             why = self.passed_over.get(vmi.uid, {}).get(policy, "")
-            why = why or self._why_budgets_refuse(vmi, way.method)
+            why = why or str(self._why_budgets_refuse(vmi, way.method) or "")
             if not why:
                 return way
             refused.append((policy, why))
@@ -189,8 +189,8 @@ class VmWays:
         passed = self.passed_over.get(vmi.uid, {})
         return self._by("migrate", vmi).why or passed.get("migrate", "")
 
-    def _why_budgets_refuse(self, vmi: Vmi, method: Method | None) -> str:
-        return self.why_never_ended(vmi) if ends_pod(method, vmi) else ""
+    def _why_budgets_refuse(self, vmi: Vmi, method: Method | None) -> Obstacle | None:
+        return self.why_never_ended(vmi) if ends_pod(method, vmi) else None
 
     def policies_of(self, vmi: Vmi) -> tuple[tuple[str, ...], str]:
         """The policies of the VM's own label, else of Harvester's, else of the task; and what is wrong with the

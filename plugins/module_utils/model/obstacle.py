@@ -50,6 +50,7 @@ NOT_STARTED = "not_started_again"
 INTERNAL: t.Final = frozenset(
     (
         *("canary", "soaking", "other_domain", "limit_reached", "other_run"),
+        *("not_rebooted", "node_not_ready", "needless"),
         *("pinned_to_node", "tied_to_node", NO_HOLD, NOT_STARTED),
         *("not_live_migratable", "no_target_pod", "needs_restart", "run_strategy"),
         *("not_running", "terminating", "not_movable"),
@@ -108,6 +109,19 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     "gone": Described(
         "the instance has ended, or is not wanted any more", "Nothing is to be done."
+    ),
+    "move_failed": Described(
+        "a move of the instance failed in this run", "See the failed move, then run the task again."
+    ),
+    "not_rebooted": Described(
+        "the node was not rebooted, which was expected", "Reboot it, or leave reboot_expected out."
+    ),
+    "node_not_ready": Described(
+        "the node is NotReady, or what takes VMs on it is not ready",
+        "Wait, or see its kubelet and virt-handler.",
+    ),
+    "needless": Described(
+        "the VM is started, or KubeVirt is about to do it", "Nothing is to be done."
     ),
     "outcome_unknown": Described(
         "the connection was lost, or a request of an earlier run may still arrive",

@@ -41,7 +41,7 @@ def node(name: str = "w1", **fields: t.Any) -> Node:
 
 
 def reason_not_back(node: Node, mark: Mark | None = None, *, reboot_expected: bool = False) -> str:
-    return why_not_back(node, mark, reboot_expected=reboot_expected)
+    return str(why_not_back(node, mark, reboot_expected=reboot_expected) or "")
 
 
 def marked(node: Node, phase: MaintenancePhase = MaintenancePhase.DRAINED) -> Mark:

@@ -43,6 +43,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Selector,
     Taint,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Platform,
@@ -837,7 +838,13 @@ def test_migrations_that_the_server_refuses_are_named_with_its_text_once() -> No
     uids = {vmi.ref.name: vmi.uid for vmi in made.snapshot().vmis}
     text = "a policy denied request: Frozen until Monday."
     drain = view(made)
-    inputs = PreflightInput(drain, migrations={uids["a"]: text, uids["b"]: text, uids["c"]: "no"})
+    inputs = PreflightInput(
+        drain,
+        migrations={
+            uids[name]: Obstacle("refused", why)
+            for name, why in zip("abc", (text, text, "no"), strict=True)
+        },
+    )
     both, other = (x for x in preflight(inputs) if x.name == "migration_refused")
 
     assert both.severity == "error"

@@ -301,7 +301,7 @@ def test_update_of_kubevirt(status: JSON, update: str) -> None:
     server = Server()
     server.lists[KUBEVIRT_PATH] = [item("kubevirt", "kubevirt", status=status)]
 
-    assert server.read().kubevirt_update == update
+    assert (server.read().kubevirt_update or "") == update
 
 
 # Dry-run evictions.
@@ -438,7 +438,7 @@ def test_answer_of_the_server_to_a_migration(error: ApiError, text: str) -> None
     server.refusals["db"] = error
     refused = server.read(occupied()).migrations
 
-    assert list(refused.values()) == ([text] if text else [])
+    assert list(map(str, refused.values())) == ([text] if text else [])
 
 
 def test_without_the_right_to_migrate_the_server_was_not_asked() -> None:

@@ -92,7 +92,7 @@ def test_taints_are_taken_off_by_their_run() -> None:
 
 def test_node_with_the_taint_takes_pods_and_is_held_by_nobody() -> None:
     plain, tainted = (node_from_manifest(manifest(*taints)) for taints in ((), (ours("r1"),)))
-    assert held_by(tainted, lasting_taints(plain)) == ""
+    assert held_by(tainted, lasting_taints(plain)) is None
     assert list(untolerated(tainted.taints, ())) == []
 
 
