@@ -429,7 +429,11 @@ skipped_instances:
       description: Which rule it violates, and why it does not move.
       type: str
     reason_code:
-      description: The reason as a code, as of virt.placement.rollout. Empty where it has none.
+      description:
+        - Why it does not move, as a code. V(not_live_migratable), V(no_target_pod), V(needs_restart),
+          V(run_strategy), V(not_running), V(terminating), V(in_progress), V(workload_rollout_stopped),
+          V(changed_by_others), V(not_movable), V(no_node), V(too_few_domains), V(blocked_by_each_other),
+          V(bypassed_by_node_term), V(do_not_move), V(node_not_ready) or V(not_found).
       type: str
   sample: []
 deadlock:

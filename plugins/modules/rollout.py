@@ -418,6 +418,7 @@ skipped_instances:
       reason: >-
         a move needs restart (a change of topologySpreadConstraints takes effect at a restart),
         but allow is migrate: add restart to allow
+      reason_code: method_not_allowed
   contains:
     kind:
       description: Kind of the workload.
@@ -448,8 +449,13 @@ skipped_instances:
       type: str
     reason_code:
       description:
-        - The reason as a code. Empty where it has none.
         - For a move in flight, the codes of RV(moves). V(other_move) where it moves after an instance that does not.
+        - Else why it does not move, as a code. V(not_live_migratable), V(no_target_pod), V(needs_restart),
+          V(pending_changes), V(run_strategy), V(not_running), V(terminating), V(in_progress),
+          V(workload_rollout_stopped), V(changed_by_others), V(not_movable), V(no_node), V(too_few_domains),
+          V(blocked_by_each_other), V(violates_rule), V(bypassed_by_node_term), V(method_not_allowed), V(budget),
+          V(do_not_move), V(node_not_ready), V(not_found), V(no_own_hostname), V(moved_already), V(move_failed),
+          V(not_in_plan), V(unlike_plan) or V(not_read).
       type: str
 deferred:
   description:

@@ -56,7 +56,7 @@ def rollout_parts(record: JobRecord) -> Parts:
     elif result.get("deferred"):
         opens = next_window(record) if _is_outside(result) else ""
         following = [f"launch the same job again for what was deferred{opens}"]
-    elif any(NOT_IN_PLAN in x["reason"] for x in result.get("skipped_instances") or ()):
+    elif any(x.get("reason_code") == NOT_IN_PLAN.code for x in skipped):
         following = ["for what is not in the plan, make a new one: launch the job in check mode"]
     if not record.failures:
         following += [*after_skipped(record, skipped), *after_held(record)]
@@ -77,7 +77,7 @@ def after_skipped(record: JobRecord, skipped: t.Sequence[Parts]) -> t.Iterator[s
     left = [
         entry
         for entry in skipped
-        if NOT_IN_PLAN not in entry["reason"]
+        if entry.get("reason_code") != NOT_IN_PLAN.code
         and (entry.get("kind"), entry["namespace"], entry["name"]) not in held
     ]
     if not left:

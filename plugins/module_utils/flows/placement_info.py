@@ -218,8 +218,8 @@ def kept_by_label(verdicts: Verdicts, snapshot: Snapshot) -> Kept:
     kept = []
     for verdict in verdicts.instances:
         instance = known.get(verdict.uid)
-        if instance is not None and (why := why_kept(instance, workloads)):
-            kept.append((verdict, why))
+        if instance is not None and (why := why_kept(instance, workloads)) is not None:
+            kept.append((verdict, str(why)))
     return kept
 
 

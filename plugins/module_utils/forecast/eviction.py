@@ -54,7 +54,7 @@ from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.obstacle import NOT_STARTED, Obstacle
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
-from ..planning.movable_instances import node_not_ready_text
+from ..planning.movable_instances import node_not_ready
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT, tolerates
 from .conclusion import NOTHING, Doubt, Evidence
 from .simulation import Reason
@@ -311,7 +311,7 @@ class Evictions:
         if leaving is Leaving.LEFT:
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         if event == "drain" and pod.node_name in self._not_ready:
-            reason = node_not_ready_text(pod.node_name)
+            reason = str(node_not_ready(pod.node_name))
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
         if leaving is Leaving.STOPPED:
             return EvictedInstance(instance, DrainOutcome.GONE, None, "it is stopped")

@@ -129,7 +129,7 @@ def owner_uid(vmi: Vmi) -> str:
 def why_not_as_approved(policy: str | None, way: VmWay) -> str:
     """Why a VM does not leave by `way`; empty where that is the approved policy. None: the plan does not have it."""
     if policy is None:
-        return NOT_IN_PLAN
+        return str(NOT_IN_PLAN)
     return "" if policy == way.policy else other_method(policy, way.policy)
 
 

@@ -310,7 +310,7 @@ class DrainView:
         if decision.action is not PodAction.EVICT:
             return ""
         instance, _workload = self._instance(decision)
-        return why_kept(instance, self._view.workloads)
+        return str(why_kept(instance, self._view.workloads) or "")
 
     def way_of_vm(self, vmi: Vmi) -> VmWay:
         """How a VM leaves; or why it does not, and whether that ends by itself."""

@@ -237,7 +237,8 @@ class VmWays:
             return ""
         workloads = self.view.workloads
         workload = vmi_workload(vmi, workloads)
-        return why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
+        kept = why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
+        return str(kept or "")
 
     def _why_no_target(self, vmi: Vmi) -> Obstacle | None:
         source, platform = self.view.nodes.get(vmi.node_name), self.view.snapshot.platform

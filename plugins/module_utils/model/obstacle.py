@@ -46,14 +46,14 @@ PENDING_CHANGES = "pending_changes"
 WORKLOAD_ROLLOUT_STOPPED = "workload_rollout_stopped"
 NO_HOLD = "no_hold"
 NOT_STARTED = "not_started_again"
+NO_NODE = "no_node"
+NOT_FOUND = "not_found"
 
 INTERNAL: t.Final = frozenset(
     (
         *("canary", "soaking", "other_domain", "limit_reached", "other_run"),
-        *("not_rebooted", "node_not_ready", "needless"),
+        *("not_rebooted", "needless"),
         *("pinned_to_node", "tied_to_node", NO_HOLD, NOT_STARTED),
-        *("not_live_migratable", "no_target_pod", "needs_restart", "run_strategy"),
-        *("not_running", "terminating", "not_movable"),
     )
 )
 """Codes that no result has: a run waits until what they name ends, or a finding has its own name for it."""
@@ -192,5 +192,44 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     NO_HOLD: Described(
         "the rollout of the workload cannot be held", "Set workload_rollout to allow."
+    ),
+    "too_few_domains": Described(
+        "more instances must be apart than there are zones, or other topology domains, for them",
+        "Add a topology domain, or make the rule preferred.",
+    ),
+    "blocked_by_each_other": Described(
+        "two instances have to move, and each needs what the other one prevents",
+        "Add a node that one of them may use, or stop one of them while the other one moves.",
+    ),
+    "violates_rule": Described(
+        "after the move another instance would violate a rule",
+        "Move that instance first, or choose another node.",
+    ),
+    "bypassed_by_node_term": Described(
+        "another node selector term, which is OR-ed, allows nodes that the rule does not",
+        "Write the rules again, or remove the other term.",
+    ),
+    "method_not_allowed": Described(
+        "the instance could move by a method that is not in allow",
+        "Add the method that the reason names to allow.",
+    ),
+    "do_not_move": Described(
+        "the label placement.virt/do-not-move keeps the instance where it is", "Remove the label."
+    ),
+    NOT_FOUND: Described(
+        "no such VM, node or namespace exists", "Correct the name, or remove it from the task."
+    ),
+    "no_own_hostname": Described(
+        "no label kubernetes.io/hostname is of this node alone, so no migration can be held to the node",
+        "Give each node the label with a value of its own.",
+    ),
+    "moved_already": Described(
+        "this run has moved the instance", "Run the task again if it shall move once more."
+    ),
+    "not_in_plan": Described(
+        "the approved plan has no move of this instance", "Have a new plan approved."
+    ),
+    "unlike_plan": Described(
+        "the instance would move otherwise than the approved plan says", "Have a new plan approved."
     ),
 }

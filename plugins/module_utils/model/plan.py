@@ -37,7 +37,7 @@ PAST: t.Mapping[str, str] = {
 }
 """What became of an instance that was moved by each method."""
 
-NOT_IN_PLAN = "it is not among the moves of the plan"
+NOT_IN_PLAN = Obstacle("not_in_plan", "it is not among the moves of the plan")
 """Why a rollout that makes an approved plan does not move an instance."""
 
 WITHOUT_SUCCESSOR = (Method.EVICT, Method.STOP)

@@ -99,17 +99,19 @@ class MovableInstance:
         return allows_only(self.declared.placement, self.node, self._reader.nodes.values())
 
     @cached_property
-    def why_not_by_migration(self) -> str:
-        """Why a migration leaves it with less than is declared, or nothing: the target has the labels of the VMI."""
+    def why_not_by_migration(self) -> Obstacle | None:
+        """Why a migration leaves it with less than is declared: the target has the labels of the VMI."""
         labels = self.drift.labels if self.drift is not None else ()
         if not labels or self.takes_effect == MIGRATION:
-            return ""
-        return f"it needs {self.takes_effect}: label {', '.join(labels)} of its template is not on the VMI"
+            return None
+        named = ", ".join(labels)
+        text = f"it needs {self.takes_effect}: label {named} of its template is not on the VMI"
+        return Obstacle("needs_restart", text)
 
     def enforcing(self, methods: tuple[Method, ...]) -> tuple[Method, ...]:
         """Those of `methods` after which it runs as declared; where there is none, a migration that enforces
         everything but labels."""
-        if not self.why_not_by_migration or self.drift is None:
+        if self.why_not_by_migration is None or self.drift is None:
             return methods
         partly = self.drift.missing or self.drift.stale
         return tuple(x for x in methods if x is not Method.MIGRATE) or (methods if partly else ())
@@ -205,22 +207,24 @@ class InstanceSelection:
         return is_of(self.workloads, instance.workload, instance.ref)
 
 
-def kept_in_place(snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> dict[str, str]:
+def kept_in_place(
+    snapshot: Snapshot, candidates: t.Iterable[MovableInstance]
+) -> dict[str, Obstacle]:
     """The instances that no rollout moves, by uid, with the reason."""
     not_ready = snapshot.not_ready_nodes
     workloads = {workload.ref: workload for workload in snapshot.workloads}
     reasons = {}
     for movable in candidates:
-        if why := why_kept(movable.instance, workloads):
-            reasons[movable.uid] = f"{why}: remove the label"
+        if (kept := why_kept(movable.instance, workloads)) is not None:
+            reasons[movable.uid] = replace(kept, text=f"{kept}: remove the label")
         elif movable.node in not_ready:
-            reasons[movable.uid] = node_not_ready_text(movable.node)
+            reasons[movable.uid] = node_not_ready(movable.node)
     return reasons
 
 
-def why_kept(instance: Instance, workloads: t.Mapping[Ref, Workload]) -> str:
+def why_kept(instance: Instance, workloads: t.Mapping[Ref, Workload]) -> Obstacle | None:
     """The label that keeps an instance where it is: of its workload, of its VM where that is one of a pool, or of the
-    VMI or pod itself; empty where there is none."""
+    VMI or pod itself."""
     pod, vmi, nouns = instance.pod, instance.vmi, dict[Ref, str]()
     if instance.workload is not None:
         nouns[instance.workload] = "its workload"
@@ -233,12 +237,13 @@ def why_kept(instance: Instance, workloads: t.Mapping[Ref, Workload]) -> str:
         labelled.append(("the pod", pod.labels))
     for noun, labels in labelled:
         if labels.get(DO_NOT_MOVE, "false") != "false":
-            return f"{noun} has the label {DO_NOT_MOVE}"
-    return ""
+            return Obstacle("do_not_move", f"{noun} has the label {DO_NOT_MOVE}")
+    return None
 
 
-def node_not_ready_text(node: str) -> str:
-    return f"its node {node} is NotReady: wait until the node is Ready, or fence it"
+def node_not_ready(node: str) -> Obstacle:
+    text = f"its node {node} is NotReady: wait until the node is Ready, or fence it"
+    return Obstacle("node_not_ready", text)
 
 
 def movable_instances(

@@ -14,6 +14,7 @@ from ..kubevirt.instances import launcher_pods
 from ..model.input import nearest
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
+from ..model.obstacle import NO_NODE, NOT_FOUND, NOT_READ, Obstacle
 from ..model.plan import Method
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Vmi
@@ -51,21 +52,24 @@ class PlaceReasons:
         self.by_pod = {x.pod.ref: x for x in candidates}
         self.searches = 0
 
-    def why_unknown(self, ref: Ref) -> str:
-        """Why there is no instance to move."""
+    def no_instance(self, ref: Ref) -> Obstacle:
+        """There is no instance to move."""
         if ref.namespace not in self._names:
             near = self._nearest(ref.namespace, self._names)
-            return f"there is no namespace {ref.namespace!r}{near}"
-        found = self._waiting.get(ref)
+            return Obstacle(NOT_FOUND, f"there is no namespace {ref.namespace!r}{near}")
+        found, here = self._waiting.get(ref), self._names[ref.namespace]
         if found is not None and found.owner is not None and found.uid in self._launchers:
-            return f"its {found.owner.kind} {found.owner.name} is not among the workloads that were read"
+            owner = f"{found.owner.kind} {found.owner.name}"
+            return Obstacle(NOT_READ, f"its {owner} is not among the workloads that were read")
         if found is not None:
-            return f"the instance is {found.phase or 'not started'} and has no pod yet"
-        here = self._names[ref.namespace]
-        if ref.name in here:
-            return "it is not running, so there is nothing to migrate"
-        near = self._nearest(ref.name, here)
-        return f"there is no VM {ref.name!r} in namespace {ref.namespace}{near}"
+            text = f"the instance is {found.phase or 'not started'} and has no pod yet"
+        elif ref.name in here:
+            text = "it is not running, so there is nothing to migrate"
+        else:
+            near = self._nearest(ref.name, here)
+            text = f"there is no VM {ref.name!r} in namespace {ref.namespace}{near}"
+            return Obstacle(NOT_FOUND, text)
+        return Obstacle("not_running", text)
 
     def _nearest(self, name: str, known: t.Iterable[str]) -> str:
         """As `nearest`, for the first names only: each search reads all known ones, and of a placement that was saved
@@ -93,31 +97,40 @@ class PlaceReasons:
             names.setdefault(ref.namespace, set()).add(ref.name)
         return names
 
-    def why_fixed(self, movable: MovableInstance, node: str) -> str:
-        """Why an instance does not go there, whatever else moves; empty where it may go."""
+    def why_fixed(self, movable: MovableInstance, node: str) -> Obstacle | None:
+        """Why an instance does not go there, whatever else moves."""
         request, options = self.request, movable.move_options
         names = self.simulation.table.numbers
         if node not in names:
-            return f"there is no node {node!r}{self._nearest(node, names)}"
+            return Obstacle(NOT_FOUND, f"there is no node {node!r}{self._nearest(node, names)}")
         if movable.uid not in self.simulation.candidates:
-            return f"its node {movable.node} does not exist" if movable.node else "it is Pending"
+            gone = Obstacle(NOT_FOUND, f"its node {movable.node} does not exist")
+            return gone if movable.node else Obstacle("not_running", "it is Pending")
         for reasons in (request.not_movable, request.kept):
             if movable.uid in reasons:
                 return reasons[movable.uid]
         if movable.workload is None:
-            return "it has no VirtualMachine. Only VMIs of VirtualMachines, pools and replica sets are moved"
+            text = "it has no VirtualMachine. Only VMIs of VirtualMachines, pools and replica sets are moved"
+            return Obstacle("not_movable", text)
         if Method.MIGRATE not in options.methods:
-            return str(options.obstacle or "it cannot migrate")
+            return options.obstacle or Obstacle("not_live_migratable", "it cannot migrate")
+        return self._why_not_held_to(node)
+
+    def _why_not_held_to(self, node: str) -> Obstacle | None:
+        """Why no migration can be held to a node."""
+        names = self.simulation.table.numbers
         hostname = self.simulation.table.nodes[names[node]].labels.get(HOSTNAME, "")
-        if not hostname:
-            return f"{node} has no label {HOSTNAME}, by which a migration could be held to it"
         alike = [x for x in self._nodes_with[hostname] if x != node]
-        if alike:
-            return (
+        if not hostname:
+            text = f"{node} has no label {HOSTNAME}, by which a migration could be held to it"
+        elif alike:
+            text = (
                 f"{listed(alike)} has the label {HOSTNAME}={hostname} of {node}, too, so a migration cannot be held to"
                 f" {node}"
             )
-        return ""
+        else:
+            return None
+        return Obstacle("no_own_hostname", text)
 
     @cached_property
     def _nodes_with(self) -> dict[str, list[str]]:
@@ -135,17 +148,21 @@ class PlaceReasons:
         with self.simulation.after_ending():
             return {uid for uid in closed if self.moves.is_open(uid, self.moves.to_do[uid])}
 
-    def why_not_yet(self, uid: Uid) -> str:
+    def not_yet(self, uid: Uid) -> Obstacle:
         node = self.moves.to_do[uid]
-        why = f"not possible on {node} yet: {self._why_closed(uid, node)}"
-        return self.simulation.why_not_yet(why, 1 << self.simulation.table.numbers[node])
+        why = f"not possible on {node} yet: {self._failed_filters(uid, node)}"
+        return self.simulation.not_yet(why, 1 << self.simulation.table.numbers[node])
 
-    def why_stuck(self, uid: Uid) -> str:
-        """Why an instance cannot go after all other moves."""
+    def stuck(self, uid: Uid) -> Obstacle:
+        """An instance cannot go after all other moves."""
         node = self.moves.to_do[uid]
         if self.moves.is_open(uid, node):
-            return self._why_harmful(uid, node)
-        why = f"not possible on {node}: {self._why_closed(uid, node)}"
+            return Obstacle("violates_rule", self._violations_after(uid, node))
+        return Obstacle(NO_NODE, self._closed(uid, node))
+
+    def _closed(self, uid: Uid, node: str) -> str:
+        """What closes the node, and which VM would have to leave it."""
+        why = f"not possible on {node}: {self._failed_filters(uid, node)}"
         others = [x for x in self.moves.to_do if x != uid][:_SWAPS]
         if not others or not self._opens(uid, node, without=others):
             return why
@@ -193,7 +210,7 @@ class PlaceReasons:
         with self.simulation.without(without), self.simulation.running.without(*keys):
             return self.moves.is_open(uid, node)
 
-    def _why_closed(self, uid: Uid, node: str) -> str:
+    def _failed_filters(self, uid: Uid, node: str) -> str:
         """What the filters say of the node, for the target pod and for the pod as declared, with the rules."""
         movable, simulation = self.simulation.candidates[uid], self.simulation
         target = movable.migration_target or movable.declared_pod
@@ -217,7 +234,7 @@ class PlaceReasons:
             return _rules_text(self.simulation.owners.of_other(reason))
         return _rules_text(owning_rules(reason, owner.declared, owner.declared_pod.labels))
 
-    def _why_harmful(self, uid: Uid, node: str) -> str:
+    def _violations_after(self, uid: Uid, node: str) -> str:
         """Which instance would violate a rule after the move."""
         obeying = self.moves.obeying(uid)
         self.moves.make(uid, node)

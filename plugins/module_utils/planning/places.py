@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
+from dataclasses import replace
 from functools import cached_property
 
 from ..model.gc import collector_paused
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan, SkippedInstance
 from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME
@@ -80,23 +82,24 @@ class _PlacesPlanner:
             movable = self.by_ref.get(ref)
             if movable is None:
                 workload = ref._replace(kind=VIRTUAL_MACHINE.name)
-                reason = self.reasons.why_unknown(ref)
+                reason = self.reasons.no_instance(ref)
                 self.skipped.append(SkippedInstance(ref, "", workload, "", reason))
             elif movable.uid in away:
                 if movable.uid not in self.request.in_flight:
                     misplaced.add(movable.uid)
-                    self._skip(movable, "another migration of it is in flight", temporary=True)
+                    text = "another migration of it is in flight"
+                    self._skip(movable, Obstacle("in_progress", text, True))
             elif movable.node != node:
                 misplaced.add(movable.uid)
-                if why := self.reasons.why_fixed(movable, node):
-                    self._skip(movable, why)
+                if (why := self.reasons.why_fixed(movable, node)) is not None:
+                    self._skip(movable, replace(why, temporary=False))
                 else:
                     self.moves.to_do[movable.uid] = node
         sequence = self._sequence()
         soon = self.reasons.open_soon()
         for uid in self.moves.to_do:
-            why = self.reasons.why_not_yet(uid) if uid in soon else self.reasons.why_stuck(uid)
-            self._skip(self.simulation.candidates[uid], why, temporary=uid in soon)
+            closed = self.reasons.not_yet(uid) if uid in soon else self.reasons.stuck(uid)
+            self._skip(self.simulation.candidates[uid], closed)
         for _move in sequence:
             self.simulation.revert()
         return Plan(tuple(self._ordered(sequence)), tuple(self.skipped), frozenset(misplaced))
@@ -193,10 +196,10 @@ class _PlacesPlanner:
                     ref, x.uid, workload.ref, x.method, x.source, x.targets, x.reason, after[x.uid]
                 )
 
-    def _skip(self, movable: MovableInstance, reason: str, *, temporary: bool = False) -> None:
+    def _skip(self, movable: MovableInstance, reason: Obstacle) -> None:
         """Migrations of others and ending pods are waited for. That a VM does not run yet is an answer."""
         ref = movable.workload.ref if movable.workload is not None else None
         instance = movable.instance.ref
         self.skipped.append(
-            SkippedInstance(instance, movable.uid, ref, movable.node, reason, temporary)
+            SkippedInstance(instance, movable.uid, ref, movable.node, reason, reason.temporary)
         )

@@ -15,6 +15,7 @@ from ..compliance.pending import no_good_node_text
 from ..compliance.violations import bypass_text
 from ..kubevirt.ordinals import ordinal_of
 from ..model.gc import collector_paused
+from ..model.obstacle import NO_NODE, NOT_FOUND, Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Snapshot
 from ..scheduler.nodes import NodeSet
@@ -69,7 +70,8 @@ class _Planner:
             if self.simulation.violations(uid):
                 self._skip_violating(uid)
         for movable in self.on_unknown_node:
-            self._skip(movable, f"its node {movable.node} does not exist")
+            text = f"its node {movable.node} does not exist"
+            self._skip(movable, Obstacle(NOT_FOUND, text))
         if self.request.scope == "preference_not_met":
             sequence += self._improve()
         elif self.request.scope != "violated":
@@ -166,7 +168,7 @@ class _Planner:
                 if self._better(uid, places & self.simulation.good_set(uid)):
                     movable = self.candidates[uid]
                     why = self.request.why_not_moved(movable)
-                    self._skip(movable, f"a preference is not met; {why}")
+                    self._skip(movable, why.after("a preference is not met"))
             return []
         method, nodes = options
         return self._make_optional(uid, method, self._better(uid, nodes), "a preference is not met")
@@ -178,12 +180,9 @@ class _Planner:
             todo.discard(uid)
             if uid not in self.request.not_movable:
                 movable, migrates = self.candidates[uid], bool(self._methods(uid))
-                why = (
-                    movable.why_not_by_migration
-                    if migrates
-                    else self.request.why_not_moved(movable)
-                )
-                self._skip(movable, f"{reason}; {why}")
+                partly = movable.why_not_by_migration if migrates else None
+                why = partly or self.request.why_not_moved(movable)
+                self._skip(movable, why.after(reason))
         chosen: list[PlannedMove] = []
         for _try in range(RETRIES):  # a later move may free the node that an earlier one lacked
             made = self._renew_in_order(todo, reason)
@@ -192,8 +191,8 @@ class _Planner:
             if not made or not todo:
                 break
         for uid in sorted(todo, key=self._name):
-            why = self.simulation.why_no_node(uid, self._renewing(uid)[-1], self.request.topology)
-            self._skip(self.candidates[uid], f"{reason}; {why}", no_node=True)
+            why = self.simulation.no_node(uid, self._renewing(uid)[-1], self.request.topology)
+            self._skip(self.candidates[uid], why.after(reason), no_node=True)
         return chosen
 
     def _renewing(self, uid: Uid) -> tuple[Method, ...]:
@@ -224,7 +223,7 @@ class _Planner:
             probe = movable.next_pod(Method.RECREATE)
             nodes = self.simulation.running.feasible_set(probe)
             if allowed is not Method.RECREATE or movable.uid in self.request.kept:
-                self._skip(movable, f"it is Pending; {self.request.why_not_moved(movable)}")
+                self._skip(movable, self.request.why_not_moved(movable).after("it is Pending"))
             elif not nodes and not same_terms:
                 pod_info = self.simulation.running.pod_info(probe)
                 text = no_good_node_text(
@@ -233,9 +232,8 @@ class _Planner:
                     self.request.topology,
                     self.simulation.owners,
                 )
-                self._skip(
-                    movable, f"it is Pending, also with its new constraints: {text}", no_node=True
-                )
+                text = f"it is Pending, also with its new constraints: {text}"
+                self._skip(movable, Obstacle(NO_NODE, text), no_node=True)
                 with self.simulation.after_ending():
                     soon = self.simulation.running.feasible_set(probe)
                 if soon:
@@ -264,7 +262,7 @@ class _Planner:
     def _wait_for(self, uid: Uid, nodes: NodeSet) -> None:
         """An instance that is skipped has these nodes once the ending pods are gone."""
         skipped = self.skipped[uid]
-        why = self.simulation.why_not_yet(str(skipped.reason), nodes)
+        why = self.simulation.not_yet(skipped.reason, nodes)
         self.skipped[uid] = replace(skipped, reason=why, temporary=True)
 
     def _elsewhere(self, uid: Uid) -> NodeSet:
@@ -289,7 +287,7 @@ class _Planner:
             for x in sequence
         ]
 
-    def _skip(self, movable: MovableInstance, reason: str, *, no_node: bool = False) -> None:
+    def _skip(self, movable: MovableInstance, reason: Obstacle, *, no_node: bool = False) -> None:
         ref = movable.workload.ref if movable.workload is not None else None
         self.skipped[movable.uid] = SkippedInstance(
             movable.instance.ref,
@@ -308,20 +306,23 @@ class _Planner:
         methods = self._methods(uid)
         if bypassed := self.simulation.bypassed(uid):
             texts = "; ".join(dict.fromkeys(map(bypass_text, bypassed)))
-            self._skip(
-                movable,
+            text = (
                 f"{violated}; {texts}, so a move may end on such a node again: write the rules again, which"
-                " puts the expression into every term, or remove the other term",
+                " puts the expression into every term, or remove the other term"
             )
+            self._skip(movable, Obstacle("bypassed_by_node_term", text))
         elif not methods:
-            self._skip(movable, f"{violated}; {self.request.why_not_moved(movable)}")
-        elif proof := self._proof(uid):
-            self._skip(movable, f"{violated}; {proof}")
-        elif blocker := self._mutual_blocker(uid):
-            self._skip(movable, f"{violated}; {self._why_mutual(uid, blocker)}", no_node=True)
+            self._skip(movable, self.request.why_not_moved(movable).after(violated))
+        elif (proof := self._proof(uid)) is not None:
+            self._skip(movable, proof.after(violated))
         else:
-            why = self.simulation.why_no_node(uid, methods[-1], self.request.topology)
-            self._skip(movable, f"{violated}; {why}", no_node=True)
+            blocker = self._mutual_blocker(uid)
+            why = (
+                self._blocked(uid, blocker)
+                if blocker is not None
+                else self.simulation.no_node(uid, methods[-1], self.request.topology)
+            )
+            self._skip(movable, why.after(violated), no_node=True)
 
     def _mutual_blocker(self, uid: Uid) -> Uid | None:
         """An instance that also has to move, where each of the two could if the other were gone."""
@@ -341,39 +342,41 @@ class _Planner:
         with self.simulation.without([without]), self.simulation.running.without(other):
             return bool(self.simulation.open_set(uid, method) & self.simulation.good_set(uid))
 
-    def _why_mutual(self, uid: Uid, blocker: Uid) -> str:
+    def _blocked(self, uid: Uid, blocker: Uid) -> Obstacle:
         one, other = self.candidates[uid], self.candidates[blocker]
-        blocked = f"it and {other.instance.ref} on {other.node} block each other"
         if self.dependencies.require_each_other(uid, blocker):
-            return (
-                f"{blocked}: each has affinity to the other. Let one follow the other (`with` of"
-                " keep_together), or make the rule preferred"
+            text = (
+                "each has affinity to the other. Let one follow the other (`with` of keep_together), or make the rule"
+                " preferred"
             )
-        return (
-            f"{blocked}: each needs a node that the other one prevents. Add a node that one of them may"
-            f" use, or stop {one.instance.ref.name}, move {other.instance.ref.name}, and start"
-            f" {one.instance.ref.name} again"
-        )
+        else:
+            text = (
+                "each needs a node that the other one prevents. Add a node that one of them may use, or stop"
+                f" {one.instance.ref.name}, move {other.instance.ref.name}, and start {one.instance.ref.name} again"
+            )
+        blocked = f"it and {other.instance.ref} on {other.node} block each other"
+        return Obstacle("blocked_by_each_other", f"{blocked}: {text}")
 
-    def _proof(self, uid: Uid) -> str:
-        """Why the group of an instance has too few topology domains; empty if that is unknown. Only where the same
+    def _proof(self, uid: Uid) -> Obstacle | None:
+        """That the group of an instance has too few topology domains; None if that is unknown. Only where the same
         terms are about all of them no two can share a domain, and no other instance prevents a domain."""
         arrangement = arrange(self.simulation, [uid])
         if arrangement is None or not arrangement.assignment.unplaced:
-            return ""
+            return None
         crowd, key = arrangement.assignment.crowd, arrangement.key
         apart = self.dependencies.required_apart(uid, key)
         alike = all(self.dependencies.required_apart(x, key) == apart for x in crowd)
         if not (alike and apart.excludes(apart)):
-            return ""
+            return None
         names = sorted(map(self._name, crowd))
         domains = sorted(arrangement.assignment.room)
         room = (
             f"only {len(domains)} available: {', '.join(domains)}" if domains else "none available"
         )
-        return (
+        return Obstacle(
+            "too_few_domains",
             f"cannot be satisfied: {len(names)} instances ({', '.join(names)}) with anti-affinity need"
-            f" {len(names)} values of {self.request.topology.name_of(key)}, {room}"
+            f" {len(names)} values of {self.request.topology.name_of(key)}, {room}",
         )
 
     def _name(self, uid: Uid) -> str:

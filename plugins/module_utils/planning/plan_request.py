@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..kubevirt.instances import in_flight
+from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
@@ -40,10 +41,10 @@ class PlanRequest:
     scope: Scope = "violated"
     allow: frozenset[Method] = frozenset({Method.MIGRATE})
     in_flight: frozenset[Uid] = frozenset()
-    not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
-    no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
-    kept: t.Mapping[Uid, str] = field(default_factory=dict)
-    not_disrupted: t.Mapping[Uid, str] = field(default_factory=dict)
+    not_movable: t.Mapping[Uid, Obstacle] = field(default_factory=dict)
+    no_restart: t.Mapping[Uid, Obstacle] = field(default_factory=dict)
+    kept: t.Mapping[Uid, Obstacle] = field(default_factory=dict)
+    not_disrupted: t.Mapping[Uid, Obstacle] = field(default_factory=dict)
     held: frozenset[Uid] = frozenset()
     topology: Topology = field(default_factory=Topology.of)
     preferred_nodes: t.Mapping[Uid, str] = field(default_factory=dict)
@@ -69,37 +70,34 @@ class PlanRequest:
         allow = self.allow - {Method.RESTART} if uid in self.no_restart else self.allow
         return allow & _ONLY_MIGRATE if uid in self.not_disrupted else allow
 
-    def why_not_moved(self, movable: MovableInstance) -> str:
+    def why_not_moved(self, movable: MovableInstance) -> Obstacle:
         """Why no method is left for an instance, with what to do."""
-        if movable.uid in self.not_movable:
-            return self.not_movable[movable.uid]
-        if movable.uid in self.kept:
-            return self.kept[movable.uid]
-        options = movable.move_options
+        uid, options = movable.uid, movable.move_options
+        if uid in self.not_movable or uid in self.kept:
+            return self.not_movable.get(uid) or self.kept[uid]
         methods = options.methods or tuple(filter(None, (options.awaited,)))
-        if not options.methods and self.allow.issuperset(methods):
-            return str(options.obstacle or "")
-        if movable.uid in self.not_disrupted and self.allow.intersection(methods):
+        if options.obstacle is not None and not options.methods and self.allow.issuperset(methods):
+            return options.obstacle
+        if uid in self.not_disrupted and self.allow.intersection(methods):
             return self._why_not_disrupted(movable)
-        if movable.uid in self.no_restart and Method.RESTART in self.allow:
-            obstacle = f"{options.obstacle}; " if options.obstacle is not None else ""
-            return obstacle + self.no_restart[movable.uid]
+        if uid in self.no_restart and Method.RESTART in self.allow:
+            refused, first = self.no_restart[uid], options.obstacle
+            return refused if first is None else refused.after(str(first))
         needs = " or ".join(map(str, methods))
         allowed = ", ".join(sorted(map(str, self.allow))) or "empty"
         because = f" ({options.obstacle})" if options.obstacle is not None else ""
         text = f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
         if options.refusal is not None and {Method.RESTART, Method.RECREATE} & self.allow:
             text += f"; {options.refusal}"
-        return text
+        return Obstacle("method_not_allowed", text)
 
-    def _why_not_disrupted(self, movable: MovableInstance) -> str:
-        options = movable.move_options
+    def _why_not_disrupted(self, movable: MovableInstance) -> Obstacle:
+        options, refused = movable.move_options, self.not_disrupted[movable.uid]
         cannot = options.obstacle is not None
-        obstacle = f"it cannot migrate ({options.obstacle}), and " if cannot else ""
-        text = f"{obstacle}{self.not_disrupted[movable.uid]}"
+        text = f"it cannot migrate ({options.obstacle}), and {refused}" if cannot else str(refused)
         if Method.MIGRATE in options.methods and Method.MIGRATE not in self.allow:
             text += ": add migrate to allow, since a live migration needs no budget"
-        return text
+        return replace(refused, text=text)
 
 
 def simulate(

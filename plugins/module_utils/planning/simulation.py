@@ -31,6 +31,7 @@ from ..kubevirt.instances import InFlight, in_flight
 from ..kubevirt.labels import carried_labels
 from ..model.gc import collector_paused
 from ..model.objects import Node, Pod
+from ..model.obstacle import NO_NODE, Obstacle
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Method
 from ..model.rendering import listed
@@ -283,15 +284,16 @@ class ClusterSimulation:
                 self.declared, instance.declared_pod, instance.declared, instance.workload
             )
 
-    def why_no_node(self, uid: Uid, method: Method, topology: Topology) -> str:
-        """Why no node is open for this move and good for the instance, as kube-scheduler words it."""
+    def no_node(self, uid: Uid, method: Method, topology: Topology) -> Obstacle:
+        """No node is open for this move and good for the instance, as kube-scheduler words it."""
         instance = self.candidates[uid]
         migrates = method is Method.MIGRATE
         probe = self._target(instance) if migrates else instance.next_pod(method)
         with self.running.without(None if migrates else instance.pod.uid):
             pod_info = self.running.pod_info(probe)
             source = 1 << self.table.numbers[self.node_of[uid]] if migrates else 0
-            return no_good_node_text(self.running, pod_info, topology, self.owners, source)
+            text = no_good_node_text(self.running, pod_info, topology, self.owners, source)
+            return Obstacle(NO_NODE, text)
 
     def move(self, uid: Uid, node: str) -> None:
         instance = self.candidates[uid]
@@ -329,12 +331,13 @@ class ClusterSimulation:
         with self.running.without(*keys), self.declared.without(*keys):
             yield
 
-    def why_not_yet(self, why: str, nodes: NodeSet) -> str:
-        """Why nodes are closed that open once the ending pods are gone."""
+    def not_yet(self, why: Obstacle | str, nodes: NodeSet) -> Obstacle:
+        """These nodes are closed, and open once the ending pods are gone."""
         names = {*self.table.names_of(nodes)}
         here = [x for x in self.ending_pods if x.node_name in names]
         pods = listed([x.ref for x in here or self.ending_pods])
-        return f"{why}, as long as pods exist that are ending: {pods}"
+        text = f"{why}, as long as pods exist that are ending: {pods}"
+        return Obstacle(NO_NODE, text, True)
 
     def nodes_when_away(self, uid: Uid) -> tuple[str, ...]:
         """The nodes that pass all filters for an instance that is away, as declared."""

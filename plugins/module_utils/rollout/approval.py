@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ..kubevirt.instances import in_flight
 from ..model.objects import Toleration
+from ..model.obstacle import Obstacle
 from ..model.plan import NOT_IN_PLAN, Method, Move, Plan, SkippedInstance
 from ..model.rendering import listed, plural
 from ..moves import report
@@ -34,8 +35,8 @@ class LeftAlone:
     """Instances that a rollout with an approved plan does not move, by uid, with the reason. `moved` are on another
     node than the plan moves them from; `kept` are all others."""
 
-    kept: t.Mapping[str, str] = field(default_factory=dict)
-    moved: t.Mapping[str, str] = field(default_factory=dict)
+    kept: t.Mapping[str, Obstacle] = field(default_factory=dict)
+    moved: t.Mapping[str, Obstacle] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -49,11 +50,12 @@ class LeftAlone:
             if known is None:
                 kept[move.uid], others = NOT_IN_PLAN, True
             elif known.source != move.source:
-                moved[move.uid] = (
-                    f"the plan moves it from {known.source or 'no node'}, and it runs on {move.source} now"
-                )
+                source = known.source or "no node"
+                text = f"the plan moves it from {source}, and it runs on {move.source} now"
+                moved[move.uid] = Obstacle("unlike_plan", text)
             elif known.method is not move.method:
-                kept[move.uid] = other_method(known.method, move.method)
+                text = other_method(known.method, move.method)
+                kept[move.uid] = Obstacle("unlike_plan", text)
         if others:
             skipped = {x.uid for x in plan.skipped}
             uids = {x.uid for x in candidates} - skipped - approved.by_uid.keys()
@@ -214,9 +216,13 @@ class _Check:
         others = self._others_of(move)
         if not others:
             return "has no instance any more"
-        refused = next((self.skipped[uid].reason for uid in others if uid in self.skipped), "")
+        refused = next((self.skipped[uid].reason for uid in others if uid in self.skipped), None)
         text = f"was replaced: the instance with uid {move.uid} is gone"
-        return f"{text}. The one that runs now is not moved: {refused}" if refused else text
+        return (
+            f"{text}. The one that runs now is not moved: {refused}"
+            if refused is not None
+            else text
+        )
 
 
 def judge_approved(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets
 from ..model.objects import Ref
+from ..model.obstacle import PENDING_CHANGES, Obstacle
 from ..model.plan import Method, Move, Plan
 from ..model.snapshot import Instance, Snapshot
 from ..model.topology import HOSTNAME
@@ -87,7 +88,7 @@ class JudgedSnapshot:
         return {movable.uid: movable for movable in self.candidates}
 
     @functools.cached_property
-    def kept(self) -> t.Mapping[str, str]:
+    def kept(self) -> t.Mapping[str, Obstacle]:
         """Instances that a rollout leaves where they are, with the reason."""
         return kept_in_place(self.snapshot, self.candidates)
 
@@ -96,7 +97,7 @@ class JudgedSnapshot:
         return Budgets(self.snapshot)
 
     @functools.cached_property
-    def not_disrupted(self) -> t.Mapping[str, str]:
+    def not_disrupted(self) -> t.Mapping[str, Obstacle]:
         """The instances that no method may end, by uid, with the reason. Where budgets could not be read, the server
         still asks them before it evicts a pod."""
         if not self.options.allow.intersection(DISRUPTIVE):
@@ -106,7 +107,7 @@ class JudgedSnapshot:
             answer = self.budgets.disruption(movable.pod)
             unknown = answer.allowance is Allowance.UNKNOWN and movable.instance.vmi is not None
             if unknown or answer.allowance is Allowance.NEVER:
-                refused[movable.uid] = answer.why
+                refused[movable.uid] = Obstacle("budget", answer.why)
         return refused
 
     def is_about(self, record: MoveRecord) -> bool:
@@ -119,15 +120,15 @@ class JudgedSnapshot:
     def plan(self, journal: RunJournal | None = None) -> Plan:
         """The plan beside what the journal has in flight, without what was moved already."""
         busy: frozenset[str] = frozenset()
-        spent: dict[str, str] = {}
+        spent: dict[str, Obstacle] = {}
         if journal is not None:
             busy = frozenset(r.uid for r in journal.records if r.phase is not Phase.INTENDED)
             intended = {r.uid for r in journal.records if r.phase is Phase.INTENDED}
             for uid in (x.uid for x in self.candidates if x.uid not in intended):
                 if digest(uid) in journal.done:
-                    spent[uid] = "this rollout moved it already"
+                    spent[uid] = Obstacle("moved_already", "this rollout moved it already")
                 elif digest(uid) in journal.lost:
-                    spent[uid] = "its move failed in this rollout"
+                    spent[uid] = Obstacle("move_failed", "its move failed in this rollout")
         options = self.options
         stuck = stuck_instances(self.own_rollouts, self.candidates)
         request = PlanRequest(
@@ -186,10 +187,12 @@ class JudgedSnapshot:
     def _nodes(self) -> NodeDescriptions:
         return NodeDescriptions.of(self.snapshot, self.options.zone_key)
 
-    def _restarts_refused(self, plan: Plan) -> dict[str, str]:
+    def _restarts_refused(self, plan: Plan) -> dict[str, Obstacle]:
         """The instances of which the plan has a restart that would apply more than their placement, with the reason."""
         platform = self.snapshot.platform
         restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
         return {
-            uid: why for uid in restarts if (why := self.why_no_restart(self.by_uid[uid], platform))
+            uid: Obstacle(PENDING_CHANGES, why)
+            for uid in restarts
+            if (why := self.why_no_restart(self.by_uid[uid], platform))
         }

@@ -132,13 +132,16 @@ def _why_late(
 
 def stuck_instances(
     rollouts: t.Iterable[OwnRollout], candidates: t.Iterable[MovableInstance]
-) -> dict[str, str]:
+) -> dict[str, Obstacle]:
     """The instances, by uid, that wait for a rollout that does not go on, with the reason."""
     stuck = {
         x.ref: x.stuck for x in rollouts if x.stuck is not None and x.ref.kind != DEPLOYMENT.name
     }
     return {
-        x.uid: f"the rollout of its workload is stuck: {stuck[x.workload.ref]}"
+        x.uid: Obstacle(
+            WORKLOAD_ROLLOUT_STOPPED,
+            f"the rollout of its workload is stuck: {stuck[x.workload.ref]}",
+        )
         for x in candidates
         if x.workload is not None and x.workload.ref in stuck and x.move_options.temporary
     }

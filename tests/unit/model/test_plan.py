@@ -32,8 +32,10 @@ def test_planned_move_is_flat_and_names_the_target_it_counts_on() -> None:
 
 
 def test_skipped_instance_has_the_keys_of_a_move() -> None:
-    record = skipped_as_json(SkippedInstance(VMI, "u", DB, "w1", "it cannot"))
+    obstacle = Obstacle("not_movable", "it cannot")
+    record = skipped_as_json(SkippedInstance(VMI, "u", DB, "w1", obstacle))
     assert list(record) == KEYS
+    assert (record["reason"], record["reason_code"]) == ("it cannot", "not_movable")
     assert (record["method"], record["from_node"], record["to_node"]) == (None, "w1", None)
 
 

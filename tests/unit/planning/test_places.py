@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Migration,
@@ -134,7 +135,7 @@ def test_end_of_the_source_pod_of_an_ended_migration_is_waited_for() -> None:
         pod["metadata"] for pod in made.pods.values() if pod["spec"].get("nodeName") == "n2"
     )
     (skipped,) = plan(made, **{"sap-1": "n2"}).skipped
-    assert (skipped.reason, skipped.temporary) == (
+    assert (str(skipped.reason), skipped.temporary) == (
         "not possible on n2 yet: Insufficient cpu, as long as pods exist that are ending:"
         f" Pod shop/{source['name']}",
         True,
@@ -444,7 +445,7 @@ def test_migration_of_others_is_waited_for() -> None:
     ref = Ref("VirtualMachineInstanceMigration", "shop", "by-others")
     migrating = made.snapshot(migrations=(Migration(ref, "uid", "sap-1", "Running"),))
     (skipped,) = plan_in(migrating, {"sap-1": "n3"}).skipped
-    assert (skipped.uid, skipped.reason, skipped.temporary) == (
+    assert (skipped.uid, str(skipped.reason), skipped.temporary) == (
         uid,
         "another migration of it is in flight",
         True,
@@ -460,7 +461,7 @@ def test_vm_that_was_moved_and_one_in_flight_are_left_alone() -> None:
         made.snapshot(),
         {"sap-1": "n2", "sap-2": "n2"},
         in_flight=frozenset({uids["sap-1"]}),
-        not_movable={uids["sap-2"]: "its move failed in this rollout"},
+        not_movable={uids["sap-2"]: Obstacle("move_failed", "its move failed in this rollout")},
     )
     assert planned.moves == ()
     assert reasons(planned) == {"sap-2": "its move failed in this rollout"}

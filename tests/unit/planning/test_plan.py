@@ -14,7 +14,12 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving imp
     RESTART,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
+    Method,
+    Plan,
+    SkippedInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
@@ -48,8 +53,13 @@ from .scenes import cluster as large_cluster
 from .scenes import replica_set
 
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
+KEPT = Obstacle("do_not_move", "its VM has the label")
 IN_ZONE_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
 IN_ZONE_D = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "d"))
+
+
+def code_of(skipped: SkippedInstance) -> str:
+    return skipped.reason.code if isinstance(skipped.reason, Obstacle) else ""
 
 
 def planned(snapshot: Snapshot, request: PlanRequest) -> Plan:
@@ -195,6 +205,7 @@ def test_blocked_move_names_the_group_and_its_domains() -> None:
             "cannot be satisfied: 3 instances (db0, db1, db2) with anti-affinity need 3 values of zone,"
             " only 2 available: a, b"
         )
+        assert code_of(skipped) == "too_few_domains"
 
 
 def test_vms_that_may_share_a_zone_are_not_counted_as_needing_one_each() -> None:
@@ -204,7 +215,7 @@ def test_vms_that_may_share_a_zone_are_not_counted_as_needing_one_each() -> None
     for name, node in (("db0", "n1"), ("db1", "n2")):
         cluster.run(name, node, tier="db")
     snapshot = cluster.snapshot()
-    kept = {vmi.uid: "do-not-move" for vmi in snapshot.vmis if vmi.ref.name != "web"}
+    kept = {vmi.uid: KEPT for vmi in snapshot.vmis if vmi.ref.name != "web"}
 
     plan = planned(snapshot, PlanRequest(SHOP, kept=kept))
 
@@ -241,7 +252,7 @@ def test_no_move_takes_an_instance_away_from_one_that_cannot_follow() -> None:
     (cache,) = (vmi.uid for vmi in snapshot.vmis if vmi.ref.name == "cache")
 
     both = planned(snapshot, PlanRequest(SHOP))
-    plan = planned(snapshot, PlanRequest(SHOP, kept={cache: "do-not-move"}))
+    plan = planned(snapshot, PlanRequest(SHOP, kept={cache: KEPT}))
 
     assert [move.instance.name for move in both.moves] == ["db", "cache"]
     assert not plan.moves
@@ -321,7 +332,7 @@ def test_optional_move_goes_where_it_makes_no_other_instance_violate_a_rule() ->
     for name in ("x", "y"):
         cluster.run(name, "n3")
     snapshot = cluster.snapshot()
-    kept = {vmi.uid: "do-not-move" for vmi in snapshot.vmis if vmi.ref.name != "db0"}
+    kept = {vmi.uid: KEPT for vmi in snapshot.vmis if vmi.ref.name != "db0"}
 
     (move,) = planned(snapshot, PlanRequest(SHOP, "all", kept=kept)).moves
 
@@ -473,6 +484,7 @@ def test_two_vms_that_block_each_other_are_named_with_the_remediation() -> None:
     for skipped, other, node in zip(plan.skipped, "ba", ("n2", "n1"), strict=True):
         blocker = f"VirtualMachineInstance shop/{other} on {node}"
         assert f"it and {blocker} block each other" in str(skipped.reason)
+        assert code_of(skipped) == "blocked_by_each_other"
         assert f"Add a node that one of them may use, or stop {skipped.instance.name}" in str(
             skipped.reason
         )
@@ -521,7 +533,10 @@ def test_only_the_target_of_a_migration_keeps_off_the_node_of_its_source() -> No
 def test_kept_instance_is_skipped_with_the_reason_and_others_move(scope: Scope) -> None:
     cluster = Cluster("ab")
     vms(cluster, "11")
-    kept = {vm.uid: "its node is NotReady" for vm in cluster.snapshot().vmis[:1]}
+    kept = {
+        vm.uid: Obstacle("node_not_ready", "its node is NotReady")
+        for vm in cluster.snapshot().vmis[:1]
+    }
     request = PlanRequest(SHOP, scope, kept=kept)
 
     plan = planned(cluster.snapshot(), request)
@@ -531,20 +546,21 @@ def test_kept_instance_is_skipped_with_the_reason_and_others_move(scope: Scope) 
     if scope == "all":
         (skipped,) = plan.skipped
         assert str(skipped.reason).endswith("its node is NotReady")
+        assert code_of(skipped) == "node_not_ready"
 
 
 def test_vm_that_may_not_be_restarted_is_skipped_with_the_reason() -> None:
     cluster = Cluster("ab")
     vms(cluster, "11")
-    why = {
-        vm.uid: "a restart would also apply other pending changes" for vm in cluster.snapshot().vmis
-    }
+    why = Obstacle("pending_changes", "a restart would also apply other pending changes")
+    refused = {vm.uid: why for vm in cluster.snapshot().vmis}
     restart = frozenset({Method.RESTART})
 
-    plan = planned(cluster.snapshot(), PlanRequest(SHOP, allow=restart, no_restart=why))
+    plan = planned(cluster.snapshot(), PlanRequest(SHOP, allow=restart, no_restart=refused))
 
     assert plan.moves == ()
-    assert [str(skipped.reason).rpartition("; ")[2] for skipped in plan.skipped] == [*why.values()]
+    assert {code_of(x) for x in plan.skipped} == {why.code}
+    assert [str(x.reason).rpartition("; ")[2] for x in plan.skipped] == [str(why)] * 2
 
 
 def test_no_migration_where_kubevirt_makes_no_target_pod() -> None:
@@ -585,6 +601,7 @@ def test_obstacle_of_a_method_that_is_not_allowed_is_not_waited_for(
 
     assert skipped.temporary is waits
     assert ("add restart to allow" in str(skipped.reason)) is not waits
+    assert code_of(skipped) == ("in_progress" if waits else "method_not_allowed")
     assert "while volumes are being changed" in str(skipped.reason)
 
 

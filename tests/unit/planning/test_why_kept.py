@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Vmi,
@@ -45,9 +46,10 @@ def test_label_of_a_vm_of_a_pool(labelled: Ref, value: str, why: str) -> None:
     of_vmi = labels(VMI, labelled, value)
     vmi = Vmi(VMI, "u", "Running", "w1", of_vmi, {}, owner=owner)
     seen = why_kept(Instance(VMI, "u", POOL, None, vmi), objects)
-    assert seen == (f"{why} {LABEL}" if why else "")
+    assert seen == (Obstacle("do_not_move", f"{why} {LABEL}") if why else None)
 
 
 def test_label_of_a_plain_pod() -> None:
     pod = Pod("shop", "web-0", labels={LABEL: "true"})
-    assert why_kept(Instance(POD, "u", None, pod), {}) == f"the pod has the label {LABEL}"
+    kept = why_kept(Instance(POD, "u", None, pod), {})
+    assert str(kept) == f"the pod has the label {LABEL}"

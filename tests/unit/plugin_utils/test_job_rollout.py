@@ -130,7 +130,12 @@ def test_check_mode_says_that_it_replaces_another_plan(tmp_path: Path) -> None:
 
 def test_job_that_leaves_out_what_is_not_in_its_plan_says_how_it_is_moved() -> None:
     job = FakeRollout(plan={"prod": PLAN})
-    entry = {"namespace": "shop", "name": "web2", "reason": f"violates a rule; {NOT_IN_PLAN}"}
+    entry = {
+        "namespace": "shop",
+        "name": "web2",
+        "reason": "words",
+        "reason_code": NOT_IN_PLAN.code,
+    }
     job.record.note("rollout", {"moves": [], "failed": False, "skipped_instances": [entry]})
     (step,) = closing_of(t.cast(t.Any, job.record), 1.0).next_steps
     assert step == "for what is not in the plan, make a new one: launch the job in check mode"

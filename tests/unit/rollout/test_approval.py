@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     NOT_IN_PLAN,
     Method,
@@ -486,12 +487,12 @@ def left_alone(planned: Move) -> LeftAlone:
 
 def test_move_that_is_not_as_approved_is_not_made() -> None:
     assert not left_alone(moving("a"))
-    assert left_alone(moving("a", source="w9")).moved == {
-        "a": "the plan moves it from w1, and it runs on w9 now"
-    }
-    assert left_alone(moving("a", method=Method.RESTART)).kept == {
-        "a": "the plan moves it by migrate, and now it would move by restart"
-    }
+    elsewhere = "the plan moves it from w1, and it runs on w9 now"
+    moved = left_alone(moving("a", source="w9")).moved
+    assert moved == {"a": Obstacle("unlike_plan", elsewhere)}
+    otherwise = "the plan moves it by migrate, and now it would move by restart"
+    kept = left_alone(moving("a", method=Method.RESTART)).kept
+    assert kept == {"a": Obstacle("unlike_plan", otherwise)}
 
 
 def test_move_that_is_not_approved_is_left_out_though_its_instance_is_skipped_too() -> None:

@@ -191,7 +191,7 @@ def test_reason_of_a_vm_that_cannot_migrate_advises_no_restart() -> None:
     snapshot = made.snapshot()
     view = JudgedSnapshot.of(snapshot, wanted(asked, snapshot), asked)
     (skipped,) = view.plan().skipped
-    assert skipped.reason == "the instance is not live-migratable: PVC is not shared"
+    assert str(skipped.reason) == "the instance is not live-migratable: PVC is not shared"
 
 
 def test_message_about_thousands_of_vms_names_some() -> None:
