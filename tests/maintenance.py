@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import typing as t
 from pathlib import Path
 
 import yaml
 
+from ansible_collections.virt.placement.plugins.module_utils.api.connection import USER_AGENT
 from ansible_collections.virt.placement.plugins.modules import node_maintenance
 from sandbox import Sandbox, drain, objects
-from tests.shop import Object, Shop, forget_runs
+from tests.shop import PATIENCE, Object, Shop, forget_runs
 
 MARK = "placement.virt/maintenance"
 SERVICED_LATER = "placement.virt/serviced-later"
@@ -23,6 +25,14 @@ class Maintenance(Shop):
     """Nodes that are put into maintenance as the identity maintainer."""
 
     identity = "maintainer"
+
+    def nodes_are_read(self, since: datetime.datetime) -> bool:
+        """Whether the collection has read the nodes, with a request that it sent after this time."""
+        return any(
+            (x.resource, x.user_agent) == ("nodes", USER_AGENT) and x.verb in ("get", "list")
+            for x in self.sandbox.audit.requests()
+            if x.time > since
+        )
 
     def node(self, name: str) -> Object:
         return self.api.get(f"/api/v1/nodes/{name}")
@@ -47,7 +57,7 @@ class Maintenance(Shop):
             "tasks": str(folder / "work.yml"),
             "change_id": self.namespace,
             "return_home": "none",
-            "run_timeout": 240,
+            "run_timeout": PATIENCE,
             **variables,
         }
         given = {f"placement_maintenance_{name}": value for name, value in options.items()}
@@ -69,7 +79,7 @@ class Maintenance(Shop):
         *nodes: str,
         check: bool = False,
         diff: bool = False,
-        seconds: float = 90,
+        seconds: float = 2 * PATIENCE,
         **options: t.Any,
     ) -> Object:
         """Steps until the task has ended, as the action plugin makes them."""
@@ -88,8 +98,8 @@ class Maintenance(Shop):
         return {
             "kubeconfig": str(self.sandbox.kubeconfig(self.identity)),
             "state": state,
-            "run_timeout": 60,
-            "move_timeout": 40,
+            "run_timeout": PATIENCE,
+            "move_timeout": PATIENCE // 2,
             **({"nodes": list(nodes)} if nodes else {}),
             **options,
         }

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.modules import rollout
-from sandbox import Sandbox, drain
+from sandbox import Sandbox, drain, objects
 from sandbox.admin_api import AdminApi
 from sandbox.identities import shipped
 
@@ -22,6 +22,9 @@ Object = dict[str, t.Any]
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/virt-placement"
+
+PATIENCE = 600
+"""Seconds for what should succeed: a machine that is busy may take many times as long."""
 
 
 def forget_runs(api: AdminApi) -> None:
@@ -81,13 +84,11 @@ class Shop:
 
     def start(self, *wanted: Object, nodes: t.Collection[str] | None = None) -> None:
         """Create workloads and wait until they run; on `nodes` only, where those are given."""
-        shut = self._cordon_all_but(nodes)
         there = sum(not _ends(pod) for pod in self.api.list(self.path("Pod")))
-        for workload in wanted:
-            self.api.create(self.api.collection_of(workload), workload)
-        self.wait_ready(there + sum(w["spec"].get("replicas", 1) for w in wanted))
-        for node in shut:
-            drain.uncordon(self.sandbox, node)
+        with self._cordoned_all_but(nodes):
+            for workload in wanted:
+                self.api.create(self.api.collection_of(workload), workload)
+            self.wait_ready(there + sum(w["spec"].get("replicas", 1) for w in wanted))
 
     def wait_ready(self, count: int) -> None:
         """Until that many pods of the namespace are Ready and no others are left."""
@@ -97,25 +98,64 @@ class Shop:
                 len([p for p in pods if not _ends(p) and _ready(p)]) >= count
                 and all(_ready(p) for p in pods if not _ends(p))
             ),
-            60,
+            PATIENCE,
         )
         # the VMI learns of its node a moment after its pod is ready
         self.api.wait_list(
             self.path("VirtualMachineInstance"),
             lambda vmis: all(vmi["status"].get("nodeName") for vmi in vmis if not _ends(vmi)),
-            60,
+            PATIENCE,
         )
+
+    def ended_migrations(self) -> list[Object]:
+        """All migrations, once each is final and has its times: KubeVirt writes these one sync after the phase."""
+        return self.api.wait_list(
+            self.path("VirtualMachineInstanceMigration"),
+            lambda migrations: all(
+                x["status"]["phase"] in ("Succeeded", "Failed")
+                and x["status"]["migrationState"]["endTimestamp"]
+                for x in migrations
+            ),
+            PATIENCE,
+        )
+
+    def add_budget(self, name: str, labels: t.Mapping[str, str], **spec: t.Any) -> None:
+        """A PodDisruptionBudget over pods with these labels, once its pods are counted."""
+        budget = objects.disruption_budget(name, self.namespace, labels=labels)
+        del budget["spec"]["maxUnavailable"]
+        budget["spec"].update(spec)
+        self.api.create(self.api.collection_of(budget), budget)
+        self.wait_counted(name)
+
+    def change_budget(self, name: str, **spec: t.Any) -> None:
+        """Patch a PodDisruptionBudget, and wait until its pods are counted for the new spec."""
+        self.api.patch(self.path("PodDisruptionBudget", name), {"spec": spec})
+        self.wait_counted(name)
+
+    def wait_counted(self, name: str) -> None:
+        """Until the disruption controller has counted the pods of a budget as they are."""
+
+        def counted(budget: Object) -> bool:
+            labels = budget["spec"]["selector"]["matchLabels"].items()
+            selector = ",".join(f"{key}={value}" for key, value in labels)
+            pods = self.api.list(self.path("Pod"), labelSelector=selector)
+            healthy = sum(_ready(pod) for pod in pods if not _ends(pod))
+            status = budget["status"]
+            seen = (status["observedGeneration"], status["expectedPods"], status["currentHealthy"])
+            return seen == (budget["metadata"]["generation"], len(pods), healthy)
+
+        self.api.wait(counted, self.path("PodDisruptionBudget", name), PATIENCE)
 
     def patch_template(self, kind: str, name: str, spec: Object) -> None:
         self.api.patch(self.path(kind, name), {"spec": {"template": {"spec": spec}}})
 
-    def roll(self, check: bool = False, seconds: float = 60, **options: t.Any) -> Object:
+    def roll(self, check: bool = False, seconds: float = 2 * PATIENCE, **options: t.Any) -> Object:
         """Steps until the run has ended, as the action plugin makes them."""
         params: Object = {
             "kubeconfig": str(self.sandbox.kubeconfig("mover")),
             "namespaces": [self.namespace],
-            "run_timeout": 60,
-            "move_timeout": 40,
+            "run_timeout": PATIENCE,
+            "move_timeout": PATIENCE // 2,
             **options,
         }
         return self.steps(rollout.main, params, ("moves", "progress"), check=check, seconds=seconds)
@@ -128,7 +168,7 @@ class Shop:
         *,
         check: bool = False,
         diff: bool = False,
-        seconds: float = 60,
+        seconds: float = 2 * PATIENCE,
     ) -> Object:
         """Steps of a module until it has ended; `gathered` are the lists of all steps together."""
         run: Object = {}
@@ -213,14 +253,17 @@ class Shop:
         finally:
             self.api.patch(LEASE, {"spec": {"holderIdentity": ""}})
 
-    def _cordon_all_but(self, nodes: t.Collection[str] | None) -> list[str]:
-        if nodes is None:
-            return []
+    @contextlib.contextmanager
+    def _cordoned_all_but(self, nodes: t.Collection[str] | None) -> t.Iterator[None]:
         names = [node["metadata"]["name"] for node in self.api.list("/api/v1/nodes")]
-        shut = [name for name in names if name not in nodes]
-        for name in shut:
-            drain.cordon(self.sandbox, name)
-        return shut
+        shut = [name for name in names if nodes is not None and name not in nodes]
+        try:
+            for name in shut:
+                drain.cordon(self.sandbox, name)
+            yield
+        finally:
+            for name in shut:
+                drain.uncordon(self.sandbox, name)
 
 
 @contextlib.contextmanager

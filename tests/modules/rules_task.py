@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.flows import rules 
 from ansible_collections.virt.placement.plugins.modules import forecast_info, rules
 from sandbox import Sandbox, objects
 from tests.conftest import RunModule
+from tests.shop import PATIENCE
 
 JSON = t.Any
 _SETTLED: dict[str, t.Callable[[JSON], t.Any]] = {
@@ -103,10 +104,10 @@ class RulesTask:
         """The VMI after a migration as somebody else would make it. It begins once each VM has one pod: until then,
         the source pods of other migrations keep its pod away, and kube-scheduler tries that late."""
         pods = self.api.path("Pod", self.namespace)
-        self.api.wait_list(pods, _each_has_one_pod)
+        self.api.wait_list(pods, _each_has_one_pod, PATIENCE)
         made = self.create(objects.migration(name))
         path = self.api.path(made["kind"], self.namespace, made["metadata"]["name"])
-        self.api.wait(lambda m: m["status"]["phase"] == "Succeeded", path, timeout=60)
+        self.api.wait(lambda m: m["status"]["phase"] == "Succeeded", path, PATIENCE)
         return self.get("VirtualMachineInstance", name)
 
     def running(self, *names: str) -> dict[str, JSON]:
@@ -115,7 +116,7 @@ class RulesTask:
             name: self.api.wait(
                 lambda vmi: (vmi.get("status") or {}).get("phase") == "Running",
                 self.api.path("VirtualMachineInstance", self.namespace, name),
-                timeout=60,
+                PATIENCE,
             )
             for name in names
         }

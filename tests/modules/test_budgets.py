@@ -45,20 +45,8 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Mainte
         yield shop
 
 
-def add_budget(shop: Maintenance, name: str, labels: t.Mapping[str, str], **spec: t.Any) -> None:
-    """Until the disruption controller has counted its pods."""
-    budget = objects.disruption_budget(name, shop.namespace, labels=labels)
-    del budget["spec"]["maxUnavailable"]
-    budget["spec"].update(spec)
-    shop.api.create(shop.api.collection_of(budget), budget)
-    shop.api.wait(
-        lambda made: made.get("status", {}).get("observedGeneration") == 1,
-        shop.path("PodDisruptionBudget", name),
-    )
-
-
 def healthy(shop: Maintenance, name: str) -> int:
-    """The healthy pods of a budget, once the disruption controller has counted."""
+    """The healthy pods of a budget, as the disruption controller has counted them last."""
     status = shop.api.get(shop.path("PodDisruptionBudget", name))["status"]
     return t.cast(int, status["currentHealthy"])
 
@@ -117,8 +105,8 @@ def test_answer_is_that_of_the_eviction_api(shop: Maintenance) -> None:
         if pod["metadata"]["labels"]["app"] in not_ready:
             answer_no_more(shop, pod["metadata"]["name"])
     for name, spec in budgets.items():
-        add_budget(shop, name, {"app": name}, **spec)
-    add_budget(shop, "two-more", {"app": "two"}, maxUnavailable=2)
+        shop.add_budget(name, {"app": name}, **spec)
+    shop.add_budget("two-more", {"app": "two"}, maxUnavailable=2)
 
     answers = {}
     for pod in pods:
@@ -160,7 +148,7 @@ def evicts(shop: Maintenance, path: str, eviction: Object) -> bool:
 def test_field_21_rollout_skips_restarts_that_a_budget_never_allows(shop: Maintenance) -> None:
     for name in tills(shop):
         shop.patch_template("VirtualMachine", name, SPREAD)
-    add_budget(shop, "tills", TILL, minAvailable=2)
+    shop.add_budget("tills", TILL, minAvailable=2)
     mark = shop.sandbox.audit.mark()
 
     for check in (True, False):
@@ -178,7 +166,7 @@ def test_field_21_rollout_skips_restarts_that_a_budget_never_allows(shop: Mainte
 
 def test_field_21_live_migration_needs_no_budget(shop: Maintenance) -> None:
     tills(shop)
-    add_budget(shop, "tills", TILL, minAvailable=2)
+    shop.add_budget("tills", TILL, minAvailable=2)
 
     result = shop.roll(scope="all", allow=["migrate", "restart"])
 
@@ -190,8 +178,9 @@ def test_field_21_live_migration_needs_no_budget(shop: Maintenance) -> None:
 def test_rollout_restarts_no_more_vms_at_a_time_than_a_budget_allows(
     shop: Maintenance, min_available: int
 ) -> None:
-    names = tills(shop, number=3)
-    add_budget(shop, "tills", TILL, minAvailable=min_available)
+    slow = {"sandbox.virt/shutdown-seconds": "5"}  # long enough to be seen
+    names = tills(shop, number=3, annotations=slow)
+    shop.add_budget("tills", TILL, minAvailable=min_available)
     before = shop.uids()
 
     with FewestHealthy(shop, "tills") as counted:
@@ -209,12 +198,12 @@ def test_rollout_waits_for_a_budget_and_names_it(shop: Maintenance) -> None:
     shop.start(objects.deployment("other", shop.namespace, replicas=1, labels=TILL))
     (other,) = shop.api.list(shop.path("Pod"), labelSelector="!kubevirt.io")
     answer_no_more(shop, other["metadata"]["name"])
-    add_budget(shop, "tills", TILL, minAvailable=2)
+    shop.add_budget("tills", TILL, minAvailable=2)
     mark = shop.sandbox.audit.mark()
     vms = [{"kind": "VirtualMachine", "name": name} for name in ("till-0", "till-1")]
     asked: Object = {"scope": "all", "allow": ["restart"], "workloads": vms}
 
-    result = shop.roll(**asked, run_timeout=8)
+    result = shop.roll(**asked, run_timeout=15)
 
     assert result["failed"]
     why = f"PodDisruptionBudget {shop.namespace}/tills allows no disruption now"
@@ -222,7 +211,7 @@ def test_rollout_waits_for_a_budget_and_names_it(shop: Maintenance) -> None:
     assert any(line.startswith("waiting: ") and why in line for line in result["progress"])
     assert shop.disruptions(mark) == []
 
-    shop.api.patch(shop.path("PodDisruptionBudget", "tills"), {"spec": {"minAvailable": 1}})
+    shop.change_budget("tills", minAvailable=1)
     result = shop.roll(**asked)
 
     assert not result.get("failed"), result.get("msg")
@@ -230,16 +219,17 @@ def test_rollout_waits_for_a_budget_and_names_it(shop: Maintenance) -> None:
 
 
 def test_rollout_deletes_no_vmi_that_a_budget_protects(shop: Maintenance) -> None:
-    made = objects.replica_set("set", shop.namespace, replicas=2, labels=TILL)
+    slow = {"sandbox.virt/shutdown-seconds": "5"}  # long enough to be seen
+    made = objects.replica_set("set", shop.namespace, replicas=2, labels=TILL, annotations=slow)
     shop.start(made)
-    add_budget(shop, "set", TILL, minAvailable=2)
+    shop.add_budget("set", TILL, minAvailable=2)
     before = shop.uids()
 
     result = shop.roll(scope="all", allow=["recreate"])
 
     assert f"PodDisruptionBudget {shop.namespace}/set" in str(result["skipped_instances"])
     assert shop.uids() == before
-    shop.api.patch(shop.path("PodDisruptionBudget", "set"), {"spec": {"minAvailable": 1}})
+    shop.change_budget("set", minAvailable=1)
     with FewestHealthy(shop, "set") as counted:
         result = shop.roll(scope="all", allow=["recreate"], max_unavailable=2)
     assert not result.get("failed"), result.get("msg")
@@ -252,7 +242,7 @@ def test_field_21_drain_refuses_what_a_budget_never_allows(shop: Maintenance, po
     names = [f"till-{each}" for each in range(2)]
     machines = [objects.virtual_machine(x, shop.namespace, labels=TILL) for x in names]
     shop.start(*machines, nodes=["w2"])
-    add_budget(shop, "tills", TILL, minAvailable=2)
+    shop.add_budget("tills", TILL, minAvailable=2)
     mark = shop.sandbox.audit.mark()
 
     for check in (True, False):
@@ -278,7 +268,7 @@ def test_field_21_drain_refuses_what_a_budget_never_allows(shop: Maintenance, po
 def test_field_21_drain_by_live_migration_needs_no_budget(shop: Maintenance) -> None:
     machines = [objects.virtual_machine(x, shop.namespace, labels=TILL) for x in ("a", "b")]
     shop.start(*machines, nodes=["w2"])
-    add_budget(shop, "tills", TILL, minAvailable=2)
+    shop.add_budget("tills", TILL, minAvailable=2)
 
     result = shop.maintain("drained", "w2")
 
@@ -337,7 +327,7 @@ def engine(shop: Maintenance) -> t.Iterator[Maintenance]:
     }
     shop.api.create(shop.api.collection_of(pod), pod)
     shop.wait_ready(1)
-    add_budget(shop, "engine-0a", labels, minAvailable=1)
+    shop.add_budget("engine-0a", labels, minAvailable=1)
     yield shop
     shop.api.delete(shop.api.path("CustomResourceDefinition", name=CRD["metadata"]["name"]))
 
@@ -367,7 +357,7 @@ def test_field_44_drain_waits_until_the_operator_deletes_its_budget(engine: Main
 def test_other_budgets_refuse_beside_a_delegated_one(engine: Maintenance) -> None:
     web = objects.deployment("web", engine.namespace, replicas=1)
     engine.start(web, nodes=["w2"])
-    add_budget(engine, "web", {"app": "web"}, maxUnavailable=0)
+    engine.add_budget("web", {"app": "web"}, maxUnavailable=0)
 
     refused = engine.maintain("drained", "w2")
     assert refused["msg"].startswith("pdb_impossible: ")

@@ -6,7 +6,6 @@ of mover, and against a drain of its node with the rights of maintainer."""
 from __future__ import annotations
 
 import contextlib
-import time
 import typing as t
 
 import pytest
@@ -278,22 +277,21 @@ def test_a_tenant_keeps_its_own_pods_alone_on_a_drained_node(
                 tenant.resist("w1")
             tenant.limit_migrations()
             before, inside = shop.uids(), on_node(shop, "w1")
-            mark, began = six.audit.mark(), time.monotonic()
+            mark = six.audit.mark()
             allowed = ["bare_pod", "pending_changes"]
-            options: Object = {"allow_findings": allowed, "run_timeout": 40}
+            options: Object = {"allow_findings": allowed, "run_timeout": 60}
 
             refused = shop.maintain("drained", "w1", **options)
             unwritten = six.audit.writes(since=mark)
             options["allow_findings"] = [*allowed, "migration_refused"]
             first = shop.maintain_one_step("drained", "w1", **options)
-            result = shop.maintain("drained", "w1", seconds=120, **options)
+            result = shop.maintain("drained", "w1", **options)
 
             assert "migration_refused: The API server refuses" in refused["msg"], refused["msg"]
             assert f"VirtualMachineInstance {tenant.namespace}/limited on node w1" in refused["msg"]
             assert "exceeded quota: few" in refused["msg"]
             assert unwritten == []
-            assert time.monotonic() - began < 150
-            assert result["msg"].startswith("not done within 40 s"), result["msg"]
+            assert result["msg"].startswith("not done within 60 s"), result["msg"]
             for name in ("odd0", "odd1", "limited"):
                 assert f" {tenant.namespace}/{name} on w1: " in result["msg"]
             assert shop.namespace not in result["msg"]

@@ -263,15 +263,7 @@ def test_pods_that_would_be_lost_are_named_together(scene: Maintenance) -> None:
 def test_impossible_budget_is_refused_and_a_blocked_one_is_a_warning(scene: Maintenance) -> None:
     with cordoned(scene, *EVERY[1:]):
         scene.start(objects.deployment("web", scene.namespace, replicas=1))
-    budget = objects.disruption_budget(
-        "web", scene.namespace, labels={"app": "web"}, max_unavailable=0
-    )
-    scene.api.create(scene.api.collection_of(budget), budget)
-    scene.api.wait_list(
-        scene.path("PodDisruptionBudget"),
-        lambda items: all(x["status"].get("expectedPods") == 1 for x in items),
-        20,
-    )
+    scene.add_budget("web", {"app": "web"}, maxUnavailable=0)
     refused = Refused(scene, "w1")
 
     assert refused.names == ["pdb_impossible"]

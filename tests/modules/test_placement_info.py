@@ -117,7 +117,7 @@ def test_the_scheduler_does_as_forecast_and_the_verdict_follows(
     # Nothing is in effect yet, so the others do not keep db1 away; its own term does.
     assert open_to == ELSEWHERE
 
-    node = migrate(task, "db1")
+    node = task.migrate("db1")["status"]["nodeName"]
 
     assert node in open_to
     result = judge(details="all")
@@ -128,7 +128,7 @@ def test_the_scheduler_does_as_forecast_and_the_verdict_follows(
     ]
 
     wait_until_declared(task, "db2")
-    migrate(task, "db2")
+    task.migrate("db2")
     result = judge(details="all")
     assert result["summary"]["violated"] == 0
     assert by_name(result)["db3"]["verdict"] == "not_enforced"
@@ -557,14 +557,6 @@ def wait_until_declared(task: RulesTask, name: str) -> None:
         lambda vmi: "podAntiAffinity" in (vmi["spec"].get("affinity") or {}),
         task.api.path("VirtualMachineInstance", task.namespace, name),
     )
-
-
-def migrate(task: RulesTask, name: str) -> str:
-    """Live-migrate a machine; the node where it then runs."""
-    made = task.create(objects.migration(name))["metadata"]["name"]
-    path = task.api.path("VirtualMachineInstanceMigration", task.namespace, made)
-    task.api.wait(lambda each: each["status"].get("phase") == "Succeeded", path, timeout=60)
-    return str(task.get("VirtualMachineInstance", name)["status"]["nodeName"])
 
 
 def wait_for_unbound_pod(task: RulesTask) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import time
 import typing as t
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.shop import HOSTNAME
 
 from .rules_task import RulesTask, anti_affinity
 
@@ -276,12 +276,22 @@ def without_node_affinity(task: RulesTask) -> t.Iterator[None]:
     for suffix, kind, content in parts:
         made = {**version, "kind": f"MutatingAdmissionPolicy{kind}", "spec": content}
         task.api.create(f"{POLICIES}{suffix}", made)
-    time.sleep(3)  # the API server shows nowhere that it has read a policy
     try:
+        # the API server shows nowhere that it has read a policy
+        task.api.wait(lambda _policy: _loses_node_affinity(task), f"{POLICIES}ies/{task.namespace}")
         yield
     finally:
         for suffix, _kind, _content in reversed(parts):
             task.api.delete(f"{POLICIES}{suffix}/{task.namespace}")
+
+
+def _loses_node_affinity(task: RulesTask) -> bool:
+    """Whether a VM would lose its node affinity if it were created now."""
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "Exists"}]}
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}
+    trial = objects.virtual_machine("trial", task.namespace, placement={"affinity": affinity})
+    made = task.api.create(f"{task.api.path(VM, task.namespace)}?dryRun=All", trial)
+    return "nodeAffinity" not in made["spec"]["template"]["spec"]["affinity"]
 
 
 def test_term_that_admission_takes_out_again_is_refused_from_the_second_run_on(

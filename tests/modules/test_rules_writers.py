@@ -24,6 +24,7 @@ from sandbox.fault_proxy import lost_answer, status
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule, error_messages
 from tests.parsed import parsed
+from tests.shop import PATIENCE
 
 from .rules_task import RulesTask, anti_affinity
 
@@ -50,7 +51,7 @@ class Writer:
         self.problems: list[t.Any] = []
 
     def write(self, absent: bool) -> None:
-        api = ApiClient(self._transport, Deadline(60))
+        api = ApiClient(self._transport, Deadline(PATIENCE))
         namespace = self.task.namespace
         rules = parsed([self.rule], namespace=namespace, rule_set="s", absent=absent)
         state = "absent" if absent else "present"
@@ -70,9 +71,9 @@ def test_two_writers_lose_nothing(task: RulesTask, rounds: int) -> None:
 
     def work(writer: Writer) -> None:
         for number in range(rounds):
-            barrier.wait(timeout=60)
+            barrier.wait(PATIENCE)
             writer.write(absent=bool(number % 2))
-            barrier.wait(timeout=60)
+            barrier.wait(PATIENCE)
             _expect(writer, number)
 
     def _expect(writer: Writer, number: int) -> None:
@@ -86,7 +87,7 @@ def test_two_writers_lose_nothing(task: RulesTask, rounds: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=300)
+        thread.join(PATIENCE)
     assert not [thread for thread in threads if thread.is_alive()]
     assert [writer.problems for writer in writers] == [[], []]
     assert {name: task.placement(VM, name) for name in NAMES} == before
@@ -111,7 +112,7 @@ def test_affinity_that_changes_between_read_and_write_is_kept(task: RulesTask) -
 
     rules = parsed([writer.rule], namespace=task.namespace, rule_set="s")
     outcome = write_rules(
-        ApiClient(writer._transport, Deadline(60)),
+        ApiClient(writer._transport, Deadline(PATIENCE)),
         RulesRequest(task.namespace, "s", rules),
         check=False,
         extra_findings=interfere,

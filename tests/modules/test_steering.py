@@ -186,7 +186,7 @@ def test_run_that_ends_before_the_drain_is_done_takes_the_taint_away(shop: Maint
     with shop.sandbox.fault_proxy([Rule("PUT", "/restart", status(409), nth=None)]) as proxy:
         kubeconfig = str(proxy.kubeconfig(shop.identity))
         result = shop.maintain(
-            "drained", "w2", kubeconfig=kubeconfig, **{**LATER, "run_timeout": 8}
+            "drained", "w2", kubeconfig=kubeconfig, **{**LATER, "run_timeout": 20}
         )
 
     assert result.get("failed"), result
