@@ -133,6 +133,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: place[item.path])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Jobs end with their test, before the fixtures take away what they work on."""
+    if "tests.job" in sys.modules:
+        sys.modules["tests.job"].end_plays()
+
+
 def _sample_faults(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted = config.option.fault_sample
     sweep = [item for item in items if CHECKOUT / "tests" / "faults" in item.path.parents]

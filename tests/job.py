@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,14 +18,62 @@ import yaml
 from dev.matrix import Prepared
 from sandbox.fault_actions import Freeze
 from sandbox.fault_proxy import Rule
-from tests.shop import Object, Shop
+from tests.shop import PATIENCE, Object, Shop
 
 BIN = Path(sys.executable).parent
 CHECKOUT = Path(__file__).resolve().parent.parent
 INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter={python}\n"
 
-PATIENCE = 600.0
-"""Seconds for a playbook that takes some 20 where nothing else runs."""
+
+class Play(subprocess.Popen[str]):
+    """ansible-playbook with its children, a process group. It ends with its test at the latest."""
+
+    def lines(self) -> t.Generator[str, None, None]:
+        """The lines that it prints from now on. It is killed where it takes longer than PATIENCE."""
+        assert self.stdout is not None
+        limit = threading.Timer(PATIENCE, self.end)
+        limit.start()
+        try:
+            while line := self.stdout.readline():
+                yield line
+        finally:
+            limit.cancel()
+
+    def until_line(self, text: str) -> str:
+        """What it prints up to a line with this text.
+
+        Raises AssertionError with all that it printed where it ends without such a line.
+        """
+        output = ""
+        with contextlib.closing(self.lines()) as lines:
+            for line in lines:
+                output += line
+                if text in line:
+                    return output
+        raise AssertionError(f"no line with {text!r}:\n{output}")
+
+    def rest(self) -> str:
+        """What it prints from now on until it has ended."""
+        output = "".join(self.lines())
+        self.wait(PATIENCE)
+        return output
+
+    def end(self) -> None:
+        """Kill it and its children, where it has not ended."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self.wait(PATIENCE)
+
+
+_STARTED: list[Play] = []
+
+
+def end_plays() -> None:
+    """End all that jobs have started, which a test that failed has left running."""
+    while _STARTED:
+        with _STARTED.pop() as play:
+            play.end()
 
 
 class Job:
@@ -74,18 +124,14 @@ class Job:
             environment["PYTHONDONTWRITEBYTECODE"] = "1"  # several Pythons read the same checkout
         return environment
 
-    def start(
-        self, *arguments: str, through: Path | None = None, **options: t.Any
-    ) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, through: Path | None = None, **options: t.Any) -> Play:
         """`through`: a kubeconfig of the identity other than the sandbox's own."""
         return self.start_play(self.write(**options), *arguments, through=through)
 
-    def start_play(
-        self, play: Path | str, *arguments: str, through: Path | None = None
-    ) -> subprocess.Popen[str]:
+    def start_play(self, play: Path | str, *arguments: str, through: Path | None = None) -> Play:
         """As `start`, for a play that is in a file, or a playbook of a collection."""
         command = [str(self._bin / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
-        return subprocess.Popen(
+        started = Play(
             [*command, *arguments],
             env=self.environment(through),
             stdout=subprocess.PIPE,
@@ -93,10 +139,12 @@ class Job:
             text=True,
             start_new_session=True,
         )
+        _STARTED.append(started)
+        return started
 
     def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
         process = self.start(*arguments, **options)
-        output, _errors = process.communicate(timeout=PATIENCE)
+        output = process.rest()
         return process.returncode, output
 
     def run_playbook(self, name: str, **variables: t.Any) -> tuple[int, str]:
@@ -104,7 +152,7 @@ class Job:
         given = self.folder / "variables.yml"
         given.write_text(yaml.safe_dump({"placement_clusters": "lab", **variables}))
         process = self.start_play(f"virt.placement.{name}", "-e", f"@{given}")
-        output, _errors = process.communicate(timeout=PATIENCE)
+        output = process.rest()
         return process.returncode, output
 
     def frozen(
@@ -126,9 +174,8 @@ class Job:
                 result = take_over()
                 arrives.set()
                 freeze.thaw()
-                output, _errors = process.communicate(timeout=PATIENCE)
+                output = process.rest()
             finally:
                 freeze.thaw()
-                process.kill()
-                process.wait(10)
+                process.end()
         return result, process.returncode, output

@@ -17,6 +17,7 @@ from demos.stage import Stage
 from sandbox import Sandbox, drain, objects
 from tests.controller import PROJECT
 from tests.maintenance import MARK
+from tests.shop import PATIENCE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NAMESPACE = "serviced"
@@ -59,16 +60,18 @@ def start_on(stage: Stage, name: str, node: str) -> None:
     """A VM that is stopped, or a new one."""
     api = stage.sandbox.api
     others = [f"w{n}" for n in range(1, 7) if f"w{n}" != node]
-    for other in others:
-        drain.cordon(stage.sandbox, other)
     path = api.path("VirtualMachine", NAMESPACE, name)
     if api.find(path) is None:
         api.apply(objects.virtual_machine(name, NAMESPACE, run_strategy="Halted"))
-    api.patch(path, {"spec": {"runStrategy": "Always"}})
     running = api.path("VirtualMachineInstance", NAMESPACE, name)
-    api.wait(lambda vmi: vmi["status"]["phase"] == "Running", running)
-    for other in others:
-        drain.uncordon(stage.sandbox, other)
+    try:
+        for other in others:
+            drain.cordon(stage.sandbox, other)
+        api.patch(path, {"spec": {"runStrategy": "Always"}})
+        api.wait(lambda vmi: vmi["status"]["phase"] == "Running", running, PATIENCE)
+    finally:
+        for other in others:
+            drain.uncordon(stage.sandbox, other)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import time
@@ -18,11 +17,13 @@ import pytest
 
 from sandbox import Sandbox, objects
 from tests.job import BIN, Job
-from tests.shop import LEASE, Shop
+from tests.shop import LEASE, PATIENCE, Shop
 from tests.terms import keep_machines_apart, pair_on_one_node
 
 SLOW = {"sandbox.virt/migration-seconds": "5"}
 SLOWER = {"sandbox.virt/migration-seconds": "20"}
+SLOWEST = {"sandbox.virt/migration-seconds": "45"}
+"""Longer than a step, its next one, and the time to kill a job."""
 
 
 @pytest.fixture
@@ -38,12 +39,9 @@ def job(shop: Shop, tmp_path: Path) -> Job:
 def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:
     pair_on_one_node(shop, faults=SLOW)
     process = job.start()
-    assert process.stdout is not None
 
-    seen: list[tuple[float, str]] = []
-    for line in process.stdout:
-        seen.append((time.monotonic(), line))
-    assert process.wait(30) == 0, "".join(line for _at, line in seen)
+    seen = [(time.monotonic(), line) for line in process.lines()]
+    assert process.wait(PATIENCE) == 0, "".join(line for _at, line in seen)
 
     began = next(at for at, line in seen if "[1/1] migrating VirtualMachine" in line)
     ended = next(at for at, line in seen if " migrated: w1 (zone1) -> " in line)
@@ -120,7 +118,7 @@ def test_progress_arrives_as_events_of_ansible_runner(shop: Shop, job: Job, tmp_
         inventory=str(tmp_path / "hosts"),
         envvars=job.environment(),
         quiet=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
 
     assert run.rc == 0, run.stdout.read()
@@ -181,7 +179,7 @@ def test_a_vaulted_kubeconfig_is_decrypted_for_each_step(
     )
 
     code, output = job.run(
-        "--vault-password-file", str(password), kubeconfig=str(vaulted), timeout=90, move_timeout=80
+        "--vault-password-file", str(password), kubeconfig=str(vaulted), timeout=90
     )
 
     assert code == 0, output
@@ -194,12 +192,8 @@ def test_killed_in_the_middle_it_is_continued_and_nothing_moves_twice(shop: Shop
     before = shop.uids()
     mark = shop.sandbox.audit.mark()
     first = job.start()
-    assert first.stdout is not None
-    for line in first.stdout:
-        if "[1/1] migrating" in line:
-            break
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait(10)
+    first.until_line("[1/1] migrating")
+    first.end()
 
     code, output = job.run()
 
@@ -216,16 +210,12 @@ def test_killed_in_the_middle_it_is_continued_and_nothing_moves_twice(shop: Shop
 def test_an_interrupted_play_names_the_moves_in_flight_and_gives_the_lease_back(
     shop: Shop, job: Job, number: signal.Signals
 ) -> None:
-    pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "20"})
+    pair_on_one_node(shop, faults=SLOWEST)
     process = job.start()
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "[1/1] migrating" in line:
-            break
-    time.sleep(3)  # a step is under way
+    process.until_line("[1/1] migrating")
+    wait_next_step(shop)
     process.send_signal(number)
-    output = process.stdout.read()
-    process.wait(20)
+    output = process.rest()
 
     assert "the next rollout continues the moves in flight: VirtualMachineInstance" in output
     assert f"{shop.namespace}/p" in output
@@ -241,27 +231,34 @@ def test_the_step_of_a_play_that_is_gone_begins_nothing_more(shop: Shop, job: Jo
     """Only the play is killed, not its children: they notice by themselves, and a step that is under
     way gives the Lease back."""
     names = [f"q{n}" for n in range(3)]
-    machines = [objects.virtual_machine(name, shop.namespace, annotations=SLOWER) for name in names]
+    machines = [
+        objects.virtual_machine(name, shop.namespace, annotations=SLOWEST) for name in names
+    ]
     shop.start(*machines, nodes=["w1", "w2"])
     keep_machines_apart(shop, names)
     mark = shop.sandbox.audit.mark()
     process = job.start()
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "[1/2] migrating" in line:
-            break
-    before = shop.lease()["spec"]["renewTime"]
-    shop.api.wait(lambda lease: lease["spec"]["renewTime"] != before, LEASE, 20)  # the next step
+    process.until_line("[1/2] migrating")
+    wait_next_step(shop)
     process.kill()
-    process.wait(10)
+    process.wait(PATIENCE)
 
-    shop.api.wait(lambda lease: lease["spec"]["holderIdentity"] == "", LEASE, 20)
-    shop.api.wait_list(
-        shop.path("VirtualMachineInstanceMigration"),
-        lambda found: all(m["status"]["phase"] == "Succeeded" for m in found),
+    shop.api.wait(
+        lambda lease: (
+            lease["spec"]["holderIdentity"] == "" and not _processes_about(str(job.folder))
+        ),
+        LEASE,
+        PATIENCE,
     )
+    ended = shop.ended_migrations()
+    assert [migration["status"]["phase"] for migration in ended] == ["Succeeded"]
     assert shop.disruptions(mark) == [("create", "virtualmachineinstancemigrations")]
-    assert _processes_about(str(job.folder)) == []
+
+
+def wait_next_step(shop: Shop) -> None:
+    """Until the run has renewed its Lease, as each step does."""
+    before = shop.lease()["spec"]["renewTime"]
+    shop.api.wait(lambda lease: lease["spec"]["renewTime"] != before, LEASE, PATIENCE)
 
 
 def _processes_about(text: str) -> list[str]:

@@ -80,15 +80,10 @@ def test_rollout_that_is_canceled_and_launched_again(
         f"placement_rollout_namespaces: [{shop.namespace}]\nplacement_clusters: lab\n"
     )
     process = job.start_play("virt.placement.rollout", "-e", f"@{wanted}")
-    assert process.stdout is not None
-    canceled = ""
-    for line in process.stdout:
-        canceled += line
-        if "[1/1] migrating" in line:
-            break
+    canceled = process.until_line("[1/1] migrating")
     process.send_signal(signal.SIGINT)
-    canceled += process.stdout.read()
-    assert process.wait(30) != 0
+    canceled += process.rest()
+    assert process.returncode != 0
 
     again = play("rollout", "mover", namespaces=[shop.namespace])
 

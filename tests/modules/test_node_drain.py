@@ -585,7 +585,7 @@ def test_five_drains_at_once_move_the_vm_once(shop: Maintenance, tmp_path: Path)
         folder.mkdir()
         job = Job(shop, folder, "node_maintenance", shop.identity)
         jobs.append(job.start(nodes=["w2"], state="drained"))
-    ended = [(job.communicate(timeout=600)[0], job.returncode) for job in jobs]
+    ended = [(job.rest(), job.returncode) for job in jobs]
 
     assert any(code == 0 for _output, code in ended), ended
     for output, code in ended:

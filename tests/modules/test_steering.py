@@ -210,11 +210,11 @@ def test_vm_that_cannot_migrate_is_restarted_once_in_a_maintenance_of_three_node
     )
     uids = shop.uids()
     mark = shop.sandbox.audit.mark()
-    checked, _errors = job.start_play(play, "--check", "--diff").communicate(timeout=300)
+    checked = job.start_play(play, "--check", "--diff").rest()
     assert ('"serviced_later": "check-mode"' in checked) is steers, checked
     assert shop.sandbox.audit.writes(since=mark) == []
     process = job.start_play(play)
-    output, _errors = process.communicate(timeout=300)
+    output = process.rest()
 
     assert process.returncode == 0, output
     done_writes = [x for x in shop.sandbox.audit.writes(since=mark) if x.code < 300]
