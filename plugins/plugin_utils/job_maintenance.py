@@ -71,6 +71,7 @@ def check(job: Job) -> Result:
         "approved": approved,
         "plans": [],
     }
+    job.show(job.record.maintenance["missing"])
     if approved is not None:
         require_planned_nodes(job, approved, plan)
     for node in plan.done:
@@ -415,7 +416,13 @@ def end_work(job: Job) -> Result:
 def in_service(job: Job) -> Result:
     options, known = job.record.asked, job.record.maintenance
     group = list(job.arguments["nodes"])
-    ended = job.run("node_maintenance", _return_options(job, group))
+    try:
+        ended = job.run("node_maintenance", _return_options(job, group))
+    except JobFailed:
+        refused = _is_refusal(job.record.last("node_maintenance"))
+        if not (job.check_mode or refused):
+            known["states"] |= dict.fromkeys(group, "failed")
+        raise
     known["ended"] += ended["nodes"]
     if options["state"] == "in_service":
         marked = set(known["marked"])

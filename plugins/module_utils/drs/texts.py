@@ -286,7 +286,7 @@ def _csv(rows: t.Sequence[t.Sequence[str]]) -> str:
         for key, columns in _COLUMNS.items()
     }
     key = max(own, key=lambda key: len(own[key]))
-    if not own[key]:
+    if own[key] in ([], ["VM"]):
         needed = "; ".join(
             f"for {COMMANDS[key][2]} {', '.join(names[0] for names in columns)}"
             for key, columns in _COLUMNS.items()

@@ -41,11 +41,11 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
 from ..rules.changed_back import changed_back, changed_back_by_revert
-from ..rules.checks import how_to_accept
+from ..rules.checks import NOT_REVERTED, how_to_accept
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import plan_rules
-from ..rules.revert import NOT_REVERTED, plan_revert
+from ..rules.revert import plan_revert
 from ..rules.rules_plan import ExtraFindings, RulesPlan
 from ..rules.rules_request import RulesRequest
 from ..rules.undo import REVERTED

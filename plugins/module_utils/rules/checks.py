@@ -241,6 +241,8 @@ SIMILAR_TERM = "similar_term"
 
 CHANGED_BY_WEBHOOK = "changed_by_webhook"
 
+NOT_REVERTED = "not_reverted"
+
 NEVER_ALLOWED = frozenset(
     {
         CHANGED_BY_WEBHOOK,
@@ -248,9 +250,10 @@ NEVER_ALLOWED = frozenset(
         LABEL_CONFLICT,
         NODE_SELECTOR_CONFLICT,
         NODE_TERMS_CONFLICT,
+        NOT_REVERTED,
     }
 )
-"""The term could not be written at all, so no `allow_findings` helps."""
+"""No `allow_findings` helps: the term could not be written at all, or there is no rule that could allow it."""
 
 
 def is_refused(finding: Finding, rules: t.Sequence[Rule], fail_on: t.Collection[str] = ()) -> bool:

@@ -43,7 +43,7 @@ from ..model.findings import Finding
 from ..model.input import shown
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, content_fault, read_annotation
-from ..model.kinds import RULES
+from ..model.kinds import RULES, UNDO
 from ..model.objects import Ref
 from ..model.rule import TYPE_NAMES, RuleId
 from ..model.snapshot import Workload
@@ -329,7 +329,7 @@ def read_ownership(workload: Workload) -> Ownership:
             return ownership
         return _of_namespace(ownership, workload.ref.namespace)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise UnreadableAnnotation(_damaged(workload, RULES, content_fault(error))) from error
+        raise UnreadableAnnotation(damaged(workload, RULES, content_fault(error))) from error
 
 
 def _ownership(content: t.Mapping[str, JSON]) -> Ownership:
@@ -400,10 +400,10 @@ def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:
     try:
         content = read_annotation(text)
     except DamagedAnnotation as error:
-        raise UnreadableAnnotation(_damaged(workload, annotation, str(error))) from error
+        raise UnreadableAnnotation(damaged(workload, annotation, str(error))) from error
     version = content.get("version")
     if not isinstance(version, int) or version < 1:
-        raise UnreadableAnnotation(_damaged(workload, annotation, "it has no version"))
+        raise UnreadableAnnotation(damaged(workload, annotation, "it has no version"))
     if content["version"] > VERSION:
         raise UnreadableAnnotation(
             f"{workload.ref}: annotation {annotation} was written by a newer release of"
@@ -421,11 +421,17 @@ def rules_of_term(ownership: Ownership, where: TermLocation, term: JSON) -> tupl
     return ownership.rules_of[fingerprint]
 
 
-def _damaged(workload: Workload, annotation: str, seen: str) -> str:
-    return (
-        f"{workload.ref}: annotation {annotation} is damaged ({seen}): restore it from a backup,"
-        " or remove it, and the terms of the rules by hand, and write the rules again"
-    )
+def damaged(workload: Workload, annotation: str, seen: str) -> str:
+    """That an annotation of ours cannot be read, and what to do."""
+    return f"{workload.ref}: annotation {annotation} is damaged ({seen}): {_REPAIRS[annotation]}"
+
+
+_REPAIRS: t.Final = {
+    RULES: (
+        "restore it from a backup, or remove it, and the terms of the rules by hand, and write the rules again"
+    ),
+    UNDO: "remove it if nothing has to be undone, and write the rules again",
+}
 
 
 def is_empty(term: t.Mapping[str, JSON]) -> bool:

@@ -25,7 +25,7 @@ from .change import (
     staged_change,
     with_hold,
 )
-from .checks import CHANGED_BY_WEBHOOK
+from .checks import CHANGED_BY_WEBHOOK, NOT_REVERTED
 from .draft import placement_parts, present_terms
 from .labels_first import needs_of_restored
 from .last_change import (
@@ -58,8 +58,6 @@ from .undo import (
     read_undo_record,
 )
 from .write import Relabel, build_write, labels_of, relabels
-
-NOT_REVERTED = "not_reverted"
 
 _LABELS = MAPS[TermLocation.LABEL]
 

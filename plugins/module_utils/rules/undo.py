@@ -46,6 +46,7 @@ from .ownership import (
     VERSION,
     Ownership,
     UnreadableAnnotation,
+    damaged,
     decode,
     digest,
     rule_id,
@@ -249,10 +250,7 @@ def _read_record(workload: Workload) -> UndoRecord | None:
     try:
         return _record(content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UnreadableAnnotation(
-            f"{workload.ref}: annotation {UNDO} is damaged ({content_fault(error)}): remove it if nothing has to be"
-            " undone, and write the rules again"
-        ) from error
+        raise UnreadableAnnotation(damaged(workload, UNDO, content_fault(error))) from error
 
 
 def _record(content: t.Mapping[str, JSON]) -> UndoRecord:

@@ -228,6 +228,10 @@ CSV = {
         "VM,Powerstate,Cluster,Host,VI SDK Server,VI SDK UUID\nweb,poweredOn,Prod,esx1,vc,1\n",
         "is CSV of RVTools, and no tab of RVTools has rules of DRS;",
     ),
+    "VMs": (
+        "VM,Powerstate,Host\nweb,poweredOn,esx1\n",
+        "is CSV without the columns of rules: for the rules of VMs Name, Enabled, KeepTogether, VMIds; for the rules",
+    ),
     "others": (
         "a,b,c\n1,2,3\n",
         "is CSV without the columns of rules: for the rules of VMs Name, Enabled, KeepTogether, VMIds; for the rules",

@@ -161,6 +161,15 @@ def test_an_annotation_that_is_too_deep_or_too_long_is_damaged(annotation: str, 
         readers[annotation](_machine(**{annotation: text}))
 
 
+def test_undo_record_that_cannot_be_read_has_no_advice_about_rules() -> None:
+    text = '{"version": 1, "uid": "x", "change": ' + "9" * 400 + "}"
+    with pytest.raises(UnreadableAnnotation) as failure:
+        read_undo_record(_machine(undo=text))
+    assert str(failure.value).endswith(
+        ": remove it if nothing has to be undone, and write the rules again"
+    )
+
+
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
