@@ -215,7 +215,7 @@ def test_control_plane_node_without_instances_is_no_failure() -> None:
         return {x.domain for x in capacity(made.snapshot(), tolerated).drills.drills}
 
     report = drill_of(made.snapshot(), [HOST], event="failure")
-    assert n_plus_1(report).startswith("N+1: yes, any one of 3 nodes may fail; ")
+    assert str(n_plus_1(report)).startswith("N+1: yes, any one of 3 nodes may fail; ")
     assert domains(*NODE) == {"n1", "n2", "n3"}
     assert domains(Tolerated(HOST, ("control-1",))) == {"control-1"}
     tolerates = {"tolerations": [{"key": "node-role", "operator": "Exists"}]}
