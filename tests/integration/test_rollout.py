@@ -17,7 +17,7 @@ import pytest
 
 from sandbox import Sandbox, objects
 from tests.job import BIN, Job
-from tests.shop import LEASE, PATIENCE, Shop
+from tests.shop import LEASE, PATIENCE, Shop, forget_runs
 from tests.terms import keep_machines_apart, pair_on_one_node
 
 SLOW = {"sandbox.virt/migration-seconds": "5"}
@@ -27,8 +27,9 @@ SLOWEST = {"sandbox.virt/migration-seconds": "45"}
 
 
 @pytest.fixture
-def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> Shop:
-    return Shop(six, namespace(six, "job"), run_module)
+def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Shop]:
+    yield Shop(six, namespace(six, "job"), run_module)
+    forget_runs(six.api)
 
 
 @pytest.fixture
