@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 
@@ -19,6 +20,18 @@ def cordon(sandbox: Sandbox, node: str) -> None:
 
 def uncordon(sandbox: Sandbox, node: str) -> None:
     sandbox.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
+
+
+@contextlib.contextmanager
+def cordoned(sandbox: Sandbox, nodes: t.Collection[str]) -> t.Iterator[None]:
+    """These nodes take no new pod meanwhile."""
+    try:
+        for node in nodes:
+            cordon(sandbox, node)
+        yield
+    finally:
+        for node in nodes:
+            uncordon(sandbox, node)
 
 
 def drain(sandbox: Sandbox, node: str, timeout: float = 60) -> None:

@@ -11,10 +11,7 @@ from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, drain
 from sandbox.real_nodes.guests import Witness, guest
 from tests.maintenance import Maintenance
-from tests.shop import Object
-
-PATIENCE = 600
-"""Seconds that anything real may take: a busy machine is no failure."""
+from tests.shop import PATIENCE, Object
 
 
 class Guests(Maintenance):
@@ -40,17 +37,10 @@ class Guests(Maintenance):
         for name in names:
             self.witness.wait(name, timeout=PATIENCE)
 
-    @contextlib.contextmanager
-    def alone(self, node: str) -> t.Iterator[None]:
+    def alone(self, node: str) -> contextlib.AbstractContextManager[None]:
         """All other nodes are cordoned meanwhile."""
         others = [name for name in self.sandbox.real_nodes.names() if name != node]
-        for name in others:
-            drain.cordon(self.sandbox, name)
-        try:
-            yield
-        finally:
-            for name in others:
-                drain.uncordon(self.sandbox, name)
+        return drain.cordoned(self.sandbox, others)
 
     def declare(self, *listed: Object, **options: t.Any) -> Object:
         """Write rules as the identity mover."""

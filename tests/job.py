@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import yaml
 from dev.matrix import Prepared
 from sandbox.fault_actions import Freeze
 from sandbox.fault_proxy import Rule
+from tests import process_tree
 from tests.shop import PATIENCE, Object, Shop
 
 BIN = Path(sys.executable).parent
@@ -26,7 +26,7 @@ INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter=
 
 
 class Play(subprocess.Popen[str]):
-    """ansible-playbook with its children, a process group. It ends with its test at the latest."""
+    """ansible-playbook with its children. It ends with its test at the latest."""
 
     def lines(self) -> t.Generator[str, None, None]:
         """The lines that it prints from now on. It is killed where it takes longer than PATIENCE."""
@@ -61,8 +61,7 @@ class Play(subprocess.Popen[str]):
     def end(self) -> None:
         """Kill it and its children, where it has not ended."""
         if self.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+            process_tree.kill(self.pid)
             self.wait(PATIENCE)
 
 

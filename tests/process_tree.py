@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def kill(pid: int) -> None:
-    """Each process is stopped before its children are looked up, so that none is missed."""
+    """Each is stopped before its children are looked up, so that none is missed. `pid` leads a process group."""
     tree = [pid]
     for parent in tree:
         with contextlib.suppress(ProcessLookupError):
@@ -22,3 +22,5 @@ def kill(pid: int) -> None:
     for process in tree:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)  # children of one that has ended

@@ -253,17 +253,12 @@ class Shop:
         finally:
             self.api.patch(LEASE, {"spec": {"holderIdentity": ""}})
 
-    @contextlib.contextmanager
-    def _cordoned_all_but(self, nodes: t.Collection[str] | None) -> t.Iterator[None]:
+    def _cordoned_all_but(
+        self, nodes: t.Collection[str] | None
+    ) -> contextlib.AbstractContextManager[None]:
         names = [node["metadata"]["name"] for node in self.api.list("/api/v1/nodes")]
         shut = [name for name in names if nodes is not None and name not in nodes]
-        try:
-            for name in shut:
-                drain.cordon(self.sandbox, name)
-            yield
-        finally:
-            for name in shut:
-                drain.uncordon(self.sandbox, name)
+        return drain.cordoned(self.sandbox, shut)
 
 
 @contextlib.contextmanager

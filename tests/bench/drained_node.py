@@ -45,18 +45,11 @@ class DrainedNode:
             timeout=self._patience,
         )
 
-    @contextlib.contextmanager
-    def alone(self) -> t.Iterator[None]:
+    def alone(self) -> contextlib.AbstractContextManager[None]:
         """All other nodes are cordoned meanwhile."""
         nodes = self.sandbox.api.list("/api/v1/nodes")
         others = [x["metadata"]["name"] for x in nodes if x["metadata"]["name"] != self.name]
-        for name in others:
-            drain.cordon(self.sandbox, name)
-        try:
-            yield
-        finally:
-            for name in others:
-                drain.uncordon(self.sandbox, name)
+        return drain.cordoned(self.sandbox, others)
 
     def vms(self) -> list[str]:
         """The VMs that are on the node."""

@@ -86,9 +86,8 @@ class RealNode(DrainedNode):
 
     def create_elsewhere(self, vms: t.Sequence[Object]) -> None:
         """The namespace and its VMs, which start on the other nodes."""
-        drain.cordon(self.sandbox, self.name)
-        self.create_anywhere(vms)
-        drain.uncordon(self.sandbox, self.name)
+        with drain.cordoned(self.sandbox, [self.name]):
+            self.create_anywhere(vms)
 
     def end_vms(self) -> None:
         """Delete the VMs, and wait until their pods have ended."""

@@ -64,14 +64,9 @@ def start_on(stage: Stage, name: str, node: str) -> None:
     if api.find(path) is None:
         api.apply(objects.virtual_machine(name, NAMESPACE, run_strategy="Halted"))
     running = api.path("VirtualMachineInstance", NAMESPACE, name)
-    try:
-        for other in others:
-            drain.cordon(stage.sandbox, other)
+    with drain.cordoned(stage.sandbox, others):
         api.patch(path, {"spec": {"runStrategy": "Always"}})
         api.wait(lambda vmi: vmi["status"]["phase"] == "Running", running, PATIENCE)
-    finally:
-        for other in others:
-            drain.uncordon(stage.sandbox, other)
 
 
 @pytest.fixture

@@ -217,16 +217,11 @@ def test_a_tenant_stops_steers_and_widens_no_job_for_another_namespace(
         release(shop.api, tenant.namespace)
 
 
-@contextlib.contextmanager
-def only_on(sandbox: Sandbox, node: str) -> t.Iterator[None]:
+def only_on(sandbox: Sandbox, node: str) -> contextlib.AbstractContextManager[None]:
     """What starts meanwhile runs on this node."""
     others = [x["metadata"]["name"] for x in sandbox.api.list("/api/v1/nodes")]
     others.remove(node)
-    for name in others:
-        drain.cordon(sandbox, name)
-    yield
-    for name in others:
-        drain.uncordon(sandbox, name)
+    return drain.cordoned(sandbox, others)
 
 
 Names = set[tuple[str, str]]

@@ -46,15 +46,8 @@ def scene(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Maint
         yield made
 
 
-@contextlib.contextmanager
-def cordoned(scene: Maintenance, *nodes: str) -> t.Iterator[None]:
-    for node in nodes:
-        drain.cordon(scene.sandbox, node)
-    try:
-        yield
-    finally:
-        for node in nodes:
-            drain.uncordon(scene.sandbox, node)
+def cordoned(scene: Maintenance, *nodes: str) -> contextlib.AbstractContextManager[None]:
+    return drain.cordoned(scene.sandbox, nodes)
 
 
 @contextlib.contextmanager

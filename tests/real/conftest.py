@@ -15,9 +15,9 @@ from sandbox.namespaces import delete_namespace
 from sandbox.real_nodes import files, ground
 from sandbox.real_nodes.guests import Witness
 from tests.conftest import RunModule
-from tests.guests import PATIENCE, Guests
+from tests.guests import Guests
 from tests.maintenance import maintenance
-from tests.shop import forget_runs
+from tests.shop import PATIENCE, forget_runs
 
 CLUSTER = "3-real-nodes-3-zones"
 TALLY = pytest.StashKey["Tally"]()

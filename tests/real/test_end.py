@@ -18,7 +18,7 @@ from sandbox import Sandbox
 from sandbox.processes import PidFile, Record, alive, record
 from sandbox.real_nodes import control_groups
 from sandbox.real_nodes.cluster import groups_of
-from tests.guests import PATIENCE
+from tests.shop import PATIENCE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CLUSTER = "1-real-nodes-0-zones"

@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.modules import drill_info, placement_info
-from tests.guests import PATIENCE, Guests
+from tests.guests import Guests
+from tests.shop import PATIENCE
 
 #: virt-controller takes virt-handler for dead after five minutes; evictions of the taint manager follow
 LONG = 2 * PATIENCE

@@ -12,8 +12,9 @@ import yaml
 
 from demos.stage import Stage
 from sandbox.objects import disruption_budget
-from tests.guests import PATIENCE, Guests, servers
+from tests.guests import Guests, servers
 from tests.maintenance import pods_on
+from tests.shop import PATIENCE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HOME = "example.com/home"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import placement_info
-from tests import process_tree
-from tests.guests import PATIENCE, Guests, servers
+from tests.guests import Guests, servers
 from tests.job import Job
+from tests.shop import PATIENCE
 
 ZONES = ["zone1", "zone2", "zone3"]
 
@@ -59,12 +59,9 @@ def test_rollout_that_is_killed_in_a_real_migration_is_continued(
     job = Job(guests, tmp_path)
     limits: dict[str, t.Any] = {"run_timeout": PATIENCE, "move_timeout": PATIENCE // 2}
     first = job.start(**limits)
-    assert first.stdout is not None
-    for line in first.stdout:
-        if "[1/1] migrating" in line:
-            break
-    process_tree.kill(first.pid)
-    assert first.wait() == -signal.SIGKILL
+    first.until_line("[1/1] migrating")
+    first.end()
+    assert first.returncode == -signal.SIGKILL
 
     second = job.start(**limits)
     output, _errors = second.communicate(timeout=2 * PATIENCE)
@@ -159,10 +156,7 @@ def test_second_rollout_at_once_begins_nothing(guests: Guests, tmp_path: Path) -
     limits: dict[str, t.Any] = {"run_timeout": PATIENCE, "max_parallel": 1}
     with guests.sandbox.real_nodes["w1"].slow_network(4):
         first = Job(guests, tmp_path).start(**limits)
-        assert first.stdout is not None
-        for line in first.stdout:
-            if "[1/2] migrating" in line:
-                break
+        first.until_line("[1/2] migrating")
         second = guests.roll_out(run_timeout=5)
     output, _errors = first.communicate(timeout=2 * PATIENCE)
 
