@@ -151,16 +151,13 @@ class Closing:
         parts = [f"### {_escaped(self.headline())}"]
         for label, texts in self.sections().items():
             whole = {
-                "moves": self._all_moves(),
+                "moves": [f"{_words(move)}: {_route(move)}" for move in self.moves],
                 "not read": list(self.gaps),
                 "failed": list(self.errors or self.failed),
             }
             items = whole.get(label, texts)
             parts.append(f"**{label}**\n\n" + "\n".join(f"- {_escaped(item)}" for item in items))
         return "\n\n".join(parts) + "\n"
-
-    def _all_moves(self) -> list[str]:
-        return [f"{_words(move)}: {_route(move)}" for move in self.moves]
 
 
 def reason_of(lines: t.Sequence[str]) -> str:

@@ -58,8 +58,4 @@ def _held_by_rules(record: JobRecord) -> list[Parts]:
 
 
 def _names(held: t.Iterable[Parts]) -> str:
-    return listed([_name(x) for x in held], 4)
-
-
-def _name(workload: Parts) -> str:
-    return f"{workload['kind']} {workload['namespace']}/{workload['name']}"
+    return listed([f"{x['kind']} {x['namespace']}/{x['name']}" for x in held], 4)

@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     LAUNCH,
     RELAUNCH,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import again
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
     carries_out_plan,
     plan_words,
@@ -195,7 +196,8 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
         yield f"to do exactly this: {LAUNCH}"
     elif record.check_mode:
         closed = "closed" in record.maintenance.get("found", {}).values()
-        yield AGAIN if failing else f"{LAUNCH}{next_window(record) if closed else ''}"
+        launch = [f"{LAUNCH}{next_window(record) if closed else ''}"]
+        yield from again(record) if failing else launch
     elif waiting:
         yield f"launch the same job again for {listed(waiting, 12)}{next_window(record)}"
     elif drained and options["state"] == "drained":
@@ -215,7 +217,7 @@ def _before_launch(record: JobRecord) -> t.Iterator[str]:
 
 def _after_failure(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator[str]:
     if record.asked["state"] == "in_service":
-        yield AGAIN
+        yield from again(record)
         return
     begun = any(state not in ("not_begun", "skipped") for state in states.values())
     if carries_out_plan(record):

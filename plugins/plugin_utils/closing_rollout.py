@@ -45,7 +45,7 @@ def rollout_parts(record: JobRecord) -> Parts:
     following = []
     plan, file = result.get("plan") or {}, options.get("plan_file")
     if record.failures:
-        following = [after_failure(record)]
+        following = after_failure(record)
     elif record.check_mode and plan.get("moves"):
         done += saved_words(record)
         following = [

@@ -12,6 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
     unreadable_texts,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import AGAIN
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -44,6 +45,11 @@ def after_unread(gaps: t.Iterable[Unreadable]) -> list[str]:
         f"{GRANT_READER.replace('this identity', account, 1)}, then launch the same job again"
         for account in accounts
     ]
+
+
+def again(record: JobRecord) -> list[str]:
+    """The next step of a job that failed and that launching it again continues: first the rights that it lacks."""
+    return after_unread(unread(record)) or [AGAIN]
 
 
 def _account(gap: Unreadable) -> str:

@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     AGAIN,
     LAUNCH,
     NONE_WRITTEN,
+    RELAUNCH,
     Closing,
     reason_of,
 )
@@ -43,6 +44,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import (
     after_unread,
+    again,
     unread,
     unread_texts,
 )
@@ -75,12 +77,8 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
     reasons = _reasons(record, failed, parts.pop("and_then", "")) if failed else ()
     gaps = unread(record)
-    parts["next_steps"] = (
-        *(grants := after_unread(gaps)),
-        *(step for step in parts["next_steps"] if not (grants and step == AGAIN)),
-    )
-    if failed and not parts["next_steps"]:
-        parts["next_steps"] = (AGAIN,)
+    steps = (*after_unread(gaps), *parts["next_steps"]) or (again(record) if failed else ())
+    parts["next_steps"] = tuple(dict.fromkeys(steps))
     return Closing(
         playbook=_TITLES.get(name) or name.replace("_", " ").capitalize(),
         outcome=outcome,
@@ -97,23 +95,14 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
 def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[str]:
     """What failed, each in short: the first one with its task, the last one with what the job did then."""
     first, *others = dict.fromkeys(record.reasons) or [reason_of(failed)]
-    texts = [_with_task(record, first), *others]
-    return [*texts[:-1], f"{texts[-1]}{and_then}"]
-
-
-def _with_task(record: JobRecord, reason: str) -> str:
-    if record.lead is not None:
-        return f"{record.lead}{reason}"
-    task = _failed_task(record)
-    return f"{task}: {reason}" if record.failures and task else reason
-
-
-def _failed_task(record: JobRecord) -> str:
-    """With what was open around it, such as the gate after a group; empty where neither is known."""
     task, around = record.failed_task, record.open
     if task and around not in ("", task) and not record.undo:
-        return f"{task} ({around})"
-    return task or around
+        task = f"{task} ({around})"  # such as the gate after a group
+    lead = record.lead
+    if lead is None:
+        lead = f"{task or around}: " if record.failures and (task or around) else ""
+    texts = [f"{lead}{first}", *others]
+    return [*texts[:-1], f"{texts[-1]}{and_then}"]
 
 
 def _skipped(record: JobRecord) -> t.Iterator[str]:
@@ -149,9 +138,16 @@ def _verify(record: JobRecord) -> Parts:
     asked = f"namespaces {selected}" if options["namespaces"] else selected
     if options["workloads"]:
         asked += f", {plural(len(options['workloads']), 'workload')}"
+    words = "would write: " if record.check_mode else "report: "
+    files = [file["path"] for file in record.last("report").get("files") or ()]
     return {
         "asked": (asked,),
-        "done": (*_verdicts(record), *_resting(record), *_room(record), *_reports(record)),
+        "done": (
+            *_verdicts(record),
+            *_resting(record),
+            *_room(record),
+            *(f"{words}{x}" for x in files),
+        ),
         "next_steps": tuple(_after_verification(record)),
     }
 
@@ -159,12 +155,6 @@ def _verify(record: JobRecord) -> Parts:
 def _report(record: JobRecord) -> Parts:
     parts = _verify(record)
     return {**parts, "asked": (f"report of {parts['asked'][0]}",)}
-
-
-def _reports(record: JobRecord) -> t.Iterator[str]:
-    words = "would write" if record.check_mode else "report"
-    for file in record.last("report").get("files") or ():
-        yield f"{words}: {file['path']}"
 
 
 def _verdicts(record: JobRecord) -> t.Iterator[str]:
@@ -223,7 +213,7 @@ def _after_verification(record: JobRecord) -> t.Iterator[str]:
             " elsewhere"
         )
     if record.failures and not summary:
-        yield AGAIN
+        yield from again(record)
     elif record.failures and not summary.get("violated"):
         yield from _after_room(record, f"{record.role}_keep_room_for")
 
@@ -287,12 +277,10 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
     elif none_written(record.last("rules")):
         yield f"{NONE_WRITTEN}{AGAIN}"
     elif record.failures and not record.of("rules"):
-        step = "" if record.begun else NONE_WRITTEN
-        yield from _after_room(record, f"{record.role}_keep_room_for") or [
-            f"{step}{after_failure(record).removeprefix(step)}"
-        ]
+        step = RELAUNCH if record.begun else f"{NONE_WRITTEN}{AGAIN}"
+        yield from _after_room(record, f"{record.role}_keep_room_for") or [step]
     elif record.failures:
-        yield from _after_red_apply(record) or [after_failure(record)]
+        yield from _after_red_apply(record) or after_failure(record)
     elif record.check_mode:
         yield LAUNCH
     else:
@@ -329,7 +317,7 @@ def _topology(record: JobRecord) -> Parts:
     return {
         "asked": ("labels of nodes",),
         "done": tuple(done),
-        "next_steps": (after_failure(record),) if record.failures else (),
+        "next_steps": tuple(after_failure(record)) if record.failures else (),
     }
 
 

@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     NONE_WRITTEN,
     RELAUNCH,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import again
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, Job, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     JobRecord,
@@ -107,14 +108,14 @@ def carries_out_plan(record: JobRecord) -> bool:
     return bool(given) and not record.check_mode and record.asked.get("state") != "in_service"
 
 
-def after_failure(record: JobRecord) -> str:
-    """The next step of a job that failed: only what was begun can be continued."""
+def after_failure(record: JobRecord) -> list[str]:
+    """The next steps of a job that failed: only what was begun can be continued."""
     if carries_out_plan(record):
-        return CORRECT_OR_PLAN
+        return [CORRECT_OR_PLAN]
     if record.begun:
-        return RELAUNCH
+        return [RELAUNCH]
     refused = record.notes and was_refused(record.notes[-1])
-    return f"{NONE_WRITTEN}{AGAIN}" if refused and not record.check_mode else AGAIN
+    return [f"{NONE_WRITTEN}{AGAIN}"] if refused and not record.check_mode else again(record)
 
 
 def plan_words(record: JobRecord) -> str:

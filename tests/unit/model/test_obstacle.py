@@ -59,3 +59,18 @@ def test_obstacle_after_a_text_is_the_same_obstacle() -> None:
 
 def test_obstacle_is_printed_as_its_text() -> None:
     assert f"{Obstacle('no_right', 'a sentence')}" == "a sentence"
+
+
+def test_no_code_is_described_twice() -> None:
+    tree = ast.parse(Path(str(obstacle.__file__)).read_text())
+    names = [
+        str(
+            key.value
+            if isinstance(key, ast.Constant)
+            else getattr(obstacle, getattr(key, "id", ""))
+        )
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "CODES"
+        for key in t.cast("ast.Dict", node.value).keys
+    ]
+    assert sorted(names) == sorted(CODES)
