@@ -426,7 +426,9 @@ permission_gaps:
       description: The account that lacks the right. Empty where no right is missing.
       type: str
     reason_code:
-      description: The reason as a code, V(no_right) where a right is missing, else V(not_read).
+      description:
+        - The reason as a code, V(no_right) where a right is missing, else V(not_read).
+        - What to do is in docs/troubleshooting.md, B(What could not be read).
       type: str
   sample: []
 table:

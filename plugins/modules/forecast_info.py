@@ -434,6 +434,7 @@ skipped_instances:
           V(run_strategy), V(not_running), V(terminating), V(in_progress), V(workload_rollout_stopped),
           V(changed_by_others), V(not_movable), V(no_node), V(too_few_domains), V(blocked_by_each_other),
           V(bypassed_by_node_term), V(do_not_move), V(node_not_ready) or V(not_found).
+        - What to do is in docs/troubleshooting.md, B(Why an instance does not move).
       type: str
   sample: []
 deadlock:
@@ -518,7 +519,9 @@ permission_gaps:
       description: The account that lacks the right. Empty where no right is missing.
       type: str
     reason_code:
-      description: The reason as a code, V(no_right) where a right is missing, else V(not_read).
+      description:
+        - The reason as a code, V(no_right) where a right is missing, else V(not_read).
+        - What to do is in docs/troubleshooting.md, B(What could not be read).
       type: str
   sample: []
 cluster:

@@ -494,6 +494,7 @@ moves:
         - Why the move failed or the instance is gone, as a code. Empty for why it moves.
         - V(budget), V(changed), V(gone), V(in_progress), V(migration_failed), V(moved_by_others), V(no_answer),
           V(no_node), V(outcome_unknown) or V(refused).
+        - What to do is in docs/troubleshooting.md, B(Why a move failed).
       type: str
     state:
       description:
@@ -550,6 +551,7 @@ skipped_instances:
         - The reason as a code. Empty where it has none.
         - For a move in flight, the codes of RV(moves). V(other_move) where it moves after an instance that does not.
         - V(move_failed) where its moves have failed, V(budget) where budgets never allow that it ends.
+        - What to do is in docs/troubleshooting.md, B(Why an instance does not move).
       type: str
 deferred:
   description: Moves that did not start because of O(run_timeout).
@@ -647,7 +649,9 @@ stop_reason:
   type: str
   sample: outside of the window from 22:00 to 04:00 UTC
 stop_code:
-  description: V(outside_of_window) where RV(stop_reason) has a reason, else empty.
+  description:
+    - V(outside_of_window) where RV(stop_reason) has a reason, else empty.
+    - What to do is in docs/troubleshooting.md, B(Why a run begins no more moves).
   returned: always, unless the task could not start
   type: str
   sample: outside_of_window

@@ -383,6 +383,7 @@ moves:
         - Why the move failed or the instance is gone, as a code. Empty for why it moves.
         - V(budget), V(changed), V(gone), V(in_progress), V(migration_failed), V(moved_by_others), V(no_answer),
           V(no_node), V(outcome_unknown) or V(refused).
+        - What to do is in docs/troubleshooting.md, B(Why a move failed).
       type: str
     state:
       description:
@@ -456,6 +457,7 @@ skipped_instances:
           V(blocked_by_each_other), V(violates_rule), V(bypassed_by_node_term), V(method_not_allowed), V(budget),
           V(do_not_move), V(node_not_ready), V(not_found), V(no_own_hostname), V(moved_already), V(move_failed),
           V(not_in_plan), V(unlike_plan) or V(not_read).
+        - What to do is in docs/troubleshooting.md, B(Why an instance does not move).
       type: str
 deferred:
   description:
@@ -728,6 +730,7 @@ held:
         - V(workload_rollout_stopped), V(changed_by_others) and V(pending_changes) where something has to be changed
           first that the reason names.
         - V(damaged) and V(refused) where the strategy has to be set by hand.
+        - What to do is in docs/troubleshooting.md, B(Why a workload stays held).
       type: str
   sample:
     - kind: StatefulSet
@@ -783,6 +786,7 @@ stop_code:
   description:
     - The reason that RV(stop_reason) names, as a code. V(max_moves), V(outside_of_window) or V(canary_not_ended).
     - Empty where there is none.
+    - What to do is in docs/troubleshooting.md, B(Why a run begins no more moves).
   returned: always, unless the rollout could not start
   type: str
   sample: max_moves

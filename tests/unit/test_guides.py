@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guides in docs/ name playbooks, variables, choices, files and findings that exist."""
+"""The guides in docs/ name playbooks, variables, choices and files that exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.virt.placement.plugins.module_utils.model.findings import FINDING_NAMES
 from ansible_collections.virt.placement.plugins.plugin_utils.controller import SETTINGS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -78,14 +77,6 @@ def test_links_lead_to_headings(guide: Path) -> None:
         for file, anchor in links
         if anchor not in anchors(guide.parent / file if file else guide)
     ] == []
-
-
-def test_findings_in_troubleshooting_exist() -> None:
-    text = (CHECKOUT / "docs" / "troubleshooting.md").read_text()
-    headings = re.findall(r"^## ([a-z_]+)$", text, re.M)
-
-    assert headings
-    assert set(headings) <= FINDING_NAMES
 
 
 def test_guide_of_molecule_has_the_variables_of_its_playbooks() -> None:

@@ -30,7 +30,8 @@ class Obstacle:
 
 
 class Described(t.NamedTuple):
-    """What a code means, and what to do."""
+    """What a code means, and what to do: sentences in Markdown. `python -m dev.codes` writes them into
+    docs/troubleshooting.md, so that links are relative to docs/."""
 
     meaning: str
     advice: str
@@ -60,176 +61,221 @@ INTERNAL: t.Final = frozenset(
 
 CODES: t.Final[t.Mapping[str, Described]] = {
     NO_ANSWER: Described(
-        "virt-controller does not answer",
-        "See Deployment virt-controller in the namespace of KubeVirt.",
+        "virt-controller does not answer: its Lease was not renewed for 30 s, or it gives a migration no phase.",
+        "Look at the Deployment `virt-controller` in the namespace of KubeVirt, its pods and their logs. VMs run on"
+        " where they are, and what has begun goes on once virt-controller is back. Then run the task again.",
     ),
     "max_moves": Described(
-        "the number of moves that max_moves allows has begun", "Run the task again for the rest."
+        "As many moves as `max_moves` allows have begun.",
+        "Check the VMs that have moved, then run the task again for the rest.",
     ),
     OUTSIDE_OF_WINDOW: Described(
-        "nothing is begun outside of the window", "Run the task again when the window opens."
+        "The time of day is outside of `window`, so no move begins.",
+        "Run the task again when the window opens, or change `window`.",
     ),
     "canary_not_ended": Described(
-        "a move of the canary was given up and has not ended",
-        "See what the line about that move names, then run the task again.",
+        "A canceled migration of the canary has not ended, so no other move begins.",
+        "Look at this migration (`kubectl get vmim -n NAMESPACE`), and at virt-handler on the node of the VM. Run the"
+        " task again when it has ended.",
     ),
-    "canary": Described("the moves of the canary are still in flight", "Wait."),
-    "soaking": Described("the time of soak is not over", "Wait."),
-    "other_domain": Described("moves away from another topology domain are in flight", "Wait."),
+    "canary": Described("The moves of the canary are still in flight.", "Wait."),
+    "soaking": Described("The time of `soak` is not over.", "Wait."),
+    "other_domain": Described(
+        "Moves away from another topology domain are still in flight.", "Wait."
+    ),
     "limit_reached": Described(
-        "so many moves or migrations are in flight, or so many instances are not Ready, as a limit allows",
+        "As many moves or migrations are in flight, or as many instances not Ready, as a limit allows.",
         "Wait.",
     ),
-    "other_run": Described(
-        "another run has the Lease, or may have it", "Wait until that run ends."
-    ),
+    "other_run": Described("Another run holds the Lease, or may hold it.", "Wait for that run."),
     "in_progress": Described(
-        "Kubernetes, KubeVirt or a controller has not finished what it has begun",
-        "Wait. If it does not end, see the object that the reason names.",
+        "Kubernetes, KubeVirt or another controller has not finished what it began, such as a migration or a workload"
+        " rollout.",
+        "Run the task again later. If it does not end: `kubectl describe` of the object that the reason names prints"
+        " its events. A migration that goes on and on is often that of a guest that changes memory faster than the"
+        " network transfers it: raise the limits below `spec.configuration.migrations` of the KubeVirt object.",
     ),
     "other_move": Described(
-        "the instance moves after another one, which has not moved or is skipped",
-        "See the reason of that instance, then run the task again.",
+        "The instance moves after another one, and that one has not moved.",
+        "Find the other instance in the result, do what its code asks for, and run the task again.",
     ),
     "budget": Described(
-        "a PodDisruptionBudget does not allow that the pod ends",
-        "See that the pods of the budget are Ready, or change the budget.",
+        "A PodDisruptionBudget does not allow that the pod ends, or two of them select it.",
+        "`kubectl get pdb -n NAMESPACE`. Where ALLOWED DISRUPTIONS is 0, make the pods of the budget Ready, add a"
+        " replica, or agree on another budget with its owner. Of two budgets, delete one. Budgets that an operator"
+        " lifts by itself: [Budgets of operators](maintenance.md#budgets-of-operators).",
     ),
-    "no_node": Described(
-        "kube-scheduler finds no node for the next pod",
-        "Free a node that the pod may use, or change the rule that keeps it from the others.",
+    NO_NODE: Described(
+        "No node takes the next pod of the instance. The reason has the words of kube-scheduler.",
+        "[0/6 nodes are available](#06-nodes-are-available-5-nodes-didnt-match-pod-anti-affinity-rules) has each part"
+        " of the reason. Free or add a node that the pod may use, or make the rule preferred.",
     ),
     "migration_failed": Described(
-        "KubeVirt ended the migration without success",
-        "See the reason, and the log of virt-launcher; then run the task again.",
+        "KubeVirt ended the migration without success, or another client deleted it.",
+        "The VM runs on where it was. If the reason does not suffice, look at the logs of its virt-launcher pods and"
+        " of virt-handler on both nodes. Then run the task again.",
     ),
     "moved_by_others": Described(
-        "another controller or client migrates or moves the VM",
-        "See that this controller runs, and wait until it has moved the VM.",
+        "The VM waits for the controller of its eviction strategy External, or another client migrates it.",
+        "Look at the controller that is to move VMs with this strategy, and wait for its move. Then run the task"
+        " again.",
     ),
     "gone": Described(
-        "the instance has ended, or is not wanted any more", "Nothing is to be done."
+        "The instance ended before or during its move, or is not wanted any more.",
+        "Nothing, unless it should still run: then look at its owner.",
     ),
     "move_failed": Described(
-        "a move of the instance failed in this run", "See the failed move, then run the task again."
+        "A move of the instance failed in this run, which does not try it again.",
+        "Do what the code of its failed move in `moves` asks for, then run the task again.",
     ),
     "not_rebooted": Described(
-        "the node was not rebooted, which was expected", "Reboot it, or leave reboot_expected out."
+        "The node was not rebooted, and `reboot_expected` is set.",
+        "Reboot it, or leave `reboot_expected` out.",
     ),
     "node_not_ready": Described(
-        "the node is NotReady, or what takes VMs on it is not ready",
-        "Wait, or see its kubelet and virt-handler.",
+        "The node of the instance is NotReady. virt-handler of that node carries out a live migration, so none is"
+        " possible.",
+        "Look at the kubelet of the node. If it does not come back, fence it: the VM then starts on another node"
+        " ([What happens on a node](forecasting.md#what-happens-on-a-node)).",
     ),
-    "needless": Described(
-        "the VM is started, or KubeVirt is about to do it", "Nothing is to be done."
-    ),
+    "needless": Described("The VM is started, or KubeVirt is about to start it.", "Nothing."),
     "outcome_unknown": Described(
-        "the connection was lost, or a request of an earlier run may still arrive",
-        "Run the task again: that is safe.",
+        "The connection was lost after a request was sent, or a request of an earlier run may still arrive.",
+        "Run the task again. That is safe: it reads what has happened and does the rest.",
     ),
-    NO_RIGHT: Described("a right is missing", "Grant the right that the reason names."),
+    NO_RIGHT: Described(
+        "The account has no right to read this. Nothing is claimed about what depends on it.",
+        "The entry names the right and the account, and so does the line `not read` of the block that closes a job."
+        " Apply `rbac/reader.yml`, and bind its ClusterRole to this account.",
+    ),
     NOT_READ: Described(
-        "a list or an object cannot be read or asked for, though no right is missing",
-        "The reason names what to do.",
+        "This could not be read, though no right is missing.",
+        "Do what the reason names, such as looking at the API server that does not answer. Then run the task again.",
     ),
     "not_live_migratable": Described(
-        "KubeVirt migrates the VM to no other node, or the instance is a pod, which cannot migrate",
-        "See the condition LiveMigratable of the VMI. Or add restart (for a pod or a VMI of a replica set: recreate) to"
-        " allow.",
+        "KubeVirt does not migrate this VM, or the instance is a pod, which cannot migrate.",
+        "Remove what the reason names, such as a ReadWriteOnce volume or a host device: the condition LiveMigratable"
+        " of `kubectl get vmi NAME -n NAMESPACE -o yaml` has it. Or add `restart` to `allow`; for a pod or a VMI of a"
+        " replica set `recreate`.",
     ),
     "no_target_pod": Described(
-        "KubeVirt makes no target pod for a migration from this node",
-        "See why virt-handler does not set the label that the reason names.",
+        "The node of the VM lacks the label of its CPU model. For a VM with the CPU model host-model, KubeVirt before"
+        " 1.6 then makes no target pod.",
+        "Look at the virt-handler pod of this node and its log: it sets the label. Or add `restart` to `allow`.",
     ),
     "pinned_to_node": Described(
-        "the node selector and node affinity of the VM allow only the node that it runs on",
+        "The node selector and node affinity of the VM allow only the node that it runs on.",
         "Relax them, or restart the VM.",
     ),
     "tied_to_node": Described(
-        "the VM and other VMs of its node require each other on one node",
+        "The VM and other VMs of its node require each other on one node.",
         "Make these terms preferred, or restart the VM.",
     ),
     "needs_restart": Described(
-        "the VMI gets the placement of its workload only as a new VMI",
-        "Add restart (for a VMI of a replica set: recreate) to allow.",
+        "The new constraints do not reach the running VMI, so a live migration does not enforce them.",
+        "Add `restart` to `allow`; for a VMI of a replica set `recreate`. Or wait for the next restart of the VM.",
     ),
     PENDING_CHANGES: Described(
-        "a restart or recreation would also apply other changes of the template",
-        "Apply these changes first, or set apply_pending_changes.",
+        "A restart or recreation would also apply other changes of the VM or workload. The reason names them.",
+        "Agree on these changes with the owner. Set `apply_pending_changes: true`, or take the changes back.",
     ),
     "run_strategy": Described(
-        "KubeVirt does not restart a VM with this run strategy",
-        "Set runStrategy to Always, Manual or RerunOnFailure.",
+        "KubeVirt does not restart a VM with this run strategy.",
+        "Set `spec.runStrategy` of the VM to `Always`, `Manual` or `RerunOnFailure`.",
     ),
-    "not_running": Described("the VM does not run, or its VMI is being started", "Start the VM."),
-    "terminating": Described("the instance is being deleted", "Wait until it is gone."),
+    "not_running": Described(
+        "The VM does not run, or has no pod or node yet.",
+        "Start the VM (`virtctl start NAME -n NAMESPACE`). If it is Pending, `pending` of `placement_info` says why.",
+    ),
+    "terminating": Described(
+        "The instance is being deleted.",
+        "Run the task again once it is gone. If it stays, look at its finalizers and at the kubelet of its node.",
+    ),
     WORKLOAD_ROLLOUT_STOPPED: Described(
-        "the rollout of the workload is paused, held or stuck",
-        "Resume it, or repair what the reason names.",
+        "The workload's own rollout is paused, held by a partition, or stuck.",
+        "Resume it (`spec.paused: false`), set the partition to 0, or repair what the reason names, such as a pod"
+        " that is not Ready. Then run the task again.",
     ),
     "changed_by_others": Described(
-        "something else has changed the object since", "Change it back, as the reason says."
+        "The VM of a pool has other placement than the template of its pool. KubeVirt does not revert that.",
+        "Give `spec.template` of the VM the placement of the template of its pool, then run the task again.",
     ),
     "not_movable": Described(
-        "no controller makes the instance again on another node",
-        "Move it by hand, or leave it where it is.",
+        "No controller creates the instance again on another node, as for a pod of a DaemonSet or a VMI without a VM.",
+        "Leave it where it is, or delete it and create it again by hand.",
     ),
     "previous_template": Described(
-        "replicas or VMs of a workload that is held are not of its present template",
-        "Run a rollout of the workload. A StatefulSet needs recreate in allow.",
+        "Replicas or VMs of the workload are not of its present template yet.",
+        "Run a rollout of the workload. A StatefulSet needs `recreate` in `allow`. More: [its own rollout is held by"
+        " rules](#its-own-rollout-is-held-by-rules).",
     ),
     "damaged": Described(
-        "an annotation of this collection is damaged", "Do by hand what the reason names."
+        "The annotation `placement.virt/hold` cannot be read, so the previous strategy is not known.",
+        "Set `spec.updateStrategy` by hand as the reason says, and remove the annotation.",
     ),
     "refused": Described(
-        "the API server, admission, a quota or KubeVirt refuses it",
-        "Correct what the refusal names.",
+        "The API server, admission, a ResourceQuota or KubeVirt refuses the request, the migration or the next pod."
+        " The reason has its answer.",
+        "Correct what the answer names, such as the level of Pod Security of the namespace, a webhook or a policy. A"
+        " ResourceQuota: [has no room for a second pod](#has-no-room-for-a-second-pod-or-exceeded-quota). Controllers"
+        " try again by themselves; run the task again if it has ended. Where the answer is missing, `kubectl get"
+        " events -n NAMESPACE` has it.",
     ),
-    "changed": Described("the object was changed during the task", "Run the task again."),
+    "changed": Described(
+        "The object was changed during the task, such as a VM that has moved or is being deleted.",
+        "Run the task again: it goes by what is there now.",
+    ),
     NOT_STARTED: Described(
-        "nothing starts or creates the instance again once it has ended",
+        "Nothing starts or creates the instance again once it has ended.",
         "Move it before its node fails or is drained, or start it by hand afterwards.",
     ),
     NO_HOLD: Described(
-        "the rollout of the workload cannot be held", "Set workload_rollout to allow."
+        "The rollout of the workload cannot be held.", "Set `workload_rollout` to `allow`."
     ),
     "too_few_domains": Described(
-        "more instances must be apart than there are zones, or other topology domains, for them",
-        "Add a topology domain, or make the rule preferred.",
+        "More instances must be apart than there are zones, or other topology domains, for them.",
+        "Add a zone, or label nodes that have none (`topology_info` shows the labels). Or make the rule preferred.",
     ),
     "blocked_by_each_other": Described(
-        "two instances have to move, and each needs what the other one prevents",
-        "Add a node that one of them may use, or stop one of them while the other one moves.",
+        "Two instances have to move, and each needs what the other one prevents.",
+        "Add or free a node that one of them may use, or stop one of them while the other one moves.",
     ),
     "violates_rule": Described(
-        "after the move another instance would violate a rule",
-        "Move that instance first, or choose another node.",
+        "After the move another instance would violate a rule.",
+        "Move that instance first, or choose another node in `places`.",
     ),
     "bypassed_by_node_term": Described(
-        "another node selector term, which is OR-ed, allows nodes that the rule does not",
-        "Write the rules again, or remove the other term.",
+        "Another node selector term, which is OR-ed, allows nodes that the rule does not.",
+        "Run the `rules` task again: it adds the expression of the rule to every term. Or remove the other term.",
     ),
     "method_not_allowed": Described(
-        "the instance could move by a method that is not in allow",
-        "Add the method that the reason names to allow.",
+        "The instance can move, but only by a method that is not in `allow`.",
+        "Add the method that the reason names. `restart` ends the guest and starts it again, `recreate` deletes a pod"
+        " or a VMI.",
     ),
     "do_not_move": Described(
-        "the label placement.virt/do-not-move keeps the instance where it is", "Remove the label."
+        "The label `placement.virt/do-not-move` keeps the instance where it is.",
+        "Ask its owner. To remove the label from the object that the reason names: `kubectl label vm NAME -n"
+        " NAMESPACE placement.virt/do-not-move-`.",
     ),
     NOT_FOUND: Described(
-        "no such VM, node or namespace exists", "Correct the name, or remove it from the task."
+        "No such VM, workload, node or namespace exists.",
+        "Correct the name, or remove it from the task. The reason has the nearest name.",
     ),
     "no_own_hostname": Described(
-        "no label kubernetes.io/hostname is of this node alone, so no migration can be held to the node",
-        "Give each node the label with a value of its own.",
+        "No label `kubernetes.io/hostname` is of this node alone, so no migration can be held to it.",
+        "`kubectl get nodes -L kubernetes.io/hostname`: give each node a value of its own.",
     ),
     "moved_already": Described(
-        "this run has moved the instance", "Run the task again if it shall move once more."
+        "This run has moved the instance, and moves none twice.",
+        "Run the task again if the instance still has to move.",
     ),
     "not_in_plan": Described(
-        "the approved plan has no move of this instance", "Have a new plan approved."
+        "The approved plan has no move of this instance.",
+        "If it is to move, run check mode again and have the new plan approved. If not: nothing.",
     ),
     "unlike_plan": Described(
-        "the instance would move otherwise than the approved plan says", "Have a new plan approved."
+        "The instance would move by another method than the approved plan says, or from another node.",
+        "Put back what has changed since, or run check mode again and have the new plan approved.",
     ),
 }

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The part of docs/troubleshooting.md that explains codes, made from the tables in plugins/module_utils.
+
+python -m dev.codes writes it; tests/unit/test_codes.py checks that it is up to date. Which field of a module's result
+has a code is read from the RETURN of the modules.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from dev.commands import CHECKOUT
+
+MODULES = CHECKOUT / "plugins" / "modules"
+OBSTACLES = CHECKOUT / "plugins" / "module_utils" / "model" / "obstacle.py"
+DOCS = CHECKOUT / "docs"
+DOCUMENT = DOCS / "troubleshooting.md"
+BEGIN = "<!-- codes: written by python -m dev.codes -->"
+END = "<!-- end of codes -->"
+
+SECTIONS: t.Mapping[str, str] = {
+    "stop_code": "Why a run begins no more moves",
+    "permission_gaps": "What could not be read",
+    "skipped_instances": "Why an instance does not move",
+    "moves": "Why a move failed",
+    "held": "Why a workload stays held",
+}
+"""The section of each field of a result that has codes of obstacles, in the order of the page. A code that several
+fields have is explained in the first of their sections."""
+
+NO_OBSTACLE = "Empty, since the reason is no obstacle."
+"""The description of a field that has no codes."""
+
+
+class CodeField(t.NamedTuple):
+    """A field of a module's result that has codes of obstacles. `path` is as in `skipped_instances[].reason_code`."""
+
+    module: str
+    path: str
+    description: str
+
+    @property
+    def owner(self) -> str:
+        return self.path.partition("[")[0]
+
+    @property
+    def codes(self) -> list[str]:
+        return re.findall(r"\bV\((\w+)\)", self.description)
+
+
+def code_fields() -> list[CodeField]:
+    """Those of all modules, without the ones that are always empty."""
+    fields: list[CodeField] = []
+    for path in sorted(MODULES.glob("*.py")):
+        block = re.search(r'^RETURN = r?"""\n(.*?)^"""', path.read_text(), re.M | re.S)
+        if block is not None:
+            fields += _of_fields(path.stem, yaml.safe_load(block[1]), "")
+    return [field for field in fields if field.description != NO_OBSTACLE]
+
+
+def _of_fields(module: str, fields: t.Mapping[str, t.Any], parent: str) -> t.Iterator[CodeField]:
+    for name, field in fields.items():
+        if name in ("reason_code", "stop_code"):
+            lines = field["description"]
+            text = " ".join([lines] if isinstance(lines, str) else lines)
+            yield CodeField(module, f"{parent}{name}", text)
+        yield from _of_fields(module, field.get("contains") or {}, f"{parent}{name}[].")
+
+
+Meaning: t.TypeAlias = tuple[str, str]
+"""What a code means, and what to do."""
+
+
+def table(file: Path) -> dict[str, Meaning]:
+    """The table CODES of a file: of each code meaning and advice. Raises ValueError for a code that is twice."""
+    constants: dict[str, str] = {}
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            constants[ast.unparse(node.targets[0])] = str(node.value.value)
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "CODES":
+            assert isinstance(node.value, ast.Dict)
+            rows = list(_rows(node.value, constants))
+            if len(dict(rows)) < len(rows):
+                raise ValueError(f"{file.name} has a code twice")
+            return dict(rows)
+    raise SystemExit(f"{file.relative_to(CHECKOUT)} has no table CODES")
+
+
+def _rows(node: ast.Dict, constants: t.Mapping[str, str]) -> t.Iterator[tuple[str, Meaning]]:
+    for key, value in zip(node.keys, node.values, strict=True):
+        assert key is not None and isinstance(value, ast.Call)
+        code = constants.get(ast.unparse(key)) or ast.literal_eval(key)
+        meaning, advice = map(ast.literal_eval, value.args[:2])
+        yield code, (meaning, advice)
+
+
+def codes_section() -> str:
+    """The text between the two markers."""
+    return "\n".join((*_of_results(), *_of_findings()))
+
+
+def _of_results() -> t.Iterator[str]:
+    fields, obstacles = code_fields(), table(OBSTACLES)
+    explained: dict[str, str] = {}
+    yield from ("## Codes of results", "")
+    yield (
+        "A code is beside the text that it belongs to: `reason_code` beside `reason`, `stop_code` beside `stop_reason`."
+    )
+    yield (
+        "`ansible-playbook -v` prints the results of tasks. Options are named as in the modules. The variable of a role"
+    )
+    yield ("has the name of the role before it: `allow` of `rollout` is `placement_rollout_allow`.")
+    for owner, heading in SECTIONS.items():
+        of_section = [field for field in fields if field.owner == owner]
+        codes = sorted({code for field in of_section for code in field.codes})
+        yield from ("", f"### {heading}", "", f"{_places(of_section)}.")
+        if new := [code for code in codes if code not in explained]:
+            yield from ("", "| code | meaning | what to do |", "|---|---|---|")
+            for code in new:
+                yield f"| `{code}` | {' | '.join(obstacles[code])} |"
+        yield from _explained_elsewhere(codes, explained)
+        explained.update(dict.fromkeys(new, heading))
+
+
+def _places(fields: t.Sequence[CodeField]) -> str:
+    """Where a reader sees the codes: `` `held[].reason_code` of `rollout` ``."""
+    path = fields[0].path
+    modules = [f"`{field.module}`" for field in fields]
+    last = f" and {modules[-1]}" if len(modules) > 1 else ""
+    return f"`{path}` of {', '.join(modules[:-1] if last else modules)}{last}"
+
+
+def _explained_elsewhere(codes: t.Iterable[str], explained: t.Mapping[str, str]) -> t.Iterator[str]:
+    elsewhere = [code for code in codes if code in explained]
+    for heading in dict.fromkeys(explained[code] for code in elsewhere):
+        names = ", ".join(f"`{code}`" for code in elsewhere if explained[code] == heading)
+        yield from ("", f"Also {names}: see [{heading}](#{_anchor(heading)}).")
+
+
+def _of_findings() -> t.Iterator[str]:
+    """The names that the pages about findings explain; other tests compare these with the code."""
+    names = re.findall(r"^### `(\w+)`$", (DOCS / "findings.md").read_text(), re.M)
+    drains = (
+        (DOCS / "maintenance.md").read_text().partition("\n## Findings\n")[2].partition("\n## ")[0]
+    )
+    yield from ("", "## Names of findings", "")
+    yield "A finding has a `name`, and its `why` and `advice` beside it. Each name leads to its entry."
+    yield from ("", "*Of constraints, rules, manifests and node labels:*")
+    yield ",\n".join(f"[`{name}`](findings.md#{name})" for name in sorted(names)) + "."
+    yield from ("", "*Of a drain:*")
+    of_drains = sorted(re.findall(r"^\| `(\w+)` \|", drains, re.M))
+    yield ",\n".join(f"[`{name}`](maintenance.md#findings)" for name in of_drains) + "."
+    yield ""
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-")
+
+
+def with_section(document: str) -> str:
+    """The document with the codes as they are now. Raises ValueError if a marker is missing."""
+    before, begin, rest = document.partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{DOCUMENT.name} needs the lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{codes_section()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_section(DOCUMENT.read_text()))

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/troubleshooting.md explains each code of a result, and the code base has no other ones."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model import obstacle
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import CODES, INTERNAL
+from dev import codes
+from dev.commands import CHECKOUT
+
+FIELDS = codes.code_fields()
+IDS = [f"{field.module}.{field.path}" for field in FIELDS]
+
+
+def test_the_page_is_up_to_date() -> None:
+    document = codes.DOCUMENT.read_text()
+    assert codes.with_section(document) == document, "run: .venv/bin/python -m dev.codes"
+
+
+def test_a_page_without_the_markers_is_an_error() -> None:
+    with pytest.raises(ValueError, match="needs the lines"):
+        codes.with_section(f"# Troubleshooting\n{codes.END}\n")
+
+
+def test_results_document_the_codes_of_the_table() -> None:
+    assert {code for field in FIELDS for code in field.codes} == CODES.keys() - INTERNAL
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=IDS)
+def test_field_with_a_code_points_to_the_page(field: codes.CodeField) -> None:
+    assert f"docs/troubleshooting.md, B({codes.SECTIONS[field.owner]})" in field.description
+
+
+def test_the_table_is_read_as_python_reads_it() -> None:
+    assert codes.table(codes.OBSTACLES) == CODES
+
+
+def test_code_that_is_twice_in_a_table_is_an_error(tmp_path: Path) -> None:
+    line = 'Described("It waits.", "Wait.")'
+    (file := tmp_path / "codes.py").write_text(
+        f'HELD = "held"\nCODES: dict = {{HELD: {line}, "held": {line}}}\n'
+    )
+    with pytest.raises(ValueError, match="has a code twice"):
+        codes.table(file)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_meaning_and_advice_are_sentences(code: str) -> None:
+    for text in CODES[code]:
+        assert text.endswith("."), text
+        assert "|" not in text, "the page has them in a table"
+
+
+@functools.cache
+def trees() -> t.Sequence[ast.Module]:
+    """The files that may make an obstacle."""
+    files = sorted((CHECKOUT / "plugins" / "module_utils").rglob("*.py"))
+    return [ast.parse(file.read_text()) for file in files if file.name != "obstacle.py"]
+
+
+def makers() -> dict[str, int]:
+    """The functions that make an obstacle of a code which they are called with: its position among the arguments."""
+    positions = {"Obstacle": 0}
+    functions = [x for tree in trees() for x in ast.walk(tree) if isinstance(x, ast.FunctionDef)]
+    for function in functions:
+        names = [argument.arg for argument in function.args.args if argument.arg != "self"]
+        made = [x.args[0] for x in ast.walk(function) if is_call_of(x, "Obstacle") and x.args]
+        if any(isinstance(first, ast.Name) and first.id in names for first in made):
+            positions[function.name] = names.index("code")
+    return positions
+
+
+def is_call_of(node: ast.AST, name: str) -> t.TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == name
+
+
+def codes_in(node: ast.expr) -> t.Iterator[str]:
+    """The codes that an argument may be: a text, the name of a constant, or one of two of them."""
+    if isinstance(node, ast.IfExp):
+        yield from codes_in(node.body)
+        yield from codes_in(node.orelse)
+    elif isinstance(node, ast.Constant):
+        yield str(node.value)
+    elif isinstance(node, ast.Name) and node.id.isupper():
+        yield str(getattr(obstacle, node.id, ""))
+
+
+def used_codes() -> set[str]:
+    """The codes of all obstacles that are made."""
+    used: set[str] = set()
+    for name, position in makers().items():
+        for tree in trees():
+            for node in ast.walk(tree):
+                if is_call_of(node, name) and len(node.args) > position:
+                    used.update(codes_in(node.args[position]))
+    return used - {""}
+
+
+def named_codes() -> set[str]:
+    """The constants of the table that other files name."""
+    names = {x.id for tree in trees() for x in ast.walk(tree) if isinstance(x, ast.Name)}
+    return {str(getattr(obstacle, name)) for name in names if name in vars(obstacle)}
+
+
+def test_functions_that_make_an_obstacle_of_a_code_are_found() -> None:
+    assert makers().keys() >= {"Obstacle", "_none", "_kept", "without_move"}
+
+
+def test_codes_that_are_used_are_in_the_table() -> None:
+    assert used_codes() - CODES.keys() == set()
+
+
+def test_table_has_no_code_that_is_not_used() -> None:
+    assert CODES.keys() - used_codes() - named_codes() == set()
