@@ -22,6 +22,7 @@ from .export import (
     ExportDocument,
     ExportedFields,
     SourceVm,
+    items_of,
     kind_of_type,
     moref,
 )
@@ -34,7 +35,7 @@ class DrsRuleModule:
     has_overrides = False
 
     def recognizes(self, value: JSON) -> bool:
-        return any(_is_entry(item) for item in _entries(value))
+        return any(_is_entry(item) for item in items_of(value))
 
     def read(
         self, documents: t.Sequence[ExportDocument], faults: list[InputError]
@@ -47,7 +48,7 @@ def _clusters(document: ExportDocument, faults: list[InputError]) -> list[DrsClu
     merged: dict[str, DrsCluster] = {}
     ids: dict[str, set[str]] = defaultdict(set)
     twice: set[str] = set()
-    for index, item in enumerate(_entries(document.value)):
+    for index, item in enumerate(items_of(document.value)):
         where = f"{document.where}, [{index}]"
         if not _is_entry(item):
             faults.append(InputError(where, "has no Type such as ClusterVmGroup"))
@@ -70,10 +71,6 @@ def _clusters(document: ExportDocument, faults: list[InputError]) -> list[DrsClu
         fault = f"has two clusters of the name {name!r}, in different folders: {OF_THEIR_OWN}"
         faults.append(InputError(document.where, fault))
     return list(merged.values())
-
-
-def _entries(value: JSON) -> list[JSON]:
-    return value if isinstance(value, list) else [value]
 
 
 def _is_entry(item: JSON) -> bool:

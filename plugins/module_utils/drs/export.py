@@ -142,59 +142,74 @@ class ExportFormat(t.Protocol):
         """The clusters in all documents of this format, which belong together. What cannot be read is a fault."""
 
 
-class ExportedFields:
-    """A map in an export, which is read field by field. A field of a wrong type is a fault."""
+def items_of(value: JSON) -> list[JSON]:
+    """The items of a list as PowerShell writes it: a list of one as its only item, an empty one as null or `{}`, and
+    Windows PowerShell 5 some as `{value, Count}`."""
+    if isinstance(value, dict) and value.keys() == {"value", "Count"}:
+        items = items_of(value["value"])
+        return items if value["Count"] == len(items) else [value]
+    if value is None or value == {}:
+        return []
+    return value if isinstance(value, list) else [value]
 
-    def __init__(self, value: JSON, where: str, faults: list[InputError]) -> None:
+
+class ExportedFields:
+    """A map in an export, which is read field by field. A field of a wrong type is a fault, with `advice` at its
+    end."""
+
+    def __init__(self, value: JSON, where: str, faults: list[InputError], advice: str = "") -> None:
         self.values: t.Mapping[str, JSON] = value if isinstance(value, dict) else {}
         self.where = where
-        self._faults = faults
+        self._faults, self._advice = faults, advice
         if not isinstance(value, dict):
-            self.fault(f"must be a map, not {shown(value)}")
+            self.wrong(f"must be a map, not {shown(value)}")
             self._faults = []  # that its fields are missing, too, is no news
 
     def fault(self, message: str) -> None:
         self._faults.append(InputError(self.where, message))
+
+    def wrong(self, message: str) -> None:
+        """A fault of the form, which another way to export does not have."""
+        self.fault(f"{message}{self._advice}")
 
     def text(self, name: str) -> str:
         """Empty where the field is missing or null."""
         value = self.values.get(name)
         if value is None or isinstance(value, str):
             return (value or "").strip()
-        self.fault(f"{name} must be text, not {shown(value)}")
+        self.wrong(f"{name} must be text, not {shown(value)}")
         return ""
 
     def flag(self, name: str, default: bool | None = None) -> bool:
-        """The default where it is missing or null. A fault where it has none."""
+        """The default where it is missing or null. A fault where it has none. PowerShell makes the text `False` of a
+        flag that it saves as text."""
         value = self.values.get(name)
         value = default if value is None else value
+        if isinstance(value, str):
+            value = {"true": True, "false": False}.get(value.strip().lower(), value)
         if isinstance(value, bool):
             return value
         why = "is missing" if value is None else f"must be true or false, not {shown(value)}"
-        self.fault(f"{name} {why}")
+        self.wrong(f"{name} {why}")
         return bool(default)
 
     def optional_flag(self, name: str) -> bool | None:
         return None if self.values.get(name) is None else self.flag(name)
 
     def items(self, name: str) -> list[JSON]:
-        """A list; null is an empty one, and PowerShell writes a list of one as its only item."""
-        value = self.values.get(name)
-        if value is None:
-            return []
-        return value if isinstance(value, list) else [value]
+        return items_of(self.values.get(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
         items = self.items(name)
         wrong = [item for item in items if not isinstance(item, str) or not item.strip()]
         if wrong:
-            self.fault(f"{name} must be a list of names, and has {shown(wrong[0])}")
+            self.wrong(f"{name} must be a list of names, and has {shown(wrong[0])}")
         return () if wrong else tuple(items)
 
     def required_text(self, name: str) -> str:
         text = self.text(name)
         if not text and self.values.get(name) in (None, "", " "):
-            self.fault(f"{name} is missing")
+            self.wrong(f"{name} is missing")
         return text
 
 

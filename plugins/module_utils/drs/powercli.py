@@ -27,6 +27,7 @@ from .export import (
     ExportedFields,
     SourceVm,
     inventory_name,
+    items_of,
     moref,
 )
 
@@ -52,6 +53,15 @@ _CUT = re.compile(r"System\.|VMware\.|@\{")
 _IDS = re.compile(r"(?:VirtualMachine|HostSystem)-\S+")
 
 
+_CLUSTER = "cluster"
+_EXPORT = f": export with {SNIPPET}"
+
+
+def is_whole(value: JSON) -> bool:
+    """Whether it is what the snippet saves of one cluster."""
+    return isinstance(value, dict) and value.keys() >= COMMANDS.keys()
+
+
 class PowerCli:
     """What the commands return, each in a file of its own or under a key."""
 
@@ -59,9 +69,9 @@ class PowerCli:
     has_overrides = False
 
     def recognizes(self, value: JSON) -> bool:
-        if isinstance(value, dict) and value.keys() >= COMMANDS.keys():
+        if is_whole(value):
             return True
-        return any(_command_of(item) for _where, _key, item in _objects(value, ""))
+        return any(_command_of(item) for _where, item in _objects(value, ""))
 
     def read(
         self, documents: t.Sequence[ExportDocument], faults: list[InputError]
@@ -72,28 +82,23 @@ class PowerCli:
         return read.clusters()
 
 
-def _objects(value: JSON, where: str) -> t.Iterator[tuple[str, str, JSON]]:
-    """Each object with its place, and the key of the list that it is in."""
-    value = _listed(value)
-    if isinstance(value, list):
-        yield from ((f"{where}[{number}]", "", item) for number, item in enumerate(value))
+def _objects(value: JSON, where: str) -> t.Iterator[tuple[str, JSON]]:
+    """Each object with its place, also what stands in place of one."""
+    items = items_of(value)
+    if items != [value]:
+        yield from ((f"{where}[{number}]", item) for number, item in enumerate(items))
+    elif _command_of(value):
+        yield where, value
     elif isinstance(value, dict):
-        if _command_of(value):
-            yield where, "", value
-            return
-        for key in value:
-            inner = _listed(value[key])
-            items = inner if isinstance(inner, list) else [inner]
-            for number, item in enumerate(items):
-                if isinstance(item, dict):
-                    yield f"{where}, {key}[{number}]", key, item
+        for key, inner in value.items():
+            if key != _CLUSTER and (key in COMMANDS or isinstance(inner, (dict, list))):
+                for number, item in enumerate(_of_command(inner)):
+                    yield f"{where}, {key}[{number}]", item
 
 
-def _listed(value: JSON) -> JSON:
-    """The list that Windows PowerShell 5 writes as `{value, Count}`."""
-    if isinstance(value, dict) and value.keys() == {"value", "Count"}:
-        return value["value"]
-    return value
+def _of_command(value: JSON) -> list[JSON]:
+    """The objects of one command, which returns null where there are none."""
+    return [item for item in items_of(value or None) if item is not None]
 
 
 def _command_of(item: JSON) -> str:
@@ -118,41 +123,54 @@ class _PowerCliObjects:
 
     def __init__(self, faults: list[InputError]) -> None:
         self._faults = faults
-        self._seen: dict[str, str] = {}
-        self._rule_files: dict[tuple[str, str], str] = {}
+        self._seen: set[str] = set()
+        self._files: dict[tuple[str, ...], str] = {}
+        """By cluster and rule, and by command where the cluster has no name."""
         self._where: list[str] = []
-        self._own = ""
         self._clusters: dict[str, _PowerCliCluster] = {}
         self._names: dict[str, str] = {}
 
     def add(self, document: ExportDocument) -> None:
-        value = document.value
-        self._where.append(document.where)
-        own = value.get("cluster") if isinstance(value, dict) else None
-        self._own = inventory_name(own) if isinstance(own, str) else ""
-        for key in value if isinstance(value, dict) else ():
-            if key in COMMANDS and not _listed(value[key]):
-                self._seen[key] = document.where  # there are none
-        for where, _key, item in _objects(value, document.where):
-            given = ExportedFields(item, where, self._faults)
+        value, where = document.value, document.where
+        self._where.append(where)
+        own = self._name_of_cluster(value, where) if isinstance(value, dict) else ""
+        if own and is_whole(value):
+            self._clusters.setdefault(own, _PowerCliCluster(where))
+        for key in COMMANDS.keys() & (value if isinstance(value, dict) else ()):
+            if {_command_of(item) for item in _of_command(value[key])} <= {"", key}:
+                self._seen.add(key)  # there are none, or what is there is a fault
+        for place, item in _objects(value, where):
+            given = ExportedFields(item, place, self._faults, _EXPORT)
             command = _command_of(item)
             if not command:
-                given.fault(f"is no object of {listed([x[0] for x in COMMANDS.values()])}")
+                if isinstance(item, dict):
+                    given.wrong(f"is no object of {listed([x[0] for x in COMMANDS.values()])}")
                 continue
-            self._seen.setdefault(command, document.where)
-            name = inventory_name(_name(given, "Cluster")) or self._own
-            cluster = self._clusters.setdefault(name, _PowerCliCluster(document.where))
+            self._seen.add(command)
+            name = inventory_name(_name(given, "Cluster")) or own
+            cluster = self._clusters.setdefault(name, _PowerCliCluster(where))
             readers = {"rules": self._rule, "hostRules": self._host_rule, "groups": self._group}
             readers[command](given, cluster)
-            rule = name, str(item.get("Name"))
-            if command != "groups" and (
-                self._rule_files.setdefault(rule, document.where) != document.where
-            ):
-                given.fault(f"is in {self._rule_files[rule]}, too: give each export once")
+            if not name and (other := self._files.setdefault((command,), where)) != where:
+                given.wrong(f"names no cluster, and {other} has others without one")
+            elif command != "groups":
+                other = self._files.setdefault((name, str(item.get("Name"))), where)
+                if other != where:
+                    given.fault(f"is in {other}, too: give each export once")
+
+    def _name_of_cluster(self, value: t.Mapping[str, JSON], where: str) -> str:
+        """The snippet, run for two clusters at once, mixes their rules."""
+        names = items_of(value.get(_CLUSTER))
+        if len(names) > 1:
+            fault = f"has the rules of {len(names)} clusters in one list"
+            self._faults.append(InputError(where, f"{fault}{_EXPORT}, for one cluster at a time"))
+            return ""
+        named = ExportedFields(dict.fromkeys([_CLUSTER], *names), where, self._faults, _EXPORT)
+        return inventory_name(_name(named, _CLUSTER))
 
     def clusters(self) -> list[DrsCluster]:
         lacking = [key for key in COMMANDS if key not in self._seen]
-        if lacking:
+        if lacking and self._seen:
             there = listed([COMMANDS[key][0] for key in COMMANDS if key in self._seen])
             lacks = " and ".join(f"{COMMANDS[key][2]} ({COMMANDS[key][0]})" for key in lacking)
             fault = (
@@ -160,14 +178,11 @@ class _PowerCliObjects:
             )
             self._faults.append(InputError(" and ".join(dict.fromkeys(self._where)), fault))
             return []
-        if not self._clusters and not self._faults:
-            return [DrsCluster(self._own, " and ".join(self._where), lists_rules=True)]
-        return [
-            self._cluster(name, cluster, lists_rules=not number)
-            for number, (name, cluster) in enumerate(self._clusters.items())
-        ]
+        if not self._clusters:
+            return [DrsCluster("", " and ".join(self._where), lists_rules=True)]
+        return [self._cluster(name, cluster) for name, cluster in self._clusters.items()]
 
-    def _cluster(self, name: str, cluster: _PowerCliCluster, *, lists_rules: bool) -> DrsCluster:
+    def _cluster(self, name: str, cluster: _PowerCliCluster) -> DrsCluster:
         """Objects of one cluster may be in several files, and lack its name in some."""
         for rule in cluster.rules:
             host_group = rule.affine_host_group or rule.anti_affine_host_group
@@ -178,9 +193,8 @@ class _PowerCliObjects:
                     vm.name for vm in cluster.untyped[host_group]
                 )
         rules = [replace(rule, vms=tuple(map(self._named, rule.vms))) for rule in cluster.rules]
-        return DrsCluster(
-            name, cluster.where, lists_rules, tuple(rules), cluster.vm_groups, cluster.host_groups
-        )
+        groups = cluster.vm_groups, cluster.host_groups
+        return DrsCluster(name, cluster.where, bool(rules), tuple(rules), *groups)
 
     def _named(self, vm: SourceVm) -> SourceVm:
         return vm if vm.name else SourceVm(self._names.get(vm.moref, ""), vm.moref)
@@ -191,8 +205,7 @@ class _PowerCliObjects:
         if given.values.get("AffineHostIds") or given.values.get("AntiAffineHostIds"):
             given.fault("is a rule of VMs and hosts: these come from Get-DrsVMHostRule")
             return
-        ids = _ids(given, "VMIds")
-        names = [inventory_name(x) for x in given.texts("VMs")] if "VMs" in given.values else []
+        ids, names = _ids(given), [inventory_name(x) for x in given.texts("VMs")]
         if ids and names and len(names) != len(ids):
             given.fault(f"has {len(ids)} VMIds and {len(names)} VMs: export again")
         names = names if len(names) == len(ids) else [""] * len(ids)
@@ -228,9 +241,7 @@ class _PowerCliObjects:
         groups = [of_vcenter.get(f"{x}HostGroupName") for x in ("Affine", "AntiAffine")]
         if isinstance(mandatory, bool) and bool(groups[0]) != bool(groups[1]):
             return bool(groups[0]), mandatory
-        given.fault(
-            f"Type must be {listed(list(_TYPES))}. ConvertTo-Json writes its number: export with {SNIPPET}"
-        )
+        given.wrong(f"Type must be {listed(list(_TYPES))}. ConvertTo-Json writes its number")
         return True, True
 
     def _group(self, given: ExportedFields, cluster: _PowerCliCluster) -> None:
@@ -250,7 +261,7 @@ class _PowerCliObjects:
         elif isinstance(kind, int) or kind is None:
             cluster.untyped[name] = tuple(members)
         else:
-            given.fault("GroupType must be VMGroup or VMHostGroup")
+            given.wrong("GroupType must be VMGroup or VMHostGroup")
 
 
 def _name(given: ExportedFields, field_name: str) -> str:
@@ -261,35 +272,30 @@ def _name(given: ExportedFields, field_name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or _CUT.match(value):
-        given.fault(f"{field_name} has no name: export with {SNIPPET}")
+        given.wrong(f"{field_name} has no name")
         return ""
     return value.strip()
 
 
-def _ids(given: ExportedFields, name: str) -> list[str]:
+def _ids(given: ExportedFields) -> list[str]:
     """Ids of VMs. Those of a list that was too deep are one text."""
-    value = _listed(given.values.get(name))
-    texts = value if isinstance(value, list) else [value] if value else []
+    texts = given.items("VMIds")
     ids = [_IDS.findall(text) if isinstance(text, str) else [] for text in texts]
     if not all(ids):
-        given.fault(
-            f"{name} must be a list of ids such as VirtualMachine-vm-66: export with {SNIPPET}"
-        )
+        given.wrong("VMIds must be a list of ids such as VirtualMachine-vm-66")
         return []
     return [moref(each) for found in ids for each in found]
 
 
 def _members(given: ExportedFields) -> list[SourceVm]:
     """VMs or hosts, each an object with its name, or the name alone."""
-    value = _listed(given.values.get("Member"))
-    items = value if isinstance(value, list) else [value] if value is not None else []
     members = []
-    for item in items:
+    for item in given.items("Member"):
         data = item if isinstance(item, dict) else {"Name": item}
         text = data.get("Name")
         cut = not isinstance(text, str) or not text.strip() or _CUT.match(text)
-        if cut or (text == value and " " in text):
-            given.fault(f"Member must be a list of names: export with {SNIPPET}")
+        if cut or (text == given.values["Member"] and " " in text):
+            given.wrong("Member must be a list of names")
             return []
         members.append(SourceVm(inventory_name(str(text)), moref(data.get("Id"))))
     return members

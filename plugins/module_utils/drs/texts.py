@@ -17,7 +17,7 @@ from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.json_text import HALF_A_CHARACTER, is_text, shallow
 from ..model.rendering import plural
-from .export import ExportDocument
+from .export import ExportDocument, items_of
 from .formats import ADVICE, is_known
 from .powercli import COMMANDS, SNIPPET
 from .proxmox import RULES, RULES_FILE
@@ -65,10 +65,15 @@ def holds_lists(value: JSON) -> bool:
 
 
 def _opened(document: ExportDocument) -> list[ExportDocument]:
-    """The document, or what Ansible put around the results in it: the callbacks json and jsonl, or a variable that a
-    task has shown."""
+    """The document, those of a list of several exports, or what Ansible put around the results in it: the callbacks
+    json and jsonl, or a variable that a task has shown."""
     value, where = document.value, document.where
-    if is_known(value) or not isinstance(value, dict):
+    if is_known(value):
+        return [document]
+    items = items_of(value)
+    if items != [value] and any(map(is_known, items)):
+        return [ExportDocument(f"{where}[{n}]", item) for n, item in enumerate(items)]
+    if not isinstance(value, dict):
         return [document]
     tasks = [
         task

@@ -150,15 +150,66 @@ def test_file_of_the_snippet(run_module: RunModule, tmp_path: Path) -> None:
     is_imported(run(run_module, SNIPPET, folder=tmp_path))
 
 
-def test_windows_powershell_writes_lists_with_their_count(
-    run_module: RunModule, tmp_path: Path
+def wrapped(value: JSON) -> JSON:
+    """Each list as Windows PowerShell 5 may write it."""
+    if isinstance(value, list):
+        return {"value": [wrapped(item) for item in value], "Count": len(value)}
+    return {key: wrapped(x) for key, x in value.items()} if isinstance(value, dict) else value
+
+
+def as_text(value: JSON) -> JSON:
+    """With its flags as text."""
+    if isinstance(value, list):
+        return [as_text(item) for item in value]
+    if isinstance(value, dict):
+        return {key: as_text(item) for key, item in value.items()}
+    return str(value) if isinstance(value, bool) else value
+
+
+SHAPES = {
+    "lists with their count": wrapped(SNIPPET),
+    "flags as text": as_text(SNIPPET),
+    "list of one": [SNIPPET],
+    "list of one with its count": wrapped([SNIPPET]),
+    "members of one": {
+        **SNIPPET,
+        "groups": [{**x, "Member": x["Member"][0]} for x in SNIPPET["groups"][:2]]
+        + SNIPPET["groups"][2:],
+    },
+    "cluster as an object": {**SNIPPET, "cluster": CLUSTER},
+    "more beside it": {**SNIPPET, "exported": "2026-11-29", "tool": 7},
+}
+
+
+@pytest.mark.parametrize("value", SHAPES.values(), ids=SHAPES)
+def test_shapes_that_powershell_writes(run_module: RunModule, tmp_path: Path, value: JSON) -> None:
+    is_imported(run(run_module, value, folder=tmp_path))
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_objects_in_lists_with_their_count(
+    run_module: RunModule, tmp_path: Path, files: int
 ) -> None:
-    wrapped = copy.deepcopy(SNIPPET)
-    for key in ("rules", "hostRules", "groups"):
-        wrapped[key] = {"value": wrapped[key], "Count": len(wrapped[key])}
-    for group in wrapped["groups"]["value"]:
-        group["Member"] = {"value": group["Member"], "Count": len(group["Member"])}
-    is_imported(run(run_module, wrapped, folder=tmp_path))
+    made = objects()
+    values = [made] if files == 1 else list(made.values())
+    is_imported(run(run_module, *map(wrapped, values), folder=tmp_path, vm_names=WEB))
+
+
+NONE = [[], {}, None, "", [None], {"value": [], "Count": 0}]
+
+
+@pytest.mark.parametrize("none", NONE, ids=map(str, NONE))
+def test_commands_that_return_nothing(run_module: RunModule, tmp_path: Path, none: JSON) -> None:
+    value = {**SNIPPET, "hostRules": none, "groups": none}
+    result = run(run_module, value, folder=tmp_path, host_names={})
+    assert [rule["name"] for rule in result["namespaces"][0]["rules"]] == [
+        "web-apart",
+        "app-with-db",
+    ]
+    without = {**SNIPPET, "rules": none}
+    assert run(run_module, without, folder=tmp_path)["counts"]["rules"] == 2
+    empty = {**value, "rules": none}
+    assert run(run_module, empty, folder=tmp_path, host_names={})["counts"]["rules"] == 0
 
 
 @pytest.mark.parametrize("enums", [True, False], ids=["EnumsAsStrings", "numbers"])
@@ -220,6 +271,7 @@ def changed(key: str, number: int, **fields: JSON) -> JSON:
     return value
 
 
+SAVED = "export with the snippet for PowerCLI in docs/from-vsphere.md"
 CUT = {
     "number of a type": (
         changed("hostRules", 0, Type=0),
@@ -242,6 +294,34 @@ CUT = {
         changed("hostRules", 0, VMGroup="VMware.VimAutomation.ViCore.Impl.V1.DrsClusterGroupImpl"),
         "0.json, hostRules[0], rule 'db licensed': VMGroup has no name",
     ),
+    "objects that were cut off": (
+        {**SNIPPET, "rules": [SNIPPET["rules"][0], "System.Collections.Hashtable"]},
+        "0.json, rules[1]: must be a map, not 'System.Collections.Hashtable'",
+    ),
+    "list in a list": (
+        {**SNIPPET, "groups": [SNIPPET["groups"]]},
+        "0.json, groups[0]: must be a map, not a list",
+    ),
+    "all objects as one text": (
+        {**SNIPPET, "groups": "System.Object[]"},
+        "0.json, groups[0]: must be a map, not 'System.Object[]'",
+    ),
+    "number as a flag": (
+        changed("rules", 0, Enabled=1),
+        "0.json, rules[0], rule 'web apart': Enabled must be true or false, not the number 1",
+    ),
+    "count of another number": (
+        changed("rules", 0, VMIds={"value": ["VirtualMachine-vm-1"], "Count": 2}, VMs=["WEB_1"]),
+        "0.json, rules[0], rule 'web apart': VMIds must be a list of ids",
+    ),
+    "names of properties in small letters": (
+        {**SNIPPET, "groups": [{"name": "dbs"}]},
+        "0.json, groups[0]: is no object of Get-DrsRule, Get-DrsVMHostRule, Get-DrsClusterGroup",
+    ),
+    "two clusters in one list": (
+        {**SNIPPET, "cluster": ["Prod", "Test"]},
+        "0.json: has the rules of 2 clusters in one list",
+    ),
     "fewer names than ids": (
         changed("rules", 0, VMs=["WEB_1"]),
         "0.json, rules[0], rule 'web apart': has 2 VMIds and 1 VMs: export again",
@@ -260,6 +340,7 @@ def test_what_convert_to_json_has_cut_off_is_a_fault(
     found = messages(run(run_module, value, folder=tmp_path))
     assert len(found) == 1, found
     assert fault in found[0]
+    assert "export again" in found[0] or "come from" in found[0] or SAVED in found[0], found[0]
 
 
 LACKING = {
@@ -291,15 +372,43 @@ def test_file_given_twice_is_a_fault(run_module: RunModule, tmp_path: Path) -> N
     assert all(x.endswith("give each export once") for x in found), found
 
 
-def test_two_clusters_need_the_name_of_one(run_module: RunModule, tmp_path: Path) -> None:
-    other = copy.deepcopy(SNIPPET)
-    other["cluster"] = "Test"
-    other["rules"] = other["hostRules"] = []
-    other["groups"] = []
-    two = [SNIPPET, {**other, "rules": [SNIPPET["rules"][0]]}]
-    (fault,) = messages(run(run_module, *two, folder=tmp_path))
+TEST: JSON = {
+    **SNIPPET,
+    "cluster": "Test",
+    "rules": [SNIPPET["rules"][0]],
+    "hostRules": [],
+    "groups": [],
+}
+TWO = {
+    "two files": [SNIPPET, TEST],
+    "list": [[SNIPPET, TEST]],
+    "list with its count": [wrapped([SNIPPET, TEST])],
+    "by name": [{"Prod": SNIPPET, "Test": TEST}],
+    "one without rules": [[SNIPPET, {**TEST, "rules": []}]],
+}
+
+
+@pytest.mark.parametrize("values", TWO.values(), ids=TWO)
+def test_two_clusters_need_the_name_of_one(
+    run_module: RunModule, tmp_path: Path, values: list[JSON]
+) -> None:
+    (fault,) = messages(run(run_module, *values, folder=tmp_path))
     assert "is needed: the export has 2 clusters, Prod, Test" in fault
-    is_imported(run(run_module, *two, folder=tmp_path, cluster="Prod"))
+    is_imported(run(run_module, *values, folder=tmp_path, cluster="Prod"))
+    other = run(run_module, *values, folder=tmp_path, cluster="Test", host_names={})
+    assert other["counts"]["rules"] <= 1
+
+
+def test_rules_of_two_clusters_without_names_are_not_mixed(
+    run_module: RunModule, tmp_path: Path
+) -> None:
+    other = {**TEST, "rules": [{**SNIPPET["rules"][0], "Name": "other"}]}
+    nameless = [{**x, "cluster": None} for x in (SNIPPET, other)]
+    is_imported(run(run_module, nameless[0], folder=tmp_path) | {"drs_cluster": "Prod"})
+    (fault,) = messages(run(run_module, nameless, folder=tmp_path))
+    assert "rules[0], rule 'other': names no cluster, and" in fault and SAVED in fault, fault
+    (fault,) = messages(run(run_module, [SNIPPET, nameless[1]], folder=tmp_path))
+    assert "hold the rules of one cluster more than once" in fault
 
 
 def test_snippet_of_the_page_saves_these_keys() -> None:
