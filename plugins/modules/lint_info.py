@@ -30,8 +30,8 @@ options:
     description:
       - Files of YAML or JSON on the host that runs the module, each with one or more documents, or with a list of
         objects.
-      - They are read as kubectl reads them, so that C(y) is true and of equal keys the last one counts.
-        Definitions of custom resources are not parsed.
+      - They are read as YAML 1.1, where of equal keys the last one counts. Definitions of custom resources are not
+        parsed.
       - In a folder all files that end with C(.yml), C(.yaml) or C(.json) are read, with all subfolders except C(.git),
         C(node_modules), and C(vendor) of a Go module. Name such a folder by itself to read it.
       - A folder may hold more than manifests. Templates that are not rendered, patches of kustomize, documents without
@@ -51,12 +51,11 @@ options:
     default: []
   exclude:
     description:
-      - Files and folders that are left out of the folders in O(files), as patterns of a C(.gitignore) file, relative
-        to each folder.
-      - A pattern without a slash, such as V(*.tpl.yaml), matches a name at any depth. One with a slash, such as
-        V(/charts) or V(deploy/**/values.yaml), matches a path. One that ends with a slash matches folders only.
-      - Patterns that begin with V(!), or have a backslash or V([^), are refused. A pattern that matches nothing is a
-        warning.
+      - Files and folders that are left out of the folders in O(files), as patterns of Python's C(fnmatch).
+      - A pattern without a slash, such as V(charts) or V(*.tpl.yaml), matches a name at any depth. One with a slash,
+        such as V(/charts) or V(deploy/*/values.yaml), matches a path relative to the folder in O(files), and C(*) in it
+        matches slashes, too. A slash at the end counts for nothing.
+      - A pattern that matches nothing is a warning.
     type: list
     elements: str
     default: []

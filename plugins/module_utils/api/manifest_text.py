@@ -4,10 +4,10 @@
 
 kubectl (k8s.io/apimachinery, pkg/util/yaml, decoder.go) takes text that begins with `{` for a stream of JSON
 values. It splits other text at the lines `---`, and reads each part with sigs.k8s.io/yaml (goyaml.v2,
-resolve.go and decode.go). That is YAML 1.1 with differences from PyYAML: `y` is true, `=`, dates and `1:30`
-are text, `1e3` is a number, each key is text, and an anchor may be defined twice. What stands after the first
-value of a part counts for nothing. One difference is left: PyYAML lets a key of a map count, and never the same
-key of a map that `<<` merges into it below.
+resolve.go and decode.go). That is YAML 1.1 as PyYAML has it, but `=`, dates and `1:30` are text, each key is text,
+and an anchor may be defined twice. What stands after the first value of a part counts for nothing. Differences that
+are left: `y` and `1e3` are text here, and PyYAML lets a key of a map count, and never the same key of a map that `<<`
+merges into it below.
 
 CustomResourceDefinitions are not parsed, only named: they are most of the text of many repositories, and
 nothing here reads them.
@@ -168,13 +168,10 @@ _OF_JSON = (*(f"{_YAML}{x}" for x in ("null", "bool", "int", "float", "str", "se
 _NO_KEY = "a key must be text: quote it, or render the template"
 _PLAIN = (*_OF_JSON, f"{_YAML}merge")
 _TIMES = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-9]+)+(?:\.[0-9_]*)?$|=$", re.ASCII)
-_FLOATS = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+)$", re.ASCII)
 
 
 class _ManifestLoader(Loader):
-    """Plain scalars and keys as kubectl has them."""
-
-    bool_values: t.ClassVar = {**getattr(Loader, "bool_values", {}), "y": True, "n": False}
+    """Keys as text, and no values that JSON lacks."""
 
     def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[str, JSON]:
         for key, _value in node.value:
@@ -230,12 +227,7 @@ if HAS_YAML:
         first: [(tag, pattern) for tag, pattern in resolvers if tag in _PLAIN]
         for first, resolvers in Loader.yaml_implicit_resolvers.items()
     }
-    for _tag, _pattern, _first in (
-        ("float", _FLOATS, "-+.0123456789"),
-        ("str", _TIMES, "=-+0123456789"),
-        ("bool", re.compile("[yYnN]$"), "yYnN"),
-    ):
-        for _character in _first:
-            _ManifestLoader.yaml_implicit_resolvers.setdefault(_character, []).insert(
-                0, (f"{_YAML}{_tag}", _pattern)
-            )
+    for _character in "=-+0123456789":
+        _ManifestLoader.yaml_implicit_resolvers.setdefault(_character, []).insert(
+            0, (f"{_YAML}str", _TIMES)
+        )

@@ -25,7 +25,6 @@ from ..lint.offline import (
     render,
 )
 from ..lint.offline_rules import checked_without_manifests
-from ..lint.path_patterns import InvalidPattern, PathPattern
 from ..lint.run import without_findings_of_rules
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
@@ -244,12 +243,11 @@ def _manifests_option(
             InputError("manifests", "must be a list of Kubernetes objects, or the text of some")
         )
         items = []
-    exclude = _exclude_option(params, faults)
-    read = documents_of(params["files"], exclude, faults)
-    for pattern in exclude:
+    read = documents_of(params["files"], params["exclude"], faults)
+    for pattern in params["exclude"]:
         if pattern not in read.used:
             warn(
-                f"exclude: {pattern.text!r} matches nothing in the folders of files: correct or remove it"
+                f"exclude: {pattern!r} matches nothing in the folders of files: correct or remove it"
             )
     items = [item for item in items if _is_plain(item, faults)]
     manifests = read_manifests([*read.documents, *items], params["namespace"])
@@ -268,16 +266,6 @@ def _is_plain(document: Document, faults: list[InputError]) -> bool:
         faults.append(InputError(document.where, HALF_A_CHARACTER))
         return False
     return True
-
-
-def _exclude_option(params: Params, faults: list[InputError]) -> tuple[PathPattern, ...]:
-    patterns = []
-    for number, text in enumerate(params["exclude"]):
-        try:
-            patterns.append(PathPattern.parse(text))
-        except InvalidPattern as error:
-            faults.append(InputError(f"exclude[{number}]", f"{text!r} {error}"))
-    return tuple(patterns)
 
 
 def _rules_option(params: Params, faults: list[InputError]) -> Parsed:

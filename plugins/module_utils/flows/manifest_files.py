@@ -7,12 +7,12 @@ from __future__ import annotations
 import os
 import typing as t
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ..api.manifest_text import decode, read_parts
 from ..api.yaml_text import InvalidYaml, PyYamlMissing
 from ..lint.documents import Document, template_reason
-from ..lint.path_patterns import PathPattern
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.regular_file import MOST_BYTES, FileTooLarge, read_regular_file
@@ -35,11 +35,11 @@ class ReadFiles:
     """The documents of all files, and the patterns of `exclude` that excluded something."""
 
     documents: list[Document] = field(default_factory=list)
-    used: set[PathPattern] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
 
 
 def documents_of(
-    paths: t.Iterable[str], exclude: t.Sequence[PathPattern], faults: list[InputError]
+    paths: t.Iterable[str], exclude: t.Sequence[str], faults: list[InputError]
 ) -> ReadFiles:
     """Each document in the files, and where it is. Of a folder every file with one of SUFFIXES is read, also
     in the folders below, unless a pattern excludes it. What cannot be read is added to `faults`, if it is
@@ -113,8 +113,8 @@ class _Walk:
     `vendored`."""
 
     folder: Path
-    exclude: t.Sequence[PathPattern]
-    used: set[PathPattern]
+    exclude: t.Sequence[str]
+    used: set[str]
     vendored: list[Path] = field(default_factory=list)
 
     def files(self) -> t.Iterator[Path]:
@@ -122,20 +122,23 @@ class _Walk:
         for here, folders, names in os.walk(self.folder):
             inside = Path(here).relative_to(self.folder)
             folders[:] = sorted(
-                name
-                for name in folders
-                if name not in _NEVER and not self._excludes(inside / name, is_folder=True)
+                name for name in folders if name not in _NEVER and not self._excludes(inside / name)
             )
             vendored = [name for name in folders if _is_vendored(Path(here) / name)]
             self.vendored += (Path(here) / name for name in vendored)
             folders[:] = [name for name in folders if name not in vendored]
             links = [name for name in folders if (Path(here) / name).is_symlink()]
             for name in sorted((*names, *links)):
-                if name in links or not self._excludes(inside / name, is_folder=False):
+                if name in links or not self._excludes(inside / name):
                     yield Path(here) / name
 
-    def _excludes(self, path: Path, *, is_folder: bool) -> bool:
-        matching = [x for x in self.exclude if x.matches(path.as_posix(), is_folder=is_folder)]
+    def _excludes(self, path: Path) -> bool:
+        """A pattern with a slash before its end is that of a path, any other one that of a name."""
+        matching = [
+            x
+            for x in self.exclude
+            if fnmatchcase(path.as_posix() if "/" in x.rstrip("/") else path.name, x.strip("/"))
+        ]
         self.used.update(matching)
         return bool(matching)
 
