@@ -15,6 +15,7 @@ import typing as t
 from ansible import constants as C  # noqa: N812
 
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
+    FOREIGN,
     JobRecord,
     Result,
     has_crashed,
@@ -214,7 +215,7 @@ def traceback_of(result: Result) -> Result:
 
 def lines_of(result: Result) -> list[str]:
     """Why a module failed, as lines, of which there is at least one."""
-    if has_crashed(result):
+    if has_crashed(result) and FOREIGN not in result:
         return [f"The module ended without a result: {_end_of_module(result)}"]
     lines = [line for line in str(result.get("msg", "")).splitlines() if line.strip()]
     return lines or [
@@ -241,6 +242,8 @@ def _end_of_module(result: Result) -> str:
         short = "; where memory is short, raise the memory limit of its pod or node"
         return f"{killed} killed its process{short if killed == 'SIGKILL' else ''}."
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    if not lines and result.get("rc") == 0 and result.get("module_stdout"):
+        lines = ["something else printed on its standard output, so its result cannot be read"]
     last = (lines or [f"exit code {result.get('rc', 'unknown')}"])[-1].rstrip(".")
     has_traceback = printed.startswith("Traceback ") or ("module_stderr" not in result and printed)
     return f"{last}. {TRACEBACK if has_traceback else 'With -vvv the same job prints what the module printed.'}"

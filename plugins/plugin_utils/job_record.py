@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ansible import constants as C  # noqa: N812
 
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, one_line
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import reason_of
 from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import ROLES
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import new_members
@@ -169,7 +170,37 @@ def has_crashed(result: Result) -> bool:
     """Whether the module has ended without a result of its own: by an exception, or killed. A module of this collection
     that fails has a message. From ansible-core 2.19 on Ansible has none for an exception of a module, before that a
     message of its own beside what the module has printed."""
-    return has_failed(result) and ("module_stdout" in result or "msg" not in result)
+    has_no_result = "module_stdout" in result or "msg" not in result or FOREIGN in result
+    return has_failed(result) and has_no_result
+
+
+FOREIGN = "foreign_result"
+"""Field of a failure: the names of the fields that came in place of the module's result."""
+
+_OF_FAILURES = frozenset({"errors", "invocation", "unreachable"})
+"""Fields of which a failed result with a message has one, if it is the module's own or Ansible's."""
+
+_ADDED_BY_ANSIBLE = frozenset({"deprecations", "exception", "failed", "warnings"})
+
+
+def own_result(result: Result, field_of_module: str) -> Result:
+    """The result of a module, which has `field_of_module` unless it fails. Where JSON of something else came in its
+    place, a failure that says so: Ansible takes any object on the standard output for the result."""
+    if has_failed(result):
+        is_own = has_crashed(result) or not _OF_FAILURES.isdisjoint(result)
+    else:
+        is_own = field_of_module in result
+    if is_own:
+        return result
+    fields = sorted(x for x in result if not (x.startswith("_") or x in _ADDED_BY_ANSIBLE))
+    names = listed(fields) or "no field"
+    said = f" ({one_line(str(result['msg']))})" if has_failed(result) and "msg" in result else ""
+    text = (
+        f"The result is not that of the module: it has {names} and no {field_of_module}{said}. Something else printed"
+        " JSON on the standard output of its Python and ended it, such as a wrapper that is the interpreter, or a"
+        " library. Whether the module did its work is unknown. Find what prints there, on this host."
+    )
+    return {"failed": True, "msg": text, FOREIGN: fields}
 
 
 def _may_have_written(note: Result) -> bool:

@@ -39,6 +39,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     has_failed,
     is_in_role,
+    own_result,
     play_of,
     read_record,
 )
@@ -56,6 +57,9 @@ class KubeconfigAction(ActionBase):
 
     TABLE = False
     """Whether the role with a task of this module prints the table of its result in the next one."""
+
+    RETURNS = "cluster"
+    """A field of each result of the module, unless it fails."""
 
     _pipe: PipeReader | None = None
     """Where the steps of a run write their lines."""
@@ -136,7 +140,7 @@ class KubeconfigAction(ActionBase):
         def run() -> Result:
             ran: Result = self._execute_module(module, module_args=arguments, task_vars=task_vars)
             self._remove_tmp_path(self._connection._shell.tmpdir)
-            return ran
+            return own_result(ran, self.RETURNS)
 
         with self._lines_shown(host) as piped, self._table_printed(task_vars):
             waiting = Waiting(

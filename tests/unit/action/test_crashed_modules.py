@@ -30,6 +30,27 @@ def run(*_arguments):
 
 if __name__ == "__main__":"""
 
+PRINTS_FOREIGN_JSON = """
+def run(*_arguments):
+    import os
+    print('{"changed": false, "ansible_facts": {}}', flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":"""
+"""As a wrapper or a library does that ends the process itself."""
+
+FAILS_IN_FOREIGN_JSON = PRINTS_FOREIGN_JSON.replace(
+    '"changed": false, "ansible_facts": {}', '"failed": true, "msg": "of a wrapper"'
+)
+PRINTS_MORE = """
+def run(module, *_arguments):
+    print('{"changed": false}', flush=True)
+    module.exit_json(changed=False)
+
+
+if __name__ == "__main__":"""
+
 LAST_LINE = "that goes on in this line"
 
 
@@ -159,6 +180,37 @@ def test_job_whose_module_is_killed_has_failed(tmp_path: Path) -> None:
     assert job["outcome"] == "failed"
     assert job["failed"][0].startswith("The module ended without a result: ")
     assert job["next"] == ["correct the cause, then launch the same job again: it continues"]
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    return jobs_with(tmp_path_factory.mktemp("foreign"), CASES, PRINTS_FOREIGN_JSON)
+
+
+@pytest.mark.parametrize("module", CASES)
+def test_job_whose_module_returns_foreign_json_has_failed(foreign: Ended, module: str) -> None:
+    case, job = CASES[module], foreign.jobs[module]
+    assert job["outcome"] == "failed"
+    (reason,) = job["failed"]
+    assert "The result is not that of the module" in reason
+    assert "it has ansible_facts, changed and no " in reason
+    block = foreign.block(module)
+    assert f"failed   {case.task}: The result is not that of the module" in block
+    steps = " ".join(job["next"])
+    assert steps and not (module in WRITING and "nothing was written" in steps)
+
+
+def test_failure_in_foreign_json_leaves_open_what_was_written(tmp_path: Path) -> None:
+    job = jobs_with(tmp_path, ["rules"], FAILS_IN_FOREIGN_JSON).jobs["rules"]
+    assert job["outcome"] == "failed"
+    assert "of a wrapper" in job["failed"][0]
+    assert job["next"] == ["correct the cause, then launch the same job again: it continues"]
+
+
+def test_job_whose_module_prints_foreign_json_beside_its_result_has_failed(tmp_path: Path) -> None:
+    job = jobs_with(tmp_path, ["rules"], PRINTS_MORE).jobs["rules"]
+    assert job["outcome"] == "failed"
+    assert "something else printed on its standard output" in job["failed"][0]
 
 
 def test_job_whose_task_fails_before_its_action_begins_has_failed(tmp_path: Path) -> None:

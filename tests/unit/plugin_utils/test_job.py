@@ -57,6 +57,14 @@ class Summary(t.NamedTuple):
             {"msg": "no JSON", "module_stdout": "", "module_stderr": "", "rc": 0},
             [PRINTED.format("exit code 0")],
         ),
+        (
+            {"msg": "no JSON", "module_stdout": "{}{}", "module_stderr": "", "rc": 0},
+            [
+                PRINTED.format(
+                    "something else printed on its standard output, so its result cannot be read"
+                )
+            ],
+        ),
         ({}, [PRINTED.format("exit code unknown")]),
         (
             {"msg": ""},
