@@ -44,7 +44,6 @@ RARE: t.Mapping[tuple[str, Right], str] = {
         "a migration that takes too long; what an unfinished drain left"
     ),
     ("maintainer", Right("get", "apps", "controllerrevisions")): "vm_policy restart",
-    ("maintainer", Right("list", "", "events")): "a drain that waits for a pod that is refused",
     ("maintainer", Right("get", "coordination.k8s.io", "leases", "virt-controller")): (
         "a drain that waits for longer than 15 s"
     ),

@@ -414,8 +414,9 @@ nodes:
 pending:
   description:
     - Instances without a node, and migrations with a target pod that has none.
-    - Also a workload whose pods the API server refuses (condition C(ReplicaFailure)), in place of its instances, and a
-      VM that is to run and that KubeVirt does not start (condition C(Failure)).
+    - Also a workload whose pods the API server refuses (condition C(ReplicaFailure), event C(FailedCreate) of a
+      StatefulSet or DaemonSet), in place of its instances, and a VM that is to run and that KubeVirt does not start
+      (condition C(Failure)).
   returned: success
   type: list
   elements: dict

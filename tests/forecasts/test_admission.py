@@ -91,6 +91,30 @@ def test_case_90_deployment_whose_pods_are_refused_is_named(stage: Stage) -> Non
     assert pending["reason"] == f"the API server refuses its pods; 1 of 1 do not exist: {message}"
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_workload_of_which_only_an_event_says_the_refusal_is_named(stage: Stage, kind: str) -> None:
+    """Its controller sets no condition. The reader is the shipped one."""
+    enforce(stage, "restricted")
+    is_set = kind == "StatefulSet"
+    stage.create(objects.stateful_set("db", replicas=2) if is_set else objects.daemon_set("db"))
+    stage.api.wait_list(
+        stage.path("Event"),
+        lambda listed: any(x["reason"] == "FailedCreate" for x in listed),
+        timeout=60,
+    )
+
+    (pending,) = stage.verdicts()["pending"]
+
+    assert pending["workload"]["name"] == pending["instance"]["name"] == "db"
+    assert pending["reason"].startswith("the API server refuses its pods; "), pending
+    assert "do not exist: no pod is created for it (newest event FailedCreate)" in pending["reason"]
+    assert 'violates PodSecurity "restricted:latest"' in pending["reason"]
+    if is_set:
+        scale = {"kind": kind, "namespace": stage.namespace, "name": "db", "replicas": 3}
+        more = stage.forecast(scale=[scale])
+        assert (more["forecast"], "pods_refused" in more["codes"]) == ("unknown", True), more
+
+
 def quota(name: str, hard: JSON, **spec: JSON) -> JSON:
     metadata = {"name": name}
     return {

@@ -10,15 +10,21 @@ kube-controller-manager (pkg/controller/controller_utils.go).
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
+from dataclasses import replace
+from operator import itemgetter
 
 from ..api.client import ApiClient
 from ..api.errors import Forbidden
 from ..api.lists import list_all
+from ..api.parallel import read_together
+from ..kubevirt.instances import instances
 from ..model.json_pointer import JSON
 from ..model.obstacle import Obstacle
 from ..model.rendering import one_line
+from ..model.snapshot import Snapshot
 
 MOST = 1024
 """Characters of the message of an event: a tenant may be its author. As many as the API server takes of an event today
@@ -66,6 +72,29 @@ class PodRefusals:
             return None
         of_owners = (x for x in events.items if x["involvedObject"].get("uid") in owners)
         return max(of_owners, key=_time, default=None)
+
+
+def with_refused_workloads(api: ApiClient, snapshot: Snapshot) -> Snapshot:
+    """The snapshot in which workloads that lack pods have the refusal that only an event reports. Where events may not
+    be listed, it stays unknown. Raises ApiError, but not for a missing right."""
+    lacking = [x for x in snapshot.workloads if x.kind.refused_by_events and x.missing[0]]
+    if not lacking:
+        return snapshot
+    created = [(x.workload, x.pod.created) for x in instances(snapshot) if x.pod is not None]
+    newest_pods = dict(sorted(created, key=itemgetter(1)))
+    refusals = PodRefusals(api)
+    reads = [
+        functools.partial(refusals.newest, x.ref.namespace, [x.uid], newest_pods.get(x.ref, ""))
+        for x in lacking
+    ]
+    refused = dict(zip((x.uid for x in lacking), read_together(reads), strict=True))
+    return replace(
+        snapshot,
+        workloads=tuple(
+            replace(x, refused_by_event=refused[x.uid]) if refused.get(x.uid) else x
+            for x in snapshot.workloads
+        ),
+    )
 
 
 _GENERATED = re.compile(r'(pods "[^"]*-)[bcdfghjklmnpqrstvwxz2456789]{5}(?=")')

@@ -237,12 +237,12 @@ def lacking_instances(workloads: t.Iterable[Workload]) -> t.Iterator[tuple[Insta
     """The workloads that have fewer instances than they want, since the API server refuses them: one entry for
     each, in place of the instances that do not exist."""
     for workload in workloads:
-        refused, ref, wanted = workload.refusal, workload.ref, workload.replicas or 0
-        one_vm = workload.replicas is None
+        refused, ref = workload.refusal, workload.ref
+        lacking, wanted = workload.missing
+        one_vm = workload.replicas is None and not wanted
         if refused is None or (one_vm and run_strategy(workload) == "Halted"):
             continue
-        there = int((workload.manifest.get("status") or {}).get("replicas") or 0)
-        missing = f"; {wanted - there} of {wanted} do not exist" if wanted > there else ""
+        missing = f"; {lacking} of {wanted} do not exist" if lacking else ""
         does = f"the API server refuses its pods{missing}"
         reason = f"{'KubeVirt does not start it' if one_vm else does}: {refused}"
         yield Instance(ref, workload.uid, ref, None), Pending(ref, ref, reason)

@@ -12,6 +12,7 @@ from ..api.client import ApiClient
 from ..cluster.pod_dry_runs import pod_dry_runs
 from ..cluster.read_new_pods import new_pod_fields
 from ..cluster.reading import ReadScope, read_snapshot
+from ..cluster.refusals import with_refused_workloads
 from ..forecast.admission import asked_of_server
 from ..forecast.change import ChangedCluster, what_if
 from ..forecast.conclusion import ForecastResult
@@ -166,7 +167,7 @@ def read_question(params: t.Mapping[str, t.Any], api: ApiClient, topology: Topol
     )
     if faults:
         raise InvalidInput(_all_faults(api, request, rules, assumed, faults))
-    before = read_snapshot(api, _scope(request, rules))
+    before = with_refused_workloads(api, read_snapshot(api, _scope(request, rules)))
     findings = lint_of_writes(topology)
     return _question(api, before, request, rules, assumed, extra_findings=findings)
 

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
+from ..cluster.refusals import with_refused_workloads
 from ..compliance.declared import DeclaredReader
 from ..compliance.judge import judge
 from ..compliance.vm_states import NO_VMS, VmStates, vm_states
@@ -44,7 +45,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         module.params["exclude_namespaces"],
     )
     scope = ReadScope(namespaces=question.read, migrations="", volumes="claimed")
-    snapshot = read_snapshot(api, scope)
+    snapshot = with_refused_workloads(api, read_snapshot(api, scope))
     selected = look_up(question, snapshot)
     reader = DeclaredReader(snapshot)
     options: dict[str, t.Any] = {

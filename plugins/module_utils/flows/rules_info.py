@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
+from ..cluster.refusals import with_refused_workloads
 from ..compliance.declared import DeclaredReader, RuleTerms
 from ..compliance.judge import judge
 from ..interface.arguments import topology_of
@@ -38,7 +39,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     topology = topology_of(params)
     query = question_of(params["namespaces"], params["workloads"], params["exclude_namespaces"])
     scope = ReadScope(namespaces=query.read, migrations="", volumes="claimed")
-    snapshot = read_snapshot(api, scope)
+    snapshot = with_refused_workloads(api, read_snapshot(api, scope))
     selected = look_up(query, snapshot)
     verdicts = judge(
         snapshot, topology=topology, workloads=selected.workloads, namespaces=selected.namespaces

@@ -69,6 +69,9 @@ class Kind:
     """Versions of the group with the same fields, the newest first, that older releases serve instead."""
     update_strategy: UpdateStrategy | None = None
     """How the strategy of that rollout is given, which a hold sets aside; None where there is none to set aside."""
+    refused_by_events: bool = False
+    """Its controller reports a pod that the API server refuses in an event FailedCreate alone, not in a condition
+    (kubernetes pkg/controller/statefulset/stateful_pod_control.go, pkg/controller/daemon/daemon_controller.go)."""
     surges: bool = False
     """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge), old ones beside new."""
     keeps_names: bool = False
@@ -157,6 +160,7 @@ STATEFUL_SET = Kind(
     forecast=True,
     workload_rollout=True,
     update_strategy=_OF_APPS,
+    refused_by_events=True,
     keeps_names=True,
 )
 DAEMON_SET = Kind(
@@ -167,6 +171,7 @@ DAEMON_SET = Kind(
     virtual_machines=False,
     writable=False,
     replicated=False,
+    refused_by_events=True,
 )
 
 KINDS: t.Mapping[str, Kind] = {

@@ -82,6 +82,8 @@ class Workload:
     uid: str
     manifest: t.Mapping[str, JSON]
     owner: Owner | None = None
+    refused_by_event: Obstacle | None = field(default=None, compare=False)
+    """Why its next pod is refused, where only an event says it and that was read (cluster/refusals)."""
     template: t.Mapping[str, JSON] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -120,6 +122,17 @@ class Workload:
             return None
         replicas = (self.manifest.get("spec") or {}).get("replicas")
         return 1 if replicas is None else int(replicas)
+
+    @property
+    def missing(self) -> tuple[int, int]:
+        """How many of its pods or VMIs do not exist, and how many are wanted, as its controller counts them; (0, 0) for
+        a kind whose controller does not."""
+        status = self.manifest.get("status") or {}
+        wanted, there = self.replicas, status.get("replicas")
+        if wanted is None:
+            wanted = int(status.get("desiredNumberScheduled") or 0)
+            there = status.get("currentNumberScheduled")
+        return max(0, wanted - int(there or 0)), wanted
 
     @property
     def paused(self) -> bool:
@@ -161,13 +174,14 @@ class Workload:
 
     @property
     def refusal(self) -> Obstacle | None:
-        """Why the API server refuses its next pod, VMI or VM, as its controller reports it; None where it does not.
+        """Why the API server refuses its next pod, VMI or VM, as its controller reports it in a condition or an event;
+        None where it does not.
         The failure of a VM that has a VMI is about something else (kubernetes pkg/controller/deployment/sync.go,
         replicaset/replica_set_utils.go; KubeVirt watch/replicaset, watch/pool, watch/vm)."""
         created = (self.manifest.get("status") or {}).get("created")
         failure = None if created else self.condition("Failure")
         if (condition := self.condition("ReplicaFailure") or failure) is None:
-            return None
+            return self.refused_by_event
         why = condition.get("message") or condition.get("reason") or condition["type"]
         return Obstacle("refused", one_line(str(why)), True)
 

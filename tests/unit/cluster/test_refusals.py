@@ -17,6 +17,8 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 from ansible_collections.virt.placement.plugins.module_utils.api.lists import Listing
 from ansible_collections.virt.placement.plugins.module_utils.cluster import refusals
 from ansible_collections.virt.placement.plugins.module_utils.cluster.refusals import PodRefusals
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from tests.unit.compliance.cluster import Cluster
 
 API = t.cast(ApiClient, None)
 
@@ -102,6 +104,60 @@ def test_refusal_of_a_pod_of_a_deployment_is_an_event_of_one_of_its_replica_sets
         "involvedObject.kind=ReplicaSet,reason=FailedCreate",
         "involvedObject.uid=rs2,reason=SuccessfulCreate",
     ]
+
+
+def stateful_set(cluster: Cluster, there: int, *, kind: str = "StatefulSet") -> Ref:
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": []}}
+    ref = cluster.workload(kind, f"db-of-{there}", {"template": template, "replicas": 3})
+    status = {"replicas": there, "currentNumberScheduled": there, "desiredNumberScheduled": 3}
+    cluster.workloads[ref]["metadata"]["uid"] = "u1"
+    cluster.workloads[ref]["status"] = status
+    return ref
+
+
+def refused_of(cluster: Cluster) -> str:
+    """What is read for the only workload."""
+    (workload,) = refusals.with_refused_workloads(API, cluster.snapshot()).workloads
+    return str(workload.refusal or "")
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_refusal_of_a_workload_that_lacks_pods_is_read(asked: list[t.Any], kind: str) -> None:
+    cluster = Cluster("ab")
+    stateful_set(cluster, 1, kind=kind)
+    assert refused_of(cluster).endswith("(newest event FailedCreate): an older one")
+    assert asked[0][1] == "involvedObject.uid=u1,reason=FailedCreate"
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "Deployment"])
+def test_events_of_workloads_that_need_none_are_not_read(asked: list[t.Any], kind: str) -> None:
+    """Those of which all pods exist, and those of which a condition says it."""
+    cluster = Cluster("ab")
+    stateful_set(cluster, 3 if kind == "StatefulSet" else 1, kind=kind)
+    assert (refused_of(cluster), asked) == ("", [])
+
+
+@pytest.mark.parametrize(("created", "named"), [("10:20:00", True), ("10:20:01", False)])
+def test_event_before_the_newest_pod_of_a_stateful_set_does_not_count(
+    asked: list[t.Any], created: str, named: bool
+) -> None:
+    cluster = Cluster("ab")
+    ref = stateful_set(cluster, 1)
+    for at in ("09:00:00", created):
+        cluster.start(ref, "n1")["metadata"]["creationTimestamp"] = f"2026-11-29T{at}Z"
+    assert bool(refused_of(cluster)) is named
+
+
+def test_refusal_stays_unknown_where_events_may_not_be_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def list_all(*_arguments: t.Any, **_more: t.Any) -> t.Any:
+        raise Forbidden(ApiRequest("GET", "/api/v1/namespaces/shop/events"))
+
+    monkeypatch.setattr(refusals, "list_all", list_all)
+    cluster = Cluster("ab")
+    stateful_set(cluster, 1)
+    assert refused_of(cluster) == ""
 
 
 def test_text_of_an_event_is_one_line_and_bounded(

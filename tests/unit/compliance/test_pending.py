@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import summary
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from tests.unit.compliance.cluster import Cluster, Object
 from tests.unit.compliance.judged import judge
 
@@ -117,6 +119,30 @@ def test_case_90_workload_whose_pods_are_refused_is_named_as_a_vm_is(
     condition["status"] = "False"
     cluster.workloads[ref]["status"] = {"conditions": [condition]}
     assert judge(cluster.snapshot()).pending == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status"),
+    [
+        ("StatefulSet", {"replicas": 3}, {"replicas": 1}),
+        ("DaemonSet", {}, {"desiredNumberScheduled": 3, "currentNumberScheduled": 1}),
+    ],
+)
+def test_workload_of_which_only_an_event_says_the_refusal_is_named(
+    kind: str, spec: t.Any, status: t.Any
+) -> None:
+    cluster = Cluster("ab")
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": []}}
+    ref = cluster.workload(kind, "db", {"template": template, **spec})
+    cluster.workloads[ref]["status"] = status
+    snapshot = cluster.snapshot()
+    assert judge(snapshot).pending == ()
+    (workload,) = snapshot.workloads
+    refused = replace(workload, refused_by_event=Obstacle("refused", REFUSAL, True))
+
+    (pending,) = judge(replace(snapshot, workloads=(refused,))).pending
+
+    assert pending.reason == f"the API server refuses its pods; 2 of 3 do not exist: {REFUSAL}"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
     Selector,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from tests.unit.compliance.cluster import HOST, Cluster
 from tests.unit.planning.scenes import cluster, deployment, machine, pinned
 
@@ -147,6 +149,22 @@ def test_case_90_rule_that_makes_a_new_pod_where_pods_are_refused_is_not_guarant
     change = what_if(made.snapshot(), writes=[pinned(ref, "a")])
     found = forecast(change, doubts=doubts_of_change(change))
     assert (found.answer, found.codes) == (ForecastResult.UNKNOWN, ("pods_refused",))
+
+
+def test_stateful_set_of_which_only_an_event_says_the_refusal_is_as_doubtful() -> None:
+    made = cluster("ab")
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main"}]}}
+    ref = made.workload("StatefulSet", "db", {"template": template, "replicas": 1})
+    snapshot = made.snapshot()
+    event = Obstacle("refused", MESSAGE, True)
+    workloads = tuple(replace(x, refused_by_event=event) for x in snapshot.workloads)
+    before, scale = replace(snapshot, workloads=workloads), [Scale(ref, 3)]
+    for change in (
+        what_if(before, scale=scale),
+        what_if(before, writes=[pinned(ref, "a")]),
+    ):
+        found = forecast(change, doubts=doubts_of_change(change, scale))
+        assert (found.answer, found.codes) == (ForecastResult.UNKNOWN, ("pods_refused",))
 
 
 QUEUE = "kueue.x-k8s.io/queue-name"
