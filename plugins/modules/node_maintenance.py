@@ -548,9 +548,16 @@ skipped_instances:
       type: str
     reason_code:
       description:
-        - The reason as a code. Empty where it has none.
+        - The reason as a code.
         - For a move in flight, the codes of RV(moves). V(other_move) where it moves after an instance that does not.
         - V(move_failed) where its moves have failed, V(budget) where budgets never allow that it ends.
+        - V(terminating), V(in_progress) or V(not_running) where the drain waits for what Kubernetes or KubeVirt does.
+        - V(bare_pod), V(daemonset_missing), V(local_data_lost), V(standalone_vmi) or V(pending_changes) where
+          O(allow_findings) can allow it, by the same name.
+        - V(do_not_move), V(tolerates_cordon) or V(names_node) where it is left on its node.
+        - V(not_live_migratable), V(no_target_pod), V(run_strategy), V(no_virtual_machine), V(not_evictable),
+          V(refused_by_policy) or V(invalid_policy) where no policy of the VM is possible, of the first one.
+        - V(not_in_plan) or V(unlike_plan) where the plan does not have it so.
         - What to do is in docs/troubleshooting.md, B(Why an instance does not move).
       type: str
 deferred:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import VMI
+from ..model.obstacle import Obstacle
 from ..model.plan import NOT_IN_PLAN
 from ..model.snapshot import Vmi
 from ..moves.approved_plan import (
@@ -126,11 +127,12 @@ def owner_uid(vmi: Vmi) -> str:
     return vmi.owner.uid if vmi.owner is not None else ""
 
 
-def why_not_as_approved(policy: str | None, way: VmWay) -> str:
-    """Why a VM does not leave by `way`; empty where that is the approved policy. None: the plan does not have it."""
+def why_not_as_approved(policy: str | None, way: VmWay) -> Obstacle | None:
+    """Why a VM does not leave by `way`. `policy` is the approved one, None for a VM that the plan does not have."""
     if policy is None:
-        return str(NOT_IN_PLAN)
-    return "" if policy == way.policy else other_method(policy, way.policy)
+        return NOT_IN_PLAN
+    unlike = Obstacle("unlike_plan", other_method(policy, way.policy))
+    return None if policy == way.policy else unlike
 
 
 def joined(plans: t.Sequence[t.Mapping[str, JSON]]) -> dict[str, JSON]:

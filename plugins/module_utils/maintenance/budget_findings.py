@@ -17,6 +17,7 @@ from ..model.budget import DisruptionBudget
 from ..model.findings import Finding
 from ..model.kinds import SCALABLE_KINDS, VIRTUAL_MACHINE
 from ..model.objects import Pod, Ref
+from ..model.obstacle import Obstacle
 from ..model.rendering import listed
 from ..model.snapshot import Vmi
 from .pods import PodAction, PodDecision, drain_finding, sentence
@@ -43,11 +44,11 @@ WOULD_EVICT: t.Final = EvictionAnswer("", False)
 
 @dataclass(frozen=True, slots=True)
 class BudgetFacts:
-    """What the advice depends on: the workload of a pod; why a VM cannot be migrated, empty where it can; and what has
+    """What the advice depends on: the workload of a pod; why a VM cannot be migrated; and what has
     the policies of a VM, its label or the option."""
 
     workload_of: t.Callable[[PodDecision], Ref | None]
-    why_not_migrated: t.Callable[[Vmi], str]
+    why_not_migrated: t.Callable[[Vmi], Obstacle | None]
     policy_of: t.Callable[[Vmi], str]
 
 
@@ -77,20 +78,20 @@ def budget_findings(
             advice = _ways_out(decision, answer, facts) if never else ""
             concerned[answer.refs, each, advice].append((decision, answer))
         elif refusal is not None and refusal.blocked:
-            yield _blocked(pod, refusal)
+            text = f"The API server refuses the eviction of {pod.ref} on node {pod.node_name}"
+            yield drain_finding(
+                PDB_BLOCKS,
+                "warning",
+                f"{text}: {sentence(refusal.message)}",
+                "The drain waits until it is allowed.",
+                pod.ref,
+            )
         elif refusal is not None:
             failing[refusal.message.replace(pod.name, "")].append((pod, refusal))
     for same in failing.values():
         yield _refused([pod for pod, _refusal in same], same[0][1])
     for (_refs, _uid, advice), pairs in concerned.items():
         yield _of_budget([decision for decision, _answer in pairs], pairs[0][1], budgets, advice)
-
-
-def _blocked(pod: Pod, refusal: EvictionAnswer) -> Finding:
-    why = f"The API server refuses the eviction of {pod.ref} on node {pod.node_name}: {sentence(refusal.message)}"
-    return drain_finding(
-        PDB_BLOCKS, "warning", why, "The drain waits until it is allowed.", pod.ref
-    )
 
 
 def _refused(pods: t.Sequence[Pod], refusal: EvictionAnswer) -> Finding:
@@ -121,14 +122,11 @@ def _of_budget(
         return drain_finding(PDB_IMPOSSIBLE, "error", why, ways_out, *refs)
     not_ready = budgets.not_ready(answer.budgets[0])
     if not_ready:
-        why = f"{why[:-1]}. Not Ready: {listed([_on_node(pod) for pod in not_ready])}."
+        pods = [f"{x.ref} on {x.node_name}" if x.node_name else str(x.ref) for x in not_ready]
+        why = f"{why[:-1]}. Not Ready: {listed(pods)}."
     leaving = [x.pod.name for x in decisions if not x.pod.ready]
     advice = f"The drain waits until it allows one.{_for_unready(not_ready, leaving)}"
     return drain_finding(PDB_BLOCKS, "warning", why, advice, *refs)
-
-
-def _on_node(pod: Pod) -> str:
-    return f"{pod.ref} on {pod.node_name}" if pod.node_name else str(pod.ref)
 
 
 def _for_unready(not_ready: t.Sequence[Pod], leaving: t.Sequence[str]) -> str:
@@ -163,7 +161,7 @@ def _ways_out(decision: PodDecision, answer: Disruption, facts: BudgetFacts) -> 
         change = _change(answer.budgets[0], facts.workload_of(decision))
     if vmi is None:
         return change
-    if why := facts.why_not_migrated(vmi):
+    if (why := facts.why_not_migrated(vmi)) is not None:
         return f"It cannot be migrated instead, which would need no budget: {why}. {change}"
     return (
         f"Put migrate first in {facts.policy_of(vmi)}, since a live migration needs no budget."

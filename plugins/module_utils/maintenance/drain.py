@@ -228,7 +228,9 @@ class DrainSource:
             return view
         self.read(records, again=("nodes",))  # the limits hold under the Lease
         check_limits(self.asked, self.nodes, self._all_nodes)
-        self._require_unchanged()
+        approved = self.asked.approved  # the run may have waited long for the Lease
+        if approved is not None and (seen := changes(approved, self.view, self.asked)):
+            raise approved.plan.refusal(seen)
         draining = self.asked.state == "drained"
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
         self.drain.returned = self.marks.returned_before(self.nodes, keeper.held.run)
@@ -243,12 +245,6 @@ class DrainSource:
             self._note()
         self._steer(keeper)
         return view
-
-    def _require_unchanged(self) -> None:
-        """The run may have waited long for the Lease."""
-        approved = self.asked.approved
-        if approved is not None and (seen := changes(approved, self.view, self.asked)):
-            raise approved.plan.refusal(seen)
 
     def goes_on(self, _view: DrainView, reconciler: Reconciler, now: Reconciliation) -> bool:
         self.lines.left(self.view, now.nodes)
@@ -300,16 +296,12 @@ class DrainSource:
             marks = self._boots(run := new_run())
             verb = "drained before, and rebooted since"
             self.marks.write(self.api, self.nodes, marks, phase, run, verb=verb)
-            self._note_drained_before()
+            if self.report.changed:  # the marks were written
+                nodes = read_snapshot(self.api, NODES_ONLY).nodes
+                self.nodes = tuple(node for node in nodes if node.name in self.drain.nodes)
+            self._note()  # the run that drained them may have been killed before it did
         result.changed = self.drain.changed = result.changed or self.report.changed
         return result
-
-    def _note_drained_before(self) -> None:
-        """The run that drained them may have been killed before it did."""
-        if self.report.changed:  # the marks were written
-            nodes = read_snapshot(self.api, NODES_ONLY).nodes
-            self.nodes = tuple(node for node in nodes if node.name in self.drain.nodes)
-        self._note()
 
     def _note(self) -> None:
         nodes, topology = self.nodes, self.asked.topology

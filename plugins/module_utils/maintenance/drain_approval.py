@@ -40,12 +40,6 @@ _COME_AND_GO = (PDB_BLOCKS, PDB_DELEGATED, SHARED_DOMAIN, POLICY_FALLBACK)
 leaves is compared by itself."""
 
 
-def _comes_and_goes(finding: Finding) -> bool:
-    """A VM that has just started does not report yet whether it can be migrated."""
-    starting = (finding.name, finding.severity) == (NOT_MIGRATABLE, "warning")
-    return starting or finding.name in _COME_AND_GO
-
-
 def plan_of(
     view: DrainView,
     plan: Plan,
@@ -86,7 +80,9 @@ def about_objects(findings: t.Iterable[Finding], snapshot: Snapshot) -> t.Iterat
     }
     stands_for.update({vmi.ref: vmi_workload(vmi, workloads) for vmi in snapshot.vmis})
     for finding in findings:
-        if finding.severity != "info" and not _comes_and_goes(finding):
+        # a VM that has just started does not report yet whether it can be migrated
+        starting = (finding.name, finding.severity) == (NOT_MIGRATABLE, "warning")
+        if not (starting or finding.severity == "info" or finding.name in _COME_AND_GO):
             names = [str(stands_for.get(ref, ref)) for ref in finding.objects]
             yield from ((finding.name, name) for name in names or [CLUSTER])
 
@@ -122,12 +118,12 @@ def _changed_vms(view: DrainView) -> t.Iterator[str]:
             continue
         policy, way = view.approved_policies.get(vmi.uid), view.way_of_vm(vmi)
         stays = decision.action is PodAction.MOVE_VM and way.method is None
-        if (stays and not way.temporary) or (policy is not None and way.method is None):
+        if (stays and not way.is_awaited) or (policy is not None and way.method is None):
             continue
-        if why := why_not_as_approved(policy, way):
+        if (why := why_not_as_approved(policy, way)) is not None:
             named.add(vmi.uid)
             vm = short(vmi_workload(vmi, workloads), vmi.ref)
-            because = f" ({way.why_not_better})" if policy is not None and way.passed_over else ""
+            because = f" ({way.passed_over_text})" if policy is not None and way.passed_over else ""
             yield f"{vm} on node {decision.pod.node_name}: {why}{because}"
 
 

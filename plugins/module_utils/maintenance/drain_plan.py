@@ -90,10 +90,14 @@ class DrainView:
         return tuple(x for x in self._decided if self._stays(x) is None)
 
     @cached_property
-    def left_behind(self) -> tuple[tuple[SkippedInstance, returns.Stays], ...]:
+    def left_behind(self) -> tuple[tuple[SkippedInstance, Obstacle], ...]:
         """The pods that are left on their nodes, since they would come back."""
         decided = ((x, self._stays(x)) for x in self._decided)
-        return tuple((self._skipped(x, str(stays)), stays) for x, stays in decided if stays)
+        return tuple(
+            (self._skipped(x, returns.with_advice(stays)), stays)
+            for x, stays in decided
+            if stays is not None
+        )
 
     @cached_property
     def present(self) -> t.Mapping[str, t.Mapping[str, returns.Present]]:
@@ -107,7 +111,7 @@ class DrainView:
                 present[decision.pod.node_name][digest(instance.uid)] = seen
         return present
 
-    def _stays(self, decision: PodDecision) -> returns.Stays | None:
+    def _stays(self, decision: PodDecision) -> Obstacle | None:
         """Why a plain pod is left on its node: its next one would be there again."""
         if decision.action is not PodAction.EVICT:
             return None
@@ -115,7 +119,7 @@ class DrainView:
         names_node = returns.names_node(workload, decision.pod)
         return names_node or self._comes_back(instance, decision)
 
-    def _comes_back(self, instance: Instance, decision: PodDecision) -> returns.Stays | None:
+    def _comes_back(self, instance: Instance, decision: PodDecision) -> Obstacle | None:
         node = decision.pod.node_name
         if instance.workload is None:
             return None
@@ -209,17 +213,17 @@ class DrainView:
             if instance.uid in busy:
                 continue
             way = self._way(decision)
-            why: Obstacle | str | None = way.why
+            obstacle = way.obstacle
             passed = self.passed_over.get(instance.uid, {})
             if way.method is not None and journal is not None:
                 again = (
                     not passed or way.policy in passed
                 )  # else it is the first move by this policy
-                why = why_given_up(journal, instance.uid, way.method) if again else None
-            if way.method is not None and not why:
-                why = self._why_not_disrupted(decision, way.method)
-            if way.method is None or why:
-                skipped.append(self._skipped(decision, why or "", temporary=way.temporary))
+                obstacle = why_given_up(journal, instance.uid, way.method) if again else None
+            if way.method is not None and obstacle is None:
+                obstacle = self._why_not_disrupted(decision, way.method)
+            if obstacle is not None:
+                skipped.append(self._skipped(decision, obstacle))
             else:
                 ways[instance.uid] = way
         targets = self._targets(ways)
@@ -228,17 +232,15 @@ class DrainView:
         moves.sort(key=lambda move: (move.method is not Method.MIGRATE, len(move.after)))
         return Plan(tuple(moves), tuple(skipped))
 
-    def _skipped(
-        self, decision: PodDecision, why: Obstacle | str, *, temporary: bool = False
-    ) -> SkippedInstance:
+    def _skipped(self, decision: PodDecision, obstacle: Obstacle) -> SkippedInstance:
         instance, _workload = self._instance(decision)
         return SkippedInstance(
             instance.ref,
             instance.uid,
             instance.workload,
             decision.pod.node_name,
-            why,
-            temporary=temporary,
+            obstacle,
+            temporary=obstacle.temporary,
         )
 
     def runs(self, workload: Ref) -> bool:
@@ -269,22 +271,19 @@ class DrainView:
 
     def _way(self, decision: PodDecision) -> VmWay:
         """How the pod leaves; or why it does not, and whether that ends by itself."""
-        if decision.action is PodAction.WAIT:
-            return VmWay("", None, decision.reason, temporary=True)
-        if decision.action is PodAction.REFUSE:
-            names = ", ".join(decision.refused_by)
-            return VmWay("", None, f"{decision.reason} (allow_findings: {names})")
+        if (obstacle := decision.obstacle) is not None:
+            if names := ", ".join(decision.refused_by):
+                obstacle = replace(obstacle, text=f"{obstacle} (allow_findings: {names})")
+            return VmWay("", None, obstacle)
         if decision.vmi is not None:
-            return self._as_approved(decision.vmi, self.way_of_vm(decision.vmi))
-        if why := self.why_pod_stays(decision):
-            return VmWay("", None, why, finding=DO_NOT_MOVE_FINDING)
+            way = self.way_of_vm(decision.vmi)
+            if self.approved is None or way.method is None:
+                return way
+            unlike = why_not_as_approved(self.approved_policies.get(decision.vmi.uid), way)
+            return way if unlike is None else replace(way, method=None, obstacle=unlike)
+        if (stays := self.why_pod_stays(decision)) is not None:
+            return VmWay("", None, stays, DO_NOT_MOVE_FINDING)
         return VmWay("evict", Method.EVICT)
-
-    def _as_approved(self, vmi: Vmi, way: VmWay) -> VmWay:
-        if self.approved is None or way.method is None:
-            return way
-        why = why_not_as_approved(self.approved_policies.get(vmi.uid), way)
-        return replace(way, method=None, why=why) if why else way
 
     @cached_property
     def approved_policies(self) -> t.Mapping[str, str]:
@@ -305,12 +304,12 @@ class DrainView:
         never = answer.allowance in (Allowance.NEVER, Allowance.UNKNOWN)
         return Obstacle("budget", answer.why) if never else None
 
-    def why_pod_stays(self, decision: PodDecision) -> str:
-        """The label that keeps a plain pod on its node, or nothing."""
+    def why_pod_stays(self, decision: PodDecision) -> Obstacle | None:
+        """The label that keeps a plain pod on its node."""
         if decision.action is not PodAction.EVICT:
-            return ""
+            return None
         instance, _workload = self._instance(decision)
-        return str(why_kept(instance, self._view.workloads) or "")
+        return why_kept(instance, self._view.workloads)
 
     def way_of_vm(self, vmi: Vmi) -> VmWay:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
@@ -318,7 +317,9 @@ class DrainView:
         if way.method is None or decision is None:
             return way
         stays = self._comes_back(self._instance(decision)[0], decision)
-        return VmWay(way.policy, None, str(stays), finding=stays.finding) if stays else way
+        if stays is None:
+            return way
+        return VmWay(way.policy, None, returns.with_advice(stays), stays.code)
 
     @cached_property
     def ways(self) -> VmWays:
@@ -348,14 +349,15 @@ class DrainView:
             if decision.vmi is not None and decision.action is PodAction.MOVE_VM
         }
 
-    def pending_changes(self, vmi: Vmi) -> str:
-        """What a restart of the VM would apply beside placement; empty where that is allowed."""
+    def pending_changes(self, vmi: Vmi) -> Obstacle | None:
+        """What a restart of the VM would apply beside placement, unless that is allowed."""
         movable = self.by_uid.get(vmi.uid)
         if movable is None or PENDING_CHANGES in self.allowed:
-            return ""
+            return None
         if movable.workload is not None and movable.workload.ref.kind == REPLICA_SET.name:
-            return str(why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES) or "")
-        return self.why_no_restart(movable, self.snapshot.platform)
+            return why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES)
+        text = self.why_no_restart(movable, self.snapshot.platform)
+        return Obstacle(PENDING_CHANGES, text) if text else None
 
     def _targets(self, leaving: t.Iterable[str]) -> dict[str, frozenset[str]]:
         """The uids of the leaving instances that each leaving instance has an affinity to, and waits
@@ -398,6 +400,6 @@ class DrainView:
             source=movable.node,
             targets=(),
             reason=f"node {movable.node} is being drained"
-            + (f" ({way.why_this_one})" if way.why_this_one else ""),
+            + (f" ({way.choice})" if way.choice else ""),
             after=tuple(sorted(after)),
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..model.obstacle import Obstacle
 from ..moves.state import RunState
 
 
@@ -16,7 +17,7 @@ class DrainState(RunState):
     each node at the beginning, and as they were reported last. `not_ready` are the nodes reported so. `restarts` says,
     by node and kind/namespace/name of the workload, why a restart or a recreation failed. `not_begun` are those that
     the window keeps from being begun beside the nodes of the run. `passed_over` has the policies that are not used, by
-    uid of the VMI, with the reasons. `placed`: those by which a VM would have no node are among them. `there` and
+    uid of the VMI. `placed`: those by which a VM would have no node are among them. `there` and
     `returned` are those of `returns.count`. `steers`: the run has put the taint of `steering` on nodes, or tried to.
     `steered` are those that may have it."""
 
@@ -29,9 +30,19 @@ class DrainState(RunState):
     not_ready: list[str] = field(default_factory=list)
     restarts: dict[str, dict[str, str]] = field(default_factory=dict)
     not_begun: list[str] = field(default_factory=list)
-    passed_over: dict[str, dict[str, str]] = field(default_factory=dict)
+    passed_over: dict[str, dict[str, Obstacle]] = field(default_factory=dict)
     placed: bool = False
     there: dict[str, dict[str, str]] = field(default_factory=dict)
     returned: dict[str, dict[str, int]] = field(default_factory=dict)
     steers: bool = False
     steered: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """The step before has handed over JSON."""
+        self.passed_over = {
+            uid: {
+                policy: why if isinstance(why, Obstacle) else Obstacle(**why)
+                for policy, why in policies.items()
+            }
+            for uid, policies in self.passed_over.items()
+        }

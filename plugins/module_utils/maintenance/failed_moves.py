@@ -8,6 +8,7 @@ All of it is noted in the state of the drain.
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..model.json_pointer import JSON
 from ..model.objects import Node, Ref
@@ -68,8 +69,8 @@ def pass_over_failed(
         why = why_given_up(journal, vmi.uid, way.method)
         known = state.passed_over.get(vmi.uid, {})
         if why and way.policy not in known and view.ways.has_alternative(vmi, way.policy):
-            reason = f"{why}: {failed[vmi.uid]['reason'][:NOTE_LIMIT]}"
-            state.passed_over[vmi.uid] = {**known, way.policy: reason}
+            obstacle = replace(why, text=f"{why}: {failed[vmi.uid]['reason'][:NOTE_LIMIT]}")
+            state.passed_over[vmi.uid] = {**known, way.policy: obstacle}
             name = report.short(vmi.ref, vmi.ref)
             lines.append(
                 f"{name} does not leave by {way.policy} any more, since {why}: another one of its policies follows"

@@ -102,7 +102,7 @@ def parse_options(
     delegation = _delegation(given["delegated_budgets"], errors)
     policies = InputReader("vm_policy", errors).texts(given["vm_policy"])
     if policies is not None and (wrong_policy := why_invalid(policies)):
-        errors.append(InputError("vm_policy", wrong_policy))
+        errors.append(InputError("vm_policy", wrong_policy.text))
     if errors:
         raise InvalidInput(errors)
     return MaintenanceOptions(

@@ -26,6 +26,7 @@ from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInst
 from ..model.findings import Finding
 from ..model.kinds import VMI
 from ..model.objects import Ref
+from ..model.obstacle import NO_NODE, Obstacle
 from ..model.plan import Method
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable, Vmi
@@ -62,7 +63,7 @@ def _leaves(view: DrainView) -> dict[str, Leaving]:
     owners = (pod.owner for pod in view.snapshot.pods if pod.node_name in view.nodes)
     concerned = {owner.uid for owner in owners if owner is not None and owner.kind == VMI}
     ways = ((x.uid, view.way_of_vm(x)) for x in view.snapshot.vmis if x.uid in concerned)
-    return {uid: Leaving.MIGRATED if x.temporary else _LEAVING[x.method] for uid, x in ways}
+    return {uid: Leaving.MIGRATED if x.is_awaited else _LEAVING[x.method] for uid, x in ways}
 
 
 def drain_forecast(view: DrainView, topology: Topology) -> Forecast:
@@ -86,7 +87,8 @@ def without_node(view: DrainView, topology: Topology) -> PassedOver:
         certain = [pair for pair in lacking if pair[1].certain]
         for vmi, instance in certain or lacking:
             policy = view.way_of_vm(vmi).policy
-            passed.setdefault(vmi.uid, {})[policy] = instance.reason
+            obstacle = Obstacle(NO_NODE, instance.reason)
+            passed.setdefault(vmi.uid, {})[policy] = obstacle
         view = replace(view, passed_over={uid: dict(x) for uid, x in passed.items()})
     return passed
 

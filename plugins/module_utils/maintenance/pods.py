@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What does a drain do with each pod of a node, and why?
+"""What does a drain do with each pod of a node, and why does one not leave?
 
 The filters are those of kubectl drain (k8s.io/kubectl, pkg/drain/filters.go), with these differences. A
 pod can have several reasons against its eviction, and all are reported. A pod that has finished stays.
@@ -18,14 +18,17 @@ from ..model.findings import Finding, Severity
 from ..model.kinds import VMI
 from ..model.manifests import MIRROR
 from ..model.objects import Pod, Ref
+from ..model.obstacle import (
+    BARE_POD,
+    DAEMONSET_MISSING,
+    LOCAL_DATA_LOST,
+    STANDALONE_VMI,
+    Obstacle,
+)
 from ..model.rendering import TextEnum
 from ..model.snapshot import Vmi
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT, tolerates
 
-BARE_POD = "bare_pod"
-DAEMONSET_MISSING = "daemonset_missing"
-LOCAL_DATA_LOST = "local_data_lost"
-STANDALONE_VMI = "standalone_vmi"
 OF_PODS = (BARE_POD, DAEMONSET_MISSING, LOCAL_DATA_LOST, STANDALONE_VMI)
 """Findings that refuse the eviction of a pod, unless they are allowed."""
 
@@ -57,13 +60,13 @@ class PodAction(TextEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodDecision:
-    """`reason` is a clause about the pod. `vmi` is that of a launcher pod. `refused_by` are finding names,
-    in the order of `reason`. `returns`: the pod tolerates the cordon, so the scheduler may place the next
+    """`obstacle`: why a pod waits or is refused. `vmi` is that of a launcher pod. `refused_by` are finding names,
+    in the order of the text. `returns`: the pod tolerates the cordon, so the scheduler may place the next
     one on the same node."""
 
     pod: Pod
     action: PodAction
-    reason: str
+    obstacle: Obstacle | None = None
     vmi: Vmi | None = None
     refused_by: tuple[str, ...] = ()
     returns: bool = False
@@ -80,19 +83,17 @@ class PodFilter:
     def decide(self, pod: Pod) -> PodDecision:
         """What a drain of the pod's node does with it."""
         owner = pod.owner
-        if MIRROR in pod.annotations:
-            return PodDecision(pod, PodAction.LEAVE, "it is a static pod of the node")
-        if pod.finished:
-            return PodDecision(pod, PodAction.LEAVE, "it has finished, and only its log is left")
+        if MIRROR in pod.annotations or pod.finished:
+            return PodDecision(pod, PodAction.LEAVE)
         if owner is not None and owner.kind == "DaemonSet" and owner.uid in self.daemonsets:
-            return PodDecision(pod, PodAction.LEAVE, "its DaemonSet keeps a pod on each node")
+            return PodDecision(pod, PodAction.LEAVE)
         if pod.terminating:
-            return PodDecision(pod, PodAction.WAIT, "it is terminating")
+            return _waits(pod, "terminating", "it is terminating")
         if owner is not None and owner.kind == VMI:
             return self._launcher(pod, owner.uid)
         if attaches_volume(pod):
-            return PodDecision(
-                pod, PodAction.WAIT, "it attaches a volume to a VM and leaves with that VM"
+            return _waits(
+                pod, "in_progress", "it attaches a volume to a VM and leaves with that VM"
             )
         reasons = []
         if owner is None:
@@ -108,16 +109,16 @@ class PodFilter:
     def _launcher(self, pod: Pod, uid: str) -> PodDecision:
         vmi = self.vmis.get(uid)
         if vmi is None:
-            return PodDecision(pod, PodAction.WAIT, "its VMI is gone, so it will be deleted")
+            return _waits(pod, "terminating", "its VMI is gone, so it will be deleted")
         if vmi.terminating or vmi.finished:
-            return PodDecision(pod, PodAction.WAIT, "its VMI is ending", vmi)
+            return _waits(pod, "terminating", "its VMI is ending", vmi)
         if vmi.node_name and vmi.node_name != pod.node_name:
-            reason = (
+            text = (
                 f"its VM runs on {vmi.node_name}: it is the target of a migration, or left by one"
             )
-            return PodDecision(pod, PodAction.WAIT, reason, vmi)
+            return _waits(pod, "in_progress", text, vmi)
         if vmi.phase in NOT_STARTED:
-            return PodDecision(pod, PodAction.WAIT, "its VM is starting", vmi)
+            return _waits(pod, "not_running", "its VM is starting", vmi)
         if vmi.owner is None:
             why = "no controller starts its VMI again if it ends"
             return self._refuse(pod, [(STANDALONE_VMI, why)], vmi)
@@ -131,13 +132,14 @@ class PodFilter:
         refused = [(name, why) for name, why in reasons if name not in self.allowed]
         if refused:
             names = tuple(name for name, _why in refused)
-            reason = ", and ".join(why for _name, why in refused)
-            return PodDecision(pod, PodAction.REFUSE, reason, vmi, names, returns)
-        if vmi is not None:
-            return PodDecision(pod, PodAction.MOVE_VM, f"it runs {vmi.ref}", vmi, (), returns)
-        owner = pod.owner
-        reason = f"its controller is {owner.kind} {owner.name}" if owner else "allowed"
-        return PodDecision(pod, PodAction.EVICT, reason, None, (), returns)
+            obstacle = Obstacle(names[0], ", and ".join(why for _name, why in refused))
+            return PodDecision(pod, PodAction.REFUSE, obstacle, vmi, names, returns)
+        action = PodAction.EVICT if vmi is None else PodAction.MOVE_VM
+        return PodDecision(pod, action, None, vmi, (), returns)
+
+
+def _waits(pod: Pod, code: str, text: str, vmi: Vmi | None = None) -> PodDecision:
+    return PodDecision(pod, PodAction.WAIT, Obstacle(code, text, True), vmi)
 
 
 def tolerates_cordon(pod: Pod) -> bool:

@@ -19,7 +19,7 @@ from ..kubevirt.eviction_strategy import eviction_strategy
 from ..kubevirt.instances import instances
 from ..model.findings import Finding
 from ..model.objects import Labels, Ref
-from ..model.obstacle import Obstacle
+from ..model.obstacle import CODES, NAMES_NODE, TOLERATES_CORDON, Obstacle
 from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable, Vmi
@@ -53,7 +53,7 @@ from .preflight_findings import (
     POLICY_FALLBACK,
     SHARED_DOMAIN,
 )
-from .returns import KEEP_AWAY, RETURNS, TOLERATES_CORDON
+from .returns import RETURNS
 from .vm_ways import (
     INVALID_POLICY,
     LABEL_SEPARATOR,
@@ -121,7 +121,10 @@ class _Checks:
             self.view.workload_of, self.view.ways.why_not_migrated, self._where_policies_are
         )
         yield from budget_findings(self.view.ended, self.view.budgets, self.inputs.evictions, facts)
-        yield from self._places()
+        result = drain_forecast(self.view, self.inputs.topology)
+        for finding in place_findings(self.view, result):
+            yield replace(finding, codes=result.codes)
+        yield from self._shared_domains(result)
         yield from self._nodes()
         yield from self._others()
 
@@ -137,13 +140,13 @@ class _Checks:
                     name,
                     "error",
                     f"{decision.pod.ref} on node {decision.pod.node_name} is not evicted:"
-                    f" {decision.reason}.",
-                    _ADVICE[name],
+                    f" {decision.obstacle}.",
+                    CODES[name].advice,
                     decision.pod.ref,
                 )
         yield from self._returns()
         for decision in self.decisions:
-            if why := self.view.why_pod_stays(decision):
+            if (why := self.view.why_pod_stays(decision)) is not None:
                 yield drain_finding(
                     DO_NOT_MOVE_FINDING,
                     "error",
@@ -177,15 +180,15 @@ class _Checks:
                 "warning",
                 f"{vmi.ref if vmi is not None else pod.ref} tolerates the cordon: the scheduler may place its successor"
                 f" on node {pod.node_name} again. If it comes back {RETURNS} times, {then}.",
-                KEEP_AWAY[TOLERATES_CORDON],
+                CODES[TOLERATES_CORDON].advice,
                 vmi.ref if vmi is not None else pod.ref,
             )
         for left, stays in self.view.left_behind:
             yield drain_finding(
-                stays.finding,
+                stays.code,
                 "warning",
-                f"{left.instance} is left on node {left.node}: {stays.why}.",
-                KEEP_AWAY[stays.finding],
+                f"{left.instance} is left on node {left.node}: {stays}.",
+                stays.advice,
                 left.instance,
             )
 
@@ -205,8 +208,8 @@ class _Checks:
                     "Check the VMI if its migration fails.",
                     vmi.ref,
                 )
-            elif way.method is None and not way.temporary:
-                seen = way.why
+            elif way.obstacle is not None and not way.obstacle.temporary:
+                seen = way.obstacle.text
                 if way.finding == NOT_MIGRATABLE:
                     seen += f" (its own eviction strategy, or else the cluster's, is {strategy})"
                 yield drain_finding(
@@ -223,7 +226,7 @@ class _Checks:
                 yield drain_finding(
                     POLICY_FALLBACK,
                     "warning",
-                    f"{where} leaves by vm_policy {way.policy}: {way.why_not_better}.",
+                    f"{where} leaves by vm_policy {way.policy}: {way.passed_over_text}.",
                     "Remove the obstacle if it is to leave by a better way.",
                     vmi.ref,
                 )
@@ -284,12 +287,6 @@ class _Checks:
         return [policy for policy in self.view.ways.possible(vmi) if policy not in left_out]
 
     # Places for what leaves.
-
-    def _places(self) -> t.Iterator[Finding]:
-        result = drain_forecast(self.view, self.inputs.topology)
-        for finding in place_findings(self.view, result):
-            yield replace(finding, codes=result.codes)
-        yield from self._shared_domains(result)
 
     def _shared_domains(self, result: Forecast) -> t.Iterator[Finding]:
         """Workloads that are spread evenly over zones, and cannot be afterwards."""
@@ -468,10 +465,6 @@ _LABEL: t.Final = f"the label {VM_POLICY}"
 _CHOICE: t.Final = f"vm_policy or {_LABEL}"
 
 _ADVICE: t.Final = {
-    "bare_pod": "Delete it or give it a controller, or allow the finding bare_pod to evict it.",
-    "daemonset_missing": "Delete the pod, or allow the finding daemonset_missing to evict it.",
-    "local_data_lost": "Save the data, or allow the finding local_data_lost to evict it.",
-    "standalone_vmi": "Give it a VirtualMachine, or allow the finding standalone_vmi.",
     NOT_MIGRATABLE: "remove the obstacle, or {change}.",
     MIGRATION_REFUSED: "change what refuses it, or {change}.",
     NOT_RESTARTABLE: "{change}.",
@@ -482,7 +475,7 @@ _ADVICE: t.Final = {
     NOT_EVICTABLE: "{change}.",
     DO_NOT_MOVE_FINDING: f"Remove the label for the maintenance, or set the label {VM_POLICY} of the VM, which says how"
     " it leaves its node in a maintenance.",
-    **KEEP_AWAY,
+    **{name: CODES[name].advice for name in (TOLERATES_CORDON, NAMES_NODE)},
     HEALTH_CHECK: "Pause it, or exclude the nodes from it, until they are in service again.",
     CONFIG_POOL_UPDATING: "Wait until its condition Updating is False, or pause the pool.",
 }

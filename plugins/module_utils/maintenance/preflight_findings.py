@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
+from ..model.obstacle import NAMES_NODE, TOLERATES_CORDON
 from .budget_findings import OF_BUDGETS
 from .pods import DO_NOT_MOVE_FINDING, OF_PODS, PENDING_CHANGES
-from .returns import NAMES_NODE, TOLERATES_CORDON
 from .vm_ways import (
     INVALID_POLICY,
     NOT_EVICTABLE,

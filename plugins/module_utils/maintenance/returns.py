@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
+from dataclasses import replace
 
 from ..model.objects import Pod, Ref
+from ..model.obstacle import CODES, NAMES_NODE, TOLERATES_CORDON, Obstacle
 from ..model.snapshot import Workload
 
 RETURNS = 3
 """Instances of one workload that come back to a node before the drain leaves them there."""
-
-TOLERATES_CORDON = "tolerates_cordon"
-NAMES_NODE = "names_node"
-"""Findings: the next pod may come back to the node, or it certainly does."""
-
-KEEP_AWAY: t.Final = {
-    TOLERATES_CORDON: "Remove the toleration of node.kubernetes.io/unschedulable from its template, or scale it down.",
-    NAMES_NODE: "Remove nodeName from its template, or scale it down.",
-}
-"""What to do where it must not be on the node during the maintenance."""
 
 Returned: t.TypeAlias = dict[str, dict[str, int]]
 """By node and workload (kind/namespace/name): how often an instance came back."""
@@ -39,16 +31,6 @@ class Present(t.NamedTuple):
 
     workload: str
     leaving: bool
-
-
-class Stays(t.NamedTuple):
-    """Why an instance is left on its node: the name of the finding, and a clause."""
-
-    finding: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.why}. {KEEP_AWAY[self.finding]}"
 
 
 def key(workload: Ref) -> str:
@@ -78,23 +60,32 @@ def count(
     return found
 
 
-def comes_back(node: str, times: int, *, tolerates: bool) -> Stays | None:
+def comes_back(node: str, times: int, *, tolerates: bool) -> Obstacle | None:
     """Why an instance that came back so often is not moved again."""
     if times < RETURNS:
         return None
     why = "it tolerates the cordon" if tolerates else "its controller places it there itself"
-    finding = TOLERATES_CORDON if tolerates else NAMES_NODE
-    return Stays(finding, f"it came back to node {node} {times} times, since {why}")
+    code = TOLERATES_CORDON if tolerates else NAMES_NODE
+    return _stays(code, f"it came back to node {node} {times} times, since {why}")
 
 
-def names_node(workload: Workload | None, pod: Pod) -> Stays | None:
+def _stays(code: str, text: str) -> Obstacle:
+    return Obstacle(code, text, advice=CODES[code].advice)
+
+
+def with_advice(obstacle: Obstacle) -> Obstacle:
+    """With what to do where the instance must not be on the node during the maintenance."""
+    return replace(obstacle, text=f"{obstacle}. {obstacle.advice}")
+
+
+def names_node(workload: Workload | None, pod: Pod) -> Obstacle | None:
     """That the template of its workload names the node of the pod: no scheduler sees the next one (kubernetes
     pkg/scheduler/eventhandlers.go, assignedPod)."""
     spec = (workload.template.get("spec") or {}) if workload is not None else {}
     if workload is None or not pod.node_name or spec.get("nodeName") != pod.node_name:
         return None
     why = f"the template of {workload.ref} names node {pod.node_name} (nodeName), so each next pod is there again"
-    return Stays(NAMES_NODE, why)
+    return _stays(NAMES_NODE, why)
 
 
 def most(*listed: Returned) -> Returned:

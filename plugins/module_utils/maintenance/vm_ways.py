@@ -60,113 +60,124 @@ NOT_EVICTABLE = "not_evictable"
 REFUSED_BY_POLICY = "refused_by_policy"
 INVALID_POLICY = "invalid_policy"
 
-PassedOver = t.Mapping[str, t.Mapping[str, str]]
+PassedOver = t.Mapping[str, t.Mapping[str, Obstacle]]
 """By the uid of a VMI and a policy, why this policy is not used: it has no node then, or failed in this run."""
 
 
-def why_invalid(policies: t.Sequence[str]) -> str:
-    """What is wrong with a list of policies, or nothing."""
-    if not policies:
-        return f"must name a policy; known are {', '.join(VM_POLICIES)}"
-    for policy in policies:
-        if policy not in VM_POLICIES:
-            hint = nearest(policy, VM_POLICIES) or f"; known are {', '.join(VM_POLICIES)}"
-            return f"'{policy}' is not a policy{hint}"
+def why_invalid(policies: t.Sequence[str]) -> Obstacle | None:
+    """What is wrong with a list of policies."""
+    known = f"known are {', '.join(VM_POLICIES)}"
+    unknown = [policy for policy in policies if policy not in VM_POLICIES]
     twice = [policy for policy, count in Counter(policies).items() if count > 1]
-    if twice:
-        return f"names '{twice[0]}' twice"
-    if "refuse" in policies and len(policies) > 1:
-        return "'refuse' must be alone"
-    return ""
+    if not policies:
+        text = f"must name a policy; {known}"
+    elif unknown:
+        text = f"'{unknown[0]}' is not a policy{nearest(unknown[0], VM_POLICIES) or f'; {known}'}"
+    elif twice:
+        text = f"names '{twice[0]}' twice"
+    elif "refuse" in policies and len(policies) > 1:
+        text = "'refuse' must be alone"
+    else:
+        return None
+    return Obstacle("invalid_policy", text)
 
 
 @dataclass(frozen=True, slots=True)
 class VmWay:
-    """How a VM leaves by `policy`; with `method` None why it does not leave, whether that ends by itself and is waited
-    for, and the name of the finding. `passed_over` are the policies that are preferred and not possible, with the
-    reasons. `because`: the label of another product that has chosen the policy."""
+    """How a VM leaves by `policy`. With `method` None it does not leave: then `obstacle` says why, a temporary one is
+    waited for, and `finding` is the name of the finding about it. `passed_over` are the policies that are preferred and
+    not possible. `chosen_by`: the label of another product that has chosen the policy, as a clause."""
 
     policy: str
     method: Method | None
-    why: str = ""
-    temporary: bool = False
+    obstacle: Obstacle | None = None
     finding: str = ""
-    passed_over: tuple[tuple[str, str], ...] = ()
-    because: str = ""
+    passed_over: tuple[tuple[str, Obstacle], ...] = ()
+    chosen_by: str = ""
 
     @property
-    def why_not_better(self) -> str:
-        """Why the preferred policies are not used, or nothing."""
-        by_why: dict[str, list[str]] = {}
-        for policy, why in self.passed_over:
-            by_why.setdefault(why, []).append(policy)
-        return "; ".join(f"not {' or '.join(x)}: {why}" for why, x in by_why.items())
+    def is_awaited(self) -> bool:
+        """Whether what keeps the VM ends by itself."""
+        return self.obstacle is not None and self.obstacle.temporary
 
     @property
-    def why_this_one(self) -> str:
-        """What chose the policy, if that was another product's label, and why it is not a better one; or nothing."""
-        return "; ".join(filter(None, (self.because, self.why_not_better)))
+    def passed_over_text(self) -> str:
+        """The preferred policies that are not used, with the reasons."""
+        by_text: dict[str, list[str]] = {}
+        for policy, obstacle in self.passed_over:
+            by_text.setdefault(obstacle.text, []).append(policy)
+        return "; ".join(f"not {' or '.join(x)}: {text}" for text, x in by_text.items())
+
+    @property
+    def choice(self) -> str:
+        """What is to be read about the choice of the policy, where it is not simply the first one of the task."""
+        return "; ".join(filter(None, (self.chosen_by, self.passed_over_text)))
 
 
 @dataclass(frozen=True)
 class VmWays:
     """The ways of the VMs of one reading. `policies` are those of the task. `pending_changes` says what a restart would
-    apply beside placement, empty where it is allowed; `why_never_ended` why disruption budgets never allow its end."""
+    apply beside placement, unless it is allowed; `why_never_ended` why disruption budgets never allow its end."""
 
     view: ClusterView
     policies: tuple[str, ...]
     passed_over: PassedOver
-    pending_changes: t.Callable[[Vmi], str]
+    pending_changes: t.Callable[[Vmi], Obstacle | None]
     why_never_ended: t.Callable[[Vmi], Obstacle | None]
 
     def way(self, vmi: Vmi) -> VmWay:
         """The first of its policies that is possible. Where all lack a node or are refused by budgets, the last of
         them."""
-        way, because = self._first_possible(vmi), self._strategy(vmi)
-        if not because or way.finding == DO_NOT_MOVE_FINDING:
+        way, strategy = self._first_possible(vmi), self._harvester_strategy(vmi)
+        if strategy is None or way.finding == DO_NOT_MOVE_FINDING:
             return way
-        why = f"{way.why} ({because})" if way.method is None and not way.temporary else way.why
-        return replace(way, why=why, because=because)
+        label, obstacle = f"its label {HARVESTER_STRATEGY} is {strategy}", way.obstacle
+        if obstacle is not None and not obstacle.temporary:
+            obstacle = replace(obstacle, text=f"{obstacle} ({label})")
+        return replace(way, obstacle=obstacle, chosen_by=label)
 
     def _first_possible(self, vmi: Vmi) -> VmWay:
         policies, wrong = self.policies_of(vmi)
         first = policies[0] if policies else ""
-        if wrong:
-            return VmWay(first, None, wrong, finding=INVALID_POLICY)
-        if why := self._why_it_stays(vmi):
-            return VmWay(first, None, why, finding=DO_NOT_MOVE_FINDING)
+        if wrong is not None:
+            return VmWay(first, None, wrong, INVALID_POLICY)
+        if (stays := self._why_it_stays(vmi)) is not None:
+            return VmWay(first, None, stays, DO_NOT_MOVE_FINDING)
         if first == "refuse":
-            return VmWay(first, None, "its vm_policy is 'refuse'", finding=REFUSED_BY_POLICY)
+            refusal = Obstacle("refused_by_policy", "its vm_policy is 'refuse'")
+            return VmWay(first, None, refusal, REFUSED_BY_POLICY)
         if vmi.phase != "Running":
-            return VmWay(first, None, f"its VMI is {vmi.phase}", temporary=True)
-        refused: list[tuple[str, str]] = []
+            return VmWay(first, None, Obstacle("not_running", f"its VMI is {vmi.phase}", True))
+        refused: list[tuple[str, Obstacle]] = []
         findings: list[str] = []
         possible: list[VmWay] = []
         for policy in policies:
             way = self._by(policy, vmi)
-            if way.temporary:
+            if way.is_awaited:
                 return way
-            if way.method is None:
-                refused.append((policy, way.why))
+            if way.obstacle is not None:
+                refused.append((policy, way.obstacle))
                 findings.append(way.finding)
                 continue
             way = replace(way, passed_over=tuple(refused))
-            why = self.passed_over.get(vmi.uid, {}).get(policy, "")
-            why = why or str(self._why_budgets_refuse(vmi, way.method) or "")
-            if not why:
+            obstacle = self.passed_over.get(vmi.uid, {}).get(policy)
+            obstacle = obstacle or self._why_budgets_refuse(vmi, way.method)
+            if obstacle is None:
                 return way
-            refused.append((policy, why))
+            refused.append((policy, obstacle))
             possible.append(way)
         if possible:
             return possible[-1]
-        why = refused[0][1] if len(refused) == 1 else "; ".join(f"{x}: {why}" for x, why in refused)
-        finding = PENDING_CHANGES if PENDING_CHANGES in findings else findings[0]
-        return VmWay(first, None, why, finding=finding)
+        named = findings.index(PENDING_CHANGES) if PENDING_CHANGES in findings else 0
+        obstacle = refused[named][1]
+        if len(refused) > 1:
+            obstacle = replace(obstacle, text="; ".join(f"{x}: {why}" for x, why in refused))
+        return VmWay(first, None, obstacle, findings[named])
 
     def has_alternative(self, vmi: Vmi, policy: str) -> bool:
         """Whether a policy that is possible and not passed over comes after this one."""
         policies, wrong = self.policies_of(vmi)
-        if wrong or policy not in policies:
+        if wrong is not None or policy not in policies:
             return False
         passed = self.passed_over.get(vmi.uid, {})
         later = (x for x in policies[policies.index(policy) + 1 :] if x not in passed)
@@ -184,28 +195,28 @@ class VmWays:
             if method is not None and not self._why_budgets_refuse(vmi, method)
         )
 
-    def why_not_migrated(self, vmi: Vmi) -> str:
-        """Why a live migration of the VM is not possible, whatever its policies are, or nothing."""
+    def why_not_migrated(self, vmi: Vmi) -> Obstacle | None:
+        """Why a live migration of the VM is not possible, whatever its policies are."""
         passed = self.passed_over.get(vmi.uid, {})
-        return self._by("migrate", vmi).why or passed.get("migrate", "")
+        return self._by("migrate", vmi).obstacle or passed.get("migrate")
 
     def _why_budgets_refuse(self, vmi: Vmi, method: Method | None) -> Obstacle | None:
         return self.why_never_ended(vmi) if ends_pod(method, vmi) else None
 
-    def policies_of(self, vmi: Vmi) -> tuple[tuple[str, ...], str]:
+    def policies_of(self, vmi: Vmi) -> tuple[tuple[str, ...], Obstacle | None]:
         """The policies of the VM's own label, else of Harvester's, else of the task; and what is wrong with the
         label, which anyone may write."""
         label = self._own_label(vmi)
         if not label:
-            strategy = POLICY_OF_STRATEGY.get(self._label(vmi, HARVESTER_STRATEGY))
-            return (strategy,) if strategy else self.policies, ""
+            strategy = self._harvester_strategy(vmi)
+            return (POLICY_OF_STRATEGY[strategy],) if strategy else self.policies, None
         policies = tuple(label.split(LABEL_SEPARATOR))
         wrong = why_invalid(policies)
-        return policies, f"its vm_policy is '{label}': {wrong}" if wrong else ""
+        return policies, wrong and replace(wrong, text=f"its vm_policy is '{label}': {wrong}")
 
     def has_own_policy(self, vmi: Vmi) -> bool:
         """Whether a label of the VM decides, so that the policies of the task do not."""
-        return bool(self._own_label(vmi) or self._strategy(vmi))
+        return bool(self._own_label(vmi) or self._harvester_strategy(vmi))
 
     def owner(self, vmi: Vmi) -> Ref:
         """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""
@@ -216,11 +227,11 @@ class VmWays:
     def _own_label(self, vmi: Vmi) -> str:
         return self._label(vmi, VM_POLICY)
 
-    def _strategy(self, vmi: Vmi) -> str:
-        """Harvester's label, where it says how the VM leaves, as a reason; or nothing."""
+    def _harvester_strategy(self, vmi: Vmi) -> str | None:
+        """The value of Harvester's label, where that label decides how the VM leaves."""
         strategy = self._label(vmi, HARVESTER_STRATEGY)
-        chosen = strategy in POLICY_OF_STRATEGY and not self._own_label(vmi)
-        return f"its label {HARVESTER_STRATEGY} is {strategy}" if chosen else ""
+        decides = strategy in POLICY_OF_STRATEGY and not self._own_label(vmi)
+        return strategy if decides else None
 
     def _label(self, vmi: Vmi, key: str) -> str:
         """The label of the VM, else of the VMI, which Harvester reads and keeps equal."""
@@ -231,14 +242,13 @@ class VmWays:
     def _workload(self, vmi: Vmi) -> Workload | None:
         return self.view.workloads.get(self.owner(vmi))
 
-    def _why_it_stays(self, vmi: Vmi) -> str:
+    def _why_it_stays(self, vmi: Vmi) -> Obstacle | None:
         """The label that keeps it where it is, unless another label says how it leaves in a maintenance."""
         if self._own_label(vmi):
-            return ""
+            return None
         workloads = self.view.workloads
         workload = vmi_workload(vmi, workloads)
-        kept = why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
-        return str(kept or "")
+        return why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
 
     def _why_no_target(self, vmi: Vmi) -> Obstacle | None:
         source, platform = self.view.nodes.get(vmi.node_name), self.view.snapshot.platform
@@ -252,25 +262,19 @@ class VmWays:
         """How the VM leaves by this policy, whatever its others say."""
         if policy == "migrate":
             obstacle = why_not_migratable(vmi) or self._why_no_target(vmi)
-            if obstacle is not None:
-                return VmWay(policy, None, str(obstacle), finding=NOT_MIGRATABLE)
-            return VmWay(policy, Method.MIGRATE)
+            return _way(policy, Method.MIGRATE, obstacle, NOT_MIGRATABLE)
         if policy == "evict":
             strategy = eviction_strategy(vmi, self.view.snapshot.platform)
-            if strategy != EXTERNAL:
-                why = f"its eviction strategy is {strategy}, and vm_policy evict is for {EXTERNAL}"
-                return VmWay(policy, None, why, finding=NOT_EVICTABLE)
-            return VmWay(policy, Method.EVICT)
+            text = f"its eviction strategy is {strategy}, and vm_policy evict is for {EXTERNAL}"
+            other = Obstacle("not_evictable", text) if strategy != EXTERNAL else None
+            return _way(policy, Method.EVICT, other, NOT_EVICTABLE)
         workload = self._workload(vmi)
         kind = workload.ref.kind if workload is not None else ""
         if policy == "restart" and kind == REPLICA_SET.name:
-            why = self.pending_changes(vmi)
-            if why:
-                return VmWay(policy, None, why, finding=PENDING_CHANGES)
-            return VmWay(policy, Method.RECREATE)
+            return _way(policy, Method.RECREATE, self.pending_changes(vmi), PENDING_CHANGES)
         if kind != VIRTUAL_MACHINE.name or workload is None:
-            why = f"no VirtualMachine owns it, which its vm_policy '{policy}' needs"
-            return VmWay(policy, None, why, finding=NOT_RESTARTABLE)
+            text = f"no VirtualMachine owns it, which its vm_policy '{policy}' needs"
+            return VmWay(policy, None, Obstacle("no_virtual_machine", text), NOT_RESTARTABLE)
         if policy == "stop":
             return VmWay(policy, Method.STOP)
         starts = policy == STOP_AND_START
@@ -279,7 +283,13 @@ class VmWays:
         else:
             refusal = restart_refusal(workload)
         if refusal is not None:
-            return VmWay(policy, None, str(refusal), refusal.temporary, NOT_RESTARTABLE)
-        if why := self.pending_changes(vmi):
-            return VmWay(policy, None, why, finding=PENDING_CHANGES)
-        return VmWay(policy, Method.STOP if starts else Method.RESTART)
+            return VmWay(policy, None, refusal, NOT_RESTARTABLE)
+        method = Method.STOP if starts else Method.RESTART
+        return _way(policy, method, self.pending_changes(vmi), PENDING_CHANGES)
+
+
+def _way(policy: str, method: Method, obstacle: Obstacle | None, finding: str) -> VmWay:
+    """By this method, unless there is an obstacle, about which the finding is."""
+    if obstacle is None:
+        return VmWay(policy, method)
+    return VmWay(policy, None, obstacle, finding)

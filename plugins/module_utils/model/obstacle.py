@@ -50,6 +50,14 @@ NOT_STARTED = "not_started_again"
 NO_NODE = "no_node"
 NOT_FOUND = "not_found"
 
+BARE_POD = "bare_pod"
+DAEMONSET_MISSING = "daemonset_missing"
+LOCAL_DATA_LOST = "local_data_lost"
+STANDALONE_VMI = "standalone_vmi"
+TOLERATES_CORDON = "tolerates_cordon"
+NAMES_NODE = "names_node"
+"""Names of findings of a drain, too: it takes the advice about them from CODES."""
+
 INTERNAL: t.Final = frozenset(
     (
         *("canary", "soaking", "other_domain", "limit_reached", "other_run"),
@@ -277,5 +285,48 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     "unlike_plan": Described(
         "The instance would move by another method than the approved plan says, or from another node.",
         "Put back what has changed since, or run check mode again and have the new plan approved.",
+    ),
+    BARE_POD: Described(
+        "The pod has no controller, so none makes it again after its eviction.",
+        "Delete it or give it a controller, or allow the finding bare_pod to evict it.",
+    ),
+    DAEMONSET_MISSING: Described(
+        "The DaemonSet of the pod does not exist.",
+        "Delete the pod, or allow the finding daemonset_missing to evict it.",
+    ),
+    LOCAL_DATA_LOST: Described(
+        "An eviction of the pod would lose the data of its emptyDir volumes.",
+        "Save the data, or allow the finding local_data_lost to evict it.",
+    ),
+    STANDALONE_VMI: Described(
+        "No controller starts the VMI again if it ends.",
+        "Give it a VirtualMachine, or allow the finding standalone_vmi.",
+    ),
+    TOLERATES_CORDON: Described(
+        "The pod tolerates the cordon, and the scheduler has placed its successor on the same node again and again.",
+        "Remove the toleration of node.kubernetes.io/unschedulable from its template, or scale it down.",
+    ),
+    NAMES_NODE: Described(
+        "The template of the workload names the node, or its controller places the pod there itself: each next pod is"
+        " there again.",
+        "Remove nodeName from its template, or scale it down.",
+    ),
+    "invalid_policy": Described(
+        "The label `placement.virt/vm-policy` of the VM is not a list of policies.",
+        "Set it to a policy, or to several in order of preference, with a dot between them, such as `migrate.stop`.",
+    ),
+    "refused_by_policy": Described(
+        "The policy of the VM for maintenance is `refuse`, so a drain does not move it.",
+        "Move or stop the VM by hand, or agree with its owner on another `vm_policy`, or label"
+        " `placement.virt/vm-policy` of the VM.",
+    ),
+    "not_evictable": Described(
+        "The policy `evict` is for VMs with the eviction strategy External, and the VM has another one.",
+        "Let the VM leave by another policy, such as `migrate`: set `vm_policy`, or its label"
+        " `placement.virt/vm-policy`.",
+    ),
+    "no_virtual_machine": Described(
+        "No VirtualMachine owns the VMI, so it is not stopped or restarted.",
+        "Let it leave by `migrate`: set `vm_policy`, or its label `placement.virt/vm-policy`.",
     ),
 }

@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from dataclasses import replace
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_state import (
+    DrainState,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.left_over import (
     ATTEMPTS,
     what_is_left,
@@ -156,7 +160,43 @@ STUCK: JSON = {"live_migratable": False, "live_migratable_reason": "DisksNotLive
 def test_vm_leaves_by_its_policy(policy: str, made: tuple[Vmi, Workload], outcome: str) -> None:
     result = plan(snapshot(vms=[made]), policy)
     methods = [str(move.method) for move in result.moves]
-    assert methods + [skipped.reason for skipped in result.skipped] == [outcome]
+    assert methods + [str(skipped.reason) for skipped in result.skipped] == [outcome]
+
+
+@pytest.mark.parametrize(
+    ("policy", "made", "code"),
+    [
+        ("migrate", vm(**STUCK), "not_live_migratable"),
+        ("restart migrate", vm("Once", **STUCK), "run_strategy"),
+        ("refuse", vm(), "refused_by_policy"),
+        ("migrate", vm(labels={POLICY: "evikt"}), "invalid_policy"),
+        ("evict", vm(eviction_strategy="LiveMigrate"), "not_evictable"),
+        ("stop", vm(kind="VirtualMachineInstanceReplicaSet"), "no_virtual_machine"),
+        ("migrate", vm(labels={STAYS: "true"}), "do_not_move"),
+        ("migrate", vm(phase="Scheduling"), "not_running"),
+        ("migrate", vm(terminating=True), "terminating"),
+    ],
+)
+def test_vm_that_does_not_leave_has_a_code(
+    policy: str, made: tuple[Vmi, Workload], code: str
+) -> None:
+    (skipped,) = plan(snapshot(vms=[made]), policy).skipped
+    assert isinstance(skipped.reason, Obstacle)
+    assert skipped.reason.code == code
+
+
+def test_code_of_several_policies_is_that_of_the_changes_that_can_be_allowed() -> None:
+    text = "a restart would also apply cpu"
+    of = snapshot(vms=[vm(**STUCK)])
+    (skipped,) = plan(of, "migrate restart", why_no_restart=lambda _vm, _platform: text).skipped
+    stuck = "the instance is not live-migratable: DisksNotLiveMigratable"
+    assert skipped.reason == Obstacle("pending_changes", f"migrate: {stuck}; restart: {text}")
+
+
+def test_policies_that_are_passed_over_reach_the_next_step() -> None:
+    state = DrainState(passed_over={"u-db": {"migrate": Obstacle("no_node", "no node")}})
+    state_of_step = json.loads(json.dumps(state.as_json()))
+    assert DrainState.read(state_of_step).passed_over == state.passed_over
 
 
 STRATEGY = "harvesterhci.io/maintain-mode-strategy"
@@ -179,7 +219,7 @@ def test_strategy_of_harvester_is_the_policy_of_a_vm_without_one(
 ) -> None:
     result = plan(snapshot(vms=[vm(labels=labels)]), policy)
     methods = [str(move.method) for move in result.moves]
-    assert methods + [skipped.reason for skipped in result.skipped] == [outcome]
+    assert methods + [str(skipped.reason) for skipped in result.skipped] == [outcome]
 
 
 def test_strategy_of_harvester_is_named_as_the_reason_and_started_again_after_the_work() -> None:
@@ -195,7 +235,7 @@ def test_strategy_of_harvester_is_named_as_the_reason_and_started_again_after_th
     assert {node: list(names) for node, names in view.starts.items()} == {
         "w1": [f"VirtualMachine/{stopped[1].ref.namespace}/{stopped[1].ref.name}"]
     }
-    assert skipped.reason == (
+    assert str(skipped.reason) == (
         "a VM with run strategy Once is not restarted"
         f" (its label {STRATEGY} is ShutdownAndRestartAfterEnable)"
     )
@@ -219,7 +259,7 @@ def test_vm_whose_volumes_are_being_changed_is_waited_for(policy: str) -> None:
     )
     result = plan(snapshot(vms=[(vmi, changing)]), policy)
     assert not result.moves
-    assert [(x.reason, x.temporary) for x in result.skipped] == [
+    assert [(str(x.reason), x.temporary) for x in result.skipped] == [
         (
             "KubeVirt refuses a restart while volumes are being changed (condition VolumesChange)",
             True,
@@ -230,17 +270,18 @@ def test_vm_whose_volumes_are_being_changed_is_waited_for(policy: str) -> None:
 
 
 def test_policy_that_is_passed_over_is_not_used_and_the_last_one_is_again() -> None:
-    one = {"u-db": {"migrate": "no node"}}
+    no_node = Obstacle("no_node", "no node")
+    one = {"u-db": {"migrate": no_node}}
     (move,) = plan(snapshot(vms=[vm()]), "migrate restart", passed_over=one).moves
     assert str(move.method) == "restart"
-    both = {"u-db": {"migrate": "no node", "restart": "no node"}}
+    both = {"u-db": {"migrate": no_node, "restart": no_node}}
     (move,) = plan(snapshot(vms=[vm()]), "migrate restart", passed_over=both).moves
     assert str(move.method) == "restart"
 
 
 def test_vm_whose_migrations_failed_is_restarted_where_the_list_has_it() -> None:
     journal = RunJournal("r1", "q", tried={digest("u-db"): 3}, lost=frozenset({digest("u-db")}))
-    failed = {"u-db": {"migrate": "its migration failed 3 times"}}
+    failed = {"u-db": {"migrate": Obstacle("move_failed", "its migration failed 3 times")}}
     of = snapshot(vms=[vm()])
     (skipped,) = plan(of, "migrate restart", journal).skipped
     assert str(skipped.reason) == "its migration failed 3 times"
@@ -252,7 +293,7 @@ def test_pod_with_the_label_is_not_evicted() -> None:
     web = of_deployment("web")
     kept = replace(web, labels={**web.labels, STAYS: "true"})
     (skipped,) = plan(snapshot(kept)).skipped
-    assert skipped.reason == f"the pod has the label {STAYS}"
+    assert str(skipped.reason) == f"the pod has the label {STAYS}"
 
 
 @pytest.mark.parametrize(
@@ -343,7 +384,7 @@ def test_what_belongs_to_the_node_or_has_finished_is_not_left() -> None:
 
 def test_terminating_pod_is_waited_for() -> None:
     (skipped,) = plan(snapshot(of_deployment("web", terminating=True))).skipped
-    assert (skipped.reason, skipped.temporary) == ("it is terminating", True)
+    assert (str(skipped.reason), skipped.temporary) == ("it is terminating", True)
 
 
 def evicted(name: str) -> Move:

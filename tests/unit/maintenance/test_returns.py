@@ -56,8 +56,8 @@ def test_pod_that_comes_back_three_times_is_left_as_pods_of_daemonsets_are() -> 
         assert moves == ([name] if times < returns.RETURNS else [])
     assert returned == {"n1": {WEB: 3}}
     ((left, stays),) = drain.left_behind
-    assert (left.instance.name, left.node, stays.finding) == ("web-3", "n1", "tolerates_cordon")
-    assert left.reason == (
+    assert (left.instance.name, left.node, stays.code) == ("web-3", "n1", "tolerates_cordon")
+    assert str(left.reason) == (
         "it came back to node n1 3 times, since it tolerates the cordon. Remove the toleration of"
         " node.kubernetes.io/unschedulable from its template, or scale it down."
     )
@@ -98,7 +98,7 @@ def test_pod_whose_template_names_the_node_is_not_evicted_at_all() -> None:
     drain = view(made)
     assert [move.workload.name for move in drain.plan().moves] == ["api"]
     ((left, stays),) = drain.left_behind
-    assert (left.workload, stays.finding) == (("Deployment", "shop", "web"), "names_node")
+    assert (left.workload, stays.code) == (("Deployment", "shop", "web"), "names_node")
     (finding,) = [x for x in preflight(PreflightInput(drain)) if x.name == "names_node"]
     assert finding.severity == "warning"
     assert "the template of Deployment shop/web names node n1 (nodeName)" in finding.why

@@ -181,6 +181,6 @@ def test_vm_is_stopped_and_started_where_a_restart_would_be_possible() -> None:
     view = DrainView(made.snapshot(), frozenset({"n1"}), ("stop_and_start",))
     ways = {vmi.ref.name: view.way_of_vm(vmi) for vmi in view.snapshot.vmis}
     assert ways["db"].method is Method.STOP
-    assert ways["once"].why == "a VM with run strategy Once is not started again"
+    assert str(ways["once"].obstacle) == "a VM with run strategy Once is not started again"
     assert view.starts == {"n1": ["VirtualMachine/shop/db"]}
     assert view.away["n1"]["VirtualMachine/shop/db"] == "Always"
