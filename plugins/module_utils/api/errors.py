@@ -377,6 +377,15 @@ TWO_BUDGETS = "more than one PodDisruptionBudget"
 TOO_LARGE = "request is too large"
 """In the 500 to a write of an object that is too large for etcd (etcd, api/v3/v3rpc/rpctypes/error.go)."""
 
+NO_DRY_RUN = "does not support dry run"
+"""In the refusal for a webhook with side effects, which was not asked (apiserver, admission/plugin/webhook/errors)."""
+
+NO_WEBHOOK = "failed calling webhook"
+"""In the 500 where a webhook does not answer (the same file)."""
+
+IN_FLIGHT = "in-flight migration detected"
+"""In the refusal of a second migration of a VMI (KubeVirt, virt-api, admitters/migration-create-admitter.go)."""
+
 TRANSIENT_ERRORS = (AnswerLost, BadAnswer, DeadlineExceeded, ServerFault, Throttled, Unreachable)
 """The API server does not answer now. A run that has begun waits for it."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ..api.client import METADATA, PLAIN, ApiClient
 from ..api.errors import (
+    NO_DRY_RUN,
     ApiError,
     Conflict,
     DeadlineExceeded,
@@ -143,7 +144,7 @@ def refusals(answers: t.Mapping[Ref, JSON | ApiError]) -> dict[Ref, ApiError]:
         ref: answer
         for ref, answer in answers.items()
         if isinstance(answer, ApiError)
-        and "does not support dry run" not in answer.message
+        and NO_DRY_RUN not in answer.message
         and (isinstance(answer, (Forbidden, Invalid)) or is_of_admission(answer.message))
     }
 

@@ -16,7 +16,7 @@ from ..compliance.obstacles import Obstacles
 from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
 from ..model.findings import Finding
 from ..model.kinds import VIRTUAL_MACHINE, RolloutRoom
-from ..model.objects import Pod
+from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import unreadable_texts
@@ -182,6 +182,7 @@ class _Forecaster:
         if external:
             not_migratable = [replace(instance, certain=False) for instance in not_migratable]
         migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
+        explained, proven = self._named(search_decision)
         return Forecast(
             answer=answer,
             evidence=tuple(evidence),
@@ -197,7 +198,25 @@ class _Forecaster:
             instances_to_schedule=simulation.required,
             down_until_fenced=self.change.fenced,
             min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
+            explained=explained,
+            proven=explained | proven,
         )
+
+    def _named(self, decision: Decision) -> tuple[frozenset[Ref], frozenset[Ref]]:
+        """The instances that a reason explains, and those that the proof of the search is about."""
+        proofs, required = decision.proofs, [x.instance for x in self.pending if x.required]
+        explained = [evicted.instance.ref for evicted in self.change.blocked]
+        explained += [self.pending[x.pods[0]].instance for x in proofs if x.kind == "no_node"]
+        of_proofs = [self.pending[number].instance for proof in proofs for number in proof.pods]
+        if not proofs and decision.answer is ForecastResult.IMPOSSIBLE:
+            of_proofs, stuck = required, self._stuck()
+            explained += [] if stuck is None else [self.pending[stuck].instance]
+        return frozenset(explained), frozenset(of_proofs)
+
+    def _stuck(self) -> int | None:
+        """The number of the first required pod that has no node even now."""
+        numbered = ((n, x) for n, x in enumerate(self.pending) if x.required)
+        return next((n for n, x in numbered if not self.index.feasible_nodes(x.pod)), None)
 
     def _why_no_better(
         self,
@@ -346,13 +365,9 @@ class _Forecaster:
         count = simulation.required
         if decision.answer is ForecastResult.IMPOSSIBLE:
             required = [pending for pending in self.pending if pending.required]
-            stuck = (
-                n
-                for n, x in enumerate(self.pending)
-                if x.required and not self.index.feasible_nodes(x.pod)
-            )
-            why_no_node = self._why_no_node()
-            why = next((f"; {self.pending[n].name}: {why_no_node(n)}" for n in stuck), "")
+            stuck, why = self._stuck(), ""
+            if stuck is not None:
+                why = f"; {self.pending[stuck].name}: {self._why_no_node()(stuck)}"
             return [
                 f"every choice of nodes was tried: at most {count - decision.least} of"
                 f" {count} are schedulable ({listed([x.name for x in required])}){why}"

@@ -227,6 +227,8 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
         not_migratable=(*(x for x in result.not_migratable if x.instance not in named), *staying),
         moves=tuple(move for move in result.moves if move.instance not in named),
         min_unschedulable=max(result.min_unschedulable, len(waiting)),
+        explained=result.explained | named,
+        proven=result.proven | named,
     )
 
 

@@ -60,7 +60,8 @@ class Forecast:
     """`instances_to_schedule` counts the instances that need a node, `min_unschedulable` how many of
     them have none whatever the scheduler chooses. `moves` are in their order, `optional_moves` counts those
     that only the scope asks for, and no required rule. `preferences_not_met` is after the moves. `codes` are those of
-    `conclusion.CODES` that made the answer, `evidence` is what they were concluded from."""
+    `conclusion.CODES` that made the answer, `evidence` is what they were concluded from. `explained` are the instances
+    that have a reason of their own among `reasons`, `proven` all that a proof there is about."""
 
     answer: ForecastResult
     reasons: tuple[str, ...] = ()
@@ -78,6 +79,8 @@ class Forecast:
     down_until_fenced: tuple[Ref, ...] = ()
     codes: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    explained: frozenset[Ref] = frozenset()
+    proven: frozenset[Ref] = frozenset()
 
     @property
     def without_remedy(self) -> frozenset[Ref]:

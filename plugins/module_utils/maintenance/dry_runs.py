@@ -13,7 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerFault, Throttled
+from ..api.errors import (
+    IN_FLIGHT,
+    NO_DRY_RUN,
+    NO_WEBHOOK,
+    ApiError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerFault,
+    Throttled,
+)
 from ..cluster.identity import unreadable
 from ..model.kinds import MIGRATIONS
 from ..model.objects import Pod
@@ -33,16 +43,6 @@ MOST = 200
 
 PATIENCE = 5.0
 """Seconds for which a dry run that fails is asked again: a webhook that times out would hold up each of them."""
-
-IN_FLIGHT = "in-flight migration detected"
-"""In the refusal of a second migration (virt-api, admitters/migration-create-admitter.go). A drain waits for the
-first."""
-
-_NO_DRY_RUN = "does not support dry run"
-"""Of a webhook with side effects (apiserver, admission/plugin/webhook/errors): it was not asked."""
-
-_NO_WEBHOOK = "failed calling webhook"
-"""Of a webhook that does not answer (the same file)."""
 
 _Answer = t.TypeVar("_Answer")
 
@@ -121,8 +121,10 @@ class _Asked:
             return EvictionAnswer(error.budgets or error.message, True)
         except ApiError as error:
             if not _is_gone(error):
-                text = self._refusal(error)
-                return EvictionAnswer(text, False) if text and not _of_quota(error) else None
+                refusal = self._refusal(error)
+                of_quota = isinstance(error, Forbidden) and error.refuses_request
+                # a quota refuses no eviction
+                return None if refusal is None or of_quota else EvictionAnswer(refusal.text, False)
         return WOULD_EVICT
 
     def migration(self, decision: PodDecision) -> Obstacle | None:
@@ -138,39 +140,28 @@ class _Asked:
         except Throttled:
             return None
         except ApiError as error:
-            text = self._refusal(error)
-            return Obstacle("refused", text) if text else None
+            return self._refusal(error)
         return None
 
-    def _not_asked(self, error: ApiError, reason: str) -> None:
-        request = error.request
-        gap = Unreadable(request.resource, request.namespace, request.verb, reason)
-        if gap not in self.gaps:
-            self.gaps.append(gap)
-
-    def _refusal(self, error: ApiError) -> str:
-        """The text of a request that is refused; empty for one of which that is not known. Raises other errors."""
+    def _refusal(self, error: ApiError) -> Obstacle | None:
+        """Of a request that is refused, None for one of which that is not known. Raises other errors. A drain waits
+        for a migration that is in flight."""
         if _is_gone(error) or IN_FLIGHT in error.message:
-            return ""
-        if _NO_DRY_RUN in error.message:
-            self._not_asked(error, f"it cannot be asked without effect: {error.message}")
-            return ""
-        if isinstance(error, Forbidden) and error.of_admission:
-            return error.message
-        if isinstance(error, ServerFault) and error.is_status:
-            self.fails = self.fails or _NO_WEBHOOK in error.message
-            return error.message
-        if not error.refuses_request:
+            return None
+        if NO_DRY_RUN in error.message:
+            request, reason = error.request, f"it cannot be asked without effect: {error.message}"
+            gap = Unreadable(request.resource, request.namespace, request.verb, reason)
+            self.gaps += [] if gap in self.gaps else [gap]
+            return None
+        of_server = isinstance(error, ServerFault) and error.is_status
+        self.fails = self.fails or (of_server and NO_WEBHOOK in error.message)
+        of_admission = isinstance(error, Forbidden) and error.of_admission
+        if not (of_admission or of_server or error.refuses_request):
             raise error
-        return error.message
+        return Obstacle("refused", error.message or str(error))
 
 
 def _is_gone(error: ApiError) -> bool:
     """Whether the object is gone, or is another one, or its namespace is being deleted with all that it has."""
     gone = isinstance(error, (NotFound, Conflict))
     return gone or (isinstance(error, Forbidden) and error.namespace_terminates)
-
-
-def _of_quota(error: ApiError) -> bool:
-    """A quota refuses no eviction."""
-    return isinstance(error, Forbidden) and error.refuses_request

@@ -329,10 +329,9 @@ class InServiceStep:
         unknown = replace(self.asked, nodes=tuple(name for name in absent if name not in self.gone))
         self.missing = "; ".join(map(str, missing_nodes(unknown, nodes)))
         if self.missing:
-            stop = "" if self.missing.endswith("?") else "."
             self.missing += (
-                f"{stop} If it was in maintenance and another client deleted it, run again with state"
-                " in_service when it is back"
+                " (if it was in maintenance and another client deleted it, run again with state in_service when it is"
+                " back)"
             )
         known = there or self.gone
         self.nodes = select(replace(self.asked, nodes=there) if known else self.asked, nodes)

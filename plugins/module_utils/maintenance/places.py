@@ -7,7 +7,6 @@ Pure.
 
 from __future__ import annotations
 
-import re
 import typing as t
 from dataclasses import replace
 
@@ -29,7 +28,7 @@ from ..model.objects import Ref
 from ..model.obstacle import NO_NODE, Obstacle
 from ..model.plan import Method
 from ..model.rendering import listed
-from ..model.snapshot import Unreadable, Vmi
+from ..model.snapshot import Vmi
 from ..model.topology import Topology
 from .drain_plan import DrainView
 from .pods import PodAction, drain_finding
@@ -37,7 +36,8 @@ from .preflight_findings import NO_PLACE, PLACE_UNKNOWN
 from .vm_ways import STOP_AND_START, VM_POLICY, PassedOver
 
 NAMED = 5
-"""Instances whose reasons are named at most, beside the proof of the forecast."""
+"""Instances whose reasons are named at most, beside the proof of the forecast: those that it does not explain, and of
+those for which it depends on what the scheduler chooses, the ones that it is not about."""
 
 WithoutNode: t.TypeAlias = UnschedulableInstance | NotMigratableInstance
 
@@ -54,16 +54,12 @@ _LEAVING: t.Mapping[Method | None, Leaving] = {
 
 
 def drain_change(view: DrainView) -> ChangedCluster:
-    """The cluster without the nodes of a drain."""
-    return what_if(view.snapshot, lost_nodes=view.nodes, leaves=_leaves(view))
-
-
-def _leaves(view: DrainView) -> dict[str, Leaving]:
-    """What the drain does with each VM of its nodes, by the uid of its VMI."""
+    """The cluster without the nodes of a drain, and with what the drain does with each VM of them."""
     owners = (pod.owner for pod in view.snapshot.pods if pod.node_name in view.nodes)
     concerned = {owner.uid for owner in owners if owner is not None and owner.kind == VMI}
     ways = ((x.uid, view.way_of_vm(x)) for x in view.snapshot.vmis if x.uid in concerned)
-    return {uid: Leaving.MIGRATED if x.is_awaited else _LEAVING[x.method] for uid, x in ways}
+    leaves = {uid: Leaving.MIGRATED if x.is_awaited else _LEAVING[x.method] for uid, x in ways}
+    return what_if(view.snapshot, lost_nodes=view.nodes, leaves=leaves)
 
 
 def drain_forecast(view: DrainView, topology: Topology) -> Forecast:
@@ -104,7 +100,12 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
         if lacking and lacking == [*stay]:  # node_not_ready says it
             return
         count = max(1, result.min_unschedulable, len(result.not_migratable))
-        why = "; ".join((*result.reasons, *_not_in(why, lacking)))
+        more = [
+            f"{x.instance.name}: {x.reason}"
+            for x in lacking
+            if x.instance not in (result.explained if x.certain else result.proven)
+        ]
+        why = "; ".join((*result.reasons, *list(dict.fromkeys(more))[:NAMED]))
         rules = _rules_text(view, lacking)
         finding = drain_finding(
             NO_PLACE,
@@ -120,7 +121,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             PLACE_UNKNOWN,
             "error" if result.unreadable or "dry_run_refused" in result.codes else "warning",
             f"It is unknown whether all instances of {nodes} find a node: {why}.",
-            _advice_for_gaps(result.unreadable) or _advice_about_unknown(result),
+            _advice_about_unknown(result),
         )
     elif result.answer is ForecastResult.POSSIBLE:
         yield drain_finding(
@@ -140,6 +141,9 @@ def nodes_text(names: t.Sequence[str]) -> str:
 
 
 def _advice_about_unknown(result: Forecast) -> str:
+    if gaps := result.unreadable:
+        lacks_right = any(gap.lacks_right for gap in gaps)
+        return "Grant the missing rights." if lacks_right else "The reason names what to do."
     if not OF_ADMISSION.isdisjoint(result.codes):
         levels = [doubt.advice for doubt in conclude(*result.evidence).doubts]
         advice = advice_on_admission(result.codes, levels)
@@ -149,27 +153,8 @@ def _advice_about_unknown(result: Forecast) -> str:
     return "Run forecast_info for details."
 
 
-def _advice_for_gaps(gaps: t.Sequence[Unreadable]) -> str:
-    if any(gap.lacks_right for gap in gaps):
-        return "Grant the missing rights."
-    return "The reason names what to do." if gaps else ""
-
-
 def _without_node(result: Forecast) -> list[WithoutNode]:
     return [*result.pending, *result.not_migratable]
-
-
-def _not_in(why: str, lacking: t.Iterable[WithoutNode]) -> list[str]:
-    """Why those have no node that the proof does not name; of those for which that depends on what the scheduler
-    chooses, the ones that it does not mention at all."""
-    mentioned = set(re.split(r"[^a-z0-9.-]+", why))
-    texts = {
-        x.instance.name: x.reason
-        for x in lacking
-        if f" {x.instance.name}: " not in f" {why}"
-        and (x.certain or x.instance.name not in mentioned)
-    }
-    return [f"{name}: {reason}" for name, reason in texts.items()][:NAMED]
 
 
 def _with_alternative(view: DrainView) -> dict[Ref, Vmi]:

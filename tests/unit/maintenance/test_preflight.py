@@ -9,12 +9,22 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
+    ForecastResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import (
+    Forecast,
+    UnschedulableInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.disruption import Delegation
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.budget_findings import (
     WOULD_EVICT,
     EvictionAnswer,
 )
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.places import (
+    place_findings,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     Automation,
     PreflightInput,
@@ -205,6 +215,25 @@ def test_ac_o6_every_vm_of_several_causes_is_named_with_its_term() -> None:
     for name, other in (("a", "b"), ("b", "a")):
         reason = f"didn't match pod affinity rules (app In ({other}) over node)"
         assert reason in finding.why.partition(f" {name}: ")[2].partition(";")[0]
+
+
+def test_reasons_are_added_for_those_that_the_proof_does_not_explain() -> None:
+    """By the facts of the forecast: a name in the reason of another VM is no reason."""
+    without = [
+        UnschedulableInstance(Ref("VirtualMachine", "shop", name), None, f"why of {name}", certain)
+        for name, certain in (("a", True), ("b", True), ("c", True), ("d", False), ("e", False))
+    ]
+    a, b, _c, d, _e = (x.instance for x in without)
+    result = Forecast(
+        ForecastResult.IMPOSSIBLE,
+        ("VM a: VM shop/e has anti-affinity", "2 VMs (b, d) need more cpu"),
+        tuple(without),
+        explained=frozenset({a}),
+        proven=frozenset({a, b, d}),
+    )
+    (finding,) = place_findings(view(cluster("ab")), result)
+    why = "VM a: VM shop/e has anti-affinity; 2 VMs (b, d) need more cpu; b: why of b; c: why of c; e: why of e."
+    assert finding.why.partition(" no node: ")[2] == why
 
 
 def test_ac_o6_vm_that_the_term_of_another_keeps_away_is_named_with_that_vm_and_term() -> None:

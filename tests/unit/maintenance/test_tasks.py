@@ -471,8 +471,8 @@ def test_boot_id_that_could_not_be_written_beside_one_that_was() -> None:
 
 
 NO_NODE = (
-    "nodes: there is no node {} If it was in maintenance and another client deleted it, run again with state in_service"
-    " when it is back"
+    "nodes: there is no node {} (if it was in maintenance and another client deleted it, run again with state"
+    " in_service when it is back)"
 )
 GONE = "node w2 does not exist: its Node object was deleted in its maintenance, and none has registered since"
 
@@ -482,8 +482,8 @@ GONE = "node w2 does not exist: its Node object was deleted in its maintenance, 
     [
         ("w2", True, GONE),
         ("w2", False, f"not back within 1 s (run_timeout): waiting: {GONE}"),
-        ("w5", True, NO_NODE.format("'w5'.")),
-        ("w5", False, NO_NODE.format("'w5'.")),
+        ("w5", True, NO_NODE.format("'w5'")),
+        ("w5", False, NO_NODE.format("'w5'")),
         ("w1-", True, NO_NODE.format("'w1-'; did you mean 'w1'?")),
         ("w1-", False, NO_NODE.format("'w1-'; did you mean 'w1'?")),
     ],
