@@ -20,7 +20,7 @@ description:
   - With PersistentVolumeClaim manifests, rolling updates are checked against their access modes, and against the
     nodes of PersistentVolume manifests.
   - VMs are checked with the node labels that KubeVirt adds to their pods, as far as these are known, and with the
-    instance types and preferences among the input.
+    instance types and preferences among the input. A warning names those that were not read.
   - With O(online) the input is checked as if it were on a cluster. Its nodes, namespaces, pods and workloads are read,
     and its instance types if a VM names one.
   - M(virt.placement.placement_info) has the findings for objects that are on a cluster already.
@@ -35,10 +35,12 @@ options:
       - In a folder all files that end with C(.yml), C(.yaml) or C(.json) are read, with all subfolders except C(.git),
         C(node_modules), and C(vendor) of a Go module. Name such a folder by itself to read it.
       - A folder may hold more than manifests. Templates that are not rendered, patches of kustomize, documents without
-        C(apiVersion) or C(kind), and what is not YAML are passed over. One warning has their numbers by reason, and
-        RV(passed_over) names them. A file that is named by itself must be a manifest.
-      - If only a name or a label is to be filled in, such as C(${NAME}), the object is checked as it stands, and a
-        warning names it.
+        C(apiVersion) or C(kind), and what is not YAML are passed over, as are links to outside of the folder, pipes,
+        devices, and files with another ending such as C(vm.yaml.j2). One warning has their numbers by reason, and
+        RV(passed_over) names them. A file that is named by itself must be a manifest, or a patch that a
+        C(kustomization.yaml) in its folder or the one above names.
+      - If only a name or a label is to be filled in, such as C(${NAME}), its value is not known. The object is checked,
+        without findings that depend on the value, and a warning names it.
       - A field with a name similar to that of a placement field, such as C(nodeSelecter), or at the wrong level, is an
         error. In a folder it is the finding C(invalid_manifest), and the other manifests are checked.
       - Checked are Pods, all kinds of Kubernetes and KubeVirt with a template of pods or VMIs, and C(DeploymentConfig),

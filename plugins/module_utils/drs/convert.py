@@ -282,11 +282,14 @@ class _Import:
                 "Write what you need into the rule.",
             )
         if followed is not None:
+            itself = "has no constraint by it, so that it can migrate"
+            if len(followed.leaders) > 1:
+                itself = f"follows {followed.leaders[1]} by another rule"
+            led = listed([f"{vm} follows {leader}" for vm, leader in followed.led])
             yield ImportDecision(
                 "leader",
                 f"On the node of {followed.leader}: {listed(followed.followers)}. {followed.leader} itself"
-                f" {_of_leader(followed)}.{_of_enabled_rules(followed)}"
-                f"{self._bound_followers(followed)}",
+                f" {itself}.{led and f' By enabled rules {led}.'}{self._bound_followers(followed)}",
                 "Name another VM in leaders.",
             )
         namespaces = sorted({namespace for namespace, _rule in rules})
@@ -439,19 +442,6 @@ def _vms_of(cluster: DrsCluster) -> list[SourceVm]:
         *(vm for vms in cluster.vm_groups.values() for vm in vms),
         *(override.vm for override in cluster.overrides),
     ]
-
-
-def _of_leader(followed: FollowedRule) -> str:
-    """How the VM moves that others follow by this rule."""
-    if len(followed.leaders) > 1:
-        return f"follows {followed.leaders[1]} by another rule"
-    return "has no constraint by it, so that it can migrate"
-
-
-def _of_enabled_rules(followed: FollowedRule) -> str:
-    """Why another VM than those of a disabled rule is in what it becomes."""
-    pairs = listed([f"{vm} follows {leader}" for vm, leader in followed.led])
-    return f" By enabled rules {pairs}." if pairs else ""
 
 
 def _left_out(rule: DrsRule, reason: str, advice: str) -> ImportedPart:

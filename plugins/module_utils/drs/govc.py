@@ -122,7 +122,8 @@ def _cut_off(value: JSON) -> str:
 def _configurations(value: JSON) -> t.Iterator[tuple[str, str, dict[str, JSON]]]:
     """The place, the cluster where it is known, and the configuration."""
     if isinstance(value, list):
-        changes = {x["name"]: x.get("val") for x in value if _is_change(x)}
+        named = [x for x in value if isinstance(x, dict) and isinstance(x.get("name"), str)]
+        changes: dict[str, t.Any] = {x["name"]: x.get("val") for x in named}
         if isinstance(changes.get(CONFIGURATION), dict):
             name = changes.get("name")
             cluster = inventory_name(name) if isinstance(name, str) else ""
@@ -144,10 +145,6 @@ def _of_object(value: JSON) -> t.Iterator[tuple[str, str, dict[str, JSON]]]:
     """What `govc object.collect -json -type c / configurationEx name` prints for each cluster."""
     if isinstance(value, dict) and isinstance(value.get("changeSet"), list):
         yield from _configurations(value["changeSet"])
-
-
-def _is_change(item: JSON) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("name"), str)
 
 
 def _named_object(value: JSON) -> list[tuple[str, str]]:
@@ -214,7 +211,12 @@ class _Configuration:
             vm_groups,
             host_groups,
             tuple(self._override(given) for given in self._maps("drsVmConfig")),
-            tuple(self._settings()),
+            tuple(
+                OtherSetting(given.where, kind, self._names.get(reference, reference), reason)
+                for name, (kind, reason) in _SETTINGS.items()
+                for given in self._maps(name)
+                for reference in [moref(given.values.get("key") or given.values.get("vm"))]
+            ),
         )
 
     def _maps(self, name: str) -> list[ExportedFields]:
@@ -231,7 +233,11 @@ class _Configuration:
         type_name = given.text("_typeName") or given.text("_vimtype") or self._types.get(name, "")
         kind = kind_of_type(type_name)
         if not type_name:
-            kind = _kind_of_fields(given.values)
+            of_fields = {
+                "vmGroupName": DrsRuleKind.VM_HOST,
+                "dependsOnVmGroup": DrsRuleKind.DEPENDENCY,
+            }
+            kind = next((of_fields[name] for name in of_fields if name in given.values), None)
             if kind is None:
                 given.fault(
                     "its type is not in the export, or rules of this name have several: rules that keep VMs together"
@@ -262,12 +268,6 @@ class _Configuration:
             given.text("behavior"),
         )
 
-    def _settings(self) -> t.Iterator[OtherSetting]:
-        for name, (kind, reason) in _SETTINGS.items():
-            for given in self._maps(name):
-                reference = moref(given.values.get("key") or given.values.get("vm"))
-                yield OtherSetting(given.where, kind, self._names.get(reference, reference), reason)
-
     def _vms(self, given: ExportedFields) -> tuple[SourceVm, ...]:
         items = given.items("vm")
         references = [moref(item) for item in items]
@@ -288,13 +288,6 @@ class _Configuration:
                 )
             )
         return name
-
-
-def _kind_of_fields(values: t.Mapping[str, JSON]) -> DrsRuleKind | None:
-    """The kinds that their fields tell apart; None for affinity and anti-affinity."""
-    if "vmGroupName" in values:
-        return DrsRuleKind.VM_HOST
-    return DrsRuleKind.DEPENDENCY if "dependsOnVmGroup" in values else None
 
 
 def _with_overrides(

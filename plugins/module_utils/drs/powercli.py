@@ -192,12 +192,17 @@ class _PowerCliObjects:
                 cluster.host_groups[host_group] = tuple(
                     vm.name for vm in cluster.untyped[host_group]
                 )
-        rules = [replace(rule, vms=tuple(map(self._named, rule.vms))) for rule in cluster.rules]
+        rules = [
+            replace(
+                x,
+                vms=tuple(
+                    replace(vm, name=vm.name or self._names.get(vm.moref, "")) for vm in x.vms
+                ),
+            )
+            for x in cluster.rules
+        ]
         groups = cluster.vm_groups, cluster.host_groups
         return DrsCluster(name, cluster.where, bool(rules), tuple(rules), *groups)
-
-    def _named(self, vm: SourceVm) -> SourceVm:
-        return vm if vm.name else SourceVm(self._names.get(vm.moref, ""), vm.moref)
 
     def _rule(self, given: ExportedFields, cluster: _PowerCliCluster) -> None:
         where, name = given.where, given.required_text("Name")

@@ -27,7 +27,6 @@ from ..node_labels.capi_hosts import (
 from ..node_labels.capi_objects import (
     Controller,
     HostedNode,
-    VSphereSettings,
     cluster_of,
     controller_from,
     machines_of_kubevirt,
@@ -63,9 +62,13 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     )
     machines = _of_cluster(listed, params)
     namespace = machines[0].ref.namespace
-    settings = _settings(
-        reader.read(_CLUSTERS, "cluster-api-provider-vsphere (CAPV)"), params["cluster"], namespace
+    clusters = reader.read(_CLUSTERS, "cluster-api-provider-vsphere (CAPV)")
+    chosen = (
+        settings_from(x)
+        for x in clusters
+        if x["metadata"]["namespace"] == namespace and cluster_of(x) == params["cluster"]
     )
+    settings = next(chosen, None)
     vsphere, core = map(reader.controller, ("capv-controller-manager", "capi-controller-manager"))
     answer = anti_affinity(vsphere, settings)
     report = host_report(machines, key, settings)
@@ -136,13 +139,6 @@ def _of_cluster(
         text = f"there is a cluster {name!r} in each of {', '.join(namespaces)}: name one of them"
         raise InvalidInput([InputError("namespace", text)])
     return tuple(chosen)
-
-
-def _settings(clusters: Objects, name: str, namespace: str) -> VSphereSettings | None:
-    for cluster in clusters:
-        if cluster["metadata"]["namespace"] == namespace and cluster_of(cluster) == name:
-            return settings_from(cluster)
-    return None
 
 
 def _of_vsphere(

@@ -23,9 +23,11 @@ from ..lint.offline import (
     names_instance_type,
     not_served,
     render,
+    types_not_read,
 )
 from ..lint.offline_rules import checked_without_manifests
 from ..lint.run import without_findings_of_rules
+from ..lint.unfilled import certain, restored, with_unknown_labels
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.json_text import HALF_A_CHARACTER, is_text
@@ -87,8 +89,9 @@ def _result(module: AnsibleModule, request: _LintRequest) -> dict[str, t.Any]:
             "passed_over": len(passed_over),
             **{name: severities[name] for name in ("error", "warning", "info")},
         },
-        "rendered": render(
-            request.rules, manifests=request.manifests, platform=request.server_of_rules()
+        "rendered": restored(
+            render(request.rules, manifests=request.manifests, platform=request.server_of_rules()),
+            request.read.texts,
         ),
         "passed_over": reasons_as_json(passed_over),
         "permission_gaps": as_json(gaps),
@@ -110,20 +113,11 @@ class _LintRequest:
     instance_types: tuple[InstanceType, ...] = ()
 
     def findings(self) -> list[Finding]:
-        context: dict[str, t.Any] = {
-            "topology": self.topology,
-            "platform": self.platform,
-            "cluster": self.cluster,
-            "instance_types": self.instance_types,
-        }
-        findings = without_findings_of_rules(
-            (
-                *lint_manifests(self.manifests, **context),
-                *lint_rules(self.rules, manifests=self.manifests, **context),
-                *lint_nodes(self.manifests, topology=self.topology),
-                *self.read.findings,
-            )
-        )
+        """Those of which it matters not what templates fill in."""
+        findings: t.Sequence[Finding] = self._findings(self.manifests)
+        if texts := self.read.texts:
+            widened = self._findings(with_unknown_labels(self.manifests))
+            findings = certain(findings, widened, texts)
         return [
             finding
             for finding in findings
@@ -131,6 +125,22 @@ class _LintRequest:
             or not finding.objects
             or any(ref.namespace not in self.excluded for ref in finding.objects)
         ]
+
+    def _findings(self, manifests: t.Sequence[t.Mapping[str, JSON]]) -> tuple[Finding, ...]:
+        context: dict[str, t.Any] = {
+            "topology": self.topology,
+            "platform": self.platform,
+            "cluster": self.cluster,
+            "instance_types": self.instance_types,
+        }
+        return without_findings_of_rules(
+            (
+                *lint_manifests(manifests, **context),
+                *lint_rules(self.rules, manifests=manifests, **context),
+                *lint_nodes(manifests, topology=self.topology),
+                *self.read.findings,
+            )
+        )
 
     def kinds(self) -> Counter[str]:
         """How many manifests of each kind are checked."""
@@ -150,6 +160,10 @@ class _LintRequest:
             warn(one_line(_counted_nodes(self.read.nodes)))
         if self.read.unrendered:
             warn(one_line(_unrendered(self.read.unrendered)))
+        if missing := types_not_read(self.manifests, self.instance_types, self.excluded):
+            what = f"{len(missing)} of the instance types and preferences that VMs name"
+            advice = "What they ask of nodes is not checked: add them to the files"
+            warn(one_line(f"not read: {what} ({listed(missing, 2)}). {advice}"))
         if alone := checked_without_manifests(self.rules, self.manifests):
             warn(one_line("; ".join(alone)))
 
@@ -201,7 +215,7 @@ def _unrendered(places: t.Sequence[tuple[str, str]]) -> str:
     has = "has" if len(places) == 1 else "have"
     shown = listed([f"{where}: {value!r}"], 1, count=len(places))
     manifests = f"{plural(len(places), 'manifest')} {has} a name or label that a template fills in ({shown})"
-    return f"{manifests}: checked as it stands. Lint the rendered files to check its value"
+    return f"{manifests}: what depends on its value is not checked. Lint the rendered files"
 
 
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:[.+-].*)?")

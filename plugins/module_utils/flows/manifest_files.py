@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import typing as t
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -29,6 +30,9 @@ reference, "Vendoring": vendor/modules.txt)."""
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 """kustomize api/konfig, RecognizedKustomizationFileNames."""
 
+_ALMOST = re.compile(r"\.(ya?ml|json)(\.|$)", re.IGNORECASE)
+"""The name of a file that may have manifests, though it has another ending, such as `vm.yaml.j2` or `vm.YAML`."""
+
 
 @dataclass
 class ReadFiles:
@@ -49,12 +53,12 @@ def documents_of(
         if not os.path.exists(path):  # Path.exists raises OSError for a name that is too long
             faults.append(InputError(str(path), "there is no such file or folder"))
         elif path.is_dir():
-            documents = _of_folder(path, _Walk(path, exclude, read.used), faults)
-            read.documents += _without_patches(documents)
+            read.documents += _of_folder(path, _Walk(path, exclude, read.used), faults)
         else:
             found = _of_file(path)
             faults += (document.fault for document in found if document.why)
             read.documents += (document for document in found if not document.why)
+    read.documents = _without_patches(read.documents)
     return read
 
 
@@ -124,7 +128,13 @@ class _Walk:
             folders[:] = sorted(
                 name for name in folders if name not in _NEVER and not self._excludes(inside / name)
             )
-            vendored = [name for name in folders if _is_vendored(Path(here) / name)]
+            vendored = [
+                name
+                for name in folders
+                if name in _VENDORED
+                and Path(here, name, _VENDORED[name]).exists()
+                and not Path(here, name).is_symlink()
+            ]
             self.vendored += (Path(here) / name for name in vendored)
             folders[:] = [name for name in folders if name not in vendored]
             links = [name for name in folders if (Path(here) / name).is_symlink()]
@@ -143,11 +153,6 @@ class _Walk:
         return bool(matching)
 
 
-def _is_vendored(folder: Path) -> bool:
-    proof = _VENDORED.get(folder.name)
-    return proof is not None and (folder / proof).exists() and not folder.is_symlink()
-
-
 def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Document]:
     documents: list[Document] = []
     root = folder.resolve()
@@ -157,13 +162,16 @@ def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Docu
         outside = file.is_symlink() and root not in file.resolve().parents
         if file.is_dir():
             is_manifest = outside
-        elif file.exists() and not file.is_file():  # a pipe would never end
-            continue
+        reason = "link" if outside else ""
+        if not outside and file.exists() and not file.is_file():  # a pipe would never end
+            reason = "no_file"
         if not is_manifest:
-            continue
-        empty = False
-        if outside:
-            documents.append(Document(str(file), path=str(file), reason="link"))
+            if file.is_dir() or not _ALMOST.search(file.name):
+                continue
+            reason = "other_ending"
+        empty = empty and reason == "other_ending"
+        if reason:
+            documents.append(Document(str(file), path=str(file), reason=reason))
         else:
             documents += _of_file(file)
     documents += (
@@ -175,38 +183,38 @@ def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Docu
         faults.append(
             InputError(str(folder), f"the folder holds no file with {suffixes}{excluded}")
         )
-    return [_in_folder(document) for document in documents]
-
-
-def _in_folder(document: Document) -> Document:
-    reason = document.reason
-    if reason == "not_yaml":
-        reason = template_reason(document.text) or reason
-    return replace(document, in_folder=True, reason=reason)
-
-
-def _without_patches(documents: t.Iterable[Document]) -> list[Document]:
-    """The documents, those of files that a kustomization names as patches marked as such."""
-    listed = list(documents)
-    patches: dict[str, str] = {}
-    for document in listed:
-        if os.path.basename(document.path) in _KUSTOMIZATIONS and isinstance(document.value, dict):
-            for name in _patch_paths(document.value):
-                patches[_normal(os.path.dirname(document.path), name)] = document.path
+    templates = (x.reason == "not_yaml" and template_reason(x.text) for x in documents)
     return [
-        replace(document, reason="patch", why=f"a patch of {patches[key]}")
-        if not document.reason and (key := _normal("", document.path)) in patches
-        else document
-        for document in listed
+        replace(document, in_folder=True, reason=reason or document.reason)
+        for document, reason in zip(documents, templates, strict=True)
     ]
 
 
-def _normal(folder: str, name: str) -> str:
-    return os.path.abspath(os.path.join(folder, name))
+def _without_patches(documents: t.Sequence[Document]) -> list[Document]:
+    """The documents, those of files that a kustomization beside or above them names as patches marked as such."""
+    patches: dict[str, str] = {}
+    folders = {os.path.dirname(os.path.abspath(x.path)) for x in documents if x.path}
+    for folder in {*folders, *map(os.path.dirname, folders)}:
+        for file in (Path(folder, name) for name in _KUSTOMIZATIONS):
+            for document in _of_file(file) if file.is_file() else ():
+                for name in _patch_paths(document.value):
+                    patches[os.path.abspath(os.path.join(folder, name))] = str(file)
+    return [
+        replace(
+            document,
+            reason="patch",
+            why=f"a patch of {os.path.relpath(patches[key], os.path.dirname(key))}",
+        )
+        if not document.reason and (key := os.path.abspath(document.path or ".")) in patches
+        else document
+        for document in documents
+    ]
 
 
-def _patch_paths(kustomization: t.Mapping[str, JSON]) -> t.Iterator[str]:
+def _patch_paths(kustomization: JSON) -> t.Iterator[str]:
     """kustomize api/types/kustomization.go."""
+    if not isinstance(kustomization, dict):
+        return
     for name in ("patches", "patchesStrategicMerge", "patchesJson6902"):
         listed = kustomization.get(name)
         for entry in listed if isinstance(listed, list) else ():

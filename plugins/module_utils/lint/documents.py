@@ -84,6 +84,12 @@ REASONS: t.Mapping[str, Reason] = {
     "link": Reason(
         "link to outside of the folder", "links to outside of the folder", "name the file itself"
     ),
+    "no_file": Reason(
+        "pipe, device or socket", "pipes, devices or sockets", "save its content in a file"
+    ),
+    "other_ending": Reason(
+        "file with another ending", "files with other endings", "name the file itself, or render it"
+    ),
     "vendored": Reason(
         "folder of vendored code", "folders of vendored code", "name the folder itself"
     ),
@@ -191,7 +197,12 @@ def summary(passed_over: t.Sequence[PassedOver]) -> str:
         members = by_reason.get(reason, [])
         if members and reason not in ("no_placement", "other_kind"):
             noun = words.noun if len(members) == 1 else words.plural
-            parts.append(f"{len(members)} {noun} ({_examples(members, words.advice)})")
+            why = members[0].why if reason in ("not_yaml", "unreadable") else ""
+            first = f"{members[0].where}: {why}" if why else members[0].where
+            examples = listed([first], 1, count=len(members))
+            parts.append(
+                f"{len(members)} {noun} ({'; '.join(filter(None, (examples, words.advice)))})"
+            )
     if others := by_reason.get("other_kind", []):
         kinds = Counter(each.kind for each in others)
         counts = listed([f"{number} {kind}" for kind, number in kinds.most_common()], 8)
@@ -199,13 +210,6 @@ def summary(passed_over: t.Sequence[PassedOver]) -> str:
             f"{plural(len(others), 'object')} with placement fields of kinds that lint does not know ({counts})"
         )
     return f"not checked: {', '.join(parts)}" if parts else ""
-
-
-def _examples(members: t.Sequence[PassedOver], advice: str) -> str:
-    first = members[0]
-    why = first.why if first.reason in ("not_yaml", "unreadable") else ""
-    shown = listed([f"{first.where}: {why}" if why else first.where], 1, count=len(members))
-    return f"{shown}; {advice}" if advice else shown
 
 
 def reasons_as_json(passed_over: t.Sequence[PassedOver]) -> list[dict[str, JSON]]:

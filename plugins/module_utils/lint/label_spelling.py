@@ -59,10 +59,13 @@ def misspelt(key: str) -> str:
     prefix, slash, _name = key.rpartition("/")
     if not slash or prefix in _FREE or key in (*DEFINED, *REPLACED, *_OF_INSTALLERS):
         return ""
+    is_reserved = prefix == "kubernetes.io" or prefix.endswith(
+        (".kubernetes.io", "topology.k8s.io")
+    )
     of_kubernetes = [
         known
         for known in DEFINED
-        if _same_name(key, known) and (_is_reserved(prefix) or _prefixes_alike(key, known))
+        if _same_name(key, known) and (is_reserved or _prefixes_alike(key, known))
     ]
     return next(iter(of_kubernetes or [x for x in DEFINED if _alike(key, x)]), "")
 
@@ -89,11 +92,6 @@ def meant_value(value: str, there: t.Collection[str]) -> str:
     same = [x for x in there if x.casefold() == value.casefold()]
     near = difflib.get_close_matches(value, there, n=2, cutoff=0.6)
     return _may_be(same or [x for x in near if _SERIES.findall(x) == _SERIES.findall(value)])
-
-
-def _is_reserved(prefix: str) -> bool:
-    """Whether a prefix is in the family of Kubernetes' own, and not one of the free ones."""
-    return prefix == "kubernetes.io" or prefix.endswith((".kubernetes.io", "topology.k8s.io"))
 
 
 def _same_name(key: str, other: str) -> bool:

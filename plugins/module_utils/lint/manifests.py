@@ -50,14 +50,15 @@ from .documents import (
 from .object_lists import listed_objects, opened
 from .offline import CLUSTER_KINDS, CONTEXT_KINDS, named
 from .template_places import group_of, has_vms, template_of, template_pointer
-from .unfilled import lint_parts, unfilled_name, unfilled_value, with_plain_labels
+from .unfilled import lint_parts, restored, unfilled_name, unfilled_value, with_stand_ins
 
 
 @dataclass(frozen=True)
 class ReadManifests:
     """The manifests that lint checks or needs, what was passed over, and what is wrong with the form of the
     rest: `faults` of what was named by itself, `findings` about objects in folders. `nodes`: where Nodes were
-    found in folders. `unrendered`: checked objects with a name or label that a template is to fill in, each with it."""
+    found in folders. `unrendered`: checked objects with a name or label that a template is to fill in, each with it.
+    `texts`: the values of labels that stand-ins in `manifests` and `findings` stand for."""
 
     manifests: tuple[t.Mapping[str, JSON], ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
@@ -65,6 +66,7 @@ class ReadManifests:
     findings: tuple[Finding, ...] = ()
     nodes: tuple[str, ...] = ()
     unrendered: tuple[tuple[str, str], ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 def read_manifests(documents: t.Iterable[Document], namespace: str = "default") -> ReadManifests:
@@ -74,7 +76,7 @@ def read_manifests(documents: t.Iterable[Document], namespace: str = "default") 
     each = (part for document in documents for part in listed_objects(document))
     for document in each:
         reason, why = reason_of(document)
-        if reason in ("list", "text", "patch") and not document.in_folder:
+        if reason in ("list", "text", "patch") and not (document.in_folder or document.reason):
             message = f"must be a Kubernetes object, not {shown(document.value)}"
             reader.faults.append(InputError(document.where, message))
         elif reason:
@@ -90,10 +92,11 @@ def read_manifests(documents: t.Iterable[Document], namespace: str = "default") 
     return ReadManifests(
         tuple(reader.kept),
         tuple(reader.passed_over),
-        tuple(reader.faults),
+        tuple(replace(x, message=restored(x.message, reader.texts)) for x in reader.faults),
         tuple(reader.findings),
         tuple(reader.nodes),
         tuple(reader.unrendered),
+        tuple(reader.texts),
     )
 
 
@@ -106,6 +109,7 @@ class _ManifestReader:
     findings: list[Finding] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     unrendered: list[tuple[str, str]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     def read(self, document: Document, where: str, item: dict[str, JSON]) -> None:
         """Keeps an object, or notes why it is not kept."""
@@ -120,7 +124,7 @@ class _ManifestReader:
         if reason:
             self.passed_over.append(PassedOver(where, reason, why, kind, fields))
             return
-        to_fill_in, item = unfilled_name(item), with_plain_labels(item)
+        to_fill_in, item = unfilled_name(item), with_stand_ins(item, self.texts)
         faults: list[InputError] = []
         sound = _is_sound(InputReader(where, faults), item)
         unfilled = unfilled_value(lint_parts(item)) if document.in_folder else ""
@@ -377,13 +381,14 @@ def _refuse_fields(notes: InputReader, outer: JSON, advice: str) -> None:
 
 
 def _check_spec(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
-    for key in spec:
-        if key in FIELDS:
-            continue
+    alike = {name.casefold(): name for name in FIELDS}
+    for key in (x for x in spec if x not in FIELDS):
+        # no other field of a PodSpec or a VirtualMachineInstanceSpec is that similar
+        meant = difflib.get_close_matches(str(key).casefold(), alike, n=1, cutoff=_NEARLY)
         if place := misplaced(str(key), spec, PLACEMENT):
             notes.error(f"unknown field {str(key)!r}: {place}")
-        elif meant := _meant(str(key)):
-            notes.error(f"unknown field {str(key)!r}; did you mean {meant!r}?")
+        elif meant:
+            notes.error(f"unknown field {str(key)!r}; did you mean {alike[meant[0]]!r}?")
     given = {name: spec[name] for name in FIELDS if name in spec}
     before = len(notes.errors)
     read = read_fields(notes, given)
@@ -403,14 +408,6 @@ def _quoted_numbers(read: JSON, given: JSON, path: str = "") -> t.Iterator[tuple
             yield from _quoted_numbers(left, right, f"{path}[{number}]")
     elif read != given:
         yield path, given
-
-
-def _meant(key: str) -> str:
-    """The placement field that a key resembles, empty for none. No other field of a PodSpec or a
-    VirtualMachineInstanceSpec is that similar."""
-    alike = {name.casefold(): name for name in FIELDS}
-    matches = difflib.get_close_matches(key.casefold(), alike, n=1, cutoff=_NEARLY)
-    return alike[matches[0]] if matches else ""
 
 
 def _map(notes: InputReader, value: JSON) -> dict[str, JSON]:

@@ -91,8 +91,16 @@ class NextPods:
             for key, value in whole.node_selector
             if key not in own and key not in dropped and self._is_known(key, vmi)
         ]
+        # a required term without the labels that KubeVirt excludes and no node has
+        kept = {part for each in declared.node_terms or () for part in each.expressions}
         known_terms = whole.node_terms and tuple(
-            self._known_part(x, declared) for x in whole.node_terms
+            replace(
+                term,
+                expressions=tuple(
+                    x for x in term.expressions if x in kept or x.key in self._carried
+                ),
+            )
+            for term in whole.node_terms
         )
         terms = known_terms if known_terms != (NodeTerm(),) else declared.node_terms
         return replace(declared, node_selector=(*own.items(), *added), node_terms=terms)
@@ -101,12 +109,6 @@ class NextPods:
     def _platform(self) -> Platform:
         of_cluster = self.snapshot.platform if self.snapshot is not None else None
         return of_cluster or self.platform or Platform()
-
-    def _known_part(self, term: NodeTerm, declared: Placement) -> NodeTerm:
-        """A required term without the labels that KubeVirt excludes and no node has."""
-        own = {part for each in declared.node_terms or () for part in each.expressions}
-        kept = [x for x in term.expressions if x in own or x.key in self._carried]
-        return replace(term, expressions=tuple(kept))
 
     def _is_known(self, key: str, vmi: ExpandedVmi) -> bool:
         """Whether nodes without a label would not take the pod: labels of a whole cluster were read, or Node manifests

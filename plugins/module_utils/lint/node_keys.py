@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import typing as t
-from functools import partial
 
 from ..compliance.terms import Term, TermKind, requirements_of
 from ..kubevirt.labels import adds_node_key
@@ -74,7 +73,12 @@ def _without_key(lint_input: LintInput, term: Term, part: Requirement) -> tuple[
         return "warning", "has no effect"
     if term.kind is TermKind.NODE_AFFINITY and any(
         (alternative.expressions or alternative.fields)
-        and not any(map(partial(_needs_missing_key, lint_input), alternative.expressions))
+        and not any(
+            x.operator in _NEED_THE_KEY
+            and not adds_node_key(x.key)
+            and _is_missing(lint_input, x.key)
+            for x in alternative.expressions
+        )
         for alternative in term.source
     ):
         return "warning", "allows nodes only by its other alternatives"
@@ -86,11 +90,6 @@ def _severity_of_missing(lint_input: LintInput, term: Term, key: str) -> Severit
     """A warning without nodes where the prefix is not Kubernetes' own, so that nodes may have the key."""
     certain = lint_input.nodes is not None or of_no_node(key)
     return "error" if certain and not term.preferred else "warning"
-
-
-def _needs_missing_key(lint_input: LintInput, part: Requirement) -> bool:
-    needed = part.operator in _NEED_THE_KEY and not adds_node_key(part.key)
-    return needed and _is_missing(lint_input, part.key)
 
 
 def _is_missing(lint_input: LintInput, key: str) -> bool:

@@ -93,18 +93,14 @@ def _required(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Find
             selector_texts = [
                 wording.requirement_text(part)
                 for part in pairs_of(checkable)
-                if part in declared_pairs or not _all_satisfy(lint_input, part)
+                if part in declared_pairs
+                or nodes_of_term(NodeTerm((part,)), lint_input.table) != lint_input.table.all
             ]
             terms_text = " or ".join(map(wording.node_term, known.node_terms or ()))
             requirements = " and ".join(filter(None, (*selector_texts, terms_text)))
             owners = _without_nodes(lint_input, subject)
             why = f"no node satisfies {requirements}{rules_text(owners)}"
             yield from of_each_rule(_never(subject, None, why), owners)
-
-
-def _all_satisfy(lint_input: LintInput, part: Requirement) -> bool:
-    table = lint_input.table
-    return nodes_of_term(NodeTerm((part,)), table) == table.all
 
 
 def _without_nodes(lint_input: LintInput, subject: LintedWorkload) -> list[str]:

@@ -33,16 +33,14 @@ def listed_objects(document: Document) -> t.Iterator[Document]:
     """The document, or each object of one that is a plain list of objects, as scripts write it with JSON."""
     value = document.value
     is_list = isinstance(value, list) and bool(value) and not document.reason
-    if not is_list or not all(map(_is_object, value)):
+    names = ("apiVersion", "kind")
+    if not is_list or not all(
+        isinstance(x, dict) and all(isinstance(x.get(name), str) for name in names) for x in value
+    ):
         yield document
         return
     for number, item in enumerate(value):
         yield replace(document, where=f"{document.where}[{number}]", value=item)
-
-
-def _is_object(value: JSON) -> bool:
-    names = ("apiVersion", "kind")
-    return isinstance(value, dict) and all(isinstance(value.get(x), str) for x in names)
 
 
 def opened(

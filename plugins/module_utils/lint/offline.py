@@ -202,9 +202,7 @@ def _lint_input(
     platform: Platform | None,
     cluster: Snapshot | None,
 ) -> LintInput:
-    by_kind: dict[str, list[Manifest]] = {}
-    for manifest in _latest(manifests):
-        by_kind.setdefault(str(manifest.get("kind")), []).append(named(manifest))
+    by_kind = _by_kind(manifests)
     running = [  # and no manifests that name their node
         pod
         for pod in by_kind.get("Pod", ())
@@ -247,6 +245,33 @@ def names_instance_type(manifest: Manifest) -> bool:
     if manifest.get("kind") not in (VIRTUAL_MACHINE.name, POOL.name):
         return False
     return "instancetype" in vm_spec(_workload(str(manifest["kind"]), named(manifest)))
+
+
+def types_not_read(
+    manifests: t.Iterable[Manifest],
+    instance_types: t.Iterable[InstanceType],
+    excluded: t.Collection[str],
+) -> list[str]:
+    """Each instance type or preference that a VM or a pool of VMs names and that is neither among the manifests nor
+    among `instance_types`, with that object. None for objects in the namespaces in `excluded`."""
+    by_kind = _by_kind(manifests)
+    types = _types(by_kind).beside(KnownTypes.of(instance_types))
+    texts = []
+    for kind in (VIRTUAL_MACHINE.name, POOL.name):
+        for workload in (_workload(kind, manifest) for manifest in by_kind.get(kind, ())):
+            lacks = () if workload.ref.namespace in excluded else types.expanded(workload).lacks
+            for name in sorted(lacks):
+                matcher = vm_spec(workload)[name]
+                text = matcher.get("name") if isinstance(matcher, dict) else ""
+                texts.append(f"{workload.ref}: {name} {text or 'of its volume'}")
+    return texts
+
+
+def _by_kind(manifests: t.Iterable[Manifest]) -> dict[str, list[Manifest]]:
+    by_kind: dict[str, list[Manifest]] = {}
+    for manifest in _latest(manifests):
+        by_kind.setdefault(str(manifest.get("kind")), []).append(named(manifest))
+    return by_kind
 
 
 def _types(by_kind: t.Mapping[str, t.Sequence[Manifest]]) -> KnownTypes:

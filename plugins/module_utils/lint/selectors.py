@@ -59,7 +59,10 @@ def _of_term(
         if where := places.sentence(subject, term):
             problem = f"selects {wording.pods_of(term.source)}, and no template has such labels"
             yield _nothing(lint_input, subject, term, problem, "warning", where)
-        elif _nearly_itself(subject, term, selector):
+        elif term.kind is not TermKind.AFFINITY and all(
+            part.operator == "In" and part.key in subject.declared.labels
+            for part in selector.requirements
+        ):
             yield _near_miss(subject, term, selector)
 
 
@@ -118,6 +121,7 @@ def _counts_others(subject: LintedWorkload, term: Term, selector: Selector, wher
 
 
 def _near_miss(subject: LintedWorkload, term: Term, selector: Selector) -> Finding:
+    """Only the values differ from the subject's own labels, and the term selects no workload."""
     return subject.finding(
         term,
         "template_and_selector_disagree",
@@ -138,14 +142,6 @@ def _labels_text(labels: Labels, selector: Selector | None) -> str:
     chosen = {key: value for key, value in labels.items() if key in asked} or labels
     texts = [label_text(key, str(value)) for key, value in chosen.items()]
     return f"it has {listed(texts)}" if texts else "it has no labels"
-
-
-def _nearly_itself(subject: LintedWorkload, term: Term, selector: Selector) -> bool:
-    """Whether only the values differ from the subject's own labels, of a term that selects no workload."""
-    own = subject.declared.labels
-    return term.kind is not TermKind.AFFINITY and all(
-        part.operator == "In" and part.key in own for part in selector.requirements
-    )
 
 
 def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:

@@ -10,10 +10,11 @@ calPreFilterState).
 
 from __future__ import annotations
 
+import operator
 import typing as t
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 from ..compliance.terms import Term, TermKind
 from ..kubevirt.labels import SCHEDULABLE
@@ -107,7 +108,7 @@ def _unusable(lint_input: LintInput, subject: LintedWorkload, term: Term) -> _Un
     domains = _domains_of(lasting, subject, term)
     if not domains.unusable or not domains.usable:
         return None
-    nodes = _union(domains.unusable.values())
+    nodes = reduce(operator.or_, domains.unusable.values(), 0)
     usable, instances = set(domains.usable), 0
     for workload in selected:
         if lasting.eligible(workload) & nodes:
@@ -126,6 +127,7 @@ def _unusable(lint_input: LintInput, subject: LintedWorkload, term: Term) -> _Un
     room = in_each * len(usable) + running.total()
     if instances <= room:
         return None
+    left_out = lasting.table.names_of(nodes & lasting.tolerated(subject))
     return _Unusable(
         sorted(domains.unusable),
         len(usable),
@@ -133,7 +135,7 @@ def _unusable(lint_input: LintInput, subject: LintedWorkload, term: Term) -> _Un
         room,
         instances,
         _tainted(lasting, subject, nodes & ~lasting.tolerated(subject)),
-        _left_out(lasting, nodes & lasting.tolerated(subject)),
+        f"nodeSelector and node affinity leave out {listed(left_out)}" if left_out else "",
     )
 
 
@@ -148,18 +150,6 @@ def _tainted(lasting: LintInput, subject: LintedWorkload, nodes: NodeSet) -> str
         f"the taint {taint} of {listed(names)} is not tolerated"
         for taint, names in by_taint.items()
     )
-
-
-def _left_out(lasting: LintInput, nodes: NodeSet) -> str:
-    names = listed(lasting.table.names_of(nodes))
-    return f"nodeSelector and node affinity leave out {names}" if nodes else ""
-
-
-def _union(sets: t.Iterable[NodeSet]) -> NodeSet:
-    nodes = 0
-    for one in sets:
-        nodes |= one
-    return nodes
 
 
 def _counts_unusable(

@@ -194,8 +194,10 @@ def _restart(
                 running = reader.placement(vmi.spec)[1].terms
                 missing = next((term for term in declared if term not in running), None)
                 yield _restart_required(lint_input, subject, missing)
-    elif lint_input.pods is None and declared and _may_run(subject):
-        yield _restart_required(lint_input, subject, declared[0])
+    elif lint_input.pods is None and declared:
+        manifest = subject.workload.manifest if subject.workload is not None else {}
+        if (manifest.get("status") or {}).get("printableStatus", "") not in _NOT_RUNNING:
+            yield _restart_required(lint_input, subject, declared[0])
 
 
 def _restart_required(lint_input: LintInput, subject: LintedWorkload, term: Term | None) -> Finding:
@@ -210,14 +212,6 @@ def _restart_required(lint_input: LintInput, subject: LintedWorkload, term: Term
         " restarted, no other change of its placement reaches the VMI either.",
         f"{advice}.",
     )
-
-
-def _may_run(subject: LintedWorkload) -> bool:
-    """Whether a VM of which only the manifest or the rule is known may be running."""
-    if subject.workload is None:
-        return True
-    status = subject.workload.manifest.get("status") or {}
-    return status.get("printableStatus", "") not in _NOT_RUNNING
 
 
 def rollout_findings(lint_input: LintInput) -> t.Iterator[Finding]:

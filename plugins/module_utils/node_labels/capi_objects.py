@@ -171,7 +171,8 @@ def controller_from(deployment: Object) -> Controller:
     pod = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
     containers = pod.get("containers") or [{}]
     container = next((x for x in containers if x.get("name") == "manager"), containers[0])
-    version = _tag(str(container.get("image") or ""))
+    name = str(container.get("image") or "").partition("@")[0].rpartition("/")[2]
+    version = name.partition(":")[2]  # empty for an image by digest alone
     match = _RELEASE.match(version)
     arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
     gates: dict[str, bool] = {}
@@ -184,12 +185,6 @@ def controller_from(deployment: Object) -> Controller:
             gate, _equals, state = pair.partition("=")
             gates[gate.strip()] = state.strip().lower() == "true"
     return Controller(version, (int(match[1]), int(match[2])) if match else (0, 0), gates)
-
-
-def _tag(image: str) -> str:
-    """The tag of an image; empty for one by digest alone."""
-    name = image.partition("@")[0].rpartition("/")[2]
-    return name.partition(":")[2]
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,28 @@ def test_a_link_to_a_folder_outside_is_noted_and_a_pipe_is_not_read(tmp_path: Pa
     (folder / "outside").symlink_to(tmp_path / "elsewhere")
     (folder / "inside").symlink_to(folder / "inner")
     (folder / "gone.yml").symlink_to(folder / "nowhere.yml")
+    (folder / "zero.yml").symlink_to("/dev/zero")
     os.mkfifo(folder / "pipe.yml")
+    os.mkfifo(folder / "pipe")
     assert notes_of(folder) == [
         (str(folder / "gone.yml"), "unreadable"),
         (str(folder / "outside"), "link"),
+        (str(folder / "pipe.yml"), "no_file"),
         (str(folder / "vm.yml"), ""),
+        (str(folder / "zero.yml"), "link"),
     ]
+
+
+def test_files_with_almost_the_ending_of_a_manifest_are_noted(tmp_path: Path) -> None:
+    names = ["a.YAML", "b.yml.j2", "c.json.tpl", "d.md", "e.txt", "f.jsonnet", "g.yaml"]
+    for name in names:
+        (tmp_path / name).write_text("kind: VirtualMachine")
+    assert notes_of(tmp_path) == [
+        (str(tmp_path / name), "" if name == "g.yaml" else "other_ending")
+        for name in ("a.YAML", "b.yml.j2", "c.json.tpl", "g.yaml")
+    ]
+    (tmp_path / "g.yaml").unlink()
+    assert "the folder holds no file with .json, .yaml, .yml" in errors_of(tmp_path)[0]
 
 
 def test_device_is_not_read(tmp_path: Path) -> None:

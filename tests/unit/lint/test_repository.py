@@ -151,7 +151,6 @@ def test_repository_has_one_line_of_what_was_passed_over(repository: Path) -> No
     [
         ("chart/templates/deployment.yaml", "is not valid YAML: line 7, column "),
         (".github/labels.yml", "must be a Kubernetes object, not a list"),
-        ("overlays/ops.yaml", "must be a Kubernetes object, not a list"),
         ("notes.yaml", "must be a Kubernetes object, not 'only text'"),
         ("broken.yaml", "is not valid YAML: line 2, column 2: "),
         ("apps/wrong.yaml", "unknown field 'nodeSelecter'; did you mean 'nodeSelector'?"),
@@ -611,8 +610,8 @@ def test_placeholders_in_labels_are_no_invalid_labels(tmp_path: Path) -> None:
 
     assert (result["findings"], result["counts"]["objects"]) == ([], 1)
     assert warnings == [
-        f"1 manifest has a name or label that a template fills in ({tmp_path}/pod.yaml: '${{X}}'): checked as it"
-        " stands. Lint the rendered files to check its value"
+        f"1 manifest has a name or label that a template fills in ({tmp_path}/pod.yaml: '${{X}}'): what depends on"
+        " its value is not checked. Lint the rendered files"
     ]
 
 
@@ -637,6 +636,121 @@ def test_template_in_a_name_or_label_is_a_note(tmp_path: Path, value: str, place
     (note,) = warnings_of(value)
     assert f"a name or label that a template fills in ({tmp_path}/web.json: {value!r})" in note
     assert warnings_of("shop") == []
+
+
+KEY = "topology.kubernetes.io/zone"
+
+
+def app(name: str, label: str, selector: str | None = None, *, own: str | None = None) -> JSON:
+    """A Deployment with a term about the pods with the label `selector`, and that selects its own ones by `own`."""
+    term = {"topologyKey": KEY, "labelSelector": {"matchLabels": {"app": selector or label}}}
+    spec = {"containers": [], "affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
+    template = {"metadata": {"labels": {"app": label}}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": own or label}}, "template": template},
+    }
+
+
+@pytest.mark.parametrize("value", ["${APP}", "{{ .Values.app }}", "$(APP)"])
+def test_value_that_a_template_fills_in_is_not_guessed(value: str) -> None:
+    """Whether a term selects `APP` or any other value is not known, and nothing is said of it."""
+
+    def names(*items: JSON) -> set[str]:
+        return {finding["name"] for finding in lint(manifests=list(items))[0]["findings"]}
+
+    wrong = {"template_and_selector_disagree"}
+    assert wrong <= names(app("web", "web", "APP")) & names(app("web", "web", own="db"))
+    assert names(app("web", value)) == names(app("web", "web")) == {"rollout_deadlock"}
+    unknown = [
+        [app("web", value, "APP")],
+        [app("web", "APP", value)],
+        [app("web", value, f"{value}-db")],
+        [app("web", "web", own=value)],
+        [app("web", value, own="web")],
+        [app("web", "web", "db"), app("other", value)],
+    ]
+    assert [names(*items) & wrong for items in unknown] == [set()] * len(unknown)
+    known = [app("web", "web", "db"), app("other", "cache")]
+    assert wrong <= names(*known), "no template fills in a label"
+    vm = app("web", value) | {"spec": {**app("web", value)["spec"], "replicas": 9}}
+    assert "APP" not in str(lint(manifests=[vm])[0]).replace(value, "")
+
+
+def test_findings_show_the_text_that_a_template_fills_in() -> None:
+    """A constraint over a misspelt key, whatever is filled in."""
+    web = json.loads(
+        json.dumps(app("web", "${APP}-1")).replace(KEY, "topology.kubernetes.io/zones")
+    )
+    rule = {
+        "name": "apart",
+        "workloads": [{"kind": "Deployment", "name": "web"}],
+        "keep_apart": "zone",
+    }
+    result, _warnings = lint(manifests=[web], rules=[rule])
+    assert "no_node_has_key" in {finding["name"] for finding in result["findings"]}
+    assert "app" in str(result["rendered"]) and "${APP}-1" in str(result["rendered"])
+    assert "unrendered" not in str(result)
+
+
+@pytest.mark.parametrize("folder", [True, False])
+@pytest.mark.parametrize("place", ["", "patches"])
+def test_patch_that_a_kustomization_names_is_a_note(
+    tmp_path: Path, folder: bool, place: str
+) -> None:
+    """Also of a file that is named by itself, and that looks like a whole object."""
+    patch = Path(place, "patch.yaml")
+    files = {
+        "kustomization.yaml": f"patches: [{{path: ./{patch}}}, {{path: ops.json}}]\n",
+        str(patch): POD.replace("containers: []", "containers: [{name: a}]") % "pod",
+        "ops.json": '[{"op": "remove", "path": "/spec"}]',
+    }
+    write(tmp_path, files)
+    paths = [tmp_path] if folder else [tmp_path / patch, tmp_path / "ops.json"]
+    result, warnings = lint(*paths)
+    assert (result["findings"], result["counts"]["objects"]) == ([], 0)
+    (entry,) = (x for x in result["passed_over"] if x["reason"] == "patch")
+    assert {(x["where"], x["why"]) for x in entry["documents"]} == {
+        (str(tmp_path / patch), f"a patch of {'../' if place else ''}kustomization.yaml"),
+        (str(tmp_path / "ops.json"), "a patch of kustomization.yaml"),
+    }
+    assert any("2 patches or incomplete objects" in x for x in warnings)
+
+
+SIZE = {"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}}
+
+
+def test_instance_type_that_is_not_there_is_a_note() -> None:
+    spec: JSON = {"template": {"spec": {"domain": {}}}}
+    vm = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "a"}}
+    matchers: JSON = {"instancetype": {"name": "u1.medium"}, "preference": {"name": "fedora"}}
+    group = {"apiVersion": "instancetype.kubevirt.io/v1beta1", "metadata": {"name": "u1.medium"}}
+    kind = {**group, "kind": "VirtualMachineClusterInstancetype", "spec": SIZE}
+    preference = {
+        **group,
+        "kind": "VirtualMachineClusterPreference",
+        "metadata": {"name": "fedora"},
+        "spec": {},
+    }
+
+    def note(*items: JSON, **options: JSON) -> list[str]:
+        warnings = lint(manifests=[{**vm, "spec": {**spec, **matchers}}, *items], **options)[1]
+        return [x for x in warnings if x.startswith("not read")]
+
+    assert note() == [
+        "not read: 2 of the instance types and preferences that VMs name (VirtualMachine default/a: instancetype"
+        " u1.medium, VirtualMachine default/a: preference fedora). What they ask of nodes is not checked: add them to"
+        " the files"
+    ]
+    assert "1 of the" in note(kind)[0] and "preference fedora" in note(kind)[0]
+    assert note(kind, preference) == note(exclude_namespaces=["default"]) == []
+    matchers["preference"] = {"inferFromVolume": "root"}
+    assert "preference of its volume" in note(kind)[0]
+    del matchers["preference"]
+    matchers["instancetype"] = "u1"
+    assert "instancetype" in note()[0]
 
 
 @pytest.mark.parametrize("in_folder", [True, False])
