@@ -19,7 +19,7 @@ from ..model.rendering import listed, plural
 from .contradictions import contradictions
 from .export import DrsCluster, DrsOverride, DrsRule, DrsRuleKind, SourceVm
 from .followers import FollowedRule, follow, follow_at_rest
-from .host_groups import FreeNames, GroupLabel, HostGroups
+from .host_groups import FreeNames, HostGroups
 from .options import ImportOptions
 from .report import ImportDecision, ImportedPart
 from .vm_names import FoundVm, TargetVm, VmNames
@@ -393,7 +393,13 @@ class _Import:
             became = f"node label {label.key}={','.join(label.values)}"
             if label.nodes:
                 became += f" on {listed(label.nodes, 10)}"
-            yield ImportedPart("host_group", group, where, became, tuple(_lowered(label)))
+            lowered = ImportDecision(
+                "node_names",
+                f"Names of nodes are in lower case, so {listed(label.lowered)} became such a node.",
+                "Name other nodes in host_names.",
+            )
+            decisions = (lowered,) if label.lowered else ()
+            yield ImportedPart("host_group", group, where, became, decisions)
 
     def _import_override(self, override: DrsOverride) -> ImportedPart:
         name = str(override.vm)
@@ -424,15 +430,6 @@ class _Import:
             name,
             override.where,
             f"{found.target}: label {DO_NOT_MOVE}={_STAYS} (automation {state})",
-        )
-
-
-def _lowered(label: GroupLabel) -> t.Iterator[ImportDecision]:
-    if label.lowered:
-        yield ImportDecision(
-            "node_names",
-            f"Names of nodes are in lower case, so {listed(label.lowered)} became such a node.",
-            "Name other nodes in host_names.",
         )
 
 

@@ -210,7 +210,16 @@ class _Configuration:
             tuple(rule for given in self._maps("rule") if (rule := self._rule(given))),
             vm_groups,
             host_groups,
-            tuple(self._override(given) for given in self._maps("drsVmConfig")),
+            tuple(
+                DrsOverride(
+                    given.where,
+                    SourceVm(self._names.get(reference, ""), reference),
+                    given.flag("enabled", default=True),
+                    given.text("behavior"),
+                )
+                for given in self._maps("drsVmConfig")
+                for reference in [moref(given.values.get("key"))]
+            ),
             tuple(
                 OtherSetting(given.where, kind, self._names.get(reference, reference), reason)
                 for name, (kind, reason) in _SETTINGS.items()
@@ -257,15 +266,6 @@ class _Configuration:
             affine_host_group=given.text("affineHostGroupName"),
             anti_affine_host_group=given.text("antiAffineHostGroupName"),
             type_name=type_name,
-        )
-
-    def _override(self, given: ExportedFields) -> DrsOverride:
-        reference = moref(given.values.get("key"))
-        return DrsOverride(
-            given.where,
-            SourceVm(self._names.get(reference, ""), reference),
-            given.flag("enabled", default=True),
-            given.text("behavior"),
         )
 
     def _vms(self, given: ExportedFields) -> tuple[SourceVm, ...]:

@@ -32,7 +32,9 @@ class FreeNames:
 
     def name(self, text: str, suffix: str = "") -> str:
         """A name like `text`, with a number where another text has become the same name. Letters lose their accents."""
-        base = _NOT_IN_NAMES.sub("-", _ascii(text)).strip("-_.") or self._otherwise
+        letters = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("ẞ", "SS"))
+        ascii_text = "".join(_letter(c) for c in letters if not unicodedata.combining(c))
+        base = _NOT_IN_NAMES.sub("-", ascii_text).strip("-_.") or self._otherwise
         number = 1
         while True:
             end = suffix if number == 1 else f"{suffix}-{number}"
@@ -43,13 +45,8 @@ class FreeNames:
             number += 1
 
 
-def _ascii(text: str) -> str:
-    """Latin letters without accents; all other characters that are not ASCII stay as they are."""
-    letters = unicodedata.normalize("NFKD", text.replace("ß", "ss").replace("ẞ", "SS"))
-    return "".join(_letter(c) for c in letters if not unicodedata.combining(c))
-
-
 def _letter(character: str) -> str:
+    """A Latin letter in ASCII; any other character as it is."""
     if character.isascii():
         return character
     latin = _LATIN.fullmatch(unicodedata.name(character, ""))

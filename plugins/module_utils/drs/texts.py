@@ -117,10 +117,6 @@ def _after_space(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, at) + 1
-
-
 def _decoded(text: str, at: int, where: str, faults: list[InputError]) -> tuple[JSON, int] | None:
     """The JSON value at a position, and where it ends; None after a fault."""
     try:

@@ -156,8 +156,10 @@ class _LintRequest:
             warn("nothing was checked: the input has no rule, workload, VMI or pod")
         if not_checked := summary(self.read.passed_over):
             warn(one_line(not_checked))
-        if self.read.nodes:
-            warn(one_line(_counted_nodes(self.read.nodes)))
+        if nodes := self.read.nodes:
+            count, them = ("count", "them") if len(nodes) != 1 else ("counts", "it")
+            counted = f"{plural(len(nodes), 'Node manifest')} ({listed(nodes, 1)}) {count} as all nodes of the cluster"
+            warn(one_line(f"{counted}: exclude {them} if there are others"))
         if self.read.unrendered:
             warn(one_line(_unrendered(self.read.unrendered)))
         if missing := types_not_read(self.manifests, self.instance_types, self.excluded):
@@ -200,13 +202,6 @@ def _request(
     if faults:
         raise InvalidInput(faults)
     return _LintRequest(read, manifests, parsed.rules, excluded, topology, platform, cluster)
-
-
-def _counted_nodes(places: t.Sequence[str]) -> str:
-    """What Node manifests in a folder mean: few repositories have one for each node."""
-    count, them = ("count", "them") if len(places) != 1 else ("counts", "it")
-    manifests = f"{plural(len(places), 'Node manifest')} ({listed(places, 1)})"
-    return f"{manifests} {count} as all nodes of the cluster: exclude {them} if there are others"
 
 
 def _unrendered(places: t.Sequence[tuple[str, str]]) -> str:

@@ -162,9 +162,8 @@ def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Docu
         outside = file.is_symlink() and root not in file.resolve().parents
         if file.is_dir():
             is_manifest = outside
-        reason = "link" if outside else ""
-        if not outside and file.exists() and not file.is_file():  # a pipe would never end
-            reason = "no_file"
+        is_special = file.exists() and not file.is_file()  # a pipe would never end
+        reason = "link" if outside else "no_file" if is_special else ""
         if not is_manifest:
             if file.is_dir() or not _ALMOST.search(file.name):
                 continue
@@ -197,7 +196,8 @@ def _without_patches(documents: t.Sequence[Document]) -> list[Document]:
     for folder in {*folders, *map(os.path.dirname, folders)}:
         for file in (Path(folder, name) for name in _KUSTOMIZATIONS):
             for document in _of_file(file) if file.is_file() else ():
-                for name in _patch_paths(document.value):
+                value = document.value if isinstance(document.value, dict) else {}
+                for name in _patch_paths(value):
                     patches[os.path.abspath(os.path.join(folder, name))] = str(file)
     return [
         replace(
@@ -211,10 +211,8 @@ def _without_patches(documents: t.Sequence[Document]) -> list[Document]:
     ]
 
 
-def _patch_paths(kustomization: JSON) -> t.Iterator[str]:
+def _patch_paths(kustomization: t.Mapping[str, JSON]) -> t.Iterator[str]:
     """kustomize api/types/kustomization.go."""
-    if not isinstance(kustomization, dict):
-        return
     for name in ("patches", "patchesStrategicMerge", "patchesJson6902"):
         listed = kustomization.get(name)
         for entry in listed if isinstance(listed, list) else ():

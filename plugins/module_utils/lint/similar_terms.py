@@ -21,7 +21,7 @@ from ..rules.ownership import read_ownership, rules_of_term
 from ..rules.similar import SelectablePods, is_similar
 from ..rules.term_slots import LISTS, CompiledTerm, TermLocation, terms_of
 from ..view.view import ClusterView
-from .lint_input import LintedWorkload, LintInput
+from .lint_input import LintInput
 
 _UNKNOWN_PODS = Snapshot(unreadable=(Unreadable("pods", "", "list", "not among the input"),))
 
@@ -30,16 +30,13 @@ def findings(lint_input: LintInput) -> t.Iterator[Finding]:
     known = lint_input.view if lint_input.pods is not None else None
     pods = SelectablePods(known or ClusterView(_UNKNOWN_PODS), {})
     for subject in lint_input.subjects:
-        if subject.workload is not None and _has_rules_and_other_terms(subject):
+        owners = subject.declared.owners
+        has_others = owners and any(
+            isinstance(term.source, (PodTerm, SpreadConstraint)) and term not in owners
+            for term in subject.terms
+        )
+        if subject.workload is not None and has_others:
             yield from _of_workload(subject.workload, pods)
-
-
-def _has_rules_and_other_terms(subject: LintedWorkload) -> bool:
-    declared = subject.declared
-    return bool(declared.owners) and any(
-        isinstance(term.source, (PodTerm, SpreadConstraint)) and term not in declared.owners
-        for term in subject.terms
-    )
 
 
 def _of_workload(workload: Workload, pods: SelectablePods) -> t.Iterator[Finding]:

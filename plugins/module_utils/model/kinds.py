@@ -8,7 +8,6 @@ the collection writes to a cluster are here, too.
 
 from __future__ import annotations
 
-import re
 import typing as t
 from dataclasses import dataclass
 
@@ -234,21 +233,6 @@ def share_of(value: JSON, of: int, *, up: bool) -> int:
         return int(text)
     hundredfold = int(text[:-1]) * of
     return -(-hundredfold // 100) if up else hundredfold // 100
-
-
-def is_strategy(value: JSON) -> bool:
-    """Whether the API server takes a value as the strategy of a Deployment. One in an annotation may be anything."""
-    if not isinstance(value, dict) or value.get("type") not in (None, "RollingUpdate", "Recreate"):
-        return False
-    rolling = value.get("rollingUpdate") or {}
-    return isinstance(rolling, dict) and all(
-        _SHARE.fullmatch(str(rolling[name])) is not None and not isinstance(rolling[name], bool)
-        for name in ("maxSurge", "maxUnavailable")
-        if rolling.get(name) is not None
-    )
-
-
-_SHARE = re.compile(r"[0-9]{1,9}|[0-9]{1,3}%", re.ASCII)
 
 
 VMI = "VirtualMachineInstance"

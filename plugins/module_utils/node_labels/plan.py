@@ -367,7 +367,9 @@ class _NodeChange:
 
     def counts(self, placement: Placement, key: str) -> bool:
         """Whether a placement depends on the change of `key`."""
-        if key in _topology_keys(placement):
+        required = [x for x in placement.spread if x.when_unsatisfiable == "DoNotSchedule"]
+        pods = (*placement.affinity, *placement.anti_affinity)
+        if key in {x.topology_key for x in pods} | {x.topology_key for x in required}:
             return True
         keys = {selected for selected, _value in placement.node_selector}
         keys |= _keys_of(placement.node_terms or ())
@@ -413,15 +415,6 @@ def _fault(
         f"{change}: these depend on the label: {listed(dependents, _SHOWN)}."
         " Remove the rules or move the pods first, or set force",
     )
-
-
-def _topology_keys(placement: Placement) -> set[str]:
-    pods = (*placement.affinity, *placement.anti_affinity)
-    return {term.topology_key for term in pods} | {
-        constraint.topology_key
-        for constraint in placement.spread
-        if constraint.when_unsatisfiable == "DoNotSchedule"
-    }
 
 
 def _keys_of(terms: t.Iterable[NodeTerm]) -> set[str]:
