@@ -162,11 +162,8 @@ def _is_sentence(node: ast.AST) -> bool:
 
 
 def _builds_view(_source: Source, node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "ClusterView"
-    )
+    """A call of the class, or of what calls it: `snapshot.derived(ClusterView)`."""
+    return isinstance(node, ast.Call) and "ClusterView" in map(_name, [node.func, *node.args])
 
 
 def _is_table(_source: Source, node: ast.AST) -> bool:

@@ -61,6 +61,7 @@ def test_every_python_file_below_plugins_is_counted() -> None:
         ("decisions by text", "why.startswith('no node')"),
         ("decisions by text", "re.search('x', skipped.sentence)"),
         ("views of the cluster that are built", "view = ClusterView(snapshot)"),
+        ("views of the cluster that are built", "view = snapshot.derived(ClusterView)"),
         ("tables by reference", "{x.ref: x for x in workloads}"),
         ("uses of id()", "cache[id(pod)] = 1"),
         ("hidden imports", "importlib.import_module('x')"),

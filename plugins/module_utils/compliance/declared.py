@@ -287,7 +287,8 @@ class Declared:
 
 class DeclaredReader:
     """Reads workloads. Equal placements are parsed once. With a `snapshot`, the node selectors of templates
-    include what instance types and KubeVirt's configuration add."""
+    include what instance types and KubeVirt's configuration add; the one of a snapshot is
+    `snapshot.derived(DeclaredReader)`, and reads no other workloads."""
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self._added = AddedNodeSelectors(snapshot) if snapshot is not None else None

@@ -64,9 +64,9 @@ class DriftComparison:
     was made, but for the fields that it updates live. What is alike is compared once.
     """
 
-    def __init__(self, snapshot: Snapshot, reader: DeclaredReader) -> None:
-        self._snapshot = snapshot
-        self._reader = reader
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._pods, self._workloads = snapshot.pods, snapshot.workloads
+        self._reader = snapshot.derived(DeclaredReader)
         self.templates = TemplateMatcher(snapshot.platform)
         self._own_keys: dict[int, tuple[str, ...]] = {}
         self._terms: dict[t.Hashable, frozenset[Term]] = {}
@@ -100,8 +100,8 @@ class DriftComparison:
     def _selecting(self) -> frozenset[str]:
         """The label keys that some term selects pods by. Another label that a pod lacks changes
         nothing about where anything may run."""
-        placements = {pod.placement.number: pod.placement for pod in self._snapshot.pods}
-        for workload in self._snapshot.workloads:
+        placements = {pod.placement.number: pod.placement for pod in self._pods}
+        for workload in self._workloads:
             placement = self._reader.declared(workload).placement
             placements[placement.number] = placement
         return selecting_keys(placements.values())
@@ -306,17 +306,16 @@ class EvaluatedInstances:
     targets: tuple[tuple[Instance, Pod], ...]
 
 
-def evaluated_instances(view: ClusterView, reader: DeclaredReader) -> EvaluatedInstances:
-    """All instances of a cluster. `reader` is one of its snapshot."""
-    comparison = DriftComparison(view.snapshot, reader)
+def evaluated_instances(view: ClusterView) -> EvaluatedInstances:
+    """All instances of a cluster."""
     placed, waiting = [], []
     for instance in view.instances:
         pod = instance.pod
-        if pod is None or pod.node_name not in view.nodes:
+        if pod is None or pod.node_name not in view.snapshot.nodes_by_name:
             waiting.append(instance)
         else:
             workload = view.workload_of(instance)
-            placed.append(_evaluated(instance, pod, workload, comparison, reader))
+            placed.append(_evaluated(instance, pod, workload, view.snapshot))
     return EvaluatedInstances(tuple(placed), tuple(waiting), _targets(view))
 
 
@@ -324,13 +323,12 @@ def _evaluated(
     instance: Instance,
     pod: Pod,
     workload: Workload | None,
-    comparison: DriftComparison,
-    reader: DeclaredReader,
+    snapshot: Snapshot,
 ) -> EvaluatedInstance:
     if workload is None:
         return EvaluatedInstance(instance, pod, pod)
-    declared = reader.declared(workload)
-    drift = comparison.drift(workload, pod, instance.vmi)
+    declared = snapshot.derived(DeclaredReader).declared(workload)
+    drift = snapshot.derived(DriftComparison).drift(workload, pod, instance.vmi)
     if drift is None:
         return EvaluatedInstance(instance, pod, pod, workload, declared)
     declared_pod = pod_as_declared(pod, instance.vmi, declared.placement, declared.labels)

@@ -32,7 +32,7 @@ from ..model.verdict import (
 )
 from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
-from ..view.view import ClusterView
+from ..view.view import ClusterView, view_of
 from .declared import DeclaredReader
 from .drift import (
     EvaluatedInstance,
@@ -79,14 +79,12 @@ def judge(
     namespaces: t.Collection[str] | None = None,
     details: bool = False,
     count_moves: MovesCounter | None = None,
-    reader: DeclaredReader | None = None,
 ) -> Verdicts:
     """The verdicts of the instances of `workloads` (None: all) in `namespaces` (None: all).
 
     Other instances get no verdict, but their affinity and anti-affinity count. With `details` every
     verdict lists the other nodes where the instance could run, and lists of nodes are not cut at
-    NODES_LISTED. Without `count_moves` the verdicts have no `moves_needed`. `reader` is one of the
-    snapshot, which others use, too.
+    NODES_LISTED. Without `count_moves` the verdicts have no `moves_needed`.
     """
     chosen = None if workloads is None else frozenset(workloads)
 
@@ -95,11 +93,10 @@ def judge(
             return False
         return chosen is None or is_of(chosen, workload, instance)
 
-    view = ClusterView(snapshot)
-    reader = reader or DeclaredReader(snapshot)
-    instances = evaluated_instances(view, reader)
-    index = view.index
-    judge = Judge(view, instances, reader, topology or Topology.of(), details)
+    view = view_of(snapshot)
+    instances = evaluated_instances(view)
+    index = view.new_index()
+    judge = Judge(view, index, instances, topology or Topology.of(), details)
     moves: t.Mapping[str, MoveCount] = {}
     with declared_cluster(index, instances):
         for instance in instances.placed:
@@ -108,7 +105,7 @@ def judge(
         if count_moves is not None:
             moves = count_moves(index, instances.placed, judge.attributed, judge.topology)
     judge.add_feasible_nodes()
-    reasons = PendingReasons(index, judge.topology, Obstacles(view, reader))
+    reasons = PendingReasons(index, judge.topology, Obstacles(view))
     pending = pending_of(instances, reasons, judge.missing, covers)
     waiting = [x for x in instances.waiting if covers(x.workload, x.ref)]
     for refused, lacks in lacking_instances(snapshot.workloads):
@@ -130,8 +127,8 @@ class Judge:
     def __init__(
         self,
         view: ClusterView,
+        index: Index,
         instances: EvaluatedInstances,
-        reader: DeclaredReader,
         topology: Topology,
         details: bool,
     ) -> None:
@@ -141,10 +138,10 @@ class Judge:
         self.attributed: list[tuple[EvaluatedInstance, Violation]] = []
         self.risks: list[Risk] = []
         self.missing = MissingData(view.snapshot.unreadable)
-        self._index = view.index
-        self._reader = reader
+        self._index = index
+        self._reader = view.snapshot.derived(DeclaredReader)
         self._details = details
-        self._nodes = view.nodes
+        self._nodes = view.snapshot.nodes_by_name
         self._domains: dict[str, dict[str, str]] = {}
         by_pod = {instance.pod.ref: instance for instance in instances.placed}
         self._attribution = RuleAttribution(topology, self._nodes, by_pod.get)

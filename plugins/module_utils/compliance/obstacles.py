@@ -38,9 +38,9 @@ class Refusals:
 class Obstacles:
     """Names what is behind the reasons of filters, for the pods of one cluster."""
 
-    def __init__(self, view: ClusterView, reader: DeclaredReader | None = None) -> None:
+    def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self.owners = TermOwners(view, reader)
+        self.owners = TermOwners(view)
 
     def rules(
         self, workload: Ref | None, labels: Labels, reason: FilterReason, node: Node | None
@@ -49,10 +49,12 @@ class Obstacles:
         the filter refuses, an instance of `workload`."""
         if reason.kind == "existing-anti":
             return self.owners.of_other(reason)
-        declaring = self._view.workloads.get(workload) if workload is not None else None
+        declaring = (
+            self._view.snapshot.workloads_by_ref.get(workload) if workload is not None else None
+        )
         if declaring is None:
             return ()
-        declared = self.owners.reader.declared(declaring)
+        declared = self._view.snapshot.derived(DeclaredReader).declared(declaring)
         if reason.kind == "node-affinity":
             return tuple(x.rule for x in unmet_rules(declared, node)) if node is not None else ()
         return owning_rules(reason, declared, labels)
@@ -69,7 +71,9 @@ class Obstacles:
             if reason.counterpart is not None:
                 own = reason.named == pod.named
                 vms[own_pod(reason.counterpart) if own else reason.named] = None
-            owners = self.rules(workload, pod.labels, reason, self._view.nodes.get(node))
+            owners = self.rules(
+                workload, pod.labels, reason, self._view.snapshot.nodes_by_name.get(node)
+            )
             rules.update(dict.fromkeys(owners))
         parts = [refusals.lacks] if refusals.lacks else []
         if blocking := blocked_by([*vms], [*rules]):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from ..kubevirt.labels import adds_node_key
 from ..model.kinds import KINDS, RULES, VMIS
@@ -322,14 +321,8 @@ def owning_rules(
 class TermOwners:
     """The rules that own a term of a pod, whatever it is a pod of."""
 
-    def __init__(self, view: ClusterView, reader: DeclaredReader | None = None) -> None:
+    def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._given = reader
-
-    @cached_property
-    def reader(self) -> DeclaredReader:
-        """Made once a message needs it: most plans have none."""
-        return self._given or DeclaredReader(self._view.snapshot)
 
     def of_other(self, reason: FilterReason) -> tuple[str, ...]:
         """The rules (namespace/set/name) of the other pod whose anti-affinity is the reason."""
@@ -348,7 +341,8 @@ class TermOwners:
         if instance is None or instance.pod is None:
             return None
         workload = self._view.workload_of(instance)
-        declared = self.reader.declared(workload) if workload is not None else None
+        reader = self._view.snapshot.derived(DeclaredReader)
+        declared = reader.declared(workload) if workload is not None else None
         return EvaluatedInstance(instance, instance.pod, instance.pod, workload, declared)
 
 

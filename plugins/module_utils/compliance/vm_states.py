@@ -12,13 +12,13 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ..kubevirt.instances import instances
 from ..kubevirt.moving import why_not_migratable
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMIS
 from ..model.objects import Ref
 from ..model.rendering import as_json, listed, one_line
 from ..model.snapshot import Snapshot
+from ..view.view import view_of
 
 _NAMED = 6
 
@@ -70,7 +70,7 @@ def vm_states(snapshot: Snapshot, covers: t.Callable[[Ref], bool]) -> VmStates:
     if VMIS in unread:
         return VmStates(None, None)
     running, fixed = set(), []
-    for instance in instances(snapshot):
+    for instance in view_of(snapshot).instances:
         if instance.vmi is None:
             continue
         running.add((instance.ref.namespace, instance.ref.name))

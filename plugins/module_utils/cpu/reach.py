@@ -88,7 +88,7 @@ class ReachReader:
         self._cpus = cpus
         self._by_name = {cpu.name: cpu for cpu in cpus}
         self._zones = {cpu.name: cpu.zone for cpu in cpus}
-        self._declared = DeclaredReader(view.snapshot)
+        self._declared = view.snapshot.derived(DeclaredReader)
         self._fitting: dict[NodeNeeds, tuple[str, ...]] = {}
 
     def vms(self, covers: t.Callable[[Ref], bool]) -> list[VmCpu]:
@@ -127,7 +127,7 @@ class ReachReader:
             features = (key for key in selector if key.startswith(CPU_FEATURE))
             facts["kept"] = frozenset(key.removeprefix(CPU_FEATURE) for key in features)
         facts["not_migratable"] = why_not_migratable(vmi)
-        source = self._view.nodes.get(instance.node_name)
+        source = self._view.snapshot.nodes_by_name.get(instance.node_name)
         if source is None:
             return self._unknown(facts, f"node {instance.node_name} could not be read")
         if facts["not_migratable"] is None:

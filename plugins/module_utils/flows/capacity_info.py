@@ -17,7 +17,6 @@ from ..forecast.new_pods import new_pods
 from ..forecast.preemption import preempting_vms
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
-from ..kubevirt.instances import instances
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, by_likeness, shown
 from ..model.json_pointer import JSON
@@ -26,6 +25,7 @@ from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..scheduler.framework import pod_key
+from ..view.view import view_of
 from .drill_info import drills_as_json
 from .forecast import Question, read_question, with_new_pods
 
@@ -50,7 +50,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         after, tolerated, topology=topology, size=size, added=added, out=out, moving=moving
     )
     warn_unreadable(module.warn, report.drills.unreadable)
-    preempting = () if report.drills.unreadable else tuple(preempting_vms(instances(after)))
+    preempting = () if report.drills.unreadable else tuple(preempting_vms(view_of(after).instances))
     return {
         **_drills(report, topology),
         "capacity": str(report.state),

@@ -21,7 +21,7 @@ from ..model.kinds import KINDS, KUBEVIRT_KINDS, VIRTUAL_MACHINE, VMIS
 from ..model.rendering import as_json, one_line
 from ..model.snapshot import managed_by
 from ..view.selection import look_up, question_of
-from ..view.view import ClusterView
+from ..view.view import ClusterView, view_of
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -47,7 +47,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     selected = look_up(query, snapshot)
     vms = [x.ref for x in snapshot.workloads if x.ref.kind == VIRTUAL_MACHINE.name]
     snapshot = with_expanded_templates(api, snapshot, [x for x in vms if selected.covers(x)])
-    view = ClusterView(snapshot)
+    view = view_of(snapshot)
     report = cpu_report(view, selected.covers, topology.resolve("zone"))
     found = findings(report)
     warn_once(module.warn, found)
@@ -75,7 +75,7 @@ def _model_change(change: ModelChange, view: ClusterView) -> dict[str, JSON]:
     platform = view.snapshot.platform
     vms = []
     for ref in change.vms:
-        workload = view.workloads[ref]
+        workload = view.snapshot.workloads_by_ref[ref]
         patch = None if managed_by(workload) else model_patch(workload, change.model, platform)
         vms.append({**ref._asdict(), "patch": patch})
     return {**as_json(change), "vms": vms}

@@ -15,7 +15,6 @@ from ..compliance.judge import judge
 from ..compliance.vm_states import NO_VMS, VmStates, vm_states
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
-from ..kubevirt.instances import instances
 from ..lint.run import lint
 from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.findings import InputError, InvalidInput
@@ -29,6 +28,7 @@ from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Ve
 from ..planning.movable_instances import why_kept
 from ..planning.moves_needed import moves_needed
 from ..view.selection import look_up, question_of
+from ..view.view import view_of
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -47,15 +47,14 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     scope = ReadScope(namespaces=question.read, migrations="", volumes="claimed")
     snapshot = with_refused_workloads(api, read_snapshot(api, scope))
     selected = look_up(question, snapshot)
-    reader = DeclaredReader(snapshot)
     options: dict[str, t.Any] = {
-        "reader": reader,
         "topology": topology,
         "workloads": selected.workloads,
         "namespaces": selected.namespaces,
     }
     verdicts = judge(snapshot, details=details == "all", count_moves=moves_needed, **options)
     kept = kept_by_label(verdicts, snapshot)
+    reader = snapshot.derived(DeclaredReader)
     resting = resting_rules(filter(lambda x: selected.covers(x.ref), snapshot.workloads), reader)
     states = vm_states(snapshot, selected.covers)
     findings = lint(snapshot, **options)
@@ -214,12 +213,14 @@ Kept = t.Sequence[tuple[InstanceVerdict, str]]
 
 def kept_by_label(verdicts: Verdicts, snapshot: Snapshot) -> Kept:
     """Those of the instances that no module moves."""
-    workloads = {workload.ref: workload for workload in snapshot.workloads}
-    known = {instance.uid: instance for instance in instances(snapshot)}
+    known = {instance.uid: instance for instance in view_of(snapshot).instances}
     kept = []
     for verdict in verdicts.instances:
         instance = known.get(verdict.uid)
-        if instance is not None and (why := why_kept(instance, workloads)) is not None:
+        if (
+            instance is not None
+            and (why := why_kept(instance, snapshot.workloads_by_ref)) is not None
+        ):
             kept.append((verdict, str(why)))
     return kept
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import typing as t
 from functools import cached_property
 
-from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import OWN_LAUNCHER
 from ..model.admission import LimitRange, PodMutator
 from ..model.kinds import DEPLOYMENT, STATEFUL_SET
@@ -23,6 +22,7 @@ from ..model.pod_security import BASELINE, ENFORCE, PRIVILEGED, enforced_level, 
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload
 from ..scheduler.labels import matches
+from ..view.view import view_of
 from .change import ChangedCluster
 from .conclusion import NO_CERTAINTY, NO_GUARANTEE, NO_PLACEMENT, Doubt
 from .new_pods import first_pods, new_pods
@@ -40,7 +40,6 @@ class PodAdmission:
         levels = ((x.name, enforced_level(x.labels)) for x in snapshot.namespaces)
         self._levels = {name: level for name, level in levels if level[0] != PRIVILEGED}
         self._namespaces = {x.name: x.labels for x in snapshot.namespaces}
-        self._refused = {x.ref: why for x in snapshot.workloads if (why := x.refusal)}
         self._ranges: dict[str, list[LimitRange]] = {}
         for limit_range in snapshot.limit_ranges or ():
             self._ranges.setdefault(limit_range.namespace, []).append(limit_range)
@@ -49,9 +48,8 @@ class PodAdmission:
         """Of the pods that do not exist yet and that the answer is about."""
         new = [x for x in pending if x.required and not x.pod.uid]
         workloads = dict.fromkeys(x.workload for x in new)
-        refused = (
-            refused_doubt(ref, self._refused[ref]) for ref in workloads if ref in self._refused
-        )
+        known = map(self._workload, workloads)
+        refused = (refused_doubt(x.ref, x.refusal) for x in known if x is not None and x.refusal)
         answers = [(x, self._refusal(x)) for x in new]
         by_server = (_refused_by_server(x, why) for x, why in answers if why)
         others = [x for x, why in answers if not why]
@@ -68,7 +66,7 @@ class PodAdmission:
         whether another pod of them is created as expected."""
         asked = {}
         for new in pending:
-            before, template = self._before(new), self._templates.get(new.workload)
+            before, template = self._before(new), self._template(new)
             if before is not None and self._forbidden(before):
                 asked[before.uid] = before.ref
             webhooks = before is None and any(self._mutators_of(new.pod))
@@ -93,7 +91,7 @@ class PodAdmission:
 
     def _refusal(self, pending: PendingPod) -> str:
         """The answer of the server to a dry run of such a pod; empty where it has none, or accepts it."""
-        sources = (self._before(pending), self._templates.get(pending.workload))
+        sources = (self._before(pending), self._template(pending))
         answers = (self._snapshot.dry_runs.get(x.uid) for x in sources if x is not None)
         return next((x for x in answers if isinstance(x, str)), "")
 
@@ -105,7 +103,7 @@ class PodAdmission:
     def _running(self) -> t.Mapping[Ref | None, Pod]:
         """The newest pod with a node of each workload."""
         newest: dict[Ref | None, Pod] = {}
-        for instance in instances(self._snapshot):
+        for instance in view_of(self._snapshot).instances:
             pod, known = instance.pod, newest.get(instance.workload)
             if instance.workload is None or pod is None or not pod.node_name:
                 continue
@@ -113,9 +111,13 @@ class PodAdmission:
                 newest[instance.workload] = pod
         return newest
 
-    @cached_property
-    def _templates(self) -> t.Mapping[Ref | None, Workload]:
-        return {x.ref: x for x in self._snapshot.workloads if x.ref.kind in _WITH_TEMPLATES}
+    def _workload(self, ref: Ref | None) -> Workload | None:
+        return self._snapshot.workloads_by_ref.get(ref) if ref is not None else None
+
+    def _template(self, pending: PendingPod) -> Workload | None:
+        """The workload of a pod, if the server can be asked what it makes of its template."""
+        workload = self._workload(pending.workload)
+        return workload if workload is not None and workload.ref.kind in _WITH_TEMPLATES else None
 
     def _unproven_ranges(self, pending: PendingPod) -> list[LimitRange]:
         """The LimitRanges of which no pod shows what they make of this one: it would have to be younger than they are,
@@ -144,7 +146,7 @@ class PodAdmission:
         for pending in new:
             if not (ranges := self._unproven_ranges(pending)):
                 continue
-            template = self._templates.get(pending.workload)
+            template = self._template(pending)
             created = self._snapshot.dry_runs.get(template.uid) if template is not None else None
             if not isinstance(created, Pod) or created.requests != pending.pod.requests:
                 key = listed(list(map(str, ranges))), self._is_first(pending)
@@ -249,7 +251,7 @@ def asked_of_server(change: ChangedCluster, *, drills: bool = False) -> dict[str
     if drills:
         pods += [
             PendingPod(x.pod, x.pod, "recreate", workload=x.workload)
-            for x in instances(change.before)
+            for x in view_of(change.before).instances
             if x.pod is not None and x.node_name
         ]
     return PodAdmission(change.before).asked(pods)

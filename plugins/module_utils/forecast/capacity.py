@@ -25,7 +25,7 @@ from ..model.snapshot import Platform, Snapshot, Workload, unreadable_texts
 from ..model.topology import Topology
 from ..scheduler.framework import pod_key
 from ..scheduler.nodes import NodeSet
-from ..view.view import ClusterView
+from ..view.view import ClusterView, view_of
 from .conclusion import WORSE, Doubt, ForecastResult, holds_at_last
 from .doubts import of_left_over, relevant_gaps
 from .drained import drained
@@ -117,7 +117,7 @@ def capacity(
         return CapacityReport(CapacityState.UNKNOWN, DrillReport("failure", unreadable=gaps))
     topology = topology or Topology.of()
     without = drained(settled(snapshot), out, moving)
-    view = ClusterView(without.snapshot)
+    view = view_of(without.snapshot)
     engine = DrillEngine(view, "failure", topology)
     new = [replace(x, required=True) for x in engine.waiting if pod_key(x.pod) in added]
     groups = {

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt.instances import (
     bound_launcher,
-    instances,
-    launcher_pods,
     pod_workload,
     settled,
     vmi_workload,
@@ -31,7 +29,7 @@ from ..model.snapshot import Instance, Snapshot, Workload
 from ..model.write import Write, touched, written
 from ..scheduler.framework import pod_key
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
-from ..view.view import ClusterView
+from ..view.view import view_of
 from .eviction import (
     UNREACHABLE,
     DrainOutcome,
@@ -129,7 +127,7 @@ def _pending(
     """The pods of `after` that need a node. A pod that waited before is required only where its
     workload is among those `concerned` and no rollout replaces it, and left out otherwise if it has
     scheduling gates."""
-    view = ClusterView(after)
+    view = view_of(after)
     running = {pod_key(pod) for pod in after.pods if pod.node_name and not pod.terminating}
     waited = {pod_key(pod) for pod in before.pods if not pod.node_name}
     superseded = {pod_key(old) for old, _reason in replaced.values() if old is not None}
@@ -140,8 +138,10 @@ def _pending(
         vmi, workload = None, None
         old, reason = replaced.get(pod_key(pod), _NOTHING)
         if pod.owner is not None and pod.owner.kind == VMI:
-            vmi = view.vmis.get(pod.owner.uid)
-            workload = vmi_workload(vmi, view.workloads) if vmi is not None else None
+            vmi = view.snapshot.vmis_by_uid.get(pod.owner.uid)
+            workload = (
+                vmi_workload(vmi, view.snapshot.workloads_by_ref) if vmi is not None else None
+            )
             source = bound_launcher(view.launcher_pods.get(pod.owner.uid, ()))
             if source is not None:
                 old, reason = source, "migrate"
@@ -149,7 +149,7 @@ def _pending(
             workload = pod_workload(pod, after.controllers)
         room = None
         if old is not None and reason == "surge" and workload is not None:
-            room = view.workloads[workload].rollout_room
+            room = view.snapshot.workloads_by_ref[workload].rollout_room
             reason = "recreate"
             if pod_key(old) in running:
                 reason = "surge" if room.unavailable == 0 else "replace"
@@ -182,7 +182,7 @@ class _WrittenTemplates:
 
     def snapshot(self) -> Snapshot:
         running: dict[Ref, list[Instance]] = {ref: [] for ref in self._members}
-        for instance in instances(self._after):
+        for instance in view_of(self._after).instances:
             if instance.workload in running:
                 running[instance.workload].append(instance)
         for workload in self._after.workloads:
@@ -283,12 +283,12 @@ class _LostNodes:
         self._evictions = Evictions(before, leaves)
         self._rolled = {pod_key(old) for old, _reason in replaced.values() if old is not None}
         self._pods: dict[int, tuple[Pod, ...]] = {pod.number: (pod,) for pod in before.pods}
-        self._vmis = {vmi.uid: vmi for vmi in before.vmis}
+        self._vmis = dict(before.vmis_by_uid)
         self._ending = list(before.terminating_pods)
 
     def snapshot(self) -> Snapshot:
-        launchers = launcher_pods(self._before)
-        for instance in instances(self._before):
+        launchers = view_of(self._before).launcher_pods
+        for instance in view_of(self._before).instances:
             pod = instance.pod
             if pod is None or pod.node_name not in self._lost:
                 continue

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import NODE_NAME
 from ..model.objects import ClaimTemplate
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.storage import IN_TREE, ClaimKey
 from ..scheduler.framework import pod_key
+from ..view.view import view_of
 from .change import ChangedCluster
 from .conclusion import NO_CERTAINTY, Doubt
 from .simulation import PendingPod
@@ -36,7 +36,7 @@ def needed_claims(change: ChangedCluster) -> dict[ClaimKey, ClaimTemplate | None
 
 def moved_claims(change: ChangedCluster) -> set[ClaimKey]:
     """The claims that running pods leave to pods that need a node, and those of the instances that may have to move."""
-    moving = [x.pod for x in instances(change.after) if x.workload in change.affected]
+    moving = [x.pod for x in view_of(change.after).instances if x.workload in change.affected]
     held = {
         (pending.pod.namespace, claim)
         for pending in change.pending

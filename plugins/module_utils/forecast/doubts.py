@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from ..kubevirt.instances import instances, replaced_once_gone
+from ..kubevirt.instances import replaced_once_gone
 from ..kubevirt.labels import MIGRATION_JOB, adds_node_key, adds_toleration
 from ..kubevirt.moving import rolls_itself
 from ..kubevirt.next_pod import (
@@ -32,6 +32,7 @@ from ..model.topology import HOSTNAME
 from ..rules.hold import why_not_held
 from ..scheduler.labels import matches
 from ..scheduler.node_state import untolerated
+from ..view.view import view_of
 from .admission import PodAdmission, doubts_of_refused, doubts_of_webhooks
 from .change import ChangedCluster
 from .claims import of_claims, of_pod_spec
@@ -126,7 +127,7 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
             if not why:
                 known = change.before.expanded.get(ref)
                 why = of_changed_template(change.before, workload, known).reason
-        elif ref in scaled and all(x.workload != ref for x in instances(change.before)):
+        elif ref in scaled and all(x.workload != ref for x in view_of(change.before).instances):
             why = why_first_estimated(workload)
             if refused := why_first_refused(workload):
                 yield Doubt(
@@ -143,7 +144,7 @@ def _unlike_running(snapshot: Snapshot, workload: Workload) -> str | None:
     """A difference of the next pod of a workload that grows from those that run. What webhooks add to pods makes them
     request more than their template, never less."""
     asked = controlled_pod(workload, "", "", workload.ref.kind).requests
-    for instance in instances(snapshot):
+    for instance in view_of(snapshot).instances:
         pod = instance.pod
         if instance.workload != workload.ref or pod is None:
             continue
@@ -199,7 +200,7 @@ def of_scale_down(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
         if (x.ref in scaled and x.ref.kind != STATEFUL_SET.name)
         or (x.ref in change.touched and rolls_itself(x))
     ]
-    placed = (x.workload for x in instances(change.before) if x.node_name) if ending else ()
+    placed = (x.workload for x in view_of(change.before).instances if x.node_name) if ending else ()
     counts = Counter(placed)
     for workload in ending:
         if (workload.replicas or 0) >= counts[workload.ref]:
@@ -224,7 +225,7 @@ def of_ordered_start(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iter
         and workload.ref in new.intersection(scaled | change.touched)
         and (workload.manifest.get("spec") or {}).get("podManagementPolicy") != "Parallel"
     }
-    for instance in instances(change.before) if ordered else ():
+    for instance in view_of(change.before).instances if ordered else ():
         pod, workload = instance.pod, instance.workload
         if workload not in ordered or pod is None or pod.ready:
             continue

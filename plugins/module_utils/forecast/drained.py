@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..kubevirt.instances import instances
 from ..model.snapshot import Snapshot
+from ..view.view import view_of
 from .admission import PodAdmission
 from .change import lost_node
 from .conclusion import NO_CERTAINTY, Doubt
@@ -47,7 +47,7 @@ def drained(
     by_rules: list[PendingPod] = []
     replacing: list[PendingPod] = []
     doubts: list[Doubt] = []
-    for instance in instances(snapshot):
+    for instance in view_of(snapshot).instances:
         pod = instance.pod
         if pod is None or not (pod.node_name in names or instance.uid in moving):
             continue

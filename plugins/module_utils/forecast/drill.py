@@ -21,7 +21,7 @@ from ..model.topology import Topology
 from ..scheduler.framework import pod_key
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT, untolerated
 from ..scheduler.nodes import NodeSet, takes_pods
-from ..view.view import ClusterView
+from ..view.view import ClusterView, view_of
 from .admission import PodAdmission
 from .bounds import competing_pods
 from .conclusion import WORSE, Conclusion, Doubt, ForecastResult, conclude
@@ -141,7 +141,7 @@ def drill(
     gaps = relevant_gaps(snapshot)
     if gaps:
         return DrillReport(event, unreadable=gaps)
-    drills = DrillEngine(ClusterView(settled(snapshot)), event, topology or Topology.of())
+    drills = DrillEngine(view_of(settled(snapshot)), event, topology or Topology.of())
     with collector_paused():
         losses = [
             drills.lose(key, domain, nodes)
@@ -160,7 +160,7 @@ class DrillEngine:
         self.ending = view.snapshot.terminating_pods
         self.event = event
         self.topology = topology
-        self.index = view.index
+        self.index = view.new_index()
         self.evictions = Evictions(view.snapshot)
         self.on_node: dict[str, list[Instance]] = {}
         for instance in view.instances:

@@ -132,11 +132,11 @@ class Evictions:
         self._platform = snapshot.platform
         self._not_ready = snapshot.not_ready_nodes
         self._budgets = Budgets(snapshot, Delegation.known())
-        self._workloads = {workload.ref: workload for workload in snapshot.workloads}
+        self._workloads = snapshot.workloads_by_ref
         self._claim_terms = snapshot.claim_terms
         self._expanded = snapshot.expanded
         self._changed_pods: dict[str, ChangedPod] = {}
-        self._nodes = {node.name: node for node in snapshot.nodes}
+        self._nodes = snapshot.nodes_by_name
         self._of_source: dict[t.Hashable, tuple[Placement, Placement]] = {}
         self._reader = DeclaredReader(snapshot)
         self._templates = TemplateMatcher(snapshot.platform)

@@ -166,7 +166,9 @@ class Blocking:
         if instance.pod is None:
             return ()
         labels, reason = instance.pod.labels, replace(reason, counterpart=self._blocker(reason))
-        return self._obstacles.rules(instance.workload, labels, reason, self._view.nodes.get(node))
+        return self._obstacles.rules(
+            instance.workload, labels, reason, self._view.snapshot.nodes_by_name.get(node)
+        )
 
 
 def counted(blocked: t.Sequence[BlockedPod]) -> str:

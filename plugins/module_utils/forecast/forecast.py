@@ -24,7 +24,7 @@ from ..model.topology import Topology
 from ..planning.plan_request import Scope
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
-from ..view.view import ClusterView
+from ..view.view import view_of
 from .admission import PodAdmission
 from .bounds import competing_pods
 from .change import ChangedCluster
@@ -130,13 +130,13 @@ _PREFIXES: t.Final = {
 class _Forecaster:
     def __init__(self, change: ChangedCluster, topology: Topology, scope: Scope) -> None:
         self.change = change
-        self.view = ClusterView(change.after)
+        self.view = view_of(change.after)
         self.topology = topology
         evicted = {pending.uid for pending in change.pending}
         self.changed = ChangedVms(self.view, change.affected, evicted, topology, scope)
         self.plan = self.changed.plan
         self._evictions = Evictions(change.after)
-        self.index = self.view.index_with(self.changed.pods())
+        self.index = self.view.new_index(self.changed.pods())
         self.pending = change.pending
         self.pending = competing_pods(self._simulation())
 
@@ -319,7 +319,7 @@ class _Forecaster:
         best = decision.best
         satisfied = afterwards.all_satisfied(best)
         if violates and not satisfied:
-            strict = self.view.index_with(declared.keeping_both(self.changed.pods()))
+            strict = self.view.new_index(declared.keeping_both(self.changed.pods()))
             best = evaluate(self._simulation(strict), options).best
             satisfied = afterwards.all_satisfied(best)
         if not satisfied:

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from ..kubevirt.instances import instances
 from ..model.new_pod_needs import NewPodNeeds
+from ..view.view import view_of
 from .change import ChangedCluster
 from .claims import moved_claims, needed_claims
 from .simulation import PendingPod
@@ -42,5 +42,5 @@ def first_pods(change: ChangedCluster) -> list[PendingPod]:
     new = [x for x in new_pods(change) if x.reason == "start" and x.replaces is None]
     if not new:
         return []
-    running = {x.workload for x in instances(change.before) if x.node_name}
+    running = {x.workload for x in view_of(change.before).instances if x.node_name}
     return [x for x in new if x.workload not in running]

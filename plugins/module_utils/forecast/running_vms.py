@@ -168,7 +168,7 @@ class ChangedVms:
     def not_migratable(self, pending: t.Sequence[PendingPod]) -> t.Iterator[NotMigratableInstance]:
         """Changed VMs that could not be live-migrated from where they are once all run as declared, and
         the planned moves have ended on their first target."""
-        index = self.view.index_with(self.pods(declared=True))
+        index = self.view.new_index(self.pods(declared=True))
         waiting = PendingReasons(index, self.topology, Obstacles(self.view))
         moved = {move.uid: move for move in self.plan.moves}
         for vm in self.candidates:
@@ -203,14 +203,14 @@ class ChangedVms:
         ended_uids = {pod.uid for pod in ends}
         pods = [pod for pod in self.pods(declared=True) if pod.uid not in ended_uids]
         ended = [*self.after.terminating_pods, *ends]
-        simulation = PlacementSimulation(self.view.index_with(pods), every, ended=ended)
+        simulation = PlacementSimulation(self.view.new_index(pods), every, ended=ended)
         nodes = reachable_nodes(simulation)[0]
         return bool(nodes & ~(1 << simulation.table.numbers[here]))
 
     def _candidates(
         self, concerned: t.Collection[Ref], evicted: t.Container[str]
     ) -> tuple[MovableInstance, ...]:
-        workloads = self.view.workloads
+        workloads = self.view.snapshot.workloads_by_ref
         refs = frozenset(ref for ref in concerned if workloads[ref].kind.virtual_machines)
         if not refs:
             return ()

@@ -8,7 +8,6 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..kubevirt.changed_pods import ChangedPod, as_configured, changed_by_restart
-from ..kubevirt.instances import instances
 from ..kubevirt.labels import needs_expansion
 from ..kubevirt.moving import run_strategy
 from ..kubevirt.next_pod import (
@@ -24,6 +23,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, POOL, STATEFUL_SET
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from ..view.view import view_of
 from .eviction import Evictions, next_uid
 
 
@@ -38,7 +38,7 @@ class Scale:
 def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
     """The snapshot with so many instances of the workload; new ones have no node yet."""
     old = next(workload for workload in snapshot.workloads if workload.ref == scale.workload)
-    running = _instances_of(snapshot, scale.workload)
+    running = view_of(snapshot).instances_of(scale.workload)
     spec = {**(old.manifest.get("spec") or {}), "replicas": scale.replicas}
     workload = replace(old, manifest={**old.manifest, "spec": spec})
     workloads = tuple(workload if other is old else other for other in snapshot.workloads)
@@ -76,7 +76,7 @@ def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, 
     shows it. None where nothing is added or known."""
     if not needs_expansion(workload):
         return None
-    vmis = (x.vmi for x in _instances_of(snapshot, workload.ref) if x.vmi is not None)
+    vmis = (x.vmi for x in view_of(snapshot).instances_of(workload.ref) if x.vmi is not None)
     running = next(({**workload.template, "spec": vmi.spec} for vmi in vmis), None)
     return snapshot.expanded.get(workload.ref) or running
 
@@ -86,15 +86,11 @@ def of_changed_template(
 ) -> ChangedPod:
     """How the next pod of a replica set or pool of VMs differs from one that runs: a change of the template reaches
     new instances alone."""
-    vmis = (x.vmi for x in _instances_of(snapshot, workload.ref) if x.vmi and x.pod)
+    vmis = (x.vmi for x in view_of(snapshot).instances_of(workload.ref) if x.vmi and x.pod)
     vmi = next(vmis, None)
     if vmi is None or not workload.kind.virtual_machines:
         return ChangedPod()
     return changed_by_restart(workload, vmi, next_uid(vmi.uid), expanded, snapshot.platform)
-
-
-def _instances_of(snapshot: Snapshot, workload: Ref) -> list[Instance]:
-    return [instance for instance in instances(snapshot) if instance.workload == workload]
 
 
 def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:

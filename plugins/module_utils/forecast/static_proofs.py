@@ -93,7 +93,7 @@ def _static_simulation(
     pods = (pod for pod in view.snapshot.pods if pod.uid not in ended_uids)
     ending = [pod for pod in view.snapshot.terminating_pods if pod.uid not in ended_uids]
     ended = [*ending, *ends] if pending else ending
-    return PlacementSimulation(view.index_with(pods), every, ended=ended)
+    return PlacementSimulation(view.new_index(pods), every, ended=ended)
 
 
 def without_node(vm: MovableInstance) -> PendingPod:
@@ -111,6 +111,6 @@ def _may_stay(view: ClusterView, index: Index, vm: MovableInstance) -> bool:
     """Whether nothing but others of its kind keeps a running VM off its own node: a cordon or too little
     room moves no VM."""
     failures = index.failures(vm.next_pod(Method.RECREATE), vm.node)
-    node = view.nodes[vm.node]
+    node = view.snapshot.nodes_by_name[vm.node]
     violated = violations(vm.declared_pod, vm.declared, node, failures)
     return {reason.kind for status in violated for reason in status.reasons} <= {"skew", "affinity"}

@@ -36,8 +36,8 @@ def newly_stuck(
     affinity to another one of its node cannot leave alone, and may follow that one."""
     known = {stuck.instance for stuck in before.not_migratable}
     drain = functools.cache(drain)
-    reader = DeclaredReader(change.after)
-    workloads = {workload.ref: workload for workload in change.after.workloads}
+    reader = change.after.derived(DeclaredReader)
+    workloads = change.after.workloads_by_ref
     by_rules: dict[tuple[tuple[str, ...], str | None], list[NotMigratableInstance]] = defaultdict(
         list
     )

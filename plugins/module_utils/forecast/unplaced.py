@@ -19,7 +19,7 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..scheduler.framework import Code, pod_key
 from ..scheduler.index import Index
-from ..view.view import ClusterView
+from ..view.view import ClusterView, view_of
 from .change import ChangedCluster
 from .eviction import Evictions
 from .result import NAMED, NotMigratableInstance, UnschedulableInstance
@@ -28,11 +28,11 @@ from .simulation import PendingPod, PlacementSimulation
 
 def pending_now(snapshot: Snapshot, topology: Topology) -> tuple[str, ...]:
     """A line for each reason why instances have no node now, the most frequent first."""
-    view = ClusterView(snapshot)
+    view = view_of(snapshot)
     without_node = [instance for instance in view.instances if not instance.node_name]
     if not without_node:
         return ()
-    reasons = PendingReasons(view.index, topology, Obstacles(view))
+    reasons = PendingReasons(view.new_index(), topology, Obstacles(view))
     by_reason: dict[str, list[str]] = {}
     for instance in without_node:
         pod, ref = instance.pod, instance.ref
@@ -132,7 +132,7 @@ class Unplaced:
         """How many new pods a rollout creates before old ones have to be gone."""
         rooms = {
             ref: workload.rollout_room
-            for ref, workload in self._view.workloads.items()
+            for ref, workload in self._view.snapshot.workloads_by_ref.items()
             if ref in self._affected and workload.kind.workload_rollout
         }
         return {ref: max(1, room.surge + room.unavailable) for ref, room in rooms.items()}

@@ -40,7 +40,7 @@ def instances(
     An instance is in the namespace of its workload.
     """
     launchers, plain_pods = _split(snapshot, namespaces)
-    workload_of = _VmiWorkloads(snapshot.workloads)
+    workload_of = _VmiWorkloads(snapshot)
     existing = []
     for vmi in snapshot.vmis:
         pods = launchers.pop(vmi.uid, None)
@@ -124,10 +124,9 @@ class _VmiWorkloads:
     """`vmi_workload` for many VMIs: most are owned by a workload that nothing else owns, which
     the owner's uid finds without making a Ref."""
 
-    def __init__(self, workloads: t.Iterable[Workload]) -> None:
-        self._workloads = tuple(workloads)
-        self._by_uid = {workload.uid: workload for workload in self._workloads}
-        self._by_ref: dict[Ref, Workload] | None = None
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._by_uid = {workload.uid: workload for workload in snapshot.workloads}
 
     def __call__(self, vmi: Vmi) -> Ref:
         owner = vmi.owner
@@ -138,9 +137,7 @@ class _VmiWorkloads:
             ref = workload.ref
             if ref.name == owner.name and ref.kind == owner.kind:
                 return ref
-        if self._by_ref is None:
-            self._by_ref = {workload.ref: workload for workload in self._workloads}
-        return vmi_workload(vmi, self._by_ref)
+        return vmi_workload(vmi, self._snapshot.workloads_by_ref)
 
 
 def _split(
@@ -181,7 +178,7 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
     launcher pod without a VMI is known to be leaving.
     """
     migrating = {(migration.ref.namespace, migration.instance) for migration in snapshot.migrations}
-    vmis = {vmi.uid: vmi for vmi in snapshot.vmis}
+    vmis = snapshot.vmis_by_uid
     pods, doubtful = set(), set()
     for pod in snapshot.pods:
         if pod.terminating:

@@ -177,7 +177,8 @@ class AddedNodeSelectors:
     """The node labels that are added to the templates of one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self._expanded, self._vmis = snapshot.expanded, snapshot.vmis
+        self._workloads = snapshot.workloads_by_ref
         self._of_cluster = cluster_node_selector(snapshot.platform)
 
     def of(self, workload: Workload) -> dict[str, str]:
@@ -191,12 +192,11 @@ class AddedNodeSelectors:
         added = dict(self._of_cluster)
         if typed:
             # With its instance type, as the server expands the template or as it is on a running VMI.
-            template = self._snapshot.expanded.get(workload.ref) or {}
+            template = self._expanded.get(workload.ref) or {}
             spec = template.get("spec") or self._running.get(workload.ref) or {}
             added |= spec.get("nodeSelector") or {}
         return {key: value for key, value in added.items() if key not in own}
 
     @cached_property
     def _running(self) -> dict[Ref, t.Mapping[str, JSON]]:
-        workloads = {workload.ref: workload for workload in self._snapshot.workloads}
-        return {vmi_workload(vmi, workloads): vmi.spec for vmi in self._snapshot.vmis}
+        return {vmi_workload(vmi, self._workloads): vmi.spec for vmi in self._vmis}

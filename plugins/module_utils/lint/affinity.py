@@ -239,7 +239,7 @@ def affinity_and_anti_affinity_to_same_vms(lint_input: LintInput) -> t.Iterator[
 
 def anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to another VM, which has anti-affinity to it."""
-    by_ref = {subject.ref: subject for subject in lint_input.all_subjects}
+    by_ref = lint_input.by_ref
     checked = {subject.ref for subject in lint_input.subjects}
 
     def avoids(one: LintedWorkload, term: Term, other: Ref) -> bool:

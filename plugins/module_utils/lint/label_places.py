@@ -112,7 +112,7 @@ def findings(lint_input: LintInput) -> t.Iterator[Finding]:
     """Labels that only running pods have: `kubectl label pod`, or a template from which the label was removed."""
     if lint_input.pods is None or lint_input.view is None:
         return
-    by_ref = {subject.ref: subject for subject in lint_input.all_subjects}
+    by_ref = lint_input.by_ref
     lost: dict[tuple[Ref, str], _Lost] = defaultdict(lambda: _Lost({}, {}, {}))
     known: dict[t.Hashable, list[tuple[Pod, LintedWorkload, str]]] = {}
     for subject in lint_input.subjects:

@@ -47,7 +47,7 @@ from ..scheduler.node_affinity import nodes_of_placement
 from ..scheduler.node_state import TRANSIENT_TAINTS, UNSCHEDULABLE_TAINT, TaintToleration
 from ..scheduler.nodes import NodeTable
 from ..scheduler.selector_index import SelectorCount, SelectorIndex
-from ..view.view import ClusterView
+from ..view.view import ClusterView, view_of
 from .next_vmi import NextPods
 
 LabelPairs = tuple[tuple[str, str], ...]
@@ -289,6 +289,11 @@ class LintInput:
         return replace(self, nodes=tuple(nodes))
 
     @cached_property
+    def by_ref(self) -> dict[Ref, LintedWorkload]:
+        """All subjects by kind, namespace and name."""
+        return {subject.ref: subject for subject in self.all_subjects}
+
+    @cached_property
     def _workloads(self) -> Population[LintedWorkload]:
         entries = ((s.ref.namespace, s.labels, s) for s in self.all_subjects)
         return Population(entries, self.namespaces)
@@ -465,12 +470,10 @@ def lint_input_of(
     *,
     workloads: t.Collection[Ref] | None = None,
     namespaces: t.Collection[str] | None = None,
-    reader: DeclaredReader | None = None,
 ) -> LintInput:
-    """The workloads of a snapshot with their VMIs; VMIs of a pool belong to the pool. `reader` is one of
-    the snapshot."""
-    view = ClusterView(snapshot)
-    declared = reader or DeclaredReader(snapshot)
+    """The workloads of a snapshot with their VMIs; VMIs of a pool belong to the pool."""
+    view = view_of(snapshot)
+    declared = snapshot.derived(DeclaredReader)
     all_subjects = tuple(
         linted_workload(workload, declared, tuple(view.vmis_of(workload)))
         for workload in snapshot.workloads

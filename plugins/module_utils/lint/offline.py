@@ -293,7 +293,7 @@ def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
     """Manifests as they would be on a cluster: each replaces the object of its name, and has the
     running VMIs of that object."""
     cluster_input = lint_input_of(cluster, lint_input.topology)
-    there = {subject.ref: subject for subject in cluster_input.subjects}
+    there = cluster_input.by_ref
     subjects = tuple(
         replace(subject, vmis=subject.vmis or there[subject.ref].vmis)
         if subject.ref in there

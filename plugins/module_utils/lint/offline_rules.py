@@ -36,7 +36,7 @@ from ..rules.plan import is_named, plan_rules
 from ..rules.rules_request import RulesRequest
 from ..rules.undo import read_undo_record
 from ..scheduler.labels import matches
-from ..view.view import ClusterView
+from ..view.view import view_of
 from .lint_input import LintedWorkload, LintInput, linted_workload
 from .run import findings_about
 
@@ -194,10 +194,9 @@ def _planned(rules: tuple[Rule, ...], before: Snapshot, lint_input: LintInput) -
 
 def _after(lint_input: LintInput, before: Snapshot, writes: tuple[Write, ...]) -> LintInput:
     """`lint_input` with the workloads as the writes leave them."""
-    vmis = {subject.ref: subject.vmis for subject in lint_input.subjects}
-    reader = DeclaredReader()
+    known, reader = lint_input.by_ref, DeclaredReader()
     subjects = {
-        workload.ref: lint_input.typed(linted_workload(workload, reader, vmis[workload.ref]))
+        workload.ref: lint_input.typed(linted_workload(workload, reader, known[workload.ref].vmis))
         for workload in written(before, writes).workloads
     }
     unchanged = (subject for subject in lint_input.all_subjects if subject.ref not in subjects)
@@ -209,7 +208,7 @@ def _others(
     rules: tuple[Rule, ...], snapshot: Snapshot, lint_input: LintInput
 ) -> t.Iterator[Finding]:
     """Workloads, VMIs and pods that the selector of a group selects and the rule does not name."""
-    view = ClusterView(snapshot)
+    view = view_of(snapshot)
     selectors = GroupSelectorBuilder(view, read_ownership)
     for rule in rules:  # one that rests has no selections
         compiled = compile_rule(resolve(rule, view, []), selectors)

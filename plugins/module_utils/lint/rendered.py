@@ -43,7 +43,7 @@ def rendered_rules(
                 workloads[stand_in.ref] = stand_in
     snapshot = offline_snapshot(tuple(workloads.values()), None, platform)
     plan = plan_rules(snapshot, written_request(rules))
-    after = {w.ref: w for w in written(snapshot, plan.writes).workloads}
+    after = written(snapshot, plan.writes).workloads_by_ref
     partly_refused = (x for x in plan.refused if x.name not in _RENDERED)
     refused = {ref for finding in partly_refused for ref in finding.objects}
     return [

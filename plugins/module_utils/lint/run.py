@@ -11,7 +11,6 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..compliance.declared import DeclaredReader
 from ..model.findings import Finding
 from ..model.gc import collector_paused
 from ..model.objects import Ref
@@ -168,17 +167,14 @@ def lint(
     topology: Topology | None = None,
     workloads: t.Collection[Ref] | None = None,
     namespaces: t.Collection[str] | None = None,
-    reader: DeclaredReader | None = None,
 ) -> tuple[Finding, ...]:
     """The findings about `workloads` (None: about all) in `namespaces` (None: in all). What could
-    not be read counts as not known, so that a missing right causes no finding. `reader` is one of the
-    snapshot, which others use, too."""
+    not be read counts as not known, so that a missing right causes no finding."""
     lint_input = lint_input_of(
         snapshot,
         topology or Topology.of(),
         workloads=workloads,
         namespaces=namespaces,
-        reader=reader,
     )
     of_pods = (
         finding

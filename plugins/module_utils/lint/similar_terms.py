@@ -20,7 +20,7 @@ from ..rules import checks
 from ..rules.ownership import read_ownership, rules_of_term
 from ..rules.similar import SelectablePods, is_similar
 from ..rules.term_slots import LISTS, CompiledTerm, TermLocation, terms_of
-from ..view.view import ClusterView
+from ..view.view import view_of
 from .lint_input import LintInput
 
 _UNKNOWN_PODS = Snapshot(unreadable=(Unreadable("pods", "", "list", "not among the input"),))
@@ -28,7 +28,7 @@ _UNKNOWN_PODS = Snapshot(unreadable=(Unreadable("pods", "", "list", "not among t
 
 def findings(lint_input: LintInput) -> t.Iterator[Finding]:
     known = lint_input.view if lint_input.pods is not None else None
-    pods = SelectablePods(known or ClusterView(_UNKNOWN_PODS), {})
+    pods = SelectablePods(known or view_of(_UNKNOWN_PODS), {})
     for subject in lint_input.subjects:
         owners = subject.declared.owners
         has_others = owners and any(

@@ -47,7 +47,7 @@ def plan_of(
     asked: MaintenanceOptions,
 ) -> ApprovedPlan:
     """The plan that check mode returns. `plan`: with the nodes that the forecast expects."""
-    by_uid = {vmi.uid: vmi for vmi in view.snapshot.vmis}
+    by_uid = view.snapshot.vmis_by_uid
     nodes = {node.name: node.uid for node in view.snapshot.nodes}
     facts: dict[str, JSON] = {
         "nodes": [{"name": name, "uid": nodes[name]} for name in asked_nodes(asked, view)],
@@ -74,11 +74,12 @@ def asked_nodes(asked: MaintenanceOptions, view: DrainView) -> list[str]:
 def about_objects(findings: t.Iterable[Finding], snapshot: Snapshot) -> t.Iterator[AboutObject]:
     """The findings that a plan has, each with its objects: for a pod or a VMI its workload, since the next one has
     another name."""
-    workloads = {workload.ref: workload for workload in snapshot.workloads}
     stands_for: dict[Ref, Ref] = {
         pod.ref: pod_workload(pod, snapshot.controllers) for pod in snapshot.pods
     }
-    stands_for.update({vmi.ref: vmi_workload(vmi, workloads) for vmi in snapshot.vmis})
+    stands_for.update(
+        {vmi.ref: vmi_workload(vmi, snapshot.workloads_by_ref) for vmi in snapshot.vmis}
+    )
     for finding in findings:
         # a VM that has just started does not report yet whether it can be migrated
         starting = (finding.name, finding.severity) == (NOT_MIGRATABLE, "warning")
@@ -110,7 +111,7 @@ def changes(approved: ApprovedDrain, view: DrainView, asked: MaintenanceOptions)
 def _changed_vms(view: DrainView) -> t.Iterator[str]:
     """VMs that the plan does not have, and those that would leave in another way now. Of those that cannot leave there
     are findings."""
-    workloads = {workload.ref: workload for workload in view.snapshot.workloads}
+    workloads = view.snapshot.workloads_by_ref
     named: set[str] = set()
     for decision in view.decisions:
         vmi = decision.vmi

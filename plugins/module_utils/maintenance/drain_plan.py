@@ -37,7 +37,7 @@ from ..planning.movable_instances import (
     MovableReader,
     why_kept,
 )
-from ..view.view import ClusterView
+from ..view.view import view_of
 from . import returns
 from .approved_drain import ApprovedDrain, why_not_as_approved
 from .budget_findings import PDB_IMPOSSIBLE
@@ -131,7 +131,7 @@ class DrainView:
         if not self.moving:
             return ()
         daemonsets = {x.uid for x in self.snapshot.workloads if x.ref.kind == "DaemonSet"}
-        pod_filter = PodFilter(self._view.vmis, daemonsets, self.allowed)
+        pod_filter = PodFilter(self.snapshot.vmis_by_uid, daemonsets, self.allowed)
         pods = (pod for pod in self.snapshot.pods if pod.node_name in self.nodes)
         decisions = map(pod_filter.decide, pods)
         return tuple(x for x in decisions if x.action is not PodAction.LEAVE)
@@ -245,10 +245,10 @@ class DrainView:
 
     def runs(self, workload: Ref) -> bool:
         """Whether all instances of the workload are Ready, and it has any, or wants none by now."""
-        instances = self._view.instances_of(workload)
+        instances = view_of(self.snapshot).instances_of(workload)
         if instances:
             return all(map(ready, instances))
-        declared = self._view.workloads.get(workload)
+        declared = self.snapshot.workloads_by_ref.get(workload)
         halted = VIRTUAL_MACHINE.name, "Halted"
         return (
             declared is None
@@ -256,13 +256,9 @@ class DrainView:
             or (workload.kind, run_strategy(declared)) == halted
         )
 
-    @cached_property
-    def _view(self) -> ClusterView:
-        return ClusterView(self.snapshot)
-
     def _instance(self, decision: PodDecision) -> tuple[Instance, Workload | None]:
         pod, vmi = decision.pod, decision.vmi
-        workloads = self._view.workloads
+        workloads = self.snapshot.workloads_by_ref
         if vmi is not None:
             ref = vmi_workload(vmi, workloads)
             return Instance(vmi.ref, vmi.uid, ref, pod, vmi), workloads.get(ref)
@@ -309,7 +305,7 @@ class DrainView:
         if decision.action is not PodAction.EVICT:
             return None
         instance, _workload = self._instance(decision)
-        return why_kept(instance, self._view.workloads)
+        return why_kept(instance, self.snapshot.workloads_by_ref)
 
     def way_of_vm(self, vmi: Vmi) -> VmWay:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
@@ -324,7 +320,7 @@ class DrainView:
     @cached_property
     def ways(self) -> VmWays:
         return VmWays(
-            self._view,
+            view_of(self.snapshot),
             self.policies,
             self.passed_over,
             self.pending_changes,

@@ -70,7 +70,7 @@ class NodeMarks:
     def still_ours(self, snapshot: Snapshot) -> tuple[Node, ...]:
         """The nodes of the run. Raises InvalidInput if another client took one out of the maintenance."""
         self.note(snapshot.nodes)
-        nodes, errors = {node.name: node for node in snapshot.nodes}, []
+        nodes, errors = snapshot.nodes_by_name, []
         for name, uid in self._state.nodes.items():
             node = nodes.get(name)
             if node is None:

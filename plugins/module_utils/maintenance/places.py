@@ -170,8 +170,8 @@ def _with_alternative(view: DrainView) -> dict[Ref, Vmi]:
 
 def _rules_text(view: DrainView, lacking: t.Iterable[WithoutNode]) -> str:
     """The rules of these instances that have required terms."""
-    workloads = {workload.ref: workload for workload in view.snapshot.workloads}
-    reader, named = DeclaredReader(view.snapshot), {}
+    workloads = view.snapshot.workloads_by_ref
+    reader, named = view.snapshot.derived(DeclaredReader), {}
     for instance in lacking:
         workload = workloads.get(instance.workload) if instance.workload is not None else None
         if workload is not None:

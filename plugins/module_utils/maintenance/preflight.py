@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.eviction_strategy import eviction_strategy
-from ..kubevirt.instances import instances
 from ..model.findings import Finding
 from ..model.objects import Labels, Ref
 from ..model.obstacle import CODES, NAMES_NODE, TOLERATES_CORDON, Obstacle
@@ -26,6 +25,7 @@ from ..model.snapshot import Unreadable, Vmi
 from ..model.topology import Topology
 from ..scheduler.node_affinity import allows_only
 from ..scheduler.nodes import takes_pods
+from ..view.view import view_of
 from .budget_findings import BudgetFacts, EvictionAnswer, budget_findings
 from .drain_plan import DrainView
 from .holders import OUT_OF_SERVICE, SHUT_DOWN, held_by
@@ -297,7 +297,7 @@ class _Checks:
         for move in result.moves:
             moves[move.workload].append(move)
         running: dict[Ref, dict[str, str]] = {workload: {} for workload in moves}
-        for instance in instances(self.snapshot):
+        for instance in view_of(self.snapshot).instances:
             if instance.workload in running and zone_of.get(instance.node_name):
                 running[instance.workload][instance.uid] = zone_of[instance.node_name]
         for workload, leaving in sorted(moves.items()):

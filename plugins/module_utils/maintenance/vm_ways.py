@@ -240,18 +240,19 @@ class VmWays:
         return own or vmi.labels.get(key) or ""
 
     def _workload(self, vmi: Vmi) -> Workload | None:
-        return self.view.workloads.get(self.owner(vmi))
+        return self.view.snapshot.workloads_by_ref.get(self.owner(vmi))
 
     def _why_it_stays(self, vmi: Vmi) -> Obstacle | None:
         """The label that keeps it where it is, unless another label says how it leaves in a maintenance."""
         if self._own_label(vmi):
             return None
-        workloads = self.view.workloads
+        workloads = self.view.snapshot.workloads_by_ref
         workload = vmi_workload(vmi, workloads)
         return why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
 
     def _why_no_target(self, vmi: Vmi) -> Obstacle | None:
-        source, platform = self.view.nodes.get(vmi.node_name), self.view.snapshot.platform
+        snapshot = self.view.snapshot
+        source, platform = snapshot.nodes_by_name.get(vmi.node_name), snapshot.platform
         pods = self.view.launcher_pods.get(vmi.uid, ())
         found = (
             why_no_target(x, vmi, source, platform) for x in pods if x.node_name == vmi.node_name

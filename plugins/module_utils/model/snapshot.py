@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .findings import GRANT_READER, InputError
 from .json_pointer import JSON, MISSING
@@ -314,13 +315,16 @@ def unreadable_errors(gaps: t.Collection[Unreadable]) -> list[InputError]:
     ]
 
 
+_Derived = t.TypeVar("_Derived")
+
 _NOT_READY = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 """Taints of a node whose Ready condition is not true (kubernetes, pkg/controller/nodelifecycle)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
-    """A reading of the cluster. `unreadable` names each list that is missing in full or in part."""
+    """A reading of the cluster. `unreadable` names each list that is missing in full or in part. Its tables of objects
+    are made when they are first asked for."""
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -362,6 +366,48 @@ class Snapshot:
     terminating_pods: tuple[Pod, ...] = ()
     """Only in a simulated cluster (`forecast/change`): pods that end on lost nodes, as they are until
     they end. `pods` does not contain them, or contains them as terminating."""
+    _derived: dict[t.Callable[[Snapshot], object], object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """What was made of the snapshot already. A changed copy of it begins with nothing."""
+
+    def derived(self, make: t.Callable[[Snapshot], _Derived]) -> _Derived:
+        """What `make` makes of this snapshot: made when it is first asked for, and kept with the snapshot. All that
+        ask get the same object, so nothing changes it. It must not refer to the snapshot, which is freed once nothing
+        else does."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return t.cast("_Derived", self._derived[make])
+
+    @cached_property
+    def nodes_by_name(self) -> t.Mapping[str, Node]:
+        """Nodes by name."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def namespaces_by_name(self) -> t.Mapping[str, Namespace]:
+        """Namespaces by name."""
+        return {namespace.name: namespace for namespace in self.namespaces}
+
+    @cached_property
+    def workloads_by_ref(self) -> t.Mapping[Ref, Workload]:
+        """Workloads by kind, namespace and name."""
+        return {workload.ref: workload for workload in self.workloads}
+
+    @cached_property
+    def pods_by_uid(self) -> t.Mapping[str, Pod]:
+        """Pods by uid."""
+        return {pod.uid: pod for pod in self.pods}
+
+    @cached_property
+    def vmis_by_uid(self) -> t.Mapping[str, Vmi]:
+        """Virtual machine instances by uid, also those that have ended."""
+        return {vmi.uid: vmi for vmi in self.vmis}
+
+    @cached_property
+    def vmis_by_ref(self) -> t.Mapping[Ref, Vmi]:
+        """Virtual machine instances by namespace and name, also those that have ended."""
+        return {vmi.ref: vmi for vmi in self.vmis}
 
     @property
     def not_ready_nodes(self) -> frozenset[str]:

@@ -160,13 +160,12 @@ def written(snapshot: Snapshot, writes: t.Sequence[Write]) -> Snapshot:
 
 def touched(before: Snapshot, after: Snapshot) -> frozenset[Ref]:
     """The workloads whose templates differ between two snapshots."""
-    previous = {workload.ref: workload.manifest for workload in before.workloads}
     changed = set()
     for workload in after.workloads:
-        manifest, template = previous.get(workload.ref), workload.kind.template
-        if workload.manifest is not manifest and (
-            manifest is None
-            or template.read(workload.manifest, None) != template.read(manifest, None)
+        previous, template = before.workloads_by_ref.get(workload.ref), workload.kind.template
+        if previous is None or (
+            workload.manifest is not previous.manifest
+            and template.read(workload.manifest, None) != template.read(previous.manifest, None)
         ):
             changed.add(workload.ref)
     return frozenset(changed)

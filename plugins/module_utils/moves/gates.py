@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..kubevirt.moving import outbound_nodes, run_strategy
-from ..model.kinds import POOL, VIRTUAL_MACHINE
+from ..model.kinds import POOL, VIRTUAL_MACHINE, VMI
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
@@ -180,15 +180,14 @@ def _migrating(
 ) -> dict[VmiKey, frozenset[str]]:
     """The VMIs that migrate, are marked for evacuation, or are ours and about to migrate, each with its outbound
     nodes, as far as these are known."""
-    vmis = {(vmi.ref.namespace, vmi.ref.name): vmi for vmi in snapshot.vmis}
     nodes = {
-        key: outbound_nodes(vmi.node_name, {})
-        for key, vmi in vmis.items()
+        (vmi.ref.namespace, vmi.ref.name): outbound_nodes(vmi.node_name, {})
+        for vmi in snapshot.vmis
         if vmi.evacuation_node_name
     }
     for migration in snapshot.migrations:
         key = (migration.ref.namespace, migration.instance)
-        vmi = vmis.get(key)
+        vmi = snapshot.vmis_by_ref.get(Ref(VMI, *key))
         if vmi is None:
             nodes[key] = foreign.get(key, frozenset())
         else:
@@ -212,12 +211,13 @@ def _not_ready(
     restarting = {record.workload for record in records if record.method is Method.RESTART}
     serving = Counter(i.workload for i in in_scope if ready(i) and i.uid not in taken)
     there = Counter(i.workload for i in in_scope)
-    workload_by_ref = {workload.ref: workload for workload in snapshot.workloads}
     missing = {}
     concerned = {ref for ref in there if ref is not None} | {e.workload for e in records}
     stopped = _stopped_members(snapshot, records)
     for ref in sorted(concerned | set(workloads)):
-        short = _expected(workload_by_ref.get(ref), there[ref], stopped[ref]) - serving[ref]
+        short = (
+            _expected(snapshot.workloads_by_ref.get(ref), there[ref], stopped[ref]) - serving[ref]
+        )
         if ref.kind == VIRTUAL_MACHINE.name and ref in restarting:
             short = 1
         if short > 0:

@@ -29,7 +29,7 @@ from ..model.plan import WITHOUT_SUCCESSOR, Method
 from ..model.quota import quota_from_manifest
 from ..model.rendering import listed
 from ..model.snapshot import Instance, Migration, Snapshot, Workload
-from ..view.view import ClusterView
+from ..view.view import view_of
 from .gates import VmiKey
 from .journal import RunJournal, digest
 from .migrate import FINAL, migration_path, phase_of
@@ -84,7 +84,7 @@ class Observer:
         self._no_leader = no_leader
         self._snapshot = snapshot
         self._journal = journal
-        self.view = ClusterView(snapshot)
+        self.view = view_of(snapshot)
         self.instances = self.view.instances
         self.successors = self._match_successors()
 
@@ -120,7 +120,7 @@ class Observer:
 
     def propagating(self, instance: Instance) -> bool:
         vmi = instance.vmi
-        vm = vm_of(vmi, self.view.workloads) if vmi is not None else None
+        vm = vm_of(vmi, self.view.snapshot.workloads_by_ref) if vmi is not None else None
         if vm is None or vmi is None:
             return False
         return propagating(vm, vmi, self._snapshot.platform)
@@ -168,11 +168,11 @@ class Observer:
         """The instance with the record's uid, also while it is being deleted. With `fresh` a VMI is read now:
         the migration that was read may be ahead of the snapshot."""
         if record.instance.kind != VMI:
-            pod = self.view.pods.get(record.uid)
+            pod = self.view.snapshot.pods_by_uid.get(record.uid)
             if pod is None or pod.finished:
                 return None
             return Instance(pod.ref, pod.uid, record.workload, pod)
-        vmi = self.view.vmis.get(record.uid)
+        vmi = self.view.snapshot.vmis_by_uid.get(record.uid)
         if fresh:
             try:
                 vmi = vmi_from_manifest(self._api.get(instance_path(record.instance)))
@@ -212,7 +212,7 @@ class Observer:
 
     def _has_enough(self, record: MoveRecord) -> bool:
         """The workload has as many instances as it asks for, or no longer exists."""
-        workload = self.view.workloads.get(record.workload)
+        workload = self.view.snapshot.workloads_by_ref.get(record.workload)
         if workload is None:
             return True
         count = len(self.view.instances_of(record.workload))
@@ -221,7 +221,9 @@ class Observer:
     def _restart_queued(self, record: MoveRecord) -> bool:
         """A restart is a queue of two requests in the VM's status, to stop the VMI of this uid and
         to start (KubeVirt, virt-api rest/lifecycle.go)."""
-        vm = self.view.workloads.get(record.instance._replace(kind=VIRTUAL_MACHINE.name))
+        vm = self.view.snapshot.workloads_by_ref.get(
+            record.instance._replace(kind=VIRTUAL_MACHINE.name)
+        )
         if record.method is not Method.RESTART or vm is None:
             return False
         requests = (vm.manifest.get("status") or {}).get("stateChangeRequests") or ()
@@ -240,7 +242,7 @@ class Observer:
         if not pods:
             since = str(metadata.get("creationTimestamp") or "")
             return None, self._refused_pods.newest(namespace, [record.uid], since)
-        workload = self.view.workloads.get(record.workload)
+        workload = self.view.snapshot.workloads_by_ref.get(record.workload)
         return next(filter(None, (why_unschedulable(pod, workload) for pod in pods)), None), None
 
     def _why_no_pod(
@@ -252,10 +254,12 @@ class Observer:
             vmi = successor.vmi if successor.pod is None else None
             why = vmi.unsynchronized if vmi is not None else ""
             return Obstacle("refused", why, True) if why else None
-        workload = self.view.workloads.get(record.workload)
+        workload = self.view.snapshot.workloads_by_ref.get(record.workload)
         if instance is not None or workload is None:
             return None
-        vm = self.view.workloads.get(record.instance._replace(kind=VIRTUAL_MACHINE.name))
+        vm = self.view.snapshot.workloads_by_ref.get(
+            record.instance._replace(kind=VIRTUAL_MACHINE.name)
+        )
         if vm is None or vm.owner is None or vm.owner.uid != workload.uid:
             vm = workload
         if refused := vm.refusal or workload.refusal:  # a pool does not say it of its VM
@@ -298,7 +302,7 @@ class Observer:
             return None
         try:
             pod = self._api.get(instance_path(successor.pod.ref))
-            return why_unschedulable(pod, self.view.workloads.get(record.workload))
+            return why_unschedulable(pod, self.view.snapshot.workloads_by_ref.get(record.workload))
         except NotFound:
             return None
 

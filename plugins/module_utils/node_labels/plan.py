@@ -343,7 +343,7 @@ def _steps(
     snapshot: Snapshot, changes: t.Sequence[LabelChange]
 ) -> t.Iterator[tuple[_NodeChange, list[LabelChange]]]:
     """Each node that is known, before and after all its changes."""
-    nodes = {node.name: node for node in snapshot.nodes}
+    nodes = snapshot.nodes_by_name
     by_node: dict[str, list[LabelChange]] = defaultdict(list)
     for change in changes:
         by_node[change.node].append(change)

@@ -96,7 +96,9 @@ class MovableInstance:
         """Whether what its workload requires of nodes allows only the one that it runs on."""
         if self.declared is None or self.instance.vmi is None:
             return False
-        return allows_only(self.declared.placement, self.node, self._reader.nodes.values())
+        return allows_only(
+            self.declared.placement, self.node, self._reader.snapshot.nodes_by_name.values()
+        )
 
     @cached_property
     def why_not_by_migration(self) -> Obstacle | None:
@@ -147,7 +149,7 @@ class MovableInstance:
     @cached_property
     def why_no_target(self) -> Obstacle | None:
         """Why KubeVirt makes no target pod for a migration of it."""
-        vmi, source = self.instance.vmi, self._reader.nodes.get(self.node)
+        vmi, source = self.instance.vmi, self._reader.snapshot.nodes_by_name.get(self.node)
         if vmi is None:
             return None
         return why_no_target(self.pod, vmi, source, self._reader.snapshot.platform)
@@ -166,7 +168,7 @@ class MovableInstance:
         vmi = self.instance.vmi
         if vmi is None or self.declared is None or not self.can_migrate:
             return None
-        source = self._reader.nodes.get(self.node)
+        source = self._reader.snapshot.nodes_by_name.get(self.node)
         target = migration_target_pod(self.pod, vmi, self.declared.placement, source)
         return changed_by_migration(target, vmi, self._reader.snapshot.platform)[0]
 
@@ -212,10 +214,9 @@ def kept_in_place(
 ) -> dict[str, Obstacle]:
     """The instances that no rollout moves, by uid, with the reason."""
     not_ready = snapshot.not_ready_nodes
-    workloads = {workload.ref: workload for workload in snapshot.workloads}
     reasons = {}
     for movable in candidates:
-        if (kept := why_kept(movable.instance, workloads)) is not None:
+        if (kept := why_kept(movable.instance, snapshot.workloads_by_ref)) is not None:
             reasons[movable.uid] = replace(kept, text=f"{kept}: remove the label")
         elif movable.node in not_ready:
             reasons[movable.uid] = node_not_ready(movable.node)
@@ -252,13 +253,12 @@ def movable_instances(
     """The selected instances that have a pod. Those with an unreadable workload are left out."""
     with collector_paused():
         reader = MovableReader(snapshot, apply_pending_changes)
-        workloads = reader.workloads
         movable = []
         for instance in instances(snapshot, wanted.all_namespaces):
             ref, pod = instance.workload, instance.pod
             if ref is None or pod is None or (wanted.workloads and instance not in wanted):
                 continue
-            workload = workloads.get(ref)
+            workload = snapshot.workloads_by_ref.get(ref)
             if workload is not None or ref == instance.ref:
                 movable.append(MovableInstance(instance, pod, workload, reader))
         return tuple(movable)
@@ -269,11 +269,9 @@ class MovableReader:
 
     def __init__(self, snapshot: Snapshot, apply_pending_changes: bool) -> None:
         self.snapshot = snapshot
-        self.nodes = {node.name: node for node in snapshot.nodes}
-        self.workloads = {workload.ref: workload for workload in snapshot.workloads}
         self.apply_pending_changes = apply_pending_changes
-        self.declared = DeclaredReader(snapshot)
-        self.comparison = DriftComparison(snapshot, self.declared)
+        self.declared = snapshot.derived(DeclaredReader)
+        self.comparison = snapshot.derived(DriftComparison)
 
     @cached_property
     def vms_of_pools(self) -> t.Mapping[str, t.Sequence[Workload]]:
@@ -289,4 +287,4 @@ class MovableReader:
         if workload is None or instance.vmi is None or workload.ref.kind != POOL.name:
             has_vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
             return workload if has_vm else None
-        return vm_of(instance.vmi, self.workloads)
+        return vm_of(instance.vmi, self.snapshot.workloads_by_ref)

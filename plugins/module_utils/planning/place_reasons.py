@@ -10,16 +10,16 @@ from functools import cached_property
 
 from ..compliance.pending import why_not_on_node
 from ..compliance.violations import owning_rules, unmet_rules
-from ..kubevirt.instances import launcher_pods
 from ..model.input import nearest
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.obstacle import NO_NODE, NOT_FOUND, NOT_READ, Obstacle
 from ..model.plan import Method
 from ..model.rendering import listed
-from ..model.snapshot import Snapshot, Vmi
+from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME
 from ..scheduler.framework import FilterReason
+from ..view.view import view_of
 from .movable_instances import MovableInstance
 from .place_moves import PlaceMoves
 from .plan_request import PlanRequest
@@ -57,8 +57,11 @@ class PlaceReasons:
         if ref.namespace not in self._names:
             near = self._nearest(ref.namespace, self._names)
             return Obstacle(NOT_FOUND, f"there is no namespace {ref.namespace!r}{near}")
-        found, here = self._waiting.get(ref), self._names[ref.namespace]
-        if found is not None and found.owner is not None and found.uid in self._launchers:
+        found, here = self.snapshot.vmis_by_ref.get(ref), self._names[ref.namespace]
+        if found is not None and (found.terminating or found.finished):
+            found = None
+        has_pod = found is not None and found.uid in view_of(self.snapshot).launcher_pods
+        if has_pod and found is not None and found.owner is not None:
             owner = f"{found.owner.kind} {found.owner.name}"
             return Obstacle(NOT_READ, f"its {owner} is not among the workloads that were read")
         if found is not None:
@@ -76,16 +79,6 @@ class PlaceReasons:
         long ago thousands of VMs may be gone."""
         self.searches += 1
         return nearest(name, known) if self.searches <= _SEARCHES else ""
-
-    @cached_property
-    def _launchers(self) -> t.Container[Uid]:
-        """The VMIs that have pods."""
-        return launcher_pods(self.snapshot)
-
-    @cached_property
-    def _waiting(self) -> dict[Ref, Vmi]:
-        vmis = self.snapshot.vmis
-        return {x.ref: x for x in vmis if not (x.terminating or x.finished)}
 
     @cached_property
     def _names(self) -> dict[str, set[str]]:

@@ -27,7 +27,7 @@ from ..compliance.violations import (
     good_nodes,
     violations,
 )
-from ..kubevirt.instances import InFlight, in_flight
+from ..kubevirt.instances import InFlight
 from ..kubevirt.labels import carried_labels
 from ..model.gc import collector_paused
 from ..model.objects import Node, Pod
@@ -40,7 +40,7 @@ from ..model.topology import HOSTNAME, Topology
 from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet, NodeTable
-from ..view.view import ClusterView
+from ..view.view import view_of
 from .dependencies import Dependencies
 from .movable_instances import MovableInstance
 
@@ -66,7 +66,7 @@ class VerifiedIndex:
         """What plans for `candidates` begin with. If one of them does not run as declared, the
         declared cluster has another index, and nothing is verified here."""
         with collector_paused():
-            index = ClusterView(snapshot).index
+            index = view_of(snapshot).new_index()
             failures: dict[str, tuple[FilterStatus, ...]] = {}
             for instance in candidates:
                 if instance.declared_pod is not instance.pod:
@@ -163,20 +163,20 @@ class ClusterSimulation:
         `on_the_way`: see in_flight. The index of `verified` is used as it is: it is unchanged once
         all moves are reverted. `topology` has the names of label keys in texts.
         """
-        leaving = (on_the_way or in_flight(snapshot)).pods
+        view = self._view = view_of(snapshot)
+        leaving = (on_the_way or view.in_flight).pods
         self.ending_pods = tuple(x for x in snapshot.pods if x.uid in leaving) if leaving else ()
         if leaving:
             leaving = leaving.difference(instance.pod.uid for instance in candidates)
-        view = self._view = ClusterView(snapshot)
         self._topology = topology or Topology.of()
         self.owners = TermOwners(view)
-        self.running = self.declared = view.index if verified is None else verified.index
+        self.running = self.declared = view.new_index() if verified is None else verified.index
         self._leaving = tuple(uid for uid in leaving if uid in self.running)
         self._known_failures: FailuresByPod | None = None
         if len(self._leaving) > MAX_LEAVING or any(x.declared_pod is not x.pod for x in candidates):
             declared_pods = {instance.pod.uid: instance.declared_pod for instance in candidates}
             staying = (pod for pod in snapshot.pods if pod.uid not in leaving)
-            self.declared = view.index_with(declared_pods.get(pod.uid, pod) for pod in staying)
+            self.declared = view.new_index(declared_pods.get(pod.uid, pod) for pod in staying)
             self._leaving = ()
         elif verified is not None:
             self._known_failures = verified.failures
@@ -251,7 +251,9 @@ class ClusterSimulation:
 
     @cached_property
     def _attribution(self) -> RuleAttribution:
-        return RuleAttribution(self._topology, self._view.nodes, self.owners.instance_of)
+        return RuleAttribution(
+            self._topology, self._view.snapshot.nodes_by_name, self.owners.instance_of
+        )
 
     def bypassed(self, uid: Uid) -> list[NodeRule]:
         """The rules that OR-ed node terms let the instance violate where it is. A move does not repair

@@ -190,14 +190,13 @@ def places(
     skipped: t.Iterable[t.Mapping[str, JSON]],
 ) -> list[dict[str, JSON]]:
     """One entry for each VM of the option `places`. The lists are those of a result."""
-    vmis = (x for x in snapshot.vmis if not (x.terminating or x.finished))
-    nodes = {vmi.ref: vmi.node_name for vmi in vmis}
     planned = {(x["namespace"], x["instance"]) for x in moves if x["state"] == "planned"}
     later = {(x["namespace"], x["instance"]) for x in deferred}
     reasons = {(x["namespace"], x["instance"]): x["reason"] for x in skipped}
     entries = []
     for ref, place in asked.items():
-        key, node = (ref.namespace, ref.name), nodes.get(ref, "")
+        key, vmi = (ref.namespace, ref.name), snapshot.vmis_by_ref.get(ref)
+        node = "" if vmi is None or vmi.terminating or vmi.finished else vmi.node_name
         state = "not_moved"
         if node == place:
             state = "in_place"

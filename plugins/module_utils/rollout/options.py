@@ -29,7 +29,7 @@ from ..planning.places import Places
 from ..planning.plan_request import Scope
 from ..view import selection as references
 from ..view.selection import WorkloadLookup
-from ..view.view import ClusterView
+from ..view.view import view_of
 
 FLAGS = ("pin_target_zone", "apply_pending_changes", "fail_on_skipped", "require_rights")
 MAY_BE_ZERO = (
@@ -186,7 +186,7 @@ def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
         faults.append(InputError("pin_target_zone", f"needs KubeVirt 1.6, and {seen}"))
     if options.places is not None:
         return _at_places(options.places, snapshot, faults)
-    lookup = WorkloadLookup(ClusterView(snapshot), faults)
+    lookup = WorkloadLookup(view_of(snapshot), faults)
     for namespace in namespaces_of(options) if not faults and options.only is None else ():
         lookup.check_namespace(namespace, "namespaces")
     refs: set[Ref] = set()

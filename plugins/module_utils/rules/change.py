@@ -232,7 +232,7 @@ def held_workloads(
         for change in changes
         if change.merged.write is not None and is_holding(change.merged.write)
     }
-    for workload in view.workloads.values():
+    for workload in view.snapshot.workloads_by_ref.values():
         hold = hold_of(workload)
         if hold is None or hold.is_over:
             continue

@@ -29,7 +29,7 @@ from ..model.rule import (
 )
 from ..model.snapshot import Snapshot, Workload
 from ..model.topology import Topology
-from ..view.view import ClusterView
+from ..view.view import view_of
 from .compile import compile_rule
 from .members import GroupSelectorBuilder, resolve
 from .ownership import MOST_DECLARED, Fingerprint, LabelsOfRule, canonical_json
@@ -122,13 +122,13 @@ class DeclarationReader:
     """Reads rules of one snapshot."""
 
     def __init__(self, snapshot: Snapshot, topology: Topology) -> None:
-        self._view = ClusterView(snapshot)
+        self._view = view_of(snapshot)
         self._topology = topology
         self._ownerships = OwnershipIndex.of(self._view)
         self._selectors = GroupSelectorBuilder(self._view, self._ownerships.ownership)
         self._carriers: dict[RuleId, list[Workload]] = {}
         for ref, ownership in sorted(self._ownerships.owned.items()):
-            workload = self._view.workloads[ref]
+            workload = self._view.snapshot.workloads_by_ref[ref]
             known = ref.kind in RULE_KINDS and ownership.uid == workload.uid
             for rule in ownership.rules if known else ():
                 if rule.namespace == ref.namespace:

@@ -152,7 +152,7 @@ def other_change(request: RulesRequest, view: ClusterView) -> InputError | None:
 def _workloads(request: RulesRequest, view: ClusterView) -> list[Workload]:
     return [
         workload
-        for ref, workload in sorted(view.workloads.items())
+        for ref, workload in sorted(view.snapshot.workloads_by_ref.items())
         if ref.kind in RULE_KINDS and ref.namespace == request.namespace
     ]
 
@@ -167,7 +167,7 @@ def candidates_of(
     records = {
         ref: record
         for ref, record in records_of(rule_set, workloads).items()
-        if record.uid == view.workloads[ref].uid or record.uid not in uids
+        if record.uid == view.snapshot.workloads_by_ref[ref].uid or record.uid not in uids
     }
     last = max((record.changes[rule_set] for record in records.values()), default=0)
     candidates: list[Candidate] = []
@@ -238,7 +238,7 @@ def _pending_by_label(
     for label in _labels_left(before, view):
         held[label[1]].add(label)
     unmet = []
-    for ref, workload in view.workloads.items():
+    for ref, workload in view.snapshot.workloads_by_ref.items():
         template = {"spec": restored[ref].merged.after} if ref in restored else workload.template
         for requirement in unmet_requirements(template, ref.namespace, held):
             unmet.append((requirement, ref))
@@ -265,9 +265,11 @@ def _pending_by_label(
 
 def _labels_left(before: t.Mapping[Ref, frozenset[Label]], view: ClusterView) -> t.Iterator[Label]:
     """The labels of templates and running pods once these workloads have those of `before` again."""
-    for ref, workload in view.workloads.items():
+    for ref, workload in view.snapshot.workloads_by_ref.items():
         yield from before[ref] if ref in before else _labels(ref, workload.template_labels)
-    changing = {pod.ref for ref in before for pod in view.pods_of(view.workloads[ref])}
+    changing = {
+        pod.ref for ref in before for pod in view.pods_of(view.snapshot.workloads_by_ref[ref])
+    }
     for pod in view.snapshot.pods:
         if pod.ref not in changing and not (pod.terminating or pod.finished):
             yield from _labels(pod.ref, pod.labels)

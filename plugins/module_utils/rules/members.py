@@ -111,7 +111,7 @@ def _members(
     available = not lookup.unavailable(reference.kind, reference.namespace)
     if available and not lookup.check_namespace(reference.namespace, where):
         return Members(())
-    workloads = (view.workloads[ref] for ref in lookup.select(reference, where))
+    workloads = (view.snapshot.workloads_by_ref[ref] for ref in lookup.select(reference, where))
     return Members(tuple(workloads), reference.labels)
 
 
@@ -215,7 +215,7 @@ class GroupSelectorBuilder:
         namespaces = {vm.ref.namespace for vm in vms}
         foreign = {
             hostname(vm)
-            for vm in self.view.workloads.values()
+            for vm in self.view.snapshot.workloads_by_ref.values()
             if vm.ref.kind == VIRTUAL_MACHINE.name
             and vm.ref.namespace in namespaces
             and vm.ref not in ours

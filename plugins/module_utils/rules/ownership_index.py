@@ -26,7 +26,7 @@ class OwnershipIndex:
     def of(cls, view: ClusterView) -> OwnershipIndex:
         owned: dict[Ref, Ownership] = {}
         unreadable: dict[Ref, UnreadableAnnotation] = {}
-        for ref, workload in view.workloads.items():
+        for ref, workload in view.snapshot.workloads_by_ref.items():
             if ref.kind not in RULE_KINDS:
                 continue
             try:

@@ -21,7 +21,7 @@ from ..model.objects import Ref
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload
 from ..model.write import Write
-from ..view.view import ClusterView
+from ..view.view import ClusterView, view_of
 from .change import (
     WorkloadChange,
     change_of,
@@ -78,11 +78,15 @@ def requested_rules(
     change = change_of_request(
         f"{request.namespace}/{request.rule_set}",
         _digest(request, compiled),
-        (x for ref, x in view.workloads.items() if ref.namespace == request.namespace),
+        (
+            x
+            for ref, x in view.snapshot.workloads_by_ref.items()
+            if ref.namespace == request.namespace
+        ),
         request.at,
     )
     requested: dict[Ref, RequestedRules] = {}
-    for ref, workload in sorted(view.workloads.items()):
+    for ref, workload in sorted(view.snapshot.workloads_by_ref.items()):
         if ref.kind not in RULE_KINDS:
             continue
         members = {x.rule.id: x.terms[ref] for x in compiled if ref in x.terms}
@@ -253,7 +257,7 @@ def plan_rules(
 ) -> RulesPlan:
     """What the request changes. Raises InvalidInput with every error of the request, and with the
     findings that refuse rules without an error."""
-    view = ClusterView(snapshot)
+    view = view_of(snapshot)
     ownerships = OwnershipIndex.of(view)
     faults = [*request.faults, *option_faults(request, view)]
     findings: list[Finding] = []
@@ -290,7 +294,7 @@ def plan_rules(
         about=len(requested),
         members=frozenset(ref for ref, rules in requested.items() if rules.carries),
         change=made,
-        continues=made is not None and is_begun(made, view.workloads.values()),
+        continues=made is not None and is_begun(made, view.snapshot.workloads_by_ref.values()),
     )
 
 
@@ -305,7 +309,7 @@ def _changes(
     changes = []
     for ref, rules_of_workload in requested.items():
         try:
-            changes.append(change_of(view.workloads[ref], rules_of_workload, view))
+            changes.append(change_of(view.snapshot.workloads_by_ref[ref], rules_of_workload, view))
         except UnreadableAnnotation as error:
             places = [where[rule] for rule in rules_of_workload.listed if rule in where]
             faults += [InputError(place, str(error)) for place in places or ["prune"]]

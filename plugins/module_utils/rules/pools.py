@@ -41,7 +41,7 @@ def _of_pool(pool: Workload, view: ClusterView) -> t.Iterator[str]:
             "has an empty selector, which matches the VMs of other pools, too, and cannot be changed. Make another pool"
             " with a selector of its own for the rule. Do not delete this one for that: its VMs would be deleted"
         )
-    for vm in view.workloads.values():
+    for vm in view.snapshot.workloads_by_ref.values():
         if not is_of_pool(vm) or vm.owner is None or vm.owner.uid != pool.uid:
             continue
         owners = vm.manifest["metadata"].get("ownerReferences") or ()

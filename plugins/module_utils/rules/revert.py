@@ -19,7 +19,7 @@ from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload, managed_by, unreadable_texts
 from ..model.write import Write
-from ..view.view import ClusterView
+from ..view.view import ClusterView, view_of
 from .change import (
     WorkloadChange,
     staged_change,
@@ -67,7 +67,7 @@ def plan_revert(
 ) -> RulesPlan:
     """What `state: reverted` changes. Raises InvalidInput with every error of the options, and where no workload has
     a record of the rule set."""
-    view = ClusterView(snapshot)
+    view = view_of(snapshot)
     faults = [*request.faults, *option_faults(request, view)]
     faults += _unread(request, view)
     candidates, left = candidates_of(request, view)

@@ -65,7 +65,7 @@ def option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
         ]
     reported = any(fault.where == "namespace" for fault in request.faults)
     if not reported and is_missing(request.namespace, view):
-        hint = nearest(request.namespace, view.namespaces)
+        hint = nearest(request.namespace, view.snapshot.namespaces_by_name)
         faults.append(InputError("namespace", f"there is no namespace {request.namespace!r}{hint}"))
     return faults
 
@@ -73,5 +73,6 @@ def option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
 def is_missing(namespace: str, view: ClusterView) -> bool:
     """Whether there is no such namespace, as far as namespaces could be read."""
     return (
-        namespace not in view.namespaces and view.snapshot.why_unreadable("namespaces", "") is None
+        namespace not in view.snapshot.namespaces_by_name
+        and view.snapshot.why_unreadable("namespaces", "") is None
     )

@@ -58,7 +58,7 @@ class SelectablePods:
     def _labels(self) -> t.Mapping[str, t.Sequence[tuple[object, Labels]]]:
         labels: dict[str, list[tuple[object, Labels]]] = defaultdict(list)
         added: dict[str, Labels] = {}
-        for ref, workload in self._view.workloads.items():
+        for ref, workload in self._view.snapshot.workloads_by_ref.items():
             if is_of_pool(workload):  # its pods are those of the pool
                 continue
             own = self._added.get(ref, {})

@@ -20,7 +20,7 @@ from ..model.objects import Ref
 from ..model.rule import PodSelector, WorkloadSelector
 from ..model.snapshot import Snapshot
 from .label_input import labels
-from .view import ClusterView
+from .view import ClusterView, view_of
 
 _OF_PODS = ("labels", "namespaces")
 _WAYS = ("name", "names", "labels")
@@ -200,7 +200,7 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
     """The workloads that a query names. Raises InvalidInput for each workload, and each namespace,
     that does not exist."""
     errors: list[InputError] = []
-    view = ClusterView(snapshot)
+    view = view_of(snapshot)
     lookup = WorkloadLookup(view, errors)
     for namespace in (*(query.namespaces or ()), *(query.read or ())):
         lookup.check_namespace(namespace, "namespaces")
@@ -225,7 +225,9 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
             names = query.namespaces
         else:
             # Every namespace that has something in it or could be read.
-            filled = {pod.namespace for pod in snapshot.pods} | view.namespaces.keys()
+            filled = {
+                pod.namespace for pod in snapshot.pods
+            } | view.snapshot.namespaces_by_name.keys()
             filled |= {workload.ref.namespace for workload in snapshot.workloads}
             names = sorted(filled | {vmi.ref.namespace for vmi in snapshot.vmis})
         return SelectedWorkloads(tuple(x for x in names if x not in query.excluded), None)
@@ -262,7 +264,7 @@ class WorkloadLookup:
 
     def check_namespace(self, namespace: str, where: str) -> bool:
         """Whether the namespace exists, as far as namespaces could be read."""
-        namespaces = self._tables.namespaces
+        namespaces = self._snapshot.namespaces_by_name
         if namespace in namespaces or self._snapshot.why_unreadable("namespaces", "") is not None:
             return True
         error = InputError(
@@ -291,7 +293,8 @@ class WorkloadLookup:
         other_kinds = [
             candidate
             for candidate in RULE_KINDS
-            if candidate != kind and Ref(candidate, namespace, name) in self._tables.workloads
+            if candidate != kind
+            and Ref(candidate, namespace, name) in self._snapshot.workloads_by_ref
         ]
         hint = nearest(name, names)
         if other_kinds:

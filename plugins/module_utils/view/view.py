@@ -1,43 +1,44 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One reading of a cluster: its objects by reference, uid and name, and the scheduler's index of it."""
+"""What follows from one reading of a cluster: its instances, their pods and VMIs, and the index of the scheduler."""
 
 from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
-from functools import cached_property
 
 from ..kubevirt.instances import InFlight, in_flight, instances, launcher_pods, pod_workload
 from ..model.kinds import VMI
-from ..model.objects import Labels, Namespace, Node, Pod, Ref
+from ..model.objects import Labels, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..scheduler.index import Index
 
+_Value = t.TypeVar("_Value")
+
+
+def view_of(snapshot: Snapshot) -> ClusterView:
+    """The view of a snapshot. It costs nothing: what it knows is kept with the snapshot."""
+    return ClusterView(snapshot)
+
+
+class _Kept(t.Generic[_Value]):
+    """A property of a view that is computed once for its snapshot, and kept with that."""
+
+    def __init__(self, read: t.Callable[[ClusterView], _Value]) -> None:
+        self._make: t.Callable[[Snapshot], _Value] = lambda snapshot: read(view_of(snapshot))
+
+    def __get__(self, view: ClusterView, _class: type[ClusterView]) -> _Value:
+        return view.snapshot.derived(self._make)
+
 
 class ClusterView:
-    """A snapshot with its tables and its index, each built when it is first used. The index has the scheduler's
-    default configuration."""
+    """A snapshot with what follows from it, computed when it is first asked for: `view_of` makes the view."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
 
-    @cached_property
-    def nodes(self) -> dict[str, Node]:
-        """Nodes by name."""
-        return {node.name: node for node in self.snapshot.nodes}
-
-    @cached_property
-    def namespaces(self) -> dict[str, Namespace]:
-        """Namespaces by name."""
-        return {namespace.name: namespace for namespace in self.snapshot.namespaces}
-
-    @cached_property
-    def workloads(self) -> dict[Ref, Workload]:
-        return {workload.ref: workload for workload in self.snapshot.workloads}
-
-    @cached_property
-    def labels_by_name(self) -> dict[tuple[str, str], dict[str, Labels]]:
+    @_Kept
+    def labels_by_name(self) -> t.Mapping[tuple[str, str], t.Mapping[str, Labels]]:
         """(kind, namespace) to the names of its workloads with the labels of their templates; of bare
         pods with their own."""
         names: dict[tuple[str, str], dict[str, Labels]] = defaultdict(dict)
@@ -49,23 +50,13 @@ class ClusterView:
                 names["Pod", pod.namespace][pod.name] = pod.labels
         return dict(names)
 
-    @cached_property
-    def pods(self) -> dict[str, Pod]:
-        """Pods by uid."""
-        return {pod.uid: pod for pod in self.snapshot.pods}
-
-    @cached_property
-    def vmis(self) -> dict[str, Vmi]:
-        """Virtual machine instances by uid, also those that have ended."""
-        return {vmi.uid: vmi for vmi in self.snapshot.vmis}
-
-    @cached_property
-    def launcher_pods(self) -> dict[str, list[Pod]]:
+    @_Kept
+    def launcher_pods(self) -> t.Mapping[str, t.Sequence[Pod]]:
         """Uid of each VMI to its launcher pods that have not finished, migration targets too."""
         return launcher_pods(self.snapshot)
 
-    @cached_property
-    def plain_pods(self) -> dict[Ref, list[Pod]]:
+    @_Kept
+    def plain_pods(self) -> t.Mapping[Ref, t.Sequence[Pod]]:
         """Workloads to their pods that have not finished and are not of VMIs."""
         plain: dict[Ref, list[Pod]] = defaultdict(list)
         for pod in self.snapshot.pods:
@@ -73,8 +64,8 @@ class ClusterView:
                 plain[pod_workload(pod, self.snapshot.controllers)].append(pod)
         return dict(plain)
 
-    @cached_property
-    def pods_by_namespace(self) -> dict[str, list[Pod]]:
+    @_Kept
+    def pods_by_namespace(self) -> t.Mapping[str, t.Sequence[Pod]]:
         """Namespaces to their pods that have not finished."""
         pods: dict[str, list[Pod]] = defaultdict(list)
         for pod in self.snapshot.pods:
@@ -82,8 +73,8 @@ class ClusterView:
                 pods[pod.namespace].append(pod)
         return dict(pods)
 
-    @cached_property
-    def vmis_by_owner(self) -> dict[str, list[Vmi]]:
+    @_Kept
+    def vmis_by_owner(self) -> t.Mapping[str, t.Sequence[Vmi]]:
         """Uids of workloads to their VMIs that have not finished; those of a pool's VMs are also its own."""
         vmis: dict[str, list[Vmi]] = defaultdict(list)
         pools = {vm.uid: vm.owner.uid for vm in self.snapshot.workloads if vm.owner is not None}
@@ -94,13 +85,13 @@ class ClusterView:
                     vmis[pools[vmi.owner.uid]].append(vmi)
         return dict(vmis)
 
-    @cached_property
+    @_Kept
     def instances(self) -> tuple[Instance, ...]:
         """The running and the waiting instances (see `kubevirt/instances`)."""
         return instances(self.snapshot)
 
-    @cached_property
-    def instances_by_workload(self) -> dict[Ref, list[Instance]]:
+    @_Kept
+    def instances_by_workload(self) -> t.Mapping[Ref, t.Sequence[Instance]]:
         """The instances of each workload that has any; those of unknown workloads are left out."""
         instances_by_workload: dict[Ref, list[Instance]] = defaultdict(list)
         for instance in self.instances:
@@ -108,12 +99,12 @@ class ClusterView:
                 instances_by_workload[instance.workload].append(instance)
         return dict(instances_by_workload)
 
-    @cached_property
-    def instances_by_pod(self) -> dict[Ref, Instance]:
+    @_Kept
+    def instances_by_pod(self) -> t.Mapping[Ref, Instance]:
         """The instance of each pod. The target pod of a migration has no instance yet."""
         return {x.pod.ref: x for x in self.instances if x.pod is not None}
 
-    @cached_property
+    @_Kept
     def in_flight(self) -> InFlight:
         """Pods that are leaving, and instances that are migrating."""
         return in_flight(self.snapshot)
@@ -134,18 +125,18 @@ class ClusterView:
 
     def workload_of(self, instance: Instance) -> Workload | None:
         """The workload of an instance, None if there is none or it could not be read."""
-        return self.workloads.get(instance.workload) if instance.workload is not None else None
+        return (
+            self.snapshot.workloads_by_ref.get(instance.workload)
+            if instance.workload is not None
+            else None
+        )
 
-    @cached_property
-    def index(self) -> Index:
-        """The scheduler's index of the pods as they run."""
-        return self.index_with(self.snapshot.pods)
-
-    def index_with(self, pods: t.Iterable[Pod]) -> Index:
-        """A new index of this cluster with other pods."""
+    def new_index(self, pods: t.Iterable[Pod] | None = None) -> Index:
+        """The scheduler's index, in its default configuration, of the pods as they run, or of other pods on the nodes.
+        It belongs to its caller, which may place and remove pods."""
         return Index(
             self.snapshot.nodes,
-            pods,
+            self.snapshot.pods if pods is None else pods,
             self.snapshot.namespaces,
             claim_terms=self.snapshot.claim_terms,
             claim_states=self.snapshot.claim_states,

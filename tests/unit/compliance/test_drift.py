@@ -9,15 +9,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
-    DeclaredReader,
-)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
     EvaluatedInstance,
     evaluated_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from tests.unit.compliance.cluster import (
     HOST,
     ZONE,
@@ -34,7 +31,7 @@ TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
 
 def case_of(cluster: Cluster) -> EvaluatedInstance:
     snapshot = cluster.snapshot()
-    (case,) = evaluated_instances(ClusterView(snapshot), DeclaredReader(snapshot)).placed
+    (case,) = evaluated_instances(view_of(snapshot)).placed
     return case
 
 

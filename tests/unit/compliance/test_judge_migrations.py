@@ -6,9 +6,6 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
-    DeclaredReader,
-)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
     declared_cluster,
     evaluated_instances,
@@ -24,7 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
-from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from tests.unit.compliance.cluster import (
     Cluster,
     anti_affinity,
@@ -74,9 +71,9 @@ def test_node_that_a_migration_leaves_is_named_without_a_uid() -> None:
     (pod,), (vmi,) = snapshot.pods, snapshot.vmis
     target = migration_target_pod(pod, vmi, pod.placement, None)
 
-    seen = ClusterView(snapshot)
+    seen = view_of(snapshot)
 
-    reason = PendingReasons(seen.index, Topology.of(), Obstacles(seen)).reason(target)
+    reason = PendingReasons(seen.new_index(), Topology.of(), Obstacles(seen)).reason(target)
 
     left = "node(s) didn't match pod anti-affinity rules (its own node, which a migration has to leave)"
     assert reason == f"0/2 nodes are available: 1 node(s) were unschedulable, 1 {left}"
@@ -91,13 +88,14 @@ def test_index_is_as_before_after_the_cluster_was_judged_as_declared() -> None:
     refs = three(cluster, ["n1", "n3", "n5"], rule_first=False)
     cluster.propagate(refs[0])
     cluster.launcher("db1", "n2")
-    view = ClusterView(cluster.snapshot())
-    before = placed(view.index)
+    view = view_of(cluster.snapshot())
+    index = view.new_index()
+    before = placed(index)
 
-    with declared_cluster(view.index, evaluated_instances(view, DeclaredReader(view.snapshot))):
-        assert placed(view.index) != before
+    with declared_cluster(index, evaluated_instances(view)):
+        assert placed(index) != before
 
-    assert placed(view.index) == before
+    assert placed(index) == before
 
 
 def test_after_a_migration_the_rule_is_in_effect() -> None:

@@ -34,7 +34,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots im
     TermLocation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import RuleSetChange
-from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from tests.unit.compliance.cluster import ZONE, Cluster, apart, expression, selector, spread
 
 JSON = t.Any
@@ -124,7 +124,7 @@ def before_the_write(cluster: Cluster, ref: Ref, term: tuple[TermLocation, JSON]
     change = RuleSetChange(f"{ref.namespace}/default", 1, "")
     listed = {RuleId(ref.namespace, "default", "new"): compiled}
     merged = merge(workload, RequestedRules(listed, change))
-    return effect.takes_effect(workload, merged, ClusterView(cluster.snapshot()))
+    return effect.takes_effect(workload, merged, view_of(cluster.snapshot()))
 
 
 def judged(cluster: Cluster) -> str:

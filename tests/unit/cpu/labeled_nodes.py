@@ -16,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher i
     launcher_node_selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from tests.unit.compliance.cluster import REQUIRED, SCHEDULABLE, ZONE, Cluster
 
 JSON = t.Any
@@ -95,7 +95,7 @@ def run_vm(
 
 def report_of(made: Cluster, **changes: JSON) -> CpuReport:
     """About all VMs of a cluster."""
-    view = ClusterView(dataclasses.replace(made.snapshot(), **changes))
+    view = view_of(dataclasses.replace(made.snapshot(), **changes))
     return cpu_report(view, lambda _ref: True, ZONE)
 
 

@@ -47,7 +47,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from tests.unit.compliance.cluster import expression, node_affinity
 from tests.unit.planning.scenes import (
     HOST,
@@ -258,7 +258,7 @@ def random_cluster(chance: random.Random) -> Cluster:
 def replayed(snapshot: Snapshot, lost: t.Collection[str], chance: random.Random) -> int:
     """How many pods have no node once these nodes have failed and the others chose theirs at random."""
     change = what_if(snapshot, lost_nodes=lost, event="failure")
-    simulation = PlacementSimulation(ClusterView(change.after).index, change.pending)
+    simulation = PlacementSimulation(view_of(change.after).new_index(), change.pending)
     while True:
         able = [n for n in simulation.waiting if simulation.feasible_nodes(n)]
         if not able:
@@ -272,7 +272,7 @@ def start_vms(made: Cluster, count: int, chance: random.Random) -> None:
     """So many VMs more, each on a node that the scheduler might choose. AssertionError where one finds none."""
     snapshot = made.snapshot()
     pending = [new_vm(SMALL, number, snapshot.platform) for number in range(count)]
-    simulation = PlacementSimulation(ClusterView(snapshot).index, pending)
+    simulation = PlacementSimulation(view_of(snapshot).new_index(), pending)
     for number, new in enumerate(pending):
         names = simulation.table.names_of(simulation.feasible_nodes(number))
         assert names, (number, count)
@@ -488,7 +488,7 @@ def test_only_vms_below_one_that_may_preempt_are_lower() -> None:
             pod["spec"] |= {"priority": 10}
         if name_of(pod) == "db-3":
             pod["spec"] |= {"priority": 20, "preemptionPolicy": "Never"}
-    (finding,) = preempting_vms(ClusterView(made.snapshot()).instances)
+    (finding,) = preempting_vms(view_of(made.snapshot()).instances)
     assert "VirtualMachine shop/db-2 has a higher priority than 1 other VM, " in finding.why
 
 
@@ -497,7 +497,7 @@ def test_vm_that_may_not_preempt_has_no_finding() -> None:
     for pod in made.pods.values():
         if name_of(pod) == "db-2":
             pod["spec"] |= {"priority": 1000, "preemptionPolicy": "Never"}
-    assert list(preempting_vms(ClusterView(made.snapshot()).instances)) == []
+    assert list(preempting_vms(view_of(made.snapshot()).instances)) == []
 
 
 EVERYTHING = {"tolerations": [{"operator": "Exists"}]}
@@ -795,7 +795,7 @@ def test_green_while_nodes_are_drained_holds_wherever_the_drain_moves_vms(seed: 
     report = capacity(snapshot, [Tolerated(key)], out=lost)
     assert report.state is CapacityState.GREEN
     change = what_if(snapshot, lost_nodes=lost)
-    simulation = PlacementSimulation(ClusterView(change.after).index, change.pending)
+    simulation = PlacementSimulation(view_of(change.after).new_index(), change.pending)
     moved = {}
     for number in chance.sample(list(simulation.waiting), len(list(simulation.waiting))):
         names = simulation.table.names_of(simulation.feasible_nodes(number))
@@ -823,7 +823,7 @@ def test_green_with_rules_holds_wherever_they_move_vms(seed: int) -> None:
     if report.state is not CapacityState.GREEN:
         return
     without = drained(snapshot, [], uids)
-    simulation = PlacementSimulation(ClusterView(without.snapshot).index, without.by_rules)
+    simulation = PlacementSimulation(view_of(without.snapshot).new_index(), without.by_rules)
     for number in range(len(names)):
         nodes = simulation.table.names_of(simulation.feasible_nodes(number))
         node = chance.choice(nodes)

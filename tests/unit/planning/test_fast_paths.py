@@ -113,7 +113,7 @@ def test_fast_path_without_drift_agrees_with_the_comparison(seed: int) -> None:
     reader = DeclaredReader()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TemplateMatcher, "matches", lambda *_given: False)
-        closely = DriftComparison(snapshot, reader)
+        closely = DriftComparison(snapshot)
         drifted = {
             found.uid
             for found in movable_instances(snapshot, SHOP)

@@ -11,9 +11,6 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
-    DeclaredReader,
-)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
     evaluated_instances,
 )
@@ -24,7 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.moves_need
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
-from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from tests.unit.compliance.cluster import (
     HOST,
     ZONE,
@@ -162,7 +159,7 @@ def test_several_terms_never_count_more_moves_than_are_needed(seed: int) -> None
             if app == "web":
                 cluster.write(ref, "several", *terms)
     snapshot = cluster.snapshot()
-    declared = evaluated_instances(ClusterView(snapshot), DeclaredReader(snapshot)).placed
+    declared = evaluated_instances(view_of(snapshot)).placed
 
     counts = judge(snapshot).moves_needed
 

@@ -20,7 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.members impor
     resolve,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
-from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 
 from .builders import deployment, plan, request, running, snapshot, stateful_set, vm, vmirs
 
@@ -453,7 +453,7 @@ def test_rule_type_without_a_branch_in_terms_for_is_an_error() -> None:
     seen = snapshot(vm("db"))
     (rule,) = request({"name": "r", "workloads": [{"name": "db"}], "spread": "zone"}).rules
     unknown = replace(rule, rule_type=t.cast(t.Any, "unknown"))
-    view = ClusterView(seen)
+    view = view_of(seen)
     selectors = GroupSelectorBuilder(view, read_ownership)
     with pytest.raises(AssertionError, match="add it to terms_for"):
         compile_rule(resolve(unknown, view, []), selectors)

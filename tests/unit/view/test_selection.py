@@ -23,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.view.selection impo
     look_up,
     question_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from tests.unit.compliance.cluster import Cluster
 
 VM = "VirtualMachine"
@@ -38,7 +38,7 @@ def select(selector: WorkloadSelector, **changed: t.Any) -> tuple[tuple[Ref, ...
     cluster.workload("Deployment", "front", {"template": {"metadata": {"labels": {}}}})
     cluster.bare_pod("alone", "n1", tier="db")
     errors: list[InputError] = []
-    lookup = WorkloadLookup(ClusterView(cluster.snapshot(**changed)), errors)
+    lookup = WorkloadLookup(view_of(cluster.snapshot(**changed)), errors)
     return lookup.select(selector, "workloads[0]"), [str(error) for error in errors]
 
 
@@ -95,7 +95,7 @@ def test_vm_without_kubevirt_is_an_error() -> None:
 
 def test_unknown_namespace_is_an_error_once() -> None:
     errors: list[InputError] = []
-    lookup = WorkloadLookup(ClusterView(Cluster("a").snapshot()), errors)
+    lookup = WorkloadLookup(view_of(Cluster("a").snapshot()), errors)
 
     assert lookup.check_namespace("shop", "namespaces")
     assert not lookup.check_namespace("shpo", "namespaces")
