@@ -30,6 +30,8 @@ SECTIONS: t.Mapping[str, str] = {
     "skipped_instances": "Why an instance does not move",
     "moves": "Why a move failed",
     "held": "Why a workload stays held",
+    "pending": "Why an instance has no node",
+    "not_migratable": "Why a VM cannot be live-migrated",
 }
 """The section of each field of a result that has codes of obstacles, in the order of the page. A code that several
 fields have is explained in the first of their sections."""

@@ -214,6 +214,11 @@ pending:
     reason:
       description: Why it has no node, in the words of kube-scheduler.
       type: str
+    reason_code:
+      description:
+        - The reason as a code. V(no_node), or V(refused) where a ResourceQuota refuses the pod.
+        - What to do is in docs/troubleshooting.md, B(Why an instance has no node).
+      type: str
     certain:
       description: Whether this instance is unschedulable whichever nodes the scheduler chooses. If not, it may be
         another one.
@@ -281,6 +286,12 @@ not_migratable:
       type: str
     reason:
       description: What prevents a live migration.
+      type: str
+    reason_code:
+      description:
+        - The reason as a code. V(no_node), V(refused) by a ResourceQuota, V(not_live_migratable), V(node_not_ready), or
+          V(moved_by_others) where another controller has to move the VM.
+        - What to do is in docs/troubleshooting.md, B(Why a VM cannot be live-migrated).
       type: str
     if_restarted:
       description: At most 20 nodes that would be feasible if it were restarted.

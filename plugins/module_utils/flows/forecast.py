@@ -25,7 +25,7 @@ from ..forecast.forecast_request import (
     unavailable_nodes,
 )
 from ..forecast.new_pods import needs_of_change
-from ..forecast.result import Forecast, is_worse
+from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance, is_worse
 from ..forecast.scaling import Scale
 from ..forecast.stuck import newly_stuck, once_moved
 from ..forecast.unplaced import pending_now
@@ -37,7 +37,7 @@ from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import FORECAST_KINDS
 from ..model.plan import move_as_json, skipped_as_json
-from ..model.rendering import as_json, plural
+from ..model.rendering import as_json, one_line, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.plan_request import Scope
@@ -89,8 +89,6 @@ def _forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
             "instances_to_schedule",
             "min_unschedulable",
             "down_until_fenced",
-            "pending",
-            "not_migratable",
             "deadlock",
             "optional_moves",
         )
@@ -98,11 +96,18 @@ def _forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
     return {
         **result,
         "forecast": str(forecast.answer),
+        "pending": [_with_code(instance) for instance in forecast.pending],
+        "not_migratable": [_with_code(instance) for instance in forecast.not_migratable],
         "moves": [move_as_json(move) for move in forecast.moves],
         "skipped_instances": [skipped_as_json(skipped) for skipped in forecast.skipped],
         "preferences_not_met": [missed.as_json() for missed in forecast.preferences_not_met],
         "permission_gaps": as_json(forecast.unreadable),
     }
+
+
+def _with_code(instance: UnschedulableInstance | NotMigratableInstance) -> dict[str, JSON]:
+    reason = instance.reason
+    return {**as_json(instance), "reason": one_line(str(reason)), "reason_code": reason.code}
 
 
 @dataclass(frozen=True)

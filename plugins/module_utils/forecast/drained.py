@@ -63,7 +63,7 @@ def drained(
             continue
         if again.next_pod is None and leaves.outcome is DrainOutcome.MIGRATES:
             text = f"{instance.ref} is not recreated if the node fails to which the drain moves it"
-            doubts.append(Doubt("not_again_after_drain", f"{text}: {again.reason}"))
+            doubts.append(Doubt("not_again_after_drain", f"{text}: {again.obstacle}"))
         elif (
             leaves.outcome is DrainOutcome.MIGRATES
             and leaves.next_pod is not None

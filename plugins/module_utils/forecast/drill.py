@@ -400,7 +400,7 @@ class DrillEngine:
         self, simulation: PlacementSimulation, loss: Loss, decision: Decision
     ) -> t.Iterator[BlockedPod]:
         for eviction in loss.blocked:
-            yield BlockedPod(eviction.instance.ref, EVICTION, eviction.reason)
+            yield BlockedPod(eviction.instance.ref, EVICTION, str(eviction.obstacle))
         if decision.incomplete is None:
             return
         evicted = {number: eviction.instance for number, eviction in enumerate(loss.evicted)}
@@ -427,18 +427,18 @@ class DrillEngine:
             for doubt in affinity_doubts(simulation):
                 yield f"not guaranteed: {doubt.text}"
         uncertain = [eviction for eviction in loss.evicted if not eviction.certain]
-        unknown = [x.instance.ref.name for x in uncertain if not x.reason]
+        unknown = [x.instance.ref.name for x in uncertain if not x.doubt]
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
             yield f"not guaranteed: KubeVirt has not reported whether these can be live-migrated: {listed(unknown)}"
-        for eviction in [x for x in uncertain if x.reason][:SHOWN]:
-            yield f"{eviction.instance.ref.name} {eviction.reason}"
+        for eviction in [x for x in uncertain if x.doubt][:SHOWN]:
+            yield f"{eviction.instance.ref.name} {eviction.doubt}"
         for eviction in [x for x in loss.evicted if x.held_by][:SHOWN]:
             yield f"{eviction.instance.ref.name} may stay on its node: {eviction.held_by}"
         for eviction in loss.blocked[:SHOWN]:
             until = "" if eviction.certain else UNTIL_MOVED
-            yield f"{eviction.instance.ref.name} blocks the drain{until}: {eviction.reason}"
+            yield f"{eviction.instance.ref.name} blocks the drain{until}: {eviction.obstacle}"
         for eviction in loss.not_recreated[:SHOWN]:
-            yield f"{eviction.instance.ref.name} is not recreated: {eviction.reason}"
+            yield f"{eviction.instance.ref.name} is not recreated: {eviction.obstacle}"
 
 
 class _Concluded(t.NamedTuple):

@@ -104,16 +104,17 @@ class Leaving(enum.Enum):
 class EvictedInstance:
     """`next_pod` needs a node where the outcome is to migrate or to be recreated. `certain` is false
     where it is not known whether the VMI is live-migratable, the VM is started again, or what its next pod
-    asks for, or where another controller has to move it. `reason` says why it is blocked or gone, or what is
+    asks for, or where another controller has to move it. `obstacle` says why it is blocked or gone, `doubt` what is
     not certain; it is empty where only that it is live-migratable is not known. `held_by` says which disruption
     budgets do not allow a drain to end it now, if it knows that it has to."""
 
     instance: Instance
     outcome: DrainOutcome
     next_pod: Pod | None = None
-    reason: str = ""
+    doubt: str = ""
     certain: bool = True
     held_by: str = ""
+    obstacle: Obstacle | None = None
 
     @property
     def why_pending(self) -> Reason:
@@ -177,12 +178,11 @@ class Evictions:
         if bound or (event == "failure" and _outlasts_failure(pod)):
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         if pod.owner is None:
-            return EvictedInstance(
-                instance, DrainOutcome.GONE, None, "no controller recreates this pod"
-            )
+            alone = Obstacle(NOT_STARTED, "no controller recreates this pod")
+            return EvictedInstance(instance, DrainOutcome.GONE, obstacle=alone)
         created, other = self.recreated(pod, workload), other_revision(pod, workload)
-        reason = f"{ESTIMATED}: {other}" if other else ""
-        return EvictedInstance(instance, DrainOutcome.RECREATED, created, reason, not reason)
+        doubt = f"{ESTIMATED}: {other}" if other else ""
+        return EvictedInstance(instance, DrainOutcome.RECREATED, created, doubt, not doubt)
 
     def workload(self, ref: Ref | None) -> Workload | None:
         """The workload of an instance; None where it is not known."""
@@ -311,41 +311,41 @@ class Evictions:
         if leaving is Leaving.LEFT:
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         if event == "drain" and pod.node_name in self._not_ready:
-            reason = str(node_not_ready(pod.node_name))
-            return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
+            not_ready = node_not_ready(pod.node_name)
+            return EvictedInstance(instance, DrainOutcome.BLOCKED, obstacle=not_ready)
         if leaving is Leaving.STOPPED:
-            return EvictedInstance(instance, DrainOutcome.GONE, None, "it is stopped")
+            stopped = Obstacle(NOT_STARTED, "it is stopped")
+            return EvictedInstance(instance, DrainOutcome.GONE, obstacle=stopped)
         strategy = leaving.value if leaving else eviction_strategy(vmi, self._platform)
         migrates = event == "drain" and strategy != NONE
         if migrates and strategy == EXTERNAL:
-            reason = f"its eviction strategy is {EXTERNAL}"
-            return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason, certain=False)
+            others = Obstacle("moved_by_others", f"its eviction strategy is {EXTERNAL}")
+            return EvictedInstance(instance, DrainOutcome.BLOCKED, certain=False, obstacle=others)
         obstacle = why_not_migratable(vmi) if migrates else None
         if migrates and obstacle is None:
             target = self.migration_target(pod, vmi, workload)
             target, why = self.migrated(target, vmi)
-            reason = f"{ESTIMATED}: {why}" if why else str(self._why_not_migrated(pod, vmi) or "")
-            certain = vmi.live_migratable is True and not reason
-            return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
+            doubt = f"{ESTIMATED}: {why}" if why else str(self._why_not_migrated(pod, vmi) or "")
+            certain = vmi.live_migratable is True and not doubt
+            return EvictedInstance(instance, DrainOutcome.MIGRATES, target, doubt, certain)
         never = why_never_migrated(vmi.ref.name, vmi.spec)
         marked = vmi.live_migratable is not False and never is not None
-        if migrates and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
-            reason = f"its eviction strategy is {strategy}, and {obstacle}"
-            return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
+        if obstacle is not None and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
+            text = f"its eviction strategy is {strategy}, and {obstacle}"
+            stuck = replace(obstacle, text=text)
+            return EvictedInstance(instance, DrainOutcome.BLOCKED, obstacle=stuck)
         of_vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
         restarts = of_vm and leaving is Leaving.RESTARTED
         gone = None if restarts else why_not_again(vmi, workload)
         if gone is not None:
-            return EvictedInstance(instance, DrainOutcome.GONE, None, gone.text)
+            return EvictedInstance(instance, DrainOutcome.GONE, obstacle=gone)
         created, estimated = self.restarted(pod, vmi, workload)
-        reason = f"{ESTIMATED}: {estimated}" if estimated else ""
+        doubt = f"{ESTIMATED}: {estimated}" if estimated else ""
         asked = event == "drain" and not restarts
         perhaps = why_perhaps_not_again(workload) if asked else None
         if perhaps is not None:
-            reason = f"may stay off: {perhaps}"
-        return EvictedInstance(
-            instance, DrainOutcome.RECREATED, created, reason, certain=not reason
-        )
+            doubt = f"may stay off: {perhaps}"
+        return EvictedInstance(instance, DrainOutcome.RECREATED, created, doubt, certain=not doubt)
 
 
 def blocked_evidence(

@@ -176,7 +176,7 @@ class _Forecaster:
         for evicted in self.change.blocked:
             until = "" if evicted.certain else UNTIL_MOVED
             ref, node = evicted.instance.ref, evicted.instance.node_name
-            reasons.append(f"{ref} stays on {node}{until}: {evicted.reason}")
+            reasons.append(f"{ref} stays on {node}{until}: {evicted.obstacle}")
         unplaced, unplaced_on_node = self._unplaced(simulation, decision)
         not_migratable = list(self.changed.not_migratable(self.pending))
         if external:
@@ -400,10 +400,11 @@ class _Forecaster:
                 evicted.instance.ref,
                 evicted.instance.workload,
                 evicted.instance.node_name,
-                evicted.reason,
+                evicted.obstacle,
                 certain=evicted.certain,
             )
             for evicted in self.change.blocked
+            if evicted.obstacle is not None
         ]
 
     def _not_recreated(self) -> t.Iterator[Finding]:
@@ -412,7 +413,7 @@ class _Forecaster:
             yield Finding(
                 NOT_RECREATED,
                 "warning",
-                f"{ref} ends with its node: {evicted.reason}.",
+                f"{ref} ends with its node: {evicted.obstacle}.",
                 "Move it before, or manage it with a controller that recreates it.",
                 (ref,),
             )

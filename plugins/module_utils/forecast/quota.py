@@ -17,6 +17,7 @@ from itertools import chain
 
 from ..model.kinds import VMI
 from ..model.objects import Pod, Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.quota import Quota, charged
 from ..model.rendering import listed
@@ -66,7 +67,11 @@ class Quotas:
             if not why and (exceeded := quota.exceeded_by(pod, used[quota.namespace, quota.name])):
                 return f"{quota} allows {exceeded}", True
             missing = listed(quota.missing(pod))
-            if not why and missing and not self._may_be_completed(pod):
+            # a LimitRange, or KubeVirt for its quota, may set what the containers do not (KubeVirt,
+            # pkg/virt-controller/services/renderresources.go)
+            launcher = pod.owner is not None and pod.owner.kind == VMI
+            limited = self._with_defaults is None or pod.namespace in self._with_defaults
+            if not why and missing and not (launcher or limited):
                 return (
                     f"{quota} refuses a pod with a container that does not specify {missing}",
                     True,
@@ -87,12 +92,6 @@ class Quotas:
         if unread and quota.asks_for_priority and quota.may_count(pod):
             return "the default PriorityClass of a pod could not be read"
         return quota.why_unknown(pod)
-
-    def _may_be_completed(self, pod: Pod) -> bool:
-        """Whether a LimitRange, or KubeVirt for its quota, may set what the containers of a pod do not (KubeVirt,
-        pkg/virt-controller/services/renderresources.go)."""
-        launcher = pod.owner is not None and pod.owner.kind == VMI
-        return launcher or self._with_defaults is None or pod.namespace in self._with_defaults
 
     def add(self, pod: Pod, used: Used) -> None:
         """Count `pod` as used."""
@@ -139,7 +138,10 @@ class Quotas:
         """The refusals of pods that come beside or after others. A rollout that is not refused ends old pods, and one
         of another workload or a migration may take their share. A new pod of a rollout that waits for a node keeps its
         share, also where that node becomes free only once the rollout of another workload has its own."""
-        refused = {number: self._alone(pod, used) for number, pod in beside}
+        alone = {n: self.refusal(x.pod, self._given_back(x, used)) for n, x in beside}
+        refused = {
+            n: (alone[n][0], alone[n][1] and x.reason in ("migrate", "surge")) for n, x in beside
+        }
         beside_others = self._beside_others([pod for _number, pod in beside], with_new)
         going_on = {
             (x.pod.namespace, x.workload)
@@ -177,11 +179,6 @@ class Quotas:
             for workload, own in surges.items()
         }
 
-    def _alone(self, pod: PendingPod, used: Used) -> tuple[str, bool]:
-        """The refusal of a pod beside what is used now."""
-        reason, certain = self.refusal(pod.pod, self._given_back(pod, used))
-        return reason, certain and pod.reason in ("migrate", "surge")
-
     def _given_back(self, pod: PendingPod, used: Used) -> Used:
         """What is used in the namespace of a pod once the one has ended that leaves before it."""
         ended = [pod.replaces] if pod.replaces and pod.reason == "replace" else []
@@ -214,10 +211,11 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
         pending = created[number]
         ref, workload, old = pending.instance, pending.workload, pending.replaces
         reasons.append(f"{ref}: {reason}")
+        refusal = Obstacle("refused", reason)
         if certain and pending.reason == "migrate" and old is not None:
-            staying.append(NotMigratableInstance(ref, workload, old.node_name, reason))
+            staying.append(NotMigratableInstance(ref, workload, old.node_name, refusal))
         elif certain:
-            waiting.append(UnschedulableInstance(ref, workload, reason, False))
+            waiting.append(UnschedulableInstance(ref, workload, refusal, False))
     named = {x.instance for x in staying} | {x.instance for x in waiting}
     return replace(
         result,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..kubevirt.moving import chooses_target
 from ..model.findings import Finding
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Move, SkippedInstance
 from ..model.rendering import listed
 from ..model.snapshot import Platform, Unreadable
@@ -27,7 +28,7 @@ class UnschedulableInstance:
 
     instance: Ref
     workload: Ref | None
-    reason: str
+    reason: Obstacle
     certain: bool = True
     preemption_candidates: tuple[Ref, ...] = ()
 
@@ -40,7 +41,7 @@ class NotMigratableInstance:
     instance: Ref
     workload: Ref | None
     node: str
-    reason: str
+    reason: Obstacle
     if_restarted: tuple[str, ...] = ()
     certain: bool = True
 

@@ -17,6 +17,7 @@ from ..compliance.obstacles import Obstacles
 from ..compliance.pending import PendingReasons
 from ..compliance.violations import violations
 from ..model.objects import Pod, Ref
+from ..model.obstacle import NO_NODE, Obstacle
 from ..model.plan import Method, Move, Plan
 from ..model.rendering import listed
 from ..model.topology import Topology
@@ -98,7 +99,11 @@ class ChangedVms:
         self.plan = self._plan("violated")
         self.required = frozenset(move.uid for move in self.plan.moves)
         if scope != "violated":
-            self.plan = self._with_scope(scope)
+            # instances that only the moves which no required rule needs would have moved stay, and violate nothing
+            must_move = {skipped.uid for skipped in self.plan.skipped}
+            plan = self._plan(scope)
+            skipped = tuple(x for x in plan.skipped if x.uid in must_move)
+            self.plan = replace(plan, skipped=skipped)
 
     @property
     def staying(self) -> list[MovableInstance]:
@@ -181,7 +186,7 @@ class ChangedVms:
             restart = vm.next_pod(Method.RECREATE)
             open_to = index.feasible_nodes(restart, without=vm.pod.uid)
             workload = vm.workload.ref if vm.workload is not None else None
-            reason = waiting.reason(target, workload)
+            reason = Obstacle(NO_NODE, waiting.reason(target, workload))
             certain = vm.uid not in moved or len(moved[vm.uid].targets) == 1
             certain = certain and not self._could_reach(target, vm, here, pending)
             yield NotMigratableInstance(
@@ -229,13 +234,6 @@ class ChangedVms:
             topology=self.topology,
         )
         return plan_moves(self.after, request, self.candidates)
-
-    def _with_scope(self, scope: Scope) -> Plan:
-        """The plan with the moves that no required rule needs, too. Instances that only these would have
-        moved are not skipped: they stay, and violate nothing."""
-        plan = self._plan(scope)
-        must_move = {skipped.uid for skipped in self.plan.skipped}
-        return replace(plan, skipped=tuple(x for x in plan.skipped if x.uid in must_move))
 
     def missed_preferences(self) -> tuple[MissedPreference, ...]:
         """The changed VMs whose node, after the planned moves, does not meet one of their preferred rules."""
@@ -362,16 +360,13 @@ class ChangedVms:
         doubts = []
         if any(left.temporary for left in self.plan.skipped):
             doubts.append(Doubt("obstacles_end", OBSTACLE_ENDS, NO_PROOF))
-        if self._others_may_help(cluster.declared, pending):
+        # nodes may open once the others have theirs, or have left
+        pods = [*(pod.pod for pod in pending), *self.after.terminating_pods]
+        declared = [vm.declared_pod for vm in self.candidates]
+        leaves = any(pod.source is not None for pod in pending)
+        if leaves or selected_by_terms(cluster.declared, declared, pods):
             doubts.append(Doubt("others_may_help", MAY_BE_HELPED, NO_PROOF))
         return Evidence(never=("no_moves_repair",), doubts=tuple(doubts))
-
-    def _others_may_help(self, index: Index, pending: t.Sequence[PendingPod]) -> bool:
-        """Whether nodes may open once the others have theirs, or have left."""
-        if any(pod.source is not None for pod in pending):
-            return True
-        pods = [*(pod.pod for pod in pending), *self.after.terminating_pods]
-        return selected_by_terms(index, [vm.declared_pod for vm in self.candidates], pods)
 
 
 def _violates(index: Index, key: str) -> bool:

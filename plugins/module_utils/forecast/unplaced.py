@@ -14,6 +14,7 @@ import typing as t
 from ..compliance.obstacles import Obstacles
 from ..compliance.pending import PendingReasons, why_no_pod
 from ..model.objects import Pod, Ref
+from ..model.obstacle import NO_NODE, Obstacle
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
@@ -114,7 +115,8 @@ class Unplaced:
                 if in_flight[pending.workload] < 0:
                     continue
             ref, workload = pending.instance, pending.workload
-            reason, certain = self._waiting.reason(pending.pod, workload), number in never
+            reason = Obstacle(NO_NODE, self._waiting.reason(pending.pod, workload))
+            certain = number in never
             if pending.reason == "migrate" and pending.replaces is not None:
                 restarted = self._if_restarted(pending)
                 node = pending.replaces.node_name

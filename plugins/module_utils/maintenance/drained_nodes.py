@@ -189,10 +189,15 @@ def note(
     gone: DrainedNodes = {}
 
     def changed(known: DrainedNodes) -> DrainedNodes:
-        others = {
-            name: _as_seen(drained, by_name.get(name), now)
+        in_service = {
+            name
             for name, drained in known.items()
-            if name not in noted and not _is_in_service(drained, by_name.get(name))
+            if name in by_name and drained.uid == by_name[name].uid and not is_marked(by_name[name])
+        }
+        others = {
+            name: replace(drained, missing=None if name in by_name else drained.missing or now)
+            for name, drained in known.items()
+            if name not in noted and name not in in_service
         }
         gone.clear()
         gone.update({name: node for name, node in others.items() if not node.is_awaited(now)})
@@ -200,15 +205,6 @@ def note(
 
     lines = _about_room(*_change(api, changed))
     return [*(_about_gone(name, node) for name, node in sorted(gone.items())), *lines]
-
-
-def _is_in_service(drained: DrainedNode, node: Node | None) -> bool:
-    return node is not None and node.uid == drained.uid and not is_marked(node)
-
-
-def _as_seen(drained: DrainedNode, node: Node | None, now: datetime.datetime) -> DrainedNode:
-    """`node` is that of its name, if one exists."""
-    return replace(drained, missing=None if node is not None else drained.missing or now)
 
 
 def _about_gone(name: str, drained: DrainedNode) -> str:

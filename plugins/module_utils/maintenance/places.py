@@ -25,7 +25,6 @@ from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInst
 from ..model.findings import Finding
 from ..model.kinds import VMI
 from ..model.objects import Ref
-from ..model.obstacle import NO_NODE, Obstacle
 from ..model.plan import Method
 from ..model.rendering import listed
 from ..model.snapshot import Vmi
@@ -83,8 +82,7 @@ def without_node(view: DrainView, topology: Topology) -> PassedOver:
         certain = [pair for pair in lacking if pair[1].certain]
         for vmi, instance in certain or lacking:
             policy = view.way_of_vm(vmi).policy
-            obstacle = Obstacle(NO_NODE, instance.reason)
-            passed.setdefault(vmi.uid, {})[policy] = obstacle
+            passed.setdefault(vmi.uid, {})[policy] = instance.reason
         view = replace(view, passed_over={uid: dict(x) for uid, x in passed.items()})
     return passed
 

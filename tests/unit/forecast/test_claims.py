@@ -127,7 +127,7 @@ def test_field_29_a_new_replica_takes_the_claim_of_its_own_ordinal() -> None:
 
     assert keys(change) == {("shop", "data-log-2")}
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert found.pending[0].reason == (
+    assert str(found.pending[0].reason) == (
         "0/3 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity, 1 node(s) didn't match"
         " pod topology spread constraints (zone)"
     )
@@ -249,8 +249,8 @@ def test_two_pods_of_one_claim() -> None:
     exclusive = claim_of_two("ReadWriteOncePod")
     assert exclusive.answer is ForecastResult.IMPOSSIBLE
     assert exclusive.min_unschedulable == 1
-    assert (
-        "ReadWriteOncePod access mode already in-use by another pod" in exclusive.pending[0].reason
+    assert "ReadWriteOncePod access mode already in-use by another pod" in str(
+        exclusive.pending[0].reason
     )
 
 

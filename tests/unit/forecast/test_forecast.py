@@ -117,7 +117,9 @@ def test_the_plain_zone_rule_holds_a_migration_up_and_the_safe_form_does_not() -
     assert refused.answer is ForecastResult.IMPOSSIBLE
     (stuck,) = refused.not_migratable
     assert (stuck.instance.name, stuck.if_restarted) == ("web-a", ("n2",))
-    assert "node(s) didn't match pod anti-affinity rules (g In (web) over zone)" in stuck.reason
+    assert "node(s) didn't match pod anti-affinity rules (g In (web) over zone)" in str(
+        stuck.reason
+    )
     assert refused.deadlock is not None
     assert any("downtime" in way for way in refused.deadlock.remediation)
     assert allowed.answer is ForecastResult.GUARANTEED
@@ -232,7 +234,7 @@ def test_with_the_rule_one_waits_until_its_zone_is_back() -> None:
 
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
     assert names(found.pending) == ["mssql-0"]
-    assert "node(s) didn't match pod anti-affinity rules" in found.pending[0].reason
+    assert "node(s) didn't match pod anti-affinity rules" in str(found.pending[0].reason)
 
 
 def test_node_that_is_nominated_for_a_pod_is_open_once_that_is_placed_elsewhere() -> None:
@@ -513,7 +515,7 @@ def test_drain_is_blocked_by_a_vm_with_a_resource_claim_and_not_by_one_with_a_te
         machine(made, "gpu", "n1", {"resourceClaims": [{"name": "gpu", claim: "gpu-1"}]})
         found = lost(made, "n1")
         assert found.answer == answer
-        reasons = [stuck.reason for stuck in found.not_migratable]
+        reasons = [str(stuck.reason) for stuck in found.not_migratable]
         assert any("it uses the ResourceClaim gpu-1" in x for x in reasons) is (
             answer == "impossible"
         )
@@ -524,7 +526,8 @@ def test_name_too_long_for_a_migration_blocks_a_drain_and_no_failure() -> None:
     machine(made, "x" * 64, "n1")
     found = lost(made, "n1")
     (stuck,) = found.not_migratable
-    assert found.answer == "impossible" and "its name has 64 characters" in stuck.reason
+    assert found.answer == "impossible" and "its name has 64 characters" in str(stuck.reason)
+    assert stuck.reason.code == "not_live_migratable"
     assert lost(made, "n1", event="failure").answer == "guaranteed"
 
 
@@ -829,7 +832,7 @@ def test_a_vm_that_no_rollout_moves_is_no_move(kept_by: str) -> None:
     reason = "do-not-move" if kept_by == "label" else "its node n1 is NotReady"
     assert all(reason in str(skipped.reason) for skipped in result.skipped)
     if kept_by == "dead node":
-        assert [reason in x.reason for x in drained.not_migratable] == [True, True]
+        assert [reason in str(x.reason) for x in drained.not_migratable] == [True, True]
         assert drained.moves == ()
     else:
         assert drained.answer is not ForecastResult.IMPOSSIBLE, "the label is about rollouts"

@@ -126,7 +126,7 @@ def test_terms_of_before_count_as_long_as_they_run() -> None:
         "node(s) didn't satisfy existing pods anti-affinity rules (VM shop/web-a has anti-affinity to"
         " g In (web) over node)"
     )
-    assert text in found.pending[0].reason
+    assert text in str(found.pending[0].reason)
 
 
 def test_rule_is_possible_where_a_vm_drops_its_previous_terms_by_a_restart_in_place() -> None:
@@ -248,7 +248,7 @@ def test_members_that_wait_by_their_rule_are_to_be_placed() -> None:
         2,
     )
     assert len(found.pending) == 2
-    assert "node(s) didn't match pod anti-affinity rules" in found.pending[0].reason
+    assert "node(s) didn't match pod anti-affinity rules" in str(found.pending[0].reason)
     assert (of_scale.answer, of_scale.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 2)
 
 

@@ -220,7 +220,12 @@ def test_ac_o6_every_vm_of_several_causes_is_named_with_its_term() -> None:
 def test_reasons_are_added_for_those_that_the_proof_does_not_explain() -> None:
     """By the facts of the forecast: a name in the reason of another VM is no reason."""
     without = [
-        UnschedulableInstance(Ref("VirtualMachine", "shop", name), None, f"why of {name}", certain)
+        UnschedulableInstance(
+            Ref("VirtualMachine", "shop", name),
+            None,
+            Obstacle("no_node", f"why of {name}"),
+            certain,
+        )
         for name, certain in (("a", True), ("b", True), ("c", True), ("d", False), ("e", False))
     ]
     a, b, _c, d, _e = (x.instance for x in without)
