@@ -19,6 +19,7 @@ Object = dict[str, t.Any]
 Objects = list[Object]  # inside the class, list is a method
 
 _TIMEOUT = 60
+_PATIENCE = 120.0
 _PAGE = 500
 _CONNECTIONS = 16
 _PATCH_TYPES = {
@@ -182,10 +183,10 @@ class AdminApi:
                     return False
                 raise
 
-        self._until(served, bool, collection, timeout=30)
+        self._until(served, bool, collection, _PATIENCE)
 
     def wait(
-        self, predicate: t.Callable[[Object], object], path: str, timeout: float = 30
+        self, predicate: t.Callable[[Object], object], path: str, timeout: float = _PATIENCE
     ) -> Object:
         """Read the object again and again until the predicate holds; returns it.
 
@@ -197,13 +198,13 @@ class AdminApi:
         return t.cast(Object, seen)
 
     def wait_list(
-        self, path: str, predicate: t.Callable[[Objects], object], timeout: float = 30
+        self, path: str, predicate: t.Callable[[Objects], object], timeout: float = _PATIENCE
     ) -> Objects:
         """Read the collection again and again until the predicate holds for its items."""
         seen = self._until(lambda: self.list(path), predicate, path, timeout)
         return t.cast(Objects, seen)
 
-    def wait_gone(self, path: str, timeout: float = 30) -> None:
+    def wait_gone(self, path: str, timeout: float = _PATIENCE) -> None:
         """Wait until there is no object at this path."""
         self._until(lambda: self.find(path), lambda got: got is None, path, timeout)
 

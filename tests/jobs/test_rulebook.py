@@ -102,7 +102,8 @@ def posted(url: str, alerts: list[dict[str, t.Any]], token: str = WEBHOOK_TOKEN)
 
 def wait(seen: t.Callable[[], object]) -> None:
     deadline = time.monotonic() + 180
-    while not seen() and time.monotonic() < deadline:
+    while not seen():
+        assert time.monotonic() < deadline, "nothing was seen for 180 s"
         time.sleep(0.2)
 
 

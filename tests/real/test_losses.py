@@ -88,6 +88,21 @@ def test_lost_node_happens_as_the_drill_of_each_node_said(guests: Guests) -> Non
         {"name": "pinned", "workloads": ["pinned"], "run_on": {"zone": "zone3"}},
     )
     before = guests.instances()
+    node = guests.sandbox.real_nodes["w3"]
+
+    drill_of_each_node(guests)
+    node.stop("kubelet", "virt-handler")
+    nothing_starts_a_second_time(guests, before)
+    node.power_off()
+    guests.api.patch("/api/v1/nodes/w3", {"spec": {"taints": [OUT_OF_SERVICE]}})
+    what_has_another_node_boots_there(guests, before)
+    node.power_on()
+    node.start("kubelet", "virt-handler")
+    guests.api.patch("/api/v1/nodes/w3", {"spec": {"taints": None}})
+    what_waited_for_its_node_boots(guests)
+
+
+def drill_of_each_node(guests: Guests) -> None:
     said = losses(guests)
     assert {name: entry.get("forecast") for name, entry in said.items()} == {
         "w1": None,
@@ -101,9 +116,9 @@ def test_lost_node_happens_as_the_drill_of_each_node_said(guests: Guests) -> Non
     assert (named(lost["pending"]), lost["instances_to_schedule"]) == (["pinned"], 2)
     (blocked,) = lost["blocked"]
     assert blocked["rules"] == [f"{guests.namespace}/real/pinned"]
-    node = guests.sandbox.real_nodes["w3"]
 
-    node.stop("kubelet", "virt-handler")
+
+def nothing_starts_a_second_time(guests: Guests, before: dict[str, dict[str, t.Any]]) -> None:
     wait_for_node(guests, "w3", is_unknown)
     assert verdicts(guests) == {
         "l0": ("not_enforced", True),
@@ -116,8 +131,8 @@ def test_lost_node_happens_as_the_drill_of_each_node_said(guests: Guests) -> Non
     )
     assert guests.nodes() == {"l0": "w3", "pinned": "w3", "l1": "w1"}
 
-    node.power_off()
-    guests.api.patch("/api/v1/nodes/w3", {"spec": {"taints": [OUT_OF_SERVICE]}})
+
+def what_has_another_node_boots_there(guests: Guests, before: dict[str, dict[str, t.Any]]) -> None:
     guests.api.wait(
         lambda vmi: (
             vmi["metadata"]["uid"] != before["l0"]["metadata"]["uid"]
@@ -148,9 +163,8 @@ def test_lost_node_happens_as_the_drill_of_each_node_said(guests: Guests) -> Non
     guests.assert_went_on("l1")
     assert guests.migrated() == 0
 
-    node.power_on()
-    node.start("kubelet", "virt-handler")
-    guests.api.patch("/api/v1/nodes/w3", {"spec": {"taints": None}})
+
+def what_waited_for_its_node_boots(guests: Guests) -> None:
     wait_for_node(guests, "w3", takes_vms)
     guests.witness.wait("pinned", timeout=LONG)
     assert guests.nodes() == {"l0": "w2", "pinned": "w3", "l1": "w1"}
