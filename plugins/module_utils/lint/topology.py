@@ -85,20 +85,16 @@ def _of_keys(nodes: t.Sequence[Node], topology: Topology) -> t.Iterator[Finding]
         declared = topology.keys[name] != DEFAULT_KEYS.get(name)
         domains = name not in CLASSES and not (declared and values <= _OF_GROUPS)
         if not having:
-            yield _on_no_node(name, key, "warning" if declared else "info")
+            yield Finding(
+                "no_node_has_key",
+                "warning" if declared else "info",
+                f"No node that takes pods has the label {key} ({name}).",
+                "A rule over it has no effect or can never be met: label the nodes first.",
+            )
         elif without and domains:
             yield _incomplete(name, key, without)
         if len(values) == 1 and domains:
             yield _single(name, key, having, values.pop())
-
-
-def _on_no_node(name: str, key: str, severity: Severity) -> Finding:
-    return Finding(
-        "no_node_has_key",
-        severity,
-        f"No node that takes pods has the label {key} ({name}).",
-        "A rule over it has no effect or can never be met: label the nodes first.",
-    )
 
 
 def _incomplete(name: str, key: str, without: t.Sequence[Node]) -> Finding:

@@ -196,7 +196,8 @@ def _restart(
                 yield _restart_required(lint_input, subject, missing)
     elif lint_input.pods is None and declared:
         manifest = subject.workload.manifest if subject.workload is not None else {}
-        if (manifest.get("status") or {}).get("printableStatus", "") not in _NOT_RUNNING:
+        state = (manifest.get("status") or {}).get("printableStatus", "")
+        if subject.workload is None or state not in _NOT_RUNNING:
             yield _restart_required(lint_input, subject, declared[0])
 
 
