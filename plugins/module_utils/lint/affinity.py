@@ -134,7 +134,9 @@ def _mutual(
     group = listed(first, count=others + 1)
     reason = f"{group} need one another" if others else "its replicas need one another"
     named = first if others else ()
-    if subject.is_vm and _one_node_each(lint_input, term.source.topology_key):
+    domains = lint_input.table.domains(term.source.topology_key).values()
+    one_node_each = domains and all(nodes & (nodes - 1) == 0 for nodes in domains)
+    if subject.is_vm and (term.source.topology_key == HOSTNAME or one_node_each):
         kind = "" if first[0].kind == VIRTUAL_MACHINE.name else f"kind: {first[0].kind}, "
         follow_one = (
             f"Let the others follow one of them (keep_together: {{topology_key: {over}, with: {{{kind}name:"
@@ -167,14 +169,6 @@ def _mutual(
             "Make the term preferred, or let the others follow one workload.",
             named=named,
         )
-
-
-def _one_node_each(lint_input: LintInput, key: str) -> bool:
-    """Whether no domain of a key has a second node."""
-    if key == HOSTNAME or lint_input.nodes is None:
-        return key == HOSTNAME
-    domains = lint_input.table.domains(key).values()
-    return bool(domains) and all(nodes & (nodes - 1) == 0 for nodes in domains)
 
 
 NAMED = 7

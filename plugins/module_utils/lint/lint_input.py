@@ -362,6 +362,8 @@ class LintInput:
         """The nodes that take the subject's pods by its node terms and tolerations, as a set of
         the table; cordons pass, so they do not count."""
         placement = self.scheduled(subject)
+        if unknown := self.unknown_keys:
+            placement = without_requirements(placement, lambda x: x.key in unknown)
         key = (placement.node_selector, placement.node_terms, placement.tolerations)
         if key not in self._eligible:
             self._eligible[key] = nodes_of_placement(placement, self.table) & self.tolerated(
@@ -412,6 +414,37 @@ class LintInput:
     def carried_keys(self) -> frozenset[str]:
         """The label keys that some node has."""
         return frozenset(key for node in self.nodes or () for key in node.labels)
+
+    @cached_property
+    def unknown_keys(self) -> frozenset[str]:
+        """The label keys that the kubelet gives to each node (pkg/kubelet/kubelet_node_status.go), and that no Node
+        manifest has: nothing is known of their values."""
+        of_manifests = self.nodes and self.cluster is None
+        return _OF_KUBELET - self.carried_keys if of_manifests else frozenset()
+
+
+_OF_KUBELET = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})
+
+
+def without_requirements(
+    placement: Placement, is_left_out: t.Callable[[Requirement], bool]
+) -> Placement:
+    """The placement without some requirements on nodes. If no node satisfies it, none satisfies the whole one."""
+    selector = tuple(
+        pair
+        for pair in placement.node_selector
+        if not is_left_out(Requirement(pair[0], "In", (pair[1],)))
+    )
+    terms = placement.node_terms or ()
+    left = tuple(
+        replace(x, expressions=tuple(part for part in x.expressions if not is_left_out(part)))
+        for x in terms
+    )
+    is_open = any(
+        x != y and not (x.expressions or x.fields) for x, y in zip(left, terms, strict=True)
+    )
+    node_terms = None if is_open or placement.node_terms is None else left
+    return replace(placement, node_selector=selector, node_terms=node_terms)
 
 
 def linted_workload(

@@ -43,9 +43,7 @@ def _of_topology_key(
     else:
         yield from _of_replaced(lint_input, subject, term, key)
     yield from _of_bare_key(lint_input, subject, term, key)
-    if _is_missing(lint_input, key):
-        return
-    if lint_input.nodes is not None:
+    if key in lint_input.carried_keys:
         yield from _on_some_nodes(lint_input, subject, term, key)
         yield from _single_domain(lint_input, subject, term, key)
 
@@ -63,7 +61,7 @@ def _of_node_key(
         if part.operator != "DoesNotExist" and not _is_alternative(term, part.key):
             severity, effect = _without_key(lint_input, term, part)
             yield _no_node_has_key(lint_input, subject, term, part.key, severity, effect, part)
-    elif lint_input.nodes is not None and part.operator in ("In", "NotIn"):
+    elif part.key in lint_input.carried_keys and part.operator in ("In", "NotIn"):
         yield from _of_values(lint_input, subject, term, part)
 
 
@@ -96,7 +94,7 @@ def _is_missing(lint_input: LintInput, key: str) -> bool:
     """Whether no node has the label key. Without a cluster: whether none can have it, since its prefix is
     Kubernetes' own, or most likely none has it, since it is a misspelt key of Kubernetes."""
     if lint_input.nodes is not None:
-        return key not in lint_input.carried_keys
+        return key not in lint_input.carried_keys | lint_input.unknown_keys
     return of_no_node(key) or bool(misspelt(key))
 
 

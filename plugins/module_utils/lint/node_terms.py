@@ -21,7 +21,7 @@ from ..model.topology import HOSTNAME
 from ..scheduler.labels import is_readable, parse_integer
 from ..scheduler.node_affinity import nodes_of_placement, nodes_of_term, nodes_of_terms
 from .affinity import remove_one, selected_pods
-from .lint_input import LintedWorkload, LintInput, of_each_rule
+from .lint_input import LintedWorkload, LintInput, of_each_rule, without_requirements
 from .next_vmi import ARCH, pairs_of
 
 ARCHITECTURE_ADVICE = (
@@ -86,7 +86,10 @@ def _required(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Find
             finding = replace(finding, advice=ARCHITECTURE_ADVICE)
         yield from of_each_rule(finding, map(subject.owner_of_requirement, clashes[0]))
     elif lint_input.nodes is not None:
-        known = _of_known_keys(lint_input, subject.declared.placement)
+        # without requirements on keys that no node has: these are another finding, no_node_has_key
+        known = without_requirements(
+            subject.declared.placement, lambda x: not _asked(lint_input, [x])
+        )
         checkable = lint_input.scheduled(subject, known)
         asks = checkable.node_selector or checkable.node_terms
         if asks and not nodes_of_placement(checkable, lint_input.table):
@@ -217,18 +220,6 @@ def _of_rule(
         if not nodes_of_term(NodeTerm(parts), lint_input.table) & reached
     )
     return replace(finding, rule=next(against, finding.rule))
-
-
-def _of_known_keys(lint_input: LintInput, placement: Placement) -> Placement:
-    """The placement without requirements on keys that no node has: these are another finding,
-    no_node_has_key. If no node satisfies this placement, none satisfies the whole one."""
-    selector = tuple(pair for pair in placement.node_selector if pair[0] in lint_input.carried_keys)
-    terms = placement.node_terms
-    if terms is not None:
-        left = [replace(x, expressions=tuple(_asked(lint_input, x.expressions))) for x in terms]
-        open_now = any(_is_empty(x) and not _is_empty(y) for x, y in zip(left, terms, strict=True))
-        terms = None if open_now else tuple(left)
-    return replace(placement, node_selector=selector, node_terms=terms)
 
 
 def _preferred(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:

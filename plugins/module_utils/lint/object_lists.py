@@ -49,7 +49,19 @@ def opened(
     """The object, or those in it, with the place of each. Nulls are left out, and what is no object is noted."""
     kind, contents, place = str(item.get("kind") or ""), None, ""
     if kind.endswith("List") and isinstance(item.get("items"), list):
-        contents, place = [_of_list(item, content) for content in item["items"]], "items"
+        # an item of a DeploymentList and the like has the kind of the list, if it names none
+        contents, place = item["items"], "items"
+        if own := kind[: -len("List")]:
+            contents = [
+                {
+                    "apiVersion": item.get("apiVersion"),
+                    **content,
+                    "kind": content.get("kind") or own,
+                }
+                if isinstance(content, dict)
+                else content
+                for content in contents
+            ]
     elif (
         kind == "Template"
         and group_of(item) in _TEMPLATE_GROUPS
@@ -71,14 +83,6 @@ def opened(
             yield from opened(here, content, faults)
         elif content is not None:
             faults.append(InputError(here, f"must be a Kubernetes object, not {shown(content)}"))
-
-
-def _of_list(holder: dict[str, JSON], content: JSON) -> JSON:
-    """An item of a DeploymentList and the like has the kind of the list, if it names none."""
-    kind = str(holder["kind"])[: -len("List")]
-    if not kind or not isinstance(content, dict) or content.get("kind"):
-        return content
-    return {"apiVersion": holder.get("apiVersion"), **content, "kind": kind}
 
 
 def _of_service_version(holder: dict[str, JSON], held: JSON) -> JSON:

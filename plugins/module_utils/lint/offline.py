@@ -42,7 +42,7 @@ from ..model.placement_manifests import CREATED_BY, placement_from_spec
 from ..model.rule import PodSelector, Rule
 from ..model.snapshot import Platform, Snapshot, Workload
 from ..model.storage import CLAIM, VOLUME, claims_of_manifests
-from ..model.topology import Topology
+from ..model.topology import HOSTNAME, Topology
 from ..rules.checks import single_workload
 from ..rules.members import targets_of
 from ..rules.ownership import UnreadableAnnotation, read_ownership
@@ -208,8 +208,11 @@ def _lint_input(
         for pod in by_kind.get("Pod", ())
         if (pod.get("spec") or {}).get("nodeName") and pod["metadata"].get("uid")
     ]
+    nodes = tuple(map(node_from_manifest, by_kind.get("Node", ())))
+    if not any(HOSTNAME in x.labels for x in nodes):  # the kubelet adds it, by default the name
+        nodes = tuple(replace(x, labels={HOSTNAME: x.name, **x.labels}) for x in nodes)
     read = Snapshot(
-        nodes=tuple(map(node_from_manifest, by_kind.get("Node", ()))),
+        nodes=nodes,
         namespaces=tuple(map(namespace_from_manifest, by_kind.get("Namespace", ()))),
         pods=tuple(map(pod_from_manifest, running)),
         workloads=tuple(_workload(kind, m) for kind in KINDS for m in by_kind.get(kind, ())),

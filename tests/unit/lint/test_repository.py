@@ -638,6 +638,38 @@ def test_template_in_a_name_or_label_is_a_note(tmp_path: Path, value: str, place
     assert warnings_of("shop") == []
 
 
+ROLE = "example.com/role"
+
+
+def test_labels_that_the_kubelet_sets_are_not_those_of_the_manifest_of_a_node() -> None:
+    """A Node manifest in Git has no label for the architecture, the operating system or the hostname."""
+    names = ("w1", "w2", "w3")
+    nodes: JSON = [{"kind": "Node", "metadata": {"name": x, "labels": {ROLE: "ci"}}} for x in names]
+    arch = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
+    affinity = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [arch]}]}}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+    spec: JSON = {
+        "containers": [],
+        "nodeSelector": {"kubernetes.io/os": "linux", ROLE: "ci"},
+        "affinity": {"nodeAffinity": affinity, "podAntiAffinity": {REQUIRED: [term]}},
+    }
+    web = of_kind("apps/v1 Deployment", "spec.template", spec)
+    web["spec"]["template"]["metadata"] = {"labels": {"app": "a"}}
+    web["spec"] |= {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}}
+    assert lint(manifests=[web, *nodes])[0]["findings"] == []
+
+    web["spec"]["replicas"] = 4
+    found = {finding["name"] for finding in lint(manifests=[web, *nodes])[0]["findings"]}
+    assert "no_node_has_key" not in found and found
+    spec["nodeSelector"][ROLE] = "db"
+    found = {finding["name"] for finding in lint(manifests=[web, *nodes])[0]["findings"]}
+    assert {"no_node_has_value", "unsatisfiable"} <= found
+    nodes[0]["metadata"]["labels"]["kubernetes.io/os"] = "windows"
+    spec["nodeSelector"][ROLE] = "ci"
+    found = {finding["name"] for finding in lint(manifests=[web, *nodes])[0]["findings"]}
+    assert "no_node_has_value" in found
+
+
 KEY = "topology.kubernetes.io/zone"
 
 
