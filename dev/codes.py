@@ -19,6 +19,7 @@ from dev.commands import CHECKOUT
 
 MODULES = CHECKOUT / "plugins" / "modules"
 OBSTACLES = CHECKOUT / "plugins" / "module_utils" / "model" / "obstacle.py"
+FORECASTS = CHECKOUT / "plugins" / "module_utils" / "forecast" / "conclusion.py"
 DOCS = CHECKOUT / "docs"
 DOCUMENT = DOCS / "troubleshooting.md"
 BEGIN = "<!-- codes: written by python -m dev.codes -->"
@@ -36,12 +37,31 @@ SECTIONS: t.Mapping[str, str] = {
 """The section of each field of a result that has codes of obstacles, in the order of the page. A code that several
 fields have is explained in the first of their sections."""
 
+GROUPS: t.Mapping[str, str] = {
+    "proven": "What was proven",
+    "no_node": "No node for an instance",
+    "stays": "An instance that does not leave its node",
+    "quota": "ResourceQuotas",
+    "unread": "What a forecast could not read",
+    "choice": "The order and the choice of the scheduler",
+    "rollout": "The rollout of a workload by its own controller",
+    "moves": "The planned moves of VMs",
+    "claims": "Claims and volumes",
+    "fields": "Fields of a pod that kube-scheduler does not decide",
+    "next_pod": "What the API server makes of the next pod",
+    "failure": "A node that fails",
+}
+"""The headings of the groups of codes of forecasts, in the order of the page."""
+
+OF_FORECASTS = "Codes of forecasts"
+"""The section of the field `codes`."""
+
 NO_OBSTACLE = "Empty, since the reason is no obstacle."
 """The description of a field that has no codes."""
 
 
 class CodeField(t.NamedTuple):
-    """A field of a module's result that has codes of obstacles. `path` is as in `skipped_instances[].reason_code`."""
+    """A field of a module's result that has codes. `path` is as in `skipped_instances[].reason_code`."""
 
     module: str
     path: str
@@ -50,6 +70,11 @@ class CodeField(t.NamedTuple):
     @property
     def owner(self) -> str:
         return self.path.partition("[")[0]
+
+    @property
+    def heading(self) -> str:
+        """The section that explains its codes."""
+        return OF_FORECASTS if self.path.endswith("codes") else SECTIONS[self.owner]
 
     @property
     def codes(self) -> list[str]:
@@ -68,15 +93,19 @@ def code_fields() -> list[CodeField]:
 
 def _of_fields(module: str, fields: t.Mapping[str, t.Any], parent: str) -> t.Iterator[CodeField]:
     for name, field in fields.items():
-        if name in ("reason_code", "stop_code"):
+        if name in ("reason_code", "stop_code", "codes"):
             lines = field["description"]
             text = " ".join([lines] if isinstance(lines, str) else lines)
             yield CodeField(module, f"{parent}{name}", text)
         yield from _of_fields(module, field.get("contains") or {}, f"{parent}{name}[].")
 
 
-Meaning: t.TypeAlias = tuple[str, str]
-"""What a code means, and what to do."""
+class Meaning(t.NamedTuple):
+    """What a code means, and what to do. `group`: one of GROUPS, for a code of forecasts."""
+
+    meaning: str
+    advice: str
+    group: str = ""
 
 
 def table(file: Path) -> dict[str, Meaning]:
@@ -98,13 +127,12 @@ def _rows(node: ast.Dict, constants: t.Mapping[str, str]) -> t.Iterator[tuple[st
     for key, value in zip(node.keys, node.values, strict=True):
         assert key is not None and isinstance(value, ast.Call)
         code = constants.get(ast.unparse(key)) or ast.literal_eval(key)
-        meaning, advice = map(ast.literal_eval, value.args[:2])
-        yield code, (meaning, advice)
+        yield code, Meaning(*map(ast.literal_eval, value.args[:3]))
 
 
 def codes_section() -> str:
     """The text between the two markers."""
-    return "\n".join((*_of_results(), *_of_findings()))
+    return "\n".join((*_of_results(), *_of_forecasts(), *_of_findings()))
 
 
 def _of_results() -> t.Iterator[str]:
@@ -118,14 +146,12 @@ def _of_results() -> t.Iterator[str]:
         "`ansible-playbook -v` prints the results of tasks. Options are named as in the modules. The variable of a role"
     )
     yield ("has the name of the role before it: `allow` of `rollout` is `placement_rollout_allow`.")
-    for owner, heading in SECTIONS.items():
-        of_section = [field for field in fields if field.owner == owner]
+    for heading in SECTIONS.values():
+        of_section = [field for field in fields if field.heading == heading]
         codes = sorted({code for field in of_section for code in field.codes})
         yield from ("", f"### {heading}", "", f"{_places(of_section)}.")
         if new := [code for code in codes if code not in explained]:
-            yield from ("", "| code | meaning | what to do |", "|---|---|---|")
-            for code in new:
-                yield f"| `{code}` | {' | '.join(obstacles[code])} |"
+            yield from _table_of({code: obstacles[code] for code in new})
         yield from _explained_elsewhere(codes, explained)
         explained.update(dict.fromkeys(new, heading))
 
@@ -143,6 +169,22 @@ def _explained_elsewhere(codes: t.Iterable[str], explained: t.Mapping[str, str])
     for heading in dict.fromkeys(explained[code] for code in elsewhere):
         names = ", ".join(f"`{code}`" for code in elsewhere if explained[code] == heading)
         yield from ("", f"Also {names}: see [{heading}](#{_anchor(heading)}).")
+
+
+def _of_forecasts() -> t.Iterator[str]:
+    meanings = table(FORECASTS)
+    yield from ("", f"## {OF_FORECASTS}", "")
+    yield "What made the answer: `codes` of `forecast_info`, of each domain of `drill_info` and `capacity_info`, and of"
+    yield "the findings `no_place` and `place_unknown` of `node_maintenance`. `reasons` beside them names the objects."
+    for group, heading in GROUPS.items():
+        yield from ("", f"### {heading}")
+        yield from _table_of({code: x for code, x in meanings.items() if x.group == group})
+
+
+def _table_of(meanings: t.Mapping[str, Meaning]) -> t.Iterator[str]:
+    yield from ("", "| code | meaning | what to do |", "|---|---|---|")
+    for code, (meaning, advice, _group) in sorted(meanings.items()):
+        yield f"| `{code}` | {meaning} | {advice} |"
 
 
 def _of_findings() -> t.Iterator[str]:

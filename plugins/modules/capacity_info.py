@@ -199,7 +199,9 @@ domains:
       description: The forecast for the loss of this domain.
       type: str
     codes:
-      description: Which proofs or doubts made it, as RV(virt.placement.forecast_info#module:codes).
+      description:
+        - Which proofs or doubts made it, as RV(virt.placement.forecast_info#module:codes).
+        - What to do is in docs/troubleshooting.md, B(Codes of forecasts).
       type: list
       elements: str
     instances_to_schedule:

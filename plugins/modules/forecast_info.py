@@ -127,7 +127,7 @@ forecast:
 codes:
   description:
     - Which proofs or doubts made RV(forecast), as codes that are the same in every release.
-    - docs/forecasting.md has them in groups, with what to do.
+    - What to do is in docs/troubleshooting.md, B(Codes of forecasts).
   returned: success
   type: list
   elements: str

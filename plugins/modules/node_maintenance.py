@@ -647,6 +647,7 @@ findings:
     codes:
       description:
         - Which proofs or doubts made the forecast of the drain, as RV(virt.placement.forecast_info#module:codes).
+        - What to do is in docs/troubleshooting.md, B(Codes of forecasts).
       returned: for C(no_place) and C(place_unknown)
       type: list
       elements: str

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast import conclusion
 from ansible_collections.virt.placement.plugins.module_utils.model import obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import CODES, INTERNAL
 from dev import codes
@@ -36,11 +37,12 @@ def test_results_document_the_codes_of_the_table() -> None:
 
 @pytest.mark.parametrize("field", FIELDS, ids=IDS)
 def test_field_with_a_code_points_to_the_page(field: codes.CodeField) -> None:
-    assert f"docs/troubleshooting.md, B({codes.SECTIONS[field.owner]})" in field.description
+    assert f"docs/troubleshooting.md, B({field.heading})" in field.description
 
 
 def test_the_table_is_read_as_python_reads_it() -> None:
-    assert codes.table(codes.OBSTACLES) == CODES
+    assert codes.table(codes.OBSTACLES) == {x: (*CODES[x], "") for x in CODES}
+    assert codes.table(codes.FORECASTS) == {x: conclusion.CODES[x][:3] for x in conclusion.CODES}
 
 
 def test_code_that_is_twice_in_a_table_is_an_error(tmp_path: Path) -> None:
@@ -52,11 +54,16 @@ def test_code_that_is_twice_in_a_table_is_an_error(tmp_path: Path) -> None:
         codes.table(file)
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_meaning_and_advice_are_sentences(code: str) -> None:
-    for text in CODES[code]:
+@pytest.mark.parametrize("table", [CODES, conclusion.CODES], ids=["results", "forecasts"])
+def test_meaning_and_advice_are_sentences(table: t.Mapping[str, tuple[str, ...]]) -> None:
+    for text in (text for line in table.values() for text in line[:2]):
         assert text.endswith("."), text
         assert "|" not in text, "the page has them in a table"
+
+
+def test_codes_of_forecasts_are_in_few_groups() -> None:
+    assert {code.group for code in conclusion.CODES.values()} == codes.GROUPS.keys()
+    assert len(codes.GROUPS) <= 15
 
 
 @functools.cache

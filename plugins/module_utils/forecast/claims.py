@@ -84,8 +84,10 @@ def _limit_unread(pending: PendingPod, driver: str) -> Doubt:
     if driver.startswith(IN_TREE):
         text = f"{pending.name}: Kubernetes takes a volume of {driver} for one of a CSI driver"
         return Doubt("volume_limit_unread", text, NO_CERTAINTY)
-    text = f"{pending.name}: how many volumes of {driver} a node may attach is not known"
-    return Doubt("volume_limit_unread", text)
+    return Doubt(
+        "volume_limit_unread",
+        f"{pending.name}: how many volumes of {driver} a node may attach is not known",
+    )
 
 
 def _other_users(pending: PendingPod, claim: str, snapshot: Snapshot) -> list[str]:

@@ -48,192 +48,368 @@ _WEAKER: t.Final = {
 
 
 class CodeMeaning(t.NamedTuple):
-    """What an answer with this code means, and the function of `forecast/` that gives it (`file.function`)."""
+    """What an answer with this code means and what to do, as sentences in Markdown; `python -m dev.codes` writes them
+    into docs/troubleshooting.md, by `group`. `function` of `forecast/` gives the code (`file.function`)."""
 
-    text: str
+    meaning: str
+    advice: str
+    group: str
     function: str
 
 
 CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
-    # What shows that an answer is guaranteed.
-    "nothing_to_place": CodeMeaning("no instance needs a node", "decide.evaluate"),
-    "worst_case": CodeMeaning(
-        "each instance has a node, whichever nodes the scheduler chooses for the others",
+    "nothing_to_place": CodeMeaning(
+        "No instance needs a node.",
+        "Nothing.",
+        "proven",
         "decide.evaluate",
     ),
-    "every_choice": CodeMeaning("every choice of nodes was tried", "decide._searched"),
+    "worst_case": CodeMeaning(
+        "Each instance has a node, whichever nodes the scheduler chooses for the others.",
+        "Nothing.",
+        "proven",
+        "decide.evaluate",
+    ),
+    "every_choice": CodeMeaning(
+        "Every choice of nodes was tried. With `guaranteed` each one places all instances, with `impossible` none"
+        " does.",
+        "With `impossible`: `pending` has the instances without a node. Add a node or free capacity, or make a rule"
+        " preferred.",
+        "proven",
+        "decide._searched",
+    ),
     "moves_satisfy_rules": CodeMeaning(
-        "one VM moves, and no rule is violated whichever node it gets",
+        "One VM moves, and no rule is violated whichever node it gets.",
+        "Nothing.",
+        "proven",
         "running_vms.ChangedVms.evaluate",
     ),
-    # Proofs that it is impossible.
-    "no_node": CodeMeaning("an instance has no feasible node", "infeasibility.examine"),
+    "no_node": CodeMeaning(
+        "An instance has no feasible node.",
+        "`reasons` has the words of kube-scheduler: [0/6 nodes are"
+        " available](#06-nodes-are-available-5-nodes-didnt-match-pod-anti-affinity-rules). Free or add a node that the"
+        " instance may use, or make the rule preferred.",
+        "no_node",
+        "infeasibility.examine",
+    ),
     "apart": CodeMeaning(
-        "more instances with anti-affinity to each other than topology domains for them",
+        "More instances have anti-affinity to each other than there are topology domains for them.",
+        "Add a zone or a node, label nodes that have no zone, or make the rule preferred.",
+        "no_node",
         "infeasibility._apart_proofs",
     ),
     "resources": CodeMeaning(
-        "equal instances request more than is free on their feasible nodes",
+        "Equal instances request more together than is free on their feasible nodes.",
+        "Free CPU or memory on these nodes, add a node, or scale down. `reasons` has what is free and what is"
+        " requested.",
+        "no_node",
         "infeasibility._resource_proofs",
     ),
     "no_moves_repair": CodeMeaning(
-        "every sequence of single moves was tried, and none satisfies all rules",
+        "Every sequence of single moves was tried, and none satisfies all rules.",
+        "Only members of the rules of this task move. If an earlier rule keeps a member together with another VM,"
+        " give both rules in `placement_apply_rules`: then both may move. Compare the rules with `rules_info`: a VM"
+        " that one rule keeps together with another VM, and a second rule apart from it, has no node. Remove one of"
+        " the two, or add a node.",
+        "no_node",
         "running_vms.ChangedVms._by_any_sequence",
     ),
-    "stays_on_node": CodeMeaning("an instance cannot leave its node", "eviction.blocked_evidence"),
-    "quota": CodeMeaning("a ResourceQuota refuses a pod", "quota.quota_evidence"),
-    # Doubts: why an answer claims less.
-    "unreadable": CodeMeaning("a list of objects could not be read", "forecast.forecast"),
-    "unfavorable_nodes": CodeMeaning(
-        "instances are unschedulable if the scheduler chooses unfavorable nodes",
-        "decide._searched",
-    ),
-    "search_limit": CodeMeaning(
-        "not every choice of nodes was tried: the search has a limit", "decide._searched"
-    ),
-    "affinity_to_ended": CodeMeaning(
-        "an instance has affinity to pods that are recreated at the same time",
-        "decide.affinity_doubts",
-    ),
-    "affinity_to_replaced": CodeMeaning(
-        "a pod has affinity to pods that a workload rollout ends first", "decide._searched"
-    ),
-    "beside_replaced": CodeMeaning(
-        "a pod has affinity to pods that a workload rollout ends, and may be placed beside one of them",
-        "decide.replaced_doubts",
-    ),
-    "old_pods_end": CodeMeaning(
-        "a workload rollout may end old pods before new ones have a node",
-        "forecast._Forecaster._rollout_doubts",
-    ),
-    "moves_free_nodes": CodeMeaning(
-        "VMs may move to other nodes than planned and free capacity",
-        "forecast._Forecaster._with_rules",
-    ),
-    "previous_constraints": CodeMeaning(
-        "VMs that do not move still run with the previous constraints",
-        "forecast._Forecaster._with_rules",
-    ),
-    "rules_of_placed_vms": CodeMeaning(
-        "pods that end or are created may violate the rule of a VM that is placed already",
-        "forecast._Forecaster._with_rules",
-    ),
-    "moves_violate_rules": CodeMeaning(
-        "a rule may be violated after the planned moves",
-        "running_vms.ChangedVms._doubt_of_moves",
-    ),
-    "several_moves": CodeMeaning(
-        "the scheduler may choose other nodes for the moves than the plan",
-        "running_vms.ChangedVms._doubt_of_moves",
-    ),
-    "moves_beside_others": CodeMeaning(
-        "VMs move while other instances need a node", "running_vms.ChangedVms._doubt_of_moves"
-    ),
-    "moves_search_limit": CodeMeaning(
-        "not every sequence of moves was tried: the search has a limit",
-        "running_vms.ChangedVms._by_any_sequence",
-    ),
-    "terminating_pods_count": CodeMeaning(
-        "pods that are terminating still count for the rules",
-        "running_vms.ChangedVms._doubt_of_move",
-    ),
-    "no_planned_move": CodeMeaning(
-        "some sequence of moves satisfies all rules, and the plan does not have it",
-        "running_vms.ChangedVms._by_any_sequence",
-    ),
-    "obstacles_end": CodeMeaning(
-        "what keeps a VM from moving ends by itself", "running_vms.ChangedVms._by_any_sequence"
-    ),
-    "others_may_help": CodeMeaning(
-        "other pods end or get a node meanwhile, and a node may become feasible",
-        "running_vms.ChangedVms._by_any_sequence",
-    ),
-    "moved_by_others": CodeMeaning(
-        "another controller has to move a VM (eviction strategy External)",
+    "stays_on_node": CodeMeaning(
+        "An instance cannot leave its node, so a drain of the node does not end.",
+        "`not_migratable` has the instance and what keeps it, such as a device or a volume. Remove that, or let"
+        " `node_maintenance` restart or stop the VM: `vm_policy`.",
+        "stays",
         "eviction.blocked_evidence",
     ),
-    "quota_unknown": CodeMeaning("a ResourceQuota may refuse a pod", "quota.quota_evidence"),
+    "moved_by_others": CodeMeaning(
+        "The eviction strategy of a VM is External, so another controller has to move it.",
+        "Look at what that controller does at a drain, or migrate the VM before.",
+        "stays",
+        "eviction.blocked_evidence",
+    ),
     "not_reported_migratable": CodeMeaning(
-        "KubeVirt has not reported whether a VM can be live-migrated",
-        "doubts.of_evicted",
-    ),
-    "ordered_start": CodeMeaning(
-        "a StatefulSet starts its replicas in their order, and one of them is not ready",
-        "doubts.of_ordered_start",
-    ),
-    "claim_unread": CodeMeaning("a claim could not be read", "claims.of_claims"),
-    "claim_unbound": CodeMeaning(
-        "a claim is not bound, and its volume or its node is not certain", "claims.of_claims"
-    ),
-    "claim_of_one_node": CodeMeaning(
-        "a ReadWriteOnce claim may be in use on another node", "claims.of_claims"
-    ),
-    "volume_limit_unread": CodeMeaning(
-        "how many volumes a node may attach is not known", "claims._limit_unread"
-    ),
-    "scheduling_gates": CodeMeaning(
-        "a pod has scheduling gates, and gets a node once they are removed", "claims.of_pod_spec"
-    ),
-    "device_claims": CodeMeaning("a pod uses devices by resourceClaims", "claims.of_pod_spec"),
-    "named_node": CodeMeaning(
-        "a template names a node, and no scheduler checks it", "claims.of_pod_spec"
-    ),
-    "unmodeled_field": CodeMeaning(
-        "a pod has a field that may matter for its node, and that no filter reads",
-        "claims.of_pod_spec",
-    ),
-    "admission_differs": CodeMeaning(
-        "the running pod has a node selector or a toleration that its template does not have",
-        "doubts.of_admission",
-    ),
-    "admission_unknown": CodeMeaning(
-        "a LimitRange, or a mutating webhook or policy, may change or refuse a pod, or could not be read",
-        "admission.PodAdmission._of_limit_ranges",
-    ),
-    "pods_refused": CodeMeaning(
-        "the API server refused the last pod of a workload, as its controller reports",
-        "admission.refused_doubt",
-    ),
-    "pod_security": CodeMeaning(
-        "the level of PodSecurity that a namespace enforces may refuse a pod",
-        "admission.PodAdmission._of_levels",
-    ),
-    "dry_run_refused": CodeMeaning(
-        "the API server refuses a dry run of a pod, made with this identity",
-        "admission._refused_by_server",
-    ),
-    "next_pod_estimated": CodeMeaning(
-        "the next pod of an instance may differ from the expected one, or be refused",
+        "The VMI has no condition LiveMigratable yet.",
+        "Make the forecast again in a minute. If the condition stays missing, look at virt-handler of the node of the"
+        " VM.",
+        "stays",
         "doubts.of_evicted",
     ),
     "disruption_budget": CodeMeaning(
-        "a disruption budget does not allow now that an instance ends", "doubts.of_evicted"
+        "A PodDisruptionBudget does not allow now that an instance ends.",
+        "`kubectl get pdb -n NAMESPACE`. Where ALLOWED DISRUPTIONS is 0, make the pods of the budget Ready, or add a"
+        " replica.",
+        "stays",
+        "doubts.of_evicted",
     ),
-    "other_scheduler": CodeMeaning(
-        "another scheduler than kube-scheduler places a pod", "doubts.of_schedulers"
+    "obstacles_end": CodeMeaning(
+        "What keeps a VM from moving ends by itself, such as a migration.",
+        "`skipped_instances` has the VM and what it waits for. Make the forecast again when that has ended.",
+        "stays",
+        "running_vms.ChangedVms._by_any_sequence",
     ),
-    "tolerates_failure": CodeMeaning(
-        "a pod tolerates the taints of a failed node, and the scheduler may choose that node again",
-        "doubts.of_failed_nodes",
+    "quota": CodeMeaning(
+        "A ResourceQuota refuses a pod. No other node helps.",
+        "Raise the ResourceQuota that `reasons` names, or specify in the template the amounts that it asks for.",
+        "quota",
+        "quota.quota_evidence",
     ),
-    "stays_terminating": CodeMeaning(
-        "a pod that has no node yet may be on the failing one, and stay there terminating",
-        "doubts.of_left_over",
+    "quota_unknown": CodeMeaning(
+        "A ResourceQuota may refuse a pod. What it counts of the pod is not known.",
+        "Specify in the template what `reasons` says is not known, such as its memory limit, or raise the"
+        " ResourceQuota.",
+        "quota",
+        "quota.quota_evidence",
     ),
-    "not_again_after_drain": CodeMeaning(
-        "a VM is migrated to a node that may fail, and nothing starts it again then",
-        "drained.drained",
+    "unreadable": CodeMeaning(
+        "A list of objects could not be read, so nothing is claimed.",
+        "`permission_gaps` has the right and the account. Apply `rbac/reader.yml`, and bind its ClusterRole to this"
+        " account.",
+        "unread",
+        "forecast.forecast",
+    ),
+    "claim_unread": CodeMeaning(
+        "A PersistentVolumeClaim of a pod could not be read.",
+        "Apply `rbac/reader.yml`, which has the right to get `persistentvolumeclaims`.",
+        "unread",
+        "claims.of_claims",
+    ),
+    "volume_limit_unread": CodeMeaning(
+        "How many volumes a node may attach is not known.",
+        "Apply `rbac/reader.yml`, which has the right to list `csinodes`. For an in-tree driver no forecast is"
+        " certain.",
+        "unread",
+        "claims._limit_unread",
+    ),
+    "unfavorable_nodes": CodeMeaning(
+        "Instances are unschedulable if the scheduler chooses unfavorable nodes for others.",
+        "`pending` has one such case. Free capacity on the nodes of these instances, or limit the choice of the"
+        " others by a rule.",
+        "choice",
+        "decide._searched",
+    ),
+    "search_limit": CodeMeaning(
+        "Not every choice of nodes was tried: the search has a limit.",
+        "Ask about fewer rules or nodes at a time. With more free capacity the answer may need no search.",
+        "choice",
+        "decide._searched",
+    ),
+    "affinity_to_ended": CodeMeaning(
+        "An instance has affinity to pods that are recreated at the same time.",
+        "If this is the only code, the instance gets a node, within five minutes. To avoid the delay, make the"
+        " affinity preferred.",
+        "choice",
+        "decide.affinity_doubts",
+    ),
+    "affinity_to_replaced": CodeMeaning(
+        "A pod has affinity to pods that a workload rollout ends first.",
+        "Write one rule after the other, or make the affinity preferred.",
+        "rollout",
+        "decide._searched",
+    ),
+    "beside_replaced": CodeMeaning(
+        "A pod has affinity to pods that a workload rollout ends, and may be placed beside one of them.",
+        "Write one rule after the other: the second one when the first rollout is done.",
+        "rollout",
+        "decide.replaced_doubts",
+    ),
+    "old_pods_end": CodeMeaning(
+        "A workload rollout may end old pods before new ones have a node.",
+        "Set `maxUnavailable: 0` in the strategy of a Deployment. A StatefulSet always ends a pod first:"
+        " `workload_rollout: hold` replaces only the pods that have to move.",
+        "rollout",
+        "forecast._Forecaster._rollout_doubts",
+    ),
+    "ordered_start": CodeMeaning(
+        "A StatefulSet starts or replaces its replicas in their order, and one of them is not Ready.",
+        "Make the replica that `reasons` names Ready first: `kubectl describe pod` has what it lacks.",
+        "rollout",
+        "doubts.of_ordered_start",
     ),
     "restarted_by_pool": CodeMeaning(
-        "a pool of VMs starts stopped VMs once its template is written, and unless it is held restarts the others",
+        "KubeVirt starts stopped VMs of a pool once its template is written. Unless the pool is held, it restarts the"
+        " others.",
+        "Set `workload_rollout: hold`: then only VMs that violate the rule move. Stopped VMs start nevertheless.",
+        "rollout",
         "doubts.of_pools",
     ),
     "paused": CodeMeaning(
-        "a replica set or pool of VMs is paused, and is not scaled until it is resumed",
+        "A replica set or pool of VMs is paused, and is not scaled until it is resumed.",
+        "Resume it (`spec.paused: false`), then scale it.",
+        "rollout",
         "doubts.of_paused",
     ),
     "chosen_by_controller": CodeMeaning(
-        "the controller chooses which instances end", "doubts.of_scale_down"
+        "The controller of a workload chooses which instances end, or ends none.",
+        "Scale it down first, then make the forecast of the rest. For a pool see `spec.scaleInStrategy`.",
+        "rollout",
+        "doubts.of_scale_down",
+    ),
+    "moves_free_nodes": CodeMeaning(
+        "VMs may move to other nodes than planned and free capacity, so that it is not proven that an instance has no"
+        " node.",
+        "Roll out the rules, which plans anew after each move. Then make the forecast again.",
+        "moves",
+        "forecast._Forecaster._with_rules",
+    ),
+    "previous_constraints": CodeMeaning(
+        "VMs that do not move still run with the previous constraints, so other pods may be placed where the new"
+        " rules do not allow them.",
+        "After the write, run `rollout` with `placement_rollout_scope: not_enforced`.",
+        "moves",
+        "forecast._Forecaster._with_rules",
+    ),
+    "rules_of_placed_vms": CodeMeaning(
+        "Pods that end or are created may violate the rule of a VM that is placed already: the scheduler does not"
+        " check that.",
+        "Run `placement_info` afterwards. `rollout` moves the VMs that violate a rule then.",
+        "moves",
+        "forecast._Forecaster._with_rules",
+    ),
+    "moves_violate_rules": CodeMeaning(
+        "A rule may be violated after the planned moves.",
+        "Run `rollout` in the namespace of the VM that `reasons` names, which plans anew after each move.",
+        "moves",
+        "running_vms.ChangedVms._doubt_of_moves",
+    ),
+    "several_moves": CodeMeaning(
+        "Several VMs move, and the scheduler may choose other nodes for them than the plan.",
+        "Roll out, which plans anew after each move. `placement_rollout_max_moves` limits the moves of one run.",
+        "moves",
+        "running_vms.ChangedVms._doubt_of_moves",
+    ),
+    "moves_beside_others": CodeMeaning(
+        "VMs move while other instances need a node.",
+        "Wait until the other instances have their nodes, then make the forecast again.",
+        "moves",
+        "running_vms.ChangedVms._doubt_of_moves",
+    ),
+    "moves_search_limit": CodeMeaning(
+        "Not every sequence of moves, or not every node for a move, was tried: the search has a limit.",
+        "Declare fewer rules at a time.",
+        "moves",
+        "running_vms.ChangedVms._by_any_sequence",
+    ),
+    "terminating_pods_count": CodeMeaning(
+        "Pods that are terminating still count for the rules.",
+        "Make the forecast again when they are gone.",
+        "moves",
+        "running_vms.ChangedVms._doubt_of_move",
+    ),
+    "no_planned_move": CodeMeaning(
+        "Some sequence of moves satisfies all rules, and the plan does not have it.",
+        "Roll out, which plans anew after each move. What is left then, move with `places` of `rollout`.",
+        "moves",
+        "running_vms.ChangedVms._by_any_sequence",
+    ),
+    "others_may_help": CodeMeaning(
+        "No sequence of moves satisfies all rules now. Other pods end or get a node meanwhile, and a node may become"
+        " feasible.",
+        "Make the forecast again when these pods have ended or have their nodes.",
+        "moves",
+        "running_vms.ChangedVms._by_any_sequence",
+    ),
+    "claim_unbound": CodeMeaning(
+        "A claim is not bound, and its volume or its node is not certain.",
+        "Bind the claim first, or see each case in [Claims and volumes](forecasting.md#claims-and-volumes).",
+        "claims",
+        "claims.of_claims",
+    ),
+    "claim_of_one_node": CodeMeaning(
+        "A ReadWriteOnce claim may be in use on another node. There, the new pod waits for its volume.",
+        "End the pod that `reasons` names, or use a claim with ReadWriteMany.",
+        "claims",
+        "claims.of_claims",
+    ),
+    "scheduling_gates": CodeMeaning(
+        "A pod has scheduling gates, and gets a node once they are removed.",
+        "`spec.schedulingGates` of the pod has their names. Look at the controller that removes them, such as Kueue.",
+        "fields",
+        "claims.of_pod_spec",
+    ),
+    "device_claims": CodeMeaning(
+        "A pod uses devices by `resourceClaims`. No filter here reads which node has them.",
+        "`kubectl get resourceslices` shows the devices of each node.",
+        "fields",
+        "claims.of_pod_spec",
+    ),
+    "named_node": CodeMeaning(
+        "A template names a node (`nodeName`), and no scheduler checks it.",
+        "Remove `nodeName`. A node selector, or a rule `run_on`, lets the scheduler check the node.",
+        "fields",
+        "claims.of_pod_spec",
+    ),
+    "unmodeled_field": CodeMeaning(
+        "A pod has a field that may matter for its node, and that no filter here reads.",
+        "`reasons` names the field. Check by hand which nodes it allows.",
+        "fields",
+        "claims.of_pod_spec",
+    ),
+    "other_scheduler": CodeMeaning(
+        "Another scheduler than kube-scheduler places a pod.",
+        "`spec.schedulerName` of the pod names it. Look at its configuration.",
+        "fields",
+        "doubts.of_schedulers",
+    ),
+    "admission_differs": CodeMeaning(
+        "The running pod has a node selector or a toleration that its template does not have.",
+        "Find what adds it: a RuntimeClass, the annotation `openshift.io/node-selector` of the namespace, or a"
+        " webhook. Write it into the template, so that the forecast counts it.",
+        "next_pod",
+        "doubts.of_admission",
+    ),
+    "admission_unknown": CodeMeaning(
+        "A LimitRange, or a mutating webhook or policy, may change or refuse a pod, or could not be read.",
+        "`reasons` names it: check what it does with this pod. An account that may create pods asks the API server by"
+        " a dry run: [What admission refuses](forecasting.md#what-admission-refuses).",
+        "next_pod",
+        "admission.PodAdmission._of_limit_ranges",
+    ),
+    "pods_refused": CodeMeaning(
+        "The API server refused the last pod of a workload, as its controller reports.",
+        "Do what the refusal in `reasons` asks for first: no other node helps.",
+        "next_pod",
+        "admission.refused_doubt",
+    ),
+    "pod_security": CodeMeaning(
+        "The level of Pod Security that a namespace enforces may refuse a pod.",
+        "`reasons` has the level and what it forbids. Change the template, or the label"
+        " `pod-security.kubernetes.io/enforce` of the namespace.",
+        "next_pod",
+        "admission.PodAdmission._of_levels",
+    ),
+    "dry_run_refused": CodeMeaning(
+        "The API server refuses a dry run of a pod, made with this identity.",
+        "Do what the refusal in `reasons` asks for first: no other node helps. Where it does not concern the"
+        " controller of the workload, such as KubeVirt, the pod is created nevertheless.",
+        "next_pod",
+        "admission._refused_by_server",
+    ),
+    "next_pod_estimated": CodeMeaning(
+        "The next pod of an instance may differ from the expected one, or be refused.",
+        "`reasons` names what is not known, such as an instance type or a changed template. Grant the right to read"
+        " it, or restart the instance first, so that it runs with its present template.",
+        "next_pod",
+        "doubts.of_evicted",
+    ),
+    "tolerates_failure": CodeMeaning(
+        "A pod tolerates the taints of a failed node, and the scheduler may choose that node again.",
+        "Fence the node by deleting its Node object: [What happens on a node](forecasting.md#what-happens-on-a-node)."
+        " Or remove the toleration.",
+        "failure",
+        "doubts.of_failed_nodes",
+    ),
+    "stays_terminating": CodeMeaning(
+        "A pod that has no node yet may be on the failing one, and stay there terminating. It still counts for"
+        " anti-affinity.",
+        "Fence the node when it fails: [What happens on a node](forecasting.md#what-happens-on-a-node).",
+        "failure",
+        "doubts.of_left_over",
+    ),
+    "not_again_after_drain": CodeMeaning(
+        "A VM is migrated to a node that may fail, and nothing starts it again then.",
+        "Set `spec.runStrategy: Always` of the VM, or start it by hand after a failure.",
+        "failure",
+        "drained.drained",
     ),
 }
 
@@ -295,8 +471,9 @@ may wait up to five minutes for the next try."""
 
 def holds_at_last(answer: ForecastResult, codes: t.Sequence[str]) -> bool:
     """Whether each instance gets a node, whichever nodes the scheduler chooses, now or after a delay."""
-    delayed = answer is ForecastResult.POSSIBLE and tuple(codes) == DELAYED
-    return delayed or answer is ForecastResult.GUARANTEED
+    return answer is ForecastResult.GUARANTEED or (
+        answer is ForecastResult.POSSIBLE and tuple(codes) == DELAYED
+    )
 
 
 def conclude(*parts: Evidence) -> Conclusion:

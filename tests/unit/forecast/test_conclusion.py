@@ -21,7 +21,6 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
     Evidence,
     conclude,
 )
-from tests.unit.test_imports import CHECKOUT
 from tests.unit.test_structure import ROOT
 
 ALWAYS = Evidence(always="worst_case")
@@ -110,23 +109,3 @@ def given_codes() -> t.Iterator[str]:
 
 def test_every_code_that_is_given_has_a_meaning() -> None:
     assert set(given_codes()) <= CODES.keys()
-
-
-def table_of_codes(page: str, heading: str) -> list[list[str]]:
-    """The cells of each row of the table below a heading of a page of docs."""
-    text = (CHECKOUT / "docs" / page).read_text()
-    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
-    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
-
-
-def test_documentation_has_the_table_of_codes() -> None:
-    assert table_of_codes("architecture.md", "Codes of forecasts") == [
-        [f"`{name}`", code.text, f"`{code.function}`"] for name, code in CODES.items()
-    ]
-
-
-def test_each_code_is_in_one_of_the_groups_that_users_read() -> None:
-    groups = table_of_codes("forecasting.md", "Codes")
-    codes = [code.strip("`") for _what, codes, _advice in groups for code in codes.split(", ")]
-    assert (sorted(codes), len(groups) <= 15) == (sorted(CODES), True)
