@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import typing as t
 from pathlib import Path
 
@@ -66,22 +67,31 @@ def test_codes_of_forecasts_are_in_few_groups() -> None:
     assert len(codes.GROUPS) <= 15
 
 
+FILES = [
+    file.read_text()
+    for file in sorted((CHECKOUT / "plugins" / "module_utils").rglob("*.py"))
+    if file.name != "obstacle.py"
+]
+"""The texts of the files that may make an obstacle."""
+
+
 @functools.cache
-def trees() -> t.Sequence[ast.Module]:
-    """The files that may make an obstacle."""
-    files = sorted((CHECKOUT / "plugins" / "module_utils").rglob("*.py"))
-    return [ast.parse(file.read_text()) for file in files if file.name != "obstacle.py"]
+def nodes(text: str) -> t.Sequence[ast.AST]:
+    return [x for x in ast.walk(ast.parse(text)) if isinstance(x, (ast.FunctionDef, ast.Call))]
 
 
-def makers() -> dict[str, int]:
+@functools.cache
+def makers() -> t.Mapping[str, int]:
     """The functions that make an obstacle of a code which they are called with: its position among the arguments."""
     positions = {"Obstacle": 0}
-    functions = [x for tree in trees() for x in ast.walk(tree) if isinstance(x, ast.FunctionDef)]
-    for function in functions:
-        names = [argument.arg for argument in function.args.args if argument.arg != "self"]
-        made = [x.args[0] for x in ast.walk(function) if is_call_of(x, "Obstacle") and x.args]
-        if any(isinstance(first, ast.Name) and first.id in names for first in made):
-            positions[function.name] = names.index("code")
+    for text in FILES:
+        for function in nodes(text) if "Obstacle(" in text else ():
+            if isinstance(function, ast.FunctionDef):
+                names = [x.arg for x in function.args.args if x.arg != "self"]
+                calls = [x for x in ast.walk(function) if is_call_of(x, "Obstacle") and x.args]
+                made = [call.args[0] for call in calls]
+                if any(isinstance(first, ast.Name) and first.id in names for first in made):
+                    positions[function.name] = names.index("code")
     return positions
 
 
@@ -100,21 +110,29 @@ def codes_in(node: ast.expr) -> t.Iterator[str]:
         yield str(getattr(obstacle, node.id, ""))
 
 
-def used_codes() -> set[str]:
+@functools.cache
+def used_codes() -> frozenset[str]:
     """The codes of all obstacles that are made."""
-    used: set[str] = set()
-    for name, position in makers().items():
-        for tree in trees():
-            for node in ast.walk(tree):
-                if is_call_of(node, name) and len(node.args) > position:
-                    used.update(codes_in(node.args[position]))
-    return used - {""}
+    return frozenset(
+        code
+        for name, position in makers().items()
+        for text in FILES
+        if f"{name}(" in text
+        for node in nodes(text)
+        if is_call_of(node, name) and len(node.args) > position
+        for code in codes_in(node.args[position])
+        if code
+    )
 
 
 def named_codes() -> set[str]:
-    """The constants of the table that other files name."""
-    names = {x.id for tree in trees() for x in ast.walk(tree) if isinstance(x, ast.Name)}
-    return {str(getattr(obstacle, name)) for name in names if name in vars(obstacle)}
+    """The constants of the table that another file imports and uses."""
+    uses = {name: rf"\b{name}\b.*\b{name}\b" for name in vars(obstacle) if name.isupper()}
+    return {
+        str(getattr(obstacle, name))
+        for name, use in uses.items()
+        if any(re.search(use, text, re.DOTALL) for text in FILES if name in text)
+    }
 
 
 def test_functions_that_make_an_obstacle_of_a_code_are_found() -> None:
