@@ -39,7 +39,6 @@ class PodAdmission:
         self._snapshot = snapshot
         levels = ((x.name, enforced_level(x.labels)) for x in snapshot.namespaces)
         self._levels = {name: level for name, level in levels if level[0] != PRIVILEGED}
-        self._namespaces = {x.name: x.labels for x in snapshot.namespaces}
         self._ranges: dict[str, list[LimitRange]] = {}
         for limit_range in snapshot.limit_ranges or ():
             self._ranges.setdefault(limit_range.namespace, []).append(limit_range)
@@ -172,7 +171,8 @@ class PodAdmission:
     def _mutators_of(self, pod: Pod) -> t.Iterator[PodMutator]:
         """Those that may change a new pod."""
         for mutator in self._snapshot.pod_mutators or ():
-            labels = self._namespaces.get(pod.namespace, {})
+            namespace = self._snapshot.namespaces_by_name.get(pod.namespace)
+            labels = namespace.labels if namespace is not None else {}
             if mutator.namespaces is not None and not matches(mutator.namespaces, labels):
                 continue
             if mutator.pods is None or matches(mutator.pods, pod.labels):

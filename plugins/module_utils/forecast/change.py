@@ -272,7 +272,7 @@ class _LostNodes:
         replaced: Replaced,
         leaves: t.Mapping[str, Leaving] | None,
     ) -> None:
-        unknown = lost - {node.name for node in before.nodes}
+        unknown = lost - before.nodes_by_name.keys()
         if unknown:
             raise KeyError(f"there is no node {', '.join(sorted(unknown))}")
         self.loss = Loss(event)

@@ -145,7 +145,7 @@ def unavailable_nodes(
 
 
 def _lost(request: ForecastRequest, snapshot: Snapshot, faults: list[InputError]) -> set[str]:
-    names = {node.name for node in snapshot.nodes}
+    names = snapshot.nodes_by_name
     for name in request.nodes:
         if name not in names:
             faults.append(
@@ -168,15 +168,13 @@ def _lost(request: ForecastRequest, snapshot: Snapshot, faults: list[InputError]
 
 def known_scales(request: ForecastRequest, snapshot: Snapshot) -> tuple[Scale, ...]:
     """The scales of workloads that could be read."""
-    workloads = {workload.ref for workload in snapshot.workloads}
-    return tuple(scale for scale in request.scale if scale.workload in workloads)
+    return tuple(x for x in request.scale if x.workload in snapshot.workloads_by_ref)
 
 
 def _scale_faults(
     request: ForecastRequest, snapshot: Snapshot, unread: t.Container[str]
 ) -> t.Iterator[InputError]:
-    workloads = {workload.ref for workload in snapshot.workloads}
-    namespaces = {namespace.name for namespace in snapshot.namespaces}
+    workloads, namespaces = snapshot.workloads_by_ref, snapshot.namespaces_by_name
     for number, scale in enumerate(request.scale):
         namespace = scale.workload.namespace
         if namespace not in namespaces and "namespaces" not in unread:

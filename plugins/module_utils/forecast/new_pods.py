@@ -33,7 +33,7 @@ def needs_of_change(change: ChangedCluster, *, drills: bool = False) -> NewPodNe
 
 def new_pods(change: ChangedCluster) -> list[PendingPod]:
     """The pods that the answer is about and that do not exist yet."""
-    existing = {pod.uid for pod in change.before.pods}
+    existing = change.before.pods_by_uid
     return [x for x in change.pending if x.required and x.pod.uid not in existing]
 
 

@@ -198,7 +198,7 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     if not change.after.quotas:
         return result
     quotas = Quotas(change.after)
-    existing = {pod.uid for pod in change.before.pods}
+    existing = change.before.pods_by_uid
     staying_pods = [pod for pod in change.after.pods if pod.uid in existing]
     used = quotas.used(change.before.pods, staying_pods)
     created = [pending for pending in change.pending if pending.pod.uid not in existing]

@@ -37,7 +37,7 @@ class Scale:
 
 def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
     """The snapshot with so many instances of the workload; new ones have no node yet."""
-    old = next(workload for workload in snapshot.workloads if workload.ref == scale.workload)
+    old = snapshot.workloads_by_ref[scale.workload]
     running = view_of(snapshot).instances_of(scale.workload)
     spec = {**(old.manifest.get("spec") or {}), "replicas": scale.replicas}
     workload = replace(old, manifest={**old.manifest, "spec": spec})

@@ -48,9 +48,9 @@ def plan_of(
 ) -> ApprovedPlan:
     """The plan that check mode returns. `plan`: with the nodes that the forecast expects."""
     by_uid = view.snapshot.vmis_by_uid
-    nodes = {node.name: node.uid for node in view.snapshot.nodes}
+    nodes = view.snapshot.nodes_by_name
     facts: dict[str, JSON] = {
-        "nodes": [{"name": name, "uid": nodes[name]} for name in asked_nodes(asked, view)],
+        "nodes": [{"name": name, "uid": nodes[name].uid} for name in asked_nodes(asked, view)],
         "findings": findings_json(about_objects(findings, view.snapshot)),
     }
     of_moves = {

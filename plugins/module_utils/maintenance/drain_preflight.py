@@ -88,8 +88,8 @@ class DrainPreflight:
         return plan_of(view, plan, findings, self._asked)
 
     def _findings(self, view: DrainView) -> tuple[Finding, ...]:
-        names = {node.name for node in view.snapshot.nodes}
-        drained = drained_nodes.deleted(drained_nodes.read(self._api), names)
+        drained = drained_nodes.read(self._api)
+        drained = drained_nodes.deleted(drained, view.snapshot.nodes_by_name)
         deleted = {name: node.labels for name, node in drained.items()}
         inputs = read_preflight(self._api, view, self._asked)
         return preflight(replace(inputs, deleted=deleted))

@@ -145,7 +145,7 @@ def written(snapshot: Snapshot, writes: t.Sequence[Write]) -> Snapshot:
     if not by_target:
         return snapshot
     missing = {ref for ref in by_target if ref.kind in FORECAST_KINDS}
-    missing -= {workload.ref for workload in snapshot.workloads}
+    missing -= snapshot.workloads_by_ref.keys()
     if missing:
         raise KeyError(f"there is no {', '.join(map(str, sorted(missing)))}")
     return replace(

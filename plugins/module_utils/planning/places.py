@@ -40,7 +40,7 @@ _AGAIN = 10
 
 def hostname_of(snapshot: Snapshot, node: str) -> str:
     """The label by which a migration is held to a node, empty where it has none."""
-    found = next((x for x in snapshot.nodes if x.name == node), None)
+    found = snapshot.nodes_by_name.get(node)
     return found.labels.get(HOSTNAME, "") if found is not None else ""
 
 

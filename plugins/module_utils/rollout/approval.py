@@ -170,7 +170,7 @@ class _Check:
 
     def _state_of(self, name: str, tolerations: t.Sequence[Toleration]) -> str | None:
         """What keeps pods with these tolerations off a node; None where the node itself does not."""
-        node = next((x for x in self.view.snapshot.nodes if x.name == name), None)
+        node = self.view.snapshot.nodes_by_name.get(name)
         if node is None:
             return f"{name} does not exist any more"
         if node.unschedulable:

@@ -135,7 +135,7 @@ def with_node_labels(snapshot: Snapshot, assumed: NodeLabels, faults: list[Input
     unless nodes could not be read."""
     if not assumed:
         return snapshot
-    names = {node.name for node in snapshot.nodes}
+    names = snapshot.nodes_by_name
     if not any(gap.resource == "nodes" for gap in snapshot.unreadable):
         faults += [
             InputError(OPTION, f"there is no node {name!r}{nearest(name, names)}")
