@@ -152,7 +152,7 @@ def _of_results() -> t.Iterator[str]:
         yield from ("", f"### {heading}", "", f"{_places(of_section)}.")
         if new := [code for code in codes if code not in explained]:
             yield from _table_of({code: obstacles[code] for code in new})
-        yield from _explained_elsewhere(codes, explained)
+        yield from _explained_elsewhere(codes, explained, "Also " if new else "")
         explained.update(dict.fromkeys(new, heading))
 
 
@@ -164,11 +164,13 @@ def _places(fields: t.Sequence[CodeField]) -> str:
     return f"`{path}` of {', '.join(modules[:-1] if last else modules)}{last}"
 
 
-def _explained_elsewhere(codes: t.Iterable[str], explained: t.Mapping[str, str]) -> t.Iterator[str]:
+def _explained_elsewhere(
+    codes: t.Iterable[str], explained: t.Mapping[str, str], also: str
+) -> t.Iterator[str]:
     elsewhere = [code for code in codes if code in explained]
     for heading in dict.fromkeys(explained[code] for code in elsewhere):
         names = ", ".join(f"`{code}`" for code in elsewhere if explained[code] == heading)
-        yield from ("", f"Also {names}: see [{heading}](#{_anchor(heading)}).")
+        yield from ("", f"{also}{names}: see [{heading}](#{_anchor(heading)}).")
 
 
 def _of_forecasts() -> t.Iterator[str]:

@@ -163,8 +163,8 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     "not_live_migratable": Described(
         "KubeVirt does not migrate this VM, or the instance is a pod, which cannot migrate.",
         "Remove what the reason names, such as a ReadWriteOnce volume or a host device: the condition LiveMigratable"
-        " of `kubectl get vmi NAME -n NAMESPACE -o yaml` has it. Or add `restart` to `allow`; for a pod or a VMI of a"
-        " replica set `recreate`.",
+        " of `kubectl get vmi NAME -n NAMESPACE -o yaml` has it. Or add `restart` to `allow` (of a drain: to"
+        " `vm_policy`); for a pod or a VMI of a replica set `recreate`.",
     ),
     "no_target_pod": Described(
         "The node of the VM lacks the label of its CPU model. For a VM with the CPU model host-model, KubeVirt before"
@@ -185,7 +185,8 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     PENDING_CHANGES: Described(
         "A restart or recreation would also apply other changes of the VM or workload. The reason names them.",
-        "Agree on these changes with the owner. Set `apply_pending_changes: true`, or take the changes back.",
+        "Agree on these changes with the owner. Set `apply_pending_changes: true` (of a drain: allow the finding"
+        " `pending_changes`), or take the changes back.",
     ),
     "run_strategy": Described(
         "KubeVirt does not restart a VM with this run strategy.",
@@ -288,19 +289,19 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     ),
     BARE_POD: Described(
         "The pod has no controller, so none makes it again after its eviction.",
-        "Delete it or give it a controller, or allow the finding bare_pod to evict it.",
+        "Delete it or give it a controller, or allow the finding `bare_pod` to evict it.",
     ),
     DAEMONSET_MISSING: Described(
         "The DaemonSet of the pod does not exist.",
-        "Delete the pod, or allow the finding daemonset_missing to evict it.",
+        "Delete the pod, or allow the finding `daemonset_missing` to evict it.",
     ),
     LOCAL_DATA_LOST: Described(
         "An eviction of the pod would lose the data of its emptyDir volumes.",
-        "Save the data, or allow the finding local_data_lost to evict it.",
+        "Save the data, or allow the finding `local_data_lost` to evict it.",
     ),
     STANDALONE_VMI: Described(
         "No controller starts the VMI again if it ends.",
-        "Give it a VirtualMachine, or allow the finding standalone_vmi.",
+        "Give it a VirtualMachine, or allow the finding `standalone_vmi` to migrate it.",
     ),
     TOLERATES_CORDON: Described(
         "The pod tolerates the cordon, and the scheduler has placed its successor on the same node again and again.",
