@@ -15,9 +15,9 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.changed_po
     changed_by_restart,
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
+    doubt_about_new_vm,
     launcher_pod,
     planned_vmi,
-    why_estimated,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     pod_from_manifest,
@@ -310,7 +310,7 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
 
     planned = launcher_pod(planned_vmi(workload, "db"), platform, workload.template)
 
-    assert why_estimated(workload, None, platform) == ""
+    assert doubt_about_new_vm(workload, None, platform) is None
     stage.api.patch(path, {"spec": {"runStrategy": "Always"}})
     (pod,) = stage.api.wait_list(stage.path("Pod"), lambda pods: len(pods) == 1, timeout=60)
     created = pod_from_manifest(pod)

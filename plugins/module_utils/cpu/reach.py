@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..compliance.declared import DeclaredReader
 from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.labels import CPU_FEATURE, HOST_MODEL, MIGRATION_CPU, needs_expansion
-from ..kubevirt.launcher import cpu_model, why_labels_not_modeled
+from ..kubevirt.launcher import cpu_model, doubt_about_labels
 from ..kubevirt.moving import propagating, why_no_target, why_not_migratable
 from ..kubevirt.next_pod import launcher_pod, migration_target_pod, planned_vmi
 from ..model.json_pointer import JSON
@@ -156,7 +156,7 @@ class ReachReader:
             return self._unknown(facts, "its instance type or preference could not be read")
         if gap is not None:
             return self._unknown(facts, f"whether it runs is not known: {gap.what}")
-        if why := why_labels_not_modeled(vmi.spec, snapshot.platform):
+        if why := doubt_about_labels(vmi.spec, snapshot.platform):
             return self._unknown(facts, why)
         pod: Pod = launcher_pod(vmi, snapshot.platform, workload.template)
         return self._anywhere(facts, needs_of(pod.placement))

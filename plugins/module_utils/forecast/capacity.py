@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt.instance_types import InstanceType
 from ..kubevirt.instances import settled
-from ..kubevirt.next_pod import launcher_pod, planned_vmi, why_estimated
+from ..kubevirt.next_pod import doubt_about_new_vm, launcher_pod, planned_vmi
 from ..model.gc import collector_paused
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -307,7 +307,7 @@ def _room(
         by_total = [drill.room[i] // requests[x] for i, x in enumerate(("cpu", "memory"))]
         most = max(0, min(most, slots, *by_total))
     workload = _vm(size)
-    doubt = why_estimated(workload, None, engine.snapshot.platform)
+    doubt = doubt_about_new_vm(workload, None, engine.snapshot.platform) or ""
     if doubt or report.state is not CapacityState.GREEN:
         return RoomForVms(size, 0, most if report.state is CapacityState.GREEN else 0, doubt)
     pods = [new_vm(size, number, engine.snapshot.platform) for number in range(most)]

@@ -17,9 +17,9 @@ from ..kubevirt.labels import MIGRATION_JOB, adds_node_key, adds_toleration
 from ..kubevirt.moving import rolls_itself
 from ..kubevirt.next_pod import (
     controlled_pod,
-    why_estimated,
-    why_first_estimated,
-    why_first_refused,
+    doubt_about_first_pod,
+    doubt_about_new_vm,
+    unread_objects,
 )
 from ..kubevirt.ordinals import ordinal_of, previous_ordinals
 from ..kubevirt.pools import kept_at_scale_in, started_by_template, unavailable_of_pool
@@ -119,22 +119,23 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
         ref = workload.ref
         halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running
         starts = halted and ref in change.affected
-        why = ""
+        why: str | None = None
         if starts or (ref in scaled and workload.kind.virtual_machines):
             expanded = expanded_template(change.before, workload)
             devices = change.before.network_devices.get(ref)
-            why = why_estimated(workload, expanded, change.before.platform, devices)
+            why = doubt_about_new_vm(workload, expanded, change.before.platform, devices)
             if not why:
                 known = change.before.expanded.get(ref)
                 why = of_changed_template(change.before, workload, known).reason
         elif ref in scaled and all(x.workload != ref for x in view_of(change.before).instances):
-            why = why_first_estimated(workload)
-            if refused := why_first_refused(workload):
+            why = doubt_about_first_pod(workload)
+            if unread := unread_objects(workload):
+                refused = ", ".join(f"nothing read shows that its {name} exists" for name in unread)
                 yield Doubt(
                     "next_pod_estimated", f"the first pod of {ref} may be refused: {refused}"
                 )
         elif ref in scaled and any(x.workload == ref for x in change.pending if x.required):
-            why = _unlike_running(change.before, workload) or ""
+            why = _unlike_running(change.before, workload)
         if why:
             text = f"the next pod of {ref} is an estimate: {why}"
             yield Doubt("next_pod_estimated", text, NO_CERTAINTY)

@@ -32,9 +32,9 @@ from .launcher import (
 from .next_pod import (
     Template,
     claim_of,
+    doubt_about_new_vm,
     launcher_pod,
     planned_vmi,
-    why_estimated,
     with_missing_machine_type,
 )
 from .pending_changes import staged_changes
@@ -74,7 +74,7 @@ def changed_by_restart(
     if now == _asked(following.spec, platform, annotations) and not vmi.resized:
         return ChangedPod()
     pod = launcher_pod(following, platform, template)
-    return ChangedPod(pod, why_estimated(workload, expanded, platform))
+    return ChangedPod(pod, doubt_about_new_vm(workload, expanded, platform) or "")
 
 
 _STATE = "persistent-state-for"

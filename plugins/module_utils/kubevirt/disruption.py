@@ -28,7 +28,7 @@ from functools import cached_property
 
 from ..model.budget import BUDGETS, DisruptionBudget
 from ..model.kinds import VMI
-from ..model.objects import Owner, Pod, Ref, Selector
+from ..model.objects import Pod, Ref, Selector
 from ..model.plan import Method
 from ..model.rendering import TextEnum, listed
 from ..model.snapshot import Snapshot, Vmi
@@ -134,12 +134,12 @@ class Budgets:
         evictions into migrations, and is no objection of the VM's owner."""
         if not pod.labels:
             return ()
-        owner = pod.owner
+        vmi = pod.owner.uid if pod.owner is not None and pod.owner.kind == VMI else None
         return tuple(
             budget
             for budget in self._by_namespace.get(pod.namespace, ())
             if matches(budget.selector, pod.labels)
-            and not (owner is not None and owner.kind == VMI and _controls(owner, budget))
+            and (vmi is None or budget.owner is None or budget.owner.uid != vmi)
         )
 
     def disruption(self, pod: Pod, taken: t.Collection[str] | None = None) -> Disruption:
@@ -261,7 +261,3 @@ class Budgets:
             if pod.namespace in self._by_namespace and pod.ready and not pod.terminating:
                 pods[pod.namespace].append(pod)
         return pods
-
-
-def _controls(owner: Owner, budget: DisruptionBudget) -> bool:
-    return budget.owner is not None and budget.owner.uid == owner.uid

@@ -204,8 +204,8 @@ def multus_networks(template: Object, namespace: str) -> tuple[tuple[str, str], 
     return tuple((head, tail) if slash else (namespace, head) for head, slash, tail in split)
 
 
-def why_labels_not_modeled(spec: Object, platform: Platform) -> str:
-    """Why the launcher pod may ask for other node labels than these; empty where they are known."""
+def doubt_about_labels(spec: Object, platform: Platform) -> str | None:
+    """What may make the launcher pod ask for other node labels than these; None where they are known."""
     hyperv = ((spec.get("domain") or {}).get("features") or {}).get("hyperv") or {}
     frequency = any(
         feature.get("name") == "invtsc" and feature.get("policy") in ("require", "force")
@@ -219,14 +219,13 @@ def why_labels_not_modeled(spec: Object, platform: Platform) -> str:
         "KubeVirt checks its Hyper-V features": bool(hyperv)
         and "HypervStrictCheck" in (_developer(platform).get("featureGates") or ()),
     }
-    return next((reason for reason, holds in reasons.items() if holds), "")
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> str:
-    """Why requests or node labels of the launcher pod may be others than these; empty where they are
-    known."""
-    if why := why_labels_not_modeled(spec, platform):
-        return why
+def doubt_about_launcher(spec: Object, annotations: Object, platform: Platform) -> str | None:
+    """What may give the launcher pod other requests or node labels than these; None where they are known."""
+    if doubt := doubt_about_labels(spec, platform):
+        return doubt
     configuration = platform.configuration
     domain, devices = spec.get("domain") or {}, _devices_of(spec)
     gates = _developer(platform).get("featureGates") or ()
@@ -267,7 +266,7 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
         "the cluster has another hypervisor than KVM": "ConfigurableHypervisor" in gates
         and any(x.get("name") != "kvm" for x in configuration.get("hypervisors") or ()),
     }
-    return next((reason for reason, holds in reasons.items() if holds), "")
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]) -> int:

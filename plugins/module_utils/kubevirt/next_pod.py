@@ -54,13 +54,13 @@ from .labels import (
 )
 from .launcher import (
     cpu_features,
+    doubt_about_launcher,
     launcher_containers,
     launcher_node_expressions,
     launcher_node_selector,
     model_of,
     multus_networks,
     requires_evmcs,
-    why_not_modeled,
 )
 from .live_update import PLACEMENT_FIELDS
 
@@ -314,14 +314,14 @@ _TRACKED = ("Initializing", "Enabled")
 pkg/storage/backend-storage)."""
 
 
-def why_estimated(
+def doubt_about_new_vm(
     workload: Workload,
     template: Template | None,
     platform: Platform,
     network_devices: t.Iterable[str] | None = None,
-) -> str:
-    """Why the launcher pod of a VM without a VMI may be another than `launcher_pod` makes it; empty where
-    it is known. `network_devices` is None where they were not read."""
+) -> str | None:
+    """What may make the launcher pod of a VM without a VMI another than that of `launcher_pod`; None where it is known.
+    `network_devices` is None where they were not read."""
     if template is None and needs_expansion(workload):
         return "its instance type or preference could not be read"
     tracking = (workload.manifest.get("status") or {}).get("changedBlockTracking") or {}
@@ -332,7 +332,7 @@ def why_estimated(
     if networks and network_devices is None:
         names = ", ".join(f"{namespace}/{name}" for namespace, name in networks)
         return f"its networks may request devices, and NetworkAttachmentDefinition {names} could not be read"
-    return why_not_modeled(template.get("spec") or {}, _annotations(template), platform)
+    return doubt_about_launcher(template.get("spec") or {}, _annotations(template), platform)
 
 
 def _annotations(template: Template) -> t.Mapping[str, JSON]:
@@ -379,23 +379,21 @@ def with_own_way(pod: Pod, template: Template) -> Pod:
     return replace(pod, node_name="", gated=gated, unmodeled=fields, priority_class=priority_class)
 
 
-def why_first_estimated(workload: Workload) -> str:
-    """Why the first pod may be another than `controlled_pod` makes it: RuntimeClasses are not read (kubernetes
-    plugin/pkg/admission/runtimeclass). Empty where it is known."""
+def doubt_about_first_pod(workload: Workload) -> str | None:
+    """What may make the first pod another than `controlled_pod` makes it: RuntimeClasses are not read (kubernetes
+    plugin/pkg/admission/runtimeclass). None where it is known."""
     name = (workload.template.get("spec") or {}).get("runtimeClassName")
-    return (
-        f"its RuntimeClass {name} may add overhead, node selectors and tolerations" if name else ""
-    )
+    text = f"its RuntimeClass {name} may add overhead, node selectors and tolerations"
+    return text if name else None
 
 
-def why_first_refused(workload: Workload) -> str:
-    """Why the API server may refuse the first pod: what it names may be missing (kubernetes plugin/pkg/admission/
-    priority and serviceaccount). Each namespace has the ServiceAccount default. Empty where it names nothing."""
+def unread_objects(workload: Workload) -> list[str]:
+    """What the first pod names and the API server refuses it without (kubernetes plugin/pkg/admission/priority and
+    serviceaccount): `PriorityClass high`. Each namespace has the ServiceAccount default."""
     spec = workload.template.get("spec") or {}
     account = spec.get("serviceAccountName") or "default"
     named = [f"PriorityClass {x}" for x in [spec.get("priorityClassName")] if x]
-    named += [f"ServiceAccount {account}"] if account != "default" else []
-    return ", ".join(f"nothing read shows that its {name} exists" for name in named)
+    return [*named, f"ServiceAccount {account}"] if account != "default" else named
 
 
 def _pod(

@@ -11,12 +11,12 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher import (
     compute_requests,
+    doubt_about_launcher,
     launcher_containers,
     launcher_node_expressions,
     launcher_node_selector,
     launcher_requests,
     memory_overhead,
-    why_not_modeled,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.quantity import parse_quantity
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
@@ -226,14 +226,14 @@ def test_pool_of_threads_beside_whole_cpus_is_not_modeled_before_1_6(
         ioThreads={"supplementalPoolThreadCount": 3},
         cpu={"dedicatedCpuPlacement": True, "isolateEmulatorThread": True},
     )
-    assert (why_not_modeled(pool, {}, Platform(kubevirt=version)) == "") is known
+    assert (doubt_about_launcher(pool, {}, Platform(kubevirt=version)) is None) is known
 
 
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({}, ""),
-        ({"networks": [{"pod": {}}]}, ""),
+        ({}, None),
+        ({"networks": [{"pod": {}}]}, None),
         ({"priorityClassName": "high"}, "it has a priority class"),
         ({"schedulerName": "other"}, "it is placed by other"),
         ({"resourceClaims": [{"name": "gpu"}]}, "it has devices by resource claims"),
@@ -247,14 +247,14 @@ def test_pool_of_threads_beside_whole_cpus_is_not_modeled_before_1_6(
         ),
     ],
 )
-def test_requests_that_are_not_modeled_are_named(more: JSON, reason: str) -> None:
-    assert why_not_modeled({**spec(), **more}, {}, KUBEVIRT) == reason
+def test_requests_that_are_not_modeled_are_named(more: JSON, reason: str | None) -> None:
+    assert doubt_about_launcher({**spec(), **more}, {}, KUBEVIRT) == reason
 
 
 def test_pod_of_an_unknown_release_is_not_modeled() -> None:
     unknown = "the release of KubeVirt is not known"
-    assert why_not_modeled(spec(), {}, Platform(kubevirt="")) == unknown
-    assert why_not_modeled(spec(), {}, Platform(kubevirt="devel")) == unknown
+    assert doubt_about_launcher(spec(), {}, Platform(kubevirt="")) == unknown
+    assert doubt_about_launcher(spec(), {}, Platform(kubevirt="devel")) == unknown
 
 
 EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
@@ -276,8 +276,8 @@ def test_cpus_that_the_kubevirt_object_may_complete_to_pairs_are_not_modeled() -
     gates = {"developerConfiguration": {"featureGates": ["AlignCPUs"]}}
     platform = Platform(kubevirt="v1.8.4", configuration=gates)
     isolated = spec(cpu=ISOLATED)
-    assert why_not_modeled(isolated, {}, platform) == "KubeVirt may complete its CPUs to pairs"
-    assert why_not_modeled(isolated, {EVEN_PARITY: ""}, platform) == ""
+    assert doubt_about_launcher(isolated, {}, platform) == "KubeVirt may complete its CPUs to pairs"
+    assert doubt_about_launcher(isolated, {EVEN_PARITY: ""}, platform) is None
 
 
 def test_other_hypervisor_than_kvm_is_not_modeled() -> None:
@@ -286,12 +286,14 @@ def test_other_hypervisor_than_kvm_is_not_modeled() -> None:
         "developerConfiguration": {"featureGates": ["ConfigurableHypervisor"]},
     }
     platform = Platform(kubevirt="v1.8.4", configuration=configuration)
-    assert why_not_modeled(spec(), {}, platform) == "the cluster has another hypervisor than KVM"
+    assert (
+        doubt_about_launcher(spec(), {}, platform) == "the cluster has another hypervisor than KVM"
+    )
 
 
 def test_hooks_are_not_modeled() -> None:
     annotations = {"hooks.kubevirt.io/hookSidecars": "[]"}
-    assert why_not_modeled(spec(), annotations, KUBEVIRT) == "hooks run beside it"
+    assert doubt_about_launcher(spec(), annotations, KUBEVIRT) == "hooks run beside it"
 
 
 def test_limit_of_ephemeral_storage_is_no_request() -> None:

@@ -17,10 +17,10 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher i
     launcher_requests,
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
+    doubt_about_new_vm,
     launcher_pod,
     planned_vmi,
     pod_after_restart,
-    why_estimated,
     with_source_cpu,
     without_migration_cpu,
 )
@@ -103,10 +103,10 @@ TYPED = {"instancetype": {"name": "u1"}}
 @pytest.mark.parametrize(
     ("workload", "expanded", "reason"),
     [
-        (vm(REQUESTS), None, ""),
-        (vm({"domain": {"memory": {"guest": "1Gi"}}}), None, ""),
+        (vm(REQUESTS), None, None),
+        (vm({"domain": {"memory": {"guest": "1Gi"}}}), None, None),
         (vm(REQUESTS, **TYPED), None, "its instance type or preference could not be read"),
-        (vm({"domain": {}}, **TYPED), {"spec": REQUESTS}, ""),
+        (vm({"domain": {}}, **TYPED), {"spec": REQUESTS}, None),
         (
             vm({**REQUESTS, "networks": [{"multus": {"networkName": "br1"}}]}),
             None,
@@ -116,9 +116,9 @@ TYPED = {"instancetype": {"name": "u1"}}
     ],
 )
 def test_next_pod_of_a_halted_vm_is_estimated_if_its_requests_cannot_be_computed(
-    workload: Workload, expanded: JSON, reason: str
+    workload: Workload, expanded: JSON, reason: str | None
 ) -> None:
-    assert why_estimated(workload, expanded, KUBEVIRT) == reason
+    assert doubt_about_new_vm(workload, expanded, KUBEVIRT) == reason
 
 
 def test_next_pod_with_changed_block_tracking_is_estimated() -> None:
@@ -126,7 +126,7 @@ def test_next_pod_with_changed_block_tracking_is_estimated() -> None:
     workload = vm(REQUESTS)
     workload = replace(workload, manifest={**workload.manifest, "status": status})
     reason = "its changed block tracking has a volume that KubeVirt chooses"
-    assert why_estimated(workload, None, KUBEVIRT) == reason
+    assert doubt_about_new_vm(workload, None, KUBEVIRT) == reason
 
 
 def test_vmi_has_node_selector_of_the_instance_type_and_tolerations_of_the_template() -> None:
