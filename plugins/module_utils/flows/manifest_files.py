@@ -155,11 +155,13 @@ class _Walk:
 
 def _of_folder(folder: Path, walk: _Walk, faults: list[InputError]) -> list[Document]:
     documents: list[Document] = []
-    root = folder.resolve()
+    root = os.path.realpath(folder)
     empty = True
     for file in walk.files():
         is_manifest = file.suffix in SUFFIXES or file.name in _KUSTOMIZATIONS
-        outside = file.is_symlink() and root not in file.resolve().parents
+        outside = file.is_symlink() and not os.path.realpath(file).startswith(
+            f"{root.rstrip('/')}/"
+        )
         if file.is_dir():
             is_manifest = outside
         is_special = file.exists() and not file.is_file()  # a pipe would never end

@@ -127,7 +127,7 @@ class _ManifestReader:
         to_fill_in, item = unfilled_name(item), with_stand_ins(item, self.texts)
         faults: list[InputError] = []
         sound = _is_sound(InputReader(where, faults), item)
-        unfilled = unfilled_value(lint_parts(item)) if document.in_folder else ""
+        unfilled = unfilled_value(lint_parts(item)) if document.in_folder or sound else ""
         if unfilled or (
             not sound and document.in_folder and template_reason(document.text) == "ytt_template"
         ):

@@ -49,10 +49,12 @@ def test_a_link_to_a_folder_outside_is_noted_and_a_pipe_is_not_read(tmp_path: Pa
     (folder / "inside").symlink_to(folder / "inner")
     (folder / "gone.yml").symlink_to(folder / "nowhere.yml")
     (folder / "zero.yml").symlink_to("/dev/zero")
+    (folder / "loop.yml").symlink_to("loop.yml")
     os.mkfifo(folder / "pipe.yml")
     os.mkfifo(folder / "pipe")
     assert notes_of(folder) == [
         (str(folder / "gone.yml"), "unreadable"),
+        (str(folder / "loop.yml"), "unreadable"),
         (str(folder / "outside"), "link"),
         (str(folder / "pipe.yml"), "no_file"),
         (str(folder / "vm.yml"), ""),

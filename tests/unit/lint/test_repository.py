@@ -711,6 +711,22 @@ def test_value_that_a_template_fills_in_is_not_guessed(value: str) -> None:
     assert "APP" not in str(lint(manifests=[vm])[0]).replace(value, "")
 
 
+@pytest.mark.parametrize("place", ["nodeSelector", "topologyKey", "namespaces", "key"])
+def test_object_with_a_place_that_a_template_fills_in_is_a_note(place: str) -> None:
+    """Also one that is named by itself. It had errors about the text as it stands."""
+    web = app("web", "web")
+    spec = web["spec"]["template"]["spec"]
+    (term,) = spec["affinity"]["podAntiAffinity"][REQUIRED]
+    term |= {"topologyKey": "${X}"} if place == "topologyKey" else {}
+    term |= {"namespaces": ["${X}"]} if place == "namespaces" else {}
+    spec |= {"nodeSelector": {KEY: "${X}"}} if place == "nodeSelector" else {}
+    spec |= {"tolerations": [{"key": "${X}", "operator": "Exists"}]} if place == "key" else {}
+    result, warnings = lint(manifests=[web])
+    assert (result["findings"], result["ok"]) == ([], True)
+    assert by_reason(result) == {"variables": ["manifests[0]"]}
+    assert any("1 template with variables such as ${NAME} (manifests[0]" in x for x in warnings)
+
+
 def test_findings_show_the_text_that_a_template_fills_in() -> None:
     """A constraint over a misspelt key, whatever is filled in."""
     web = json.loads(
