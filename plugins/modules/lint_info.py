@@ -325,7 +325,8 @@ passed_over:
           V(template) (another one) are templates that are not rendered.
         - V(patch) is a patch of kustomize, or an object without what the API server wants of each.
         - V(no_kind) has no C(apiVersion) or C(kind). V(list) and V(text) are no objects. V(not_yaml) is not valid.
-        - V(unreadable), V(link) (to outside of the folder) and V(too_large) are files that were not read.
+        - V(unreadable), V(link) (to outside of the folder), V(no_file) (a pipe, device or socket) and V(too_large) are
+          files that were not read. V(other_ending) is a file such as C(vm.yaml.j2) or C(vm.YAML).
         - V(vendored) is a folder with code of others.
         - V(other_kind) are objects with placement fields of kinds that are not checked, one entry for each kind.
         - V(no_placement) are objects without placement fields.
