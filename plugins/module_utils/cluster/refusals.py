@@ -44,27 +44,35 @@ class PodRefusals:
         older events are of an earlier pod. The text is the same for each new try of the controller: it has no time, and
         not the generated part of the name of a pod."""
         about = f"uid={next(iter(owners))}" if len(owners) == 1 else "kind=ReplicaSet"
-        failed = self._newest(namespace, about, "FailedCreate", owners)
+        failed = self._newest(namespace, about, "reason=FailedCreate", owners)
         if failed is None or _time(failed) < since[:_SECONDS]:
             return None
         owner = failed["involvedObject"]["uid"]
-        created = self._newest(namespace, f"uid={owner}", "SuccessfulCreate", (owner,))
+        created = self._newest(namespace, f"uid={owner}", "reason=SuccessfulCreate", (owner,))
         if created is not None and _time(created) > _time(failed):
             return None
-        message = _GENERATED.sub(r"\1...", one_line(str(failed.get("message") or "")))
-        message = message.removeprefix("(combined from similar events): ")
-        if rest := len(message[MOST:]):
-            message = f"{message[:MOST]}... ({rest} more characters are in that event)"
+        message = _message_of(failed)
         return Obstacle(
             "refused", f"no pod is created for it (newest event FailedCreate): {message}", True
         )
 
+    def newest_warning(self, namespace: str, uids: t.Sequence[str], since: str) -> Obstacle | None:
+        """The newest event of type Warning about one of the objects of a migration; None where there is none since
+        then, or events may not be read."""
+        events = [self._newest(namespace, f"uid={uid}", "type=Warning", uids) for uid in uids]
+        since_then = [x for x in events if x is not None and _time(x) >= since[:_SECONDS]]
+        if not since_then:
+            return None
+        newest = max(since_then, key=_time)
+        reason = one_line(str(newest.get("reason") or "event"))[:MOST]
+        return Obstacle("migration_failed", f"{reason}: {_message_of(newest)}")
+
     def _newest(
-        self, namespace: str, about: str, reason: str, owners: t.Container[str]
+        self, namespace: str, about: str, chosen_by: str, owners: t.Container[str]
     ) -> t.Mapping[str, JSON] | None:
         if self._forbidden:
             return None
-        chosen = {"fieldSelector": f"involvedObject.{about},reason={reason}"}
+        chosen = {"fieldSelector": f"involvedObject.{about},{chosen_by}"}
         try:
             events = list_all(self._api, f"/api/v1/namespaces/{namespace}/events", params=chosen)
         except Forbidden:
@@ -95,6 +103,14 @@ def with_refused_workloads(api: ApiClient, snapshot: Snapshot) -> Snapshot:
             for x in snapshot.workloads
         ),
     )
+
+
+def _message_of(event: t.Mapping[str, JSON]) -> str:
+    message = _GENERATED.sub(r"\1...", one_line(str(event.get("message") or "")))
+    message = message.removeprefix("(combined from similar events): ")
+    if rest := len(message[MOST:]):
+        message = f"{message[:MOST]}... ({rest} more characters are in that event)"
+    return message
 
 
 _GENERATED = re.compile(r'(pods "[^"]*-)[bcdfghjklmnpqrstvwxz2456789]{5}(?=")')

@@ -48,6 +48,9 @@ FINAL = ("Succeeded", "Failed")
 NOT_CANCELED = (*FINAL, "Running")
 """Phases of a migration that is not canceled any more."""
 
+GOING_ON = "in_progress"
+"""The code of a migration of which no more than its phase is known."""
+
 ANSWER_PATIENCE = 20.0
 """Seconds after which a migration without a phase is named. A virt-controller that leads gives it one at once, Pending
 or Failed, however many are queued (kubevirt, pkg/virt-controller/watch/migration/migration.go, processMigrationPhase).
@@ -103,15 +106,22 @@ def advance(
         code = why.code if why is not None else ""
         return Transition(replace(record, phase=Phase.GIVEN_UP, note=note, code=code))
     silence = _unanswered(record, seen, now, settings)
-    behind = f"; {seen.behind}" if seen.behind and phase in ("", "Pending") else ""
-    queued = Obstacle("in_progress", f"the migration is {phase or 'queued'}{behind}", True)
-    held_by = seen.quota or _pending(record, seen, now) or seen.refused or silence or queued
+    going_on = _going_on(phase, seen)
+    held_by = seen.quota or _pending(record, seen, now) or seen.refused or silence or going_on
     record = record.held_by(held_by)
     hopeless = seen.quota is not None and seen.alone
     timeout = settings.unschedulable_timeout if hopeless else settings.move_timeout
     if now - record.begun < timeout:
         return Transition(record)
     return _cancel(record, seen.migration, settings)
+
+
+def _going_on(phase: str, seen: Observation) -> Obstacle:
+    """The phase, with what KubeVirt migrates before it, or with the target pod that it waits for."""
+    before = phase in ("", "Pending")
+    also = seen.behind if before else seen.target if phase != "Running" else ""
+    text = f"the migration is {phase or 'queued'}{f'; {also}' if also else ''}"
+    return Obstacle(GOING_ON, text, True)
 
 
 def _node_of_guest(record: MoveRecord, seen: Observation) -> str | None:
@@ -247,8 +257,13 @@ def _failure(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON])
     """The VMI's word on this very migration, else what was last seen of it."""
     if record.phase is Phase.GIVEN_UP:
         return Obstacle(record.code, record.note)
+    silent = "and KubeVirt gives no reason"
+    warning = f"; newest warning: {seen.warning}" if seen.warning is not None else ""
+    advice = f"{warning}. Look at virt-handler on the node of the target pod, and at its log"
     if record.phase is Phase.CANCELLING:
-        return Obstacle(record.code, f"canceled because it took too long: {record.note}")
+        canceled = f"canceled because it took too long: {record.note}"
+        is_silent = record.code == GOING_ON and phase_of(seen.migration) == "Failed"
+        return Obstacle(record.code, f"{canceled}, {silent}{advice}" if is_silent else canceled)
     if seen.migration is None:
         return Obstacle(
             "migration_failed", "its VirtualMachineInstanceMigration was deleted, which cancels it"
@@ -256,8 +271,12 @@ def _failure(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON])
     mine = state.get("migrationUid") == seen.migration["metadata"]["uid"]
     if mine and (failure := state.get("failureReason")):
         return Obstacle("migration_failed", str(failure))
-    silent = Obstacle("migration_failed", "the migration failed, and KubeVirt gives no reason")
-    return seen.pending or seen.refused or record.obstacle or silent
+    if known := seen.pending or seen.refused:
+        return known
+    if record.obstacle is not None and record.code != GOING_ON:
+        return record.obstacle
+    last = f"; last seen: {record.note}" if record.note else ""
+    return Obstacle("migration_failed", f"the migration failed, {silent}{last}{advice}")
 
 
 def phase_of(migration: t.Mapping[str, JSON] | None) -> str:

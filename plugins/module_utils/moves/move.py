@@ -93,7 +93,8 @@ class Observation:
     free some of it. `surplus`: the workload has all the instances that it wants without a successor.
     `restart_queued`: KubeVirt has a request to restart this very instance and has not begun yet.
     `kubevirt_namespace`: of virt-controller. `no_leader`: that virt-controller does not answer
-    (`cluster.leader.Leader`). `behind`: what KubeVirt migrates before it.
+    (`cluster.leader.Leader`). `behind`: what KubeVirt migrates before it. `target`: the phase and node of the
+    migration's target pod. `warning`: the newest event of type Warning about a migration that has failed.
     """
 
     instance: Instance | None = None
@@ -112,6 +113,8 @@ class Observation:
     kubevirt_namespace: str = ""
     no_leader: Obstacle | None = None
     behind: str = ""
+    target: str = ""
+    warning: Obstacle | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ..kubevirt.pools import vm_of
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
-from ..model.objects import Ref
+from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import WITHOUT_SUCCESSOR, Method
 from ..model.quota import quota_from_manifest
@@ -150,7 +150,31 @@ class Observer:
             kubevirt_namespace=self._snapshot.platform.kubevirt_namespace,
             no_leader=self._no_leader,
             behind=self._behind(record),
+            target=self._target(record, migration),
+            warning=self._warning(record, migration),
         )
+
+    def _target(self, record: MoveRecord, migration: t.Mapping[str, JSON] | None) -> str:
+        pod = self._target_pod(record, migration)
+        if pod is None or not pod.node_name:
+            return ""
+        return f"its target pod {pod.name} is {pod.phase} on node {pod.node_name}"
+
+    def _warning(
+        self, record: MoveRecord, migration: t.Mapping[str, JSON] | None
+    ) -> Obstacle | None:
+        """The newest warning about a migration that has failed, where events may be read."""
+        if migration is None or phase_of(migration) != "Failed":
+            return None
+        pod = self._target_pod(record, migration)
+        uids = [record.uid, *([pod.uid] if pod is not None else ())]
+        since = str(migration["metadata"].get("creationTimestamp") or "")
+        return self._refused_pods.newest_warning(record.instance.namespace, uids, since)
+
+    def _target_pod(self, record: MoveRecord, migration: t.Mapping[str, JSON] | None) -> Pod | None:
+        uid = migration["metadata"].get("uid") if migration is not None else None
+        pods = self.view.launcher_pods.get(record.uid, ())
+        return next((pod for pod in pods if uid and pod.labels.get(MIGRATION_JOB) == uid), None)
 
     def _behind(self, record: MoveRecord) -> str:
         """The VMs that are evacuated: from KubeVirt 1.9 on their migrations have the priority 100 in its queue, and

@@ -108,8 +108,6 @@ def _rules(content: Content) -> list[str]:
     zones = content.zones
     rows = []
     for rule in content.rules:
-        if not rule.has_problem and rule.before is None:
-            continue
         by_zone = []
         for zone in zones:
             now = str(rule.zones.get(zone, 0)) if rule.verdicts else ""

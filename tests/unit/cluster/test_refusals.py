@@ -68,6 +68,16 @@ def test_newest_refusal_is_named(asked: list[t.Any]) -> None:
     assert selector == "involvedObject.uid=u1,reason=FailedCreate"
 
 
+def test_newest_warning_since_a_time_has_its_reason(asked: list[t.Any]) -> None:
+    read = PodRefusals(API).newest_warning
+    assert str(read("shop", ["u1", "p1"], "2026-11-29T10:15:00Z")) == "event: an older one"
+    assert [selector for _path, selector in asked] == [
+        "involvedObject.uid=u1,type=Warning",
+        "involvedObject.uid=p1,type=Warning",
+    ]
+    assert read("shop", ["u1"], "2026-11-29T10:21:00Z") is None
+
+
 def test_each_try_of_a_controller_has_one_text(
     asked: list[t.Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

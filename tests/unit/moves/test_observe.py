@@ -86,6 +86,21 @@ def test_vms_that_are_evacuated_are_migrated_first(kubevirt: str | None, behind:
     assert observer._behind(record) == behind
 
 
+def test_target_pod_of_a_migration_is_seen_with_its_phase_and_node() -> None:
+    made = cluster("ab")
+    machine(made, "mine", "n1")
+    shot = made.snapshot()
+    (vmi,), (pod,) = shot.vmis, shot.pods
+    labels = {**pod.labels, "kubevirt.io/migrationJobUID": "m1"}
+    target = replace(pod, name="mine-2", uid="p2", node_name="n2", labels=labels)
+    record = MoveRecord(vmi.ref, vmi.uid, vmi.ref, Method.MIGRATE, "n1", 1, 0.0)
+    observer = Observer(NO_API, replace(shot, pods=(pod, target)), RunJournal("r1", "x"))
+    migration = {"metadata": {"uid": "m1"}, "status": {"phase": "PreparingTarget"}}
+    assert observer._target(record, migration) == "its target pod mine-2 is Running on node n2"
+    assert observer._target(record, {"metadata": {"uid": "m2"}}) == ""
+    assert observer._warning(record, migration) is None
+
+
 def test_pod_of_a_deployment_is_replaced_by_any_new_pod() -> None:
     made = cluster("ab")
     ref = deployment(made, "web", ["n2"], {})

@@ -298,6 +298,29 @@ class TestMigrate:
         note = migrate.advance(BEGUN, seen, 20, SETTINGS).record.note
         assert note == "the migration is Running"
 
+    def test_migration_that_prepares_its_target_says_what_was_seen_of_it(self) -> None:
+        """Where KubeVirt gives no reason: as after a return to a node that the guest left a minute ago."""
+        pod = "its target pod virt-launcher-db-x is Running on node w2"
+        preparing = Observation(instance(), migration=migration("PreparingTarget"), target=pod)
+        record = migrate.advance(BEGUN, preparing, 20, SETTINGS).record
+        assert record.note == f"the migration is PreparingTarget; {pod}"
+        warning = Obstacle("migration_failed", "SyncFailed: x")
+        failed = Observation(instance(), migration=migration("Failed"), warning=warning)
+        rest = (
+            f"the migration is PreparingTarget; {pod}{{}}; newest warning: SyncFailed: x."
+            " Look at virt-handler on the node of the target pod, and at its log"
+        )
+        ended = migrate.advance(record, failed, 50, SETTINGS).ended
+        assert ended is not None and ended.reason is not None
+        begins = "the migration failed, and KubeVirt gives no reason; last seen: "
+        assert str(ended.reason) == begins + rest.format("")
+        assert ended.reason.code == "migration_failed"
+        canceled = migrate.advance(record, preparing, 110, SETTINGS).record
+        ended = migrate.advance(canceled, failed, 120, SETTINGS).ended
+        assert ended is not None
+        begins, silent = "canceled because it took too long: ", ", and KubeVirt gives no reason"
+        assert str(ended.reason) == begins + rest.format(silent)
+
     def test_migration_that_copies_memory_is_not_canceled(self) -> None:
         running = Observation(instance(), migration=migration("Running"))
         assert migrate.cancel(BEGUN, running, SETTINGS).request is None

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.plugin_utils.report import words
 from ansible_collections.virt.placement.plugins.plugin_utils.report.content import (
     Content,
@@ -24,8 +25,20 @@ from ansible_collections.virt.placement.plugins.plugin_utils.report.markdown imp
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.report.metrics import prometheus_text
 from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
+from tests.unit.compliance.cluster import apart
+from tests.unit.planning.scenes import cluster, machine
 
-from .results import RULE, TIME, move, rollout_of, shop_content, shop_drill, shop_placement
+from .results import (
+    FINE,
+    RULE,
+    TIME,
+    move,
+    placement_of,
+    rollout_of,
+    shop_content,
+    shop_drill,
+    shop_placement,
+)
 from .test_page import ENUMERATED, HOSTILE, with_texts
 
 FAIL_ON = ("violated", "pending", "unknown", "constraint_removed", "down")
@@ -228,8 +241,22 @@ def test_markdown_has_the_numbers_of_the_summary() -> None:
         "`shop/tape`",
     ]
     assert found["Rules"][2][:6] == [f"`{RULE}`", "✖ violated", "1 move", "1", "2 → 1", "0 → 1"]
+    assert [f"`{FINE}`", "✓ satisfied"] in [row[:2] for row in found["Rules"][2:]]
+    assert len(found["Rules"]) - 2 == len(shop_content().rules)
     assert len(found["Findings"]) - 2 == len(shop_placement()["findings"])
     assert len(found["If a zone or a node fails"]) - 2 == 2
+
+
+def test_satisfied_rule_that_keeps_vms_on_one_node_is_in_the_table_of_rules() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", tier="db")
+    app = made.vm("app")
+    near = apart("kubernetes.io/hostname", tier="db")
+    made.write(app, "together", (TermLocation.AFFINITY, near))
+    made.start(app, "n1")
+    content = read_content(placement_of(made), cluster="prod", time=TIME)
+    (row,) = tables(markdown_text(content))["Rules"][2:]
+    assert row[:2] == ["`shop/default/together`", "✓ satisfied"]
 
 
 def test_hostile_texts_stay_in_the_code_spans_of_markdown() -> None:
