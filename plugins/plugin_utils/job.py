@@ -14,6 +14,10 @@ import typing as t
 
 from ansible import constants as C  # noqa: N812
 
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    NO_THREAD,
+    THREADS,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     FOREIGN,
     JobRecord,
@@ -245,6 +249,8 @@ def _end_of_module(result: Result) -> str:
     if not lines and result.get("rc") == 0 and result.get("module_stdout"):
         lines = ["something else printed on its standard output, so its result cannot be read"]
     last = (lines or [f"exit code {result.get('rc', 'unknown')}"])[-1].rstrip(".")
+    if last.endswith(NO_THREAD):
+        return f"{THREADS}."
     has_traceback = printed.startswith("Traceback ") or ("module_stderr" not in result and printed)
     return f"{last}. {TRACEBACK if has_traceback else 'With -vvv the same job prints what the module printed.'}"
 

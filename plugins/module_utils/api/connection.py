@@ -49,7 +49,7 @@ from .auth_checks import (
     why_unusable,
 )
 from .client import ApiClient
-from .errors import NoConfiguration, cut
+from .errors import NoConfiguration, cut, host_limit
 from .transport import Deadline, Session, Transport
 
 Headers = tuple[tuple[str, str], ...]
@@ -209,6 +209,8 @@ def open_session(options: t.Mapping[str, t.Any], patience: float = 120.0) -> Ses
             anonymous = not headers.token and not configuration.cert_file
         except Exception as error:
             # A kubeconfig, a certificate file or a credential program can raise anything.
+            if (limit := host_limit(error)) is not None:
+                raise NoConfiguration(str(limit)) from error
             message = str(error) or type(error).__name__
             raise NoConfiguration(why_unusable(options, message)) from error
     if anonymous and logged:
@@ -324,7 +326,8 @@ class _Headers:
         try:
             settings = _bounded(self._configuration.auth_settings, self._patience).values()
         except Exception as error:
-            raise NoConfiguration(f"the token cannot be renewed: {cut(str(error))}") from error
+            why = host_limit(error) or cut(str(error))
+            raise NoConfiguration(f"the token cannot be renewed: {why}") from error
         return tuple(
             (setting["key"], setting["value"])
             for setting in settings

@@ -10,6 +10,7 @@ user, and are kept whole.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import typing as t
@@ -339,6 +340,60 @@ class Untrusted(Unreachable):
         if self.code in (62, 64):  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
             return "set host to a name that is in the certificate of the server"
         return self.advice
+
+
+@dataclass(frozen=True, slots=True)
+class HostLimit:
+    """What this host refuses to a module, and what to do. The error looks like a fault of the network or of a
+    kubeconfig."""
+
+    refusal: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.refusal}: {self.advice}"
+
+
+NO_THREAD = "can't start new thread"
+"""The RuntimeError of CPython (Modules/_threadmodule.c)."""
+
+THREADS = HostLimit(
+    "this host starts no further thread",
+    "raise the limit of processes of this user or container (ulimit -u, pids.max), or run fewer tasks at once (forks)",
+)
+FILES = HostLimit(
+    "this host opens no further file or connection",
+    "raise the limit of open files (ulimit -n), or run fewer tasks at once (forks)",
+)
+MEMORY = HostLimit(
+    "this host has no memory left for the module", "raise the memory limit of its pod or node"
+)
+
+_BY_ERRNO = {errno.EMFILE: FILES, errno.ENFILE: FILES, errno.ENOMEM: MEMORY}
+
+
+def host_limit(error: BaseException | None) -> HostLimit | None:
+    """The limit that an error is due to, or one that led to it; None for another cause."""
+    while error is not None:
+        if isinstance(error, RuntimeError) and error.args == (NO_THREAD,):
+            return THREADS
+        if isinstance(error, MemoryError):
+            return MEMORY
+        if isinstance(error, OSError) and error.errno in _BY_ERRNO:
+            return _BY_ERRNO[error.errno]
+        error = error.__cause__ or error.__context__
+    return None
+
+
+class HostLimitReached(Unreachable):
+    """This host refuses what a connection needs, so nothing was sent."""
+
+    def __init__(self, request: ApiRequest, limit: HostLimit) -> None:
+        self._limit = limit
+        super().__init__(request, limit.refusal)
+
+    def advise(self) -> str:
+        return self._limit.advice
 
 
 class DeadlineExceeded(ApiError):

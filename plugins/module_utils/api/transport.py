@@ -24,11 +24,13 @@ from .errors import (
     ApiError,
     ApiRequest,
     DeadlineExceeded,
+    HostLimitReached,
     NoConfiguration,
     TooLarge,
     Unauthorized,
     Unreachable,
     Untrusted,
+    host_limit,
 )
 from .progress_pipe import answers_again
 
@@ -476,6 +478,8 @@ def classify_errors(request: ApiRequest) -> t.Iterator[None]:
         if isinstance(error, seen.LocationValueError):
             raise Unreachable(request, text, final=True) from error
         if isinstance(error, (seen.NewConnectionError, seen.ConnectTimeoutError, seen.ProxyError)):
+            if (limit := host_limit(error)) is not None:
+                raise HostLimitReached(request, limit) from error
             raise Unreachable(request, text) from error
         raise AnswerLost(request, text) from error
 

@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import THREADS
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     TRACEBACK as TRACEBACK_ADVICE,
 )
@@ -42,6 +43,14 @@ class Summary(t.NamedTuple):
         (
             {"msg": CRASH, "module_stdout": "", "module_stderr": TRACEBACK},
             [ENDED.format("NameError: name 'y' is not defined")],
+        ),
+        (
+            {
+                "msg": CRASH,
+                "module_stdout": "",
+                "module_stderr": "Traceback\nRuntimeError: can't start new thread\n",
+            },
+            [f"The module ended without a result: {THREADS}."],
         ),
         ({"exception": Summary(Event("one\nlast."))}, [ENDED.format("last")]),
         (
