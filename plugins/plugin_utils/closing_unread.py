@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import GRANT_READER
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import plural
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Unreadable,
     unreadable_texts,
@@ -26,7 +26,8 @@ def unread(record: JobRecord) -> list[Unreadable]:
 
 
 def unread_texts(gaps: t.Iterable[Unreadable]) -> list[str]:
-    """One short text for each cause: the account, the first right that it lacks, and how many others."""
+    """One short text for each cause: the account, the first right that it lacks, and how many others. What is damaged
+    in objects is one text, since lines of the job have each of them with what to do."""
     lacking: dict[str, list[Unreadable]] = {}
     others: list[Unreadable] = []
     for gap in gaps:
@@ -35,7 +36,11 @@ def unread_texts(gaps: t.Iterable[Unreadable]) -> list[str]:
     for account, same in lacking.items():
         more = f", and lacks {plural(len(same) - 1, 'more right')}" if len(same) > 1 else ""
         texts.append(f"{account} may not {same[0].what.removeprefix('cannot ')}{more}")
-    return texts + unreadable_texts(others)
+    damaged = [gap for gap in others if gap.verb == "read"]
+    if damaged:
+        names = [gap.what.removeprefix("cannot read ") for gap in damaged]
+        texts.append(f"cannot read {listed(names)}: damaged, see the lines above")
+    return texts + unreadable_texts(gap for gap in others if gap not in damaged)
 
 
 def after_unread(gaps: t.Iterable[Unreadable]) -> list[str]:

@@ -182,6 +182,29 @@ def test_what_could_not_be_read_is_one_line_and_whole_as_data() -> None:
     assert "list deployments in namespace shop" in block.markdown()
 
 
+def test_damaged_annotations_are_one_line_of_the_block() -> None:
+    """The lines above the block have each with what to do."""
+    why = (
+        "VirtualMachine shop/{0}: annotation placement.virt/rules is damaged (no JSON): restore it"
+    )
+    gaps = [
+        {
+            "resource": f"rules of VirtualMachine {name}",
+            "namespace": "shop",
+            "verb": "read",
+            "reason": why.format(name),
+        }
+        for name in ("db", "web")
+    ]
+    note = {"module": "rules_info", "rules": [], "permission_gaps": gaps}
+    block = closing_of(record("placement_rules", asked={"namespaces": []}, notes=[note]), 3)
+    assert block.lines()[3:] == [
+        "  not read cannot read rules of VirtualMachine db in namespace shop, rules of VirtualMachine web in namespace"
+        " shop: damaged, see the lines above",
+    ]
+    assert [why.format("db") in text for text in block.data()["not_read"]] == [True, False]
+
+
 def test_each_reason_is_in_the_block_once() -> None:
     """It was a line for each VM, and a failed reason for each state."""
     skipped = [
