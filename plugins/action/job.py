@@ -55,7 +55,13 @@ class ActionModule(ActionBase):
             return STAGES[stage](job)
         job.record.open = job.task_name
         job.record.save()
-        returned = STAGES[stage](job)
+        try:
+            returned = STAGES[stage](job)
+        except JobFailed:
+            raise
+        except BaseException as error:
+            job.record.cut(error, self._task)
+            raise
         if job.record.open == job.task_name:
             job.record.open = ""
         return returned

@@ -20,6 +20,7 @@ from ansible.errors import AnsibleActionFail
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
 from ansible_collections.virt.placement.plugins.plugin_utils.job import QUIET
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import has_crashed
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
@@ -74,6 +75,8 @@ class ActionModule(KubeconfigAction):
         bytes_read = 0
         while True:
             step = self._step(run, task_vars)
+            if has_crashed(step):
+                step = self._with_moves_in_flight(step, run, task_vars)
             bytes_read += step.get("cluster", {}).get("bytes_read", 0)
             if self._interrupted.is_set():
                 self._leave(host, step, run, task_vars)
@@ -95,6 +98,22 @@ class ActionModule(KubeconfigAction):
                     del result["progress"]  # Ansible prints a failed result: these lines once more
                 return result
             run = {**step["step_state"], "elapsed": time.monotonic() - began}
+            left = run.get("in_flight") or []
+            self.until_now = {
+                "failed": True,
+                "changed": changed,
+                "moves": gathered["moves"],
+                "skipped_instances": left,
+            }
+
+    def _with_moves_in_flight(self, step: Result, run: Result, task_vars: Result) -> Result:
+        """The result of a step that ended without one, with the moves that it has left. Where the module can run
+        here, one more step reads them in the journal, and gives the Lease back."""
+        left = run.get("in_flight") or []
+        if run.get("transitions") and not step.get("unreachable"):
+            ended = self._step({**run, "interrupted": True}, task_vars)
+            left = ended.get("skipped_instances", left)
+        return {**step, "skipped_instances": left}
 
     def _pause(self, seconds: float) -> bool:
         return self._interrupted.wait(seconds)

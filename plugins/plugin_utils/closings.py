@@ -68,12 +68,13 @@ _TITLES = {"drs_import": "DRS import"}
 
 def closing_of(record: JobRecord, seconds: float) -> Closing:
     name = record.role.removeprefix("placement_")
+    if record.open and not record.failures:
+        cause = record.cut_by or "the job ended during this task, see the error above"
+        record.fail(record.open, [f"{record.open}: {cause}"], lead="")
     parts: Parts = {"asked": (), "done": (), "skipped": (), "next_steps": ()}
     if record.asked:
         parts |= CLOSINGS[name](record)
     failed = list(record.failures)
-    if record.open and not failed:
-        failed = [f"{record.open}: the job ended during this task, see the error above"]
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
     reasons = _reasons(record, failed, parts.pop("and_then", "")) if failed else ()
     gaps = unread(record)

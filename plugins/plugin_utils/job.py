@@ -158,7 +158,11 @@ class Job:
             shared_loader_obj=action._shared_loader_obj,
         )
         told = {name: True for name, yes in ((QUIET, quiet), (TABLE, table)) if yes}
-        result: Result = plugin.run(task_vars={**self._task_vars, WITHIN: True, **told})
+        try:
+            result: Result = plugin.run(task_vars={**self._task_vars, WITHIN: True, **told})
+        except BaseException:
+            self.record.note(module, plugin.until_now)
+            raise
         if not check:
             self.warnings += result.get("warnings") or []
             self.record.note(module, result)

@@ -67,7 +67,8 @@ class JobRecord:
     """`asked` are the options of the role. `notes`: what each task of a module returned, in part. `failures`: texts
     that make the job fail, `reasons` one text for each thing that failed; `lead`: what goes before the first
     one, None for the task; `ended`: whether a task has failed with them.
-    `open`: what runs now and could fail. `changed`: whether a task has changed something. `failure_before`: the failure
+    `open`: what runs now and could fail. `cut_by`: what ended it before it had a result, empty where that is not known.
+    `changed`: whether a task has changed something. `failure_before`: the failure
     of another task that Ansible knew of when the role began, as in a section `always` of a playbook. `undo`: how many
     `notes` and `failures` there were when the job began to undo its change, empty if it did not."""
 
@@ -87,6 +88,7 @@ class JobRecord:
     lead: str | None = None
     ended: bool = False
     open: str = ""
+    cut_by: str = ""
     changed: bool = False
     failure_before: str = ""
     maintenance: Result = field(default_factory=dict)
@@ -122,6 +124,16 @@ class JobRecord:
             kept["crashed"] = True
         self.changed = self.changed or bool(result.get("changed"))
         self.notes.append({"module": module, "failed": has_failed(result), **kept})
+
+    def cut(self, error: BaseException, task: Task) -> None:
+        """The task ends by this exception. That of Ansible's limit of time is none of Exception, and has no name that
+        all releases share (ansible-core, executor/task_executor.py)."""
+        if task.timeout and not isinstance(error, (Exception, KeyboardInterrupt, SystemExit)):
+            self.cut_by = (
+                f"the task's timeout of {task.timeout} s ended it (keyword timeout of the task or of what is around it,"
+                " else ANSIBLE_TASK_TIMEOUT). Raise or remove it; run_timeout of this collection bounds a run in order"
+            )
+        self.save()
 
     def of(self, module: str) -> list[Result]:
         return [note for note in self.notes if note["module"] == module]

@@ -61,6 +61,9 @@ class KubeconfigAction(ActionBase):
     RETURNS = "cluster"
     """A field of each result of the module, unless it fails."""
 
+    until_now: t.Mapping[str, t.Any] = {"failed": True}
+    """What is known of the result if the task ends now, by its limit of time."""
+
     _pipe: PipeReader | None = None
     """Where the steps of a run write their lines."""
 
@@ -87,8 +90,14 @@ class KubeconfigAction(ActionBase):
         record.open = str(self._task.name)
         record.save()
         if not lines:
-            worked = self._work(task_vars)
-            record.note(self._task.action.rpartition(".")[2], worked)
+            module = self._task.action.rpartition(".")[2]
+            try:
+                worked = self._work(task_vars)
+            except BaseException as error:
+                record.note(module, self.until_now)
+                record.cut(error, self._task)
+                raise
+            record.note(module, worked)
             lines = lines_of(worked) if has_failed(worked) else []
         if lines:
             show = functools.partial(show_lines, self._task, host)

@@ -94,7 +94,11 @@ class Step(t.Generic[AnyView]):
         held = self._state.held
         if self._state.interrupted:
             reason = f"the Ansible task of this {self._source.task} was interrupted"
-            return self._leave(held, reason) if held is not None else self._context.failed(reason)
+            if held is None:
+                return self._context.failed(reason)
+            with contextlib.suppress(ApiError, InvalidInput, LeaseLost):
+                self._journal = takeover.journal_of(lease.read(self._api), held)
+            return self._leave(held, reason)
         if held is not None:
             return self._continue(held)
         if self._context.elapsed >= self._options.run_timeout:

@@ -213,6 +213,52 @@ def test_job_whose_module_prints_foreign_json_beside_its_result_has_failed(tmp_p
     assert "something else printed on its standard output" in job["failed"][0]
 
 
+STEPS = """
+def run(module, *_arguments):
+    import os, time
+    names = {"kind": "VirtualMachine", "namespace": "shop", "uid": "u", "method": "migrate", "from_node": "w1"}
+    def move(name, **more):
+        return {**names, "name": name, "instance": name, "reason": "", **more}
+    state = module.params.get("step_state") or {}
+    result = {"changed": True, "cluster": {"api": None, "uid": None}, "deferred": [], "progress": []}
+    if state.get("interrupted"):
+        left = [move("web", reason="goes on: it is Running")]
+        module.fail_json(msg="interrupted", errors=[], skipped_instances=left, **result)
+    if state.get("transitions"):
+        END
+    moved = [move("db", to_node="w2", state="moved")]
+    state = {"transitions": 1, "in_flight": [move("late", reason="begun")]}
+    module.exit_json(moves=moved, finished=False, step_state=state, **result)
+
+
+if __name__ == "__main__":"""
+
+
+def test_job_whose_module_is_killed_has_the_moves_of_its_journal(tmp_path: Path) -> None:
+    """Those that ended in the steps before, and those that the journal has in flight."""
+    killed = STEPS.replace("END", "os.kill(os.getpid(), 9)")
+    ended = jobs_with(tmp_path, ["rollout"], killed)
+    job, block = ended.jobs["rollout"], ended.block("rollout")
+    assert job["outcome"] == "failed"
+    assert [vm["name"] for vm in job["moves"]["migrated"]] == ["db"]
+    assert "moves    1 migrated: shop/db w1 -> w2" in block
+    assert "skipped  shop/web: goes on: it is Running" in block
+    assert "failed   Roll out: The module ended without a result: SIGKILL killed" in block
+
+
+def test_job_whose_task_has_no_time_left_says_so_with_its_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANSIBLE_TASK_TIMEOUT", "25")
+    ended = jobs_with(tmp_path, ["rollout"], STEPS.replace("END", "time.sleep(60)"))
+    job, block = ended.jobs["rollout"], ended.block("rollout")
+    assert job["outcome"] == "failed"
+    assert "Roll out: the task's timeout of 25 s ended it (keyword timeout" in job["failed"][0]
+    assert "moves    1 migrated: shop/db w1 -> w2" in block
+    assert "skipped  shop/late: begun" in block
+    assert job["next"] == ["correct the cause, then launch the same job again: it continues"]
+
+
 def test_job_whose_task_fails_before_its_action_begins_has_failed(tmp_path: Path) -> None:
     undefined = '{"__placement_apply_node_labels": "{{ not_a_variable }}"}'
     job = jobs_with(tmp_path, ["rules"], RAISES, "--extra-vars", undefined).jobs["rules"]
