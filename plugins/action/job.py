@@ -52,9 +52,14 @@ class ActionModule(ActionBase):
         """What the stage returns. Until then the record has it as what the job could end in."""
         if stage == "close":
             job.note_unseen_failure()
+            job.note_steps_left_out()
             return STAGES[stage](job)
         job.record.open = job.task_name
         job.record.save()
+        if stage != "check" and not job.record.asked:  # Ansible has left that stage out
+            job.record.asked, errors = job.read_options()
+            if errors:
+                raise JobFailed(errors)
         try:
             returned = STAGES[stage](job)
         except JobFailed:
@@ -62,6 +67,7 @@ class ActionModule(ActionBase):
         except BaseException as error:
             job.record.cut(error, self._task)
             raise
+        job.record.ran.append(job.task_name)
         if job.record.open == job.task_name:
             job.record.open = ""
         return returned

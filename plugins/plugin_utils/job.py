@@ -11,13 +11,16 @@ from __future__ import annotations
 import hashlib
 import signal
 import typing as t
+from pathlib import Path
 
+import yaml
 from ansible import constants as C  # noqa: N812
 
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     NO_THREAD,
     THREADS,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     FOREIGN,
     JobRecord,
@@ -28,7 +31,10 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     play_of,
     read_record,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import role_options
+from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import (
+    ROLES,
+    role_options,
+)
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 if t.TYPE_CHECKING:
@@ -99,6 +105,30 @@ class Job:
         record, failure = self.record, self._failure_of_a_task
         if failure not in ("", record.failure_before) and not (record.failures or record.open):
             record.fail("", ["A task of this job failed before it began: see the error above."])
+
+    def note_steps_left_out(self) -> None:
+        """Steps of the role that did not run though nothing failed: Ansible began after them, or left them out."""
+        if self.record.role != self.role and self.record.asked:  # the job of an earlier role
+            self.begun()
+        record = self.record
+        record.role = self.role
+        has_begun = bool(record.asked)
+        if not has_begun:
+            record.asked, _errors = self.read_options()
+        is_known = bool(record.failures)
+        if (record.open and not is_known) or (is_known and has_begun):
+            return
+        steps = [name for name in steps_of(self.role) if name not in record.ran]
+        if not steps:
+            return
+        record.fail(
+            "",
+            [
+                f"{plural(len(steps), 'step')} of this job did not run: {listed(steps, 12)}. Ansible began after them"
+                " or left them out (--start-at-task, --step, --tags, --skip-tags), so what they check or do is missing"
+            ],
+            lead="",
+        )
 
     @property
     def hosts(self) -> list[str]:
@@ -187,6 +217,27 @@ class Job:
         lead = "" if error.failed_task else None  # its lines name the task
         failed = failed_result(self.record, task, error.lines, self.show, error.reasons, lead)
         return failed | error.traceback
+
+
+def steps_of(role: str) -> list[str]:
+    """The names of the tasks of a role that run in each job without a failure, up to the one that reports: those of
+    this collection without a condition."""
+    (main,) = yaml.safe_load((ROLES / role / "tasks" / "main.yml").read_text())
+    return list(_steps(main["block"], ROLES / role / "tasks"))
+
+
+def _steps(tasks: t.Sequence[Result], folder: Path) -> t.Iterator[str]:
+    for task in tasks:
+        if "when" in task:
+            continue
+        if file := task.get("ansible.builtin.import_tasks"):
+            yield from _steps(yaml.safe_load((folder / file).read_text()), folder)
+        elif other := task.get("ansible.builtin.import_role"):
+            tasks_of = ROLES / other["name"].rpartition(".")[2] / "tasks"
+            text = (tasks_of / f"{other['tasks_from']}.yml").read_text()
+            yield from _steps(yaml.safe_load(text), tasks_of)
+        elif any(key.startswith("virt.placement.") for key in task):
+            yield task["name"]
 
 
 def failed_result(

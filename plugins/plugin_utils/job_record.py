@@ -70,7 +70,8 @@ class JobRecord:
     `open`: what runs now and could fail. `cut_by`: what ended it before it had a result, empty where that is not known.
     `changed`: whether a task has changed something. `failure_before`: the failure
     of another task that Ansible knew of when the role began, as in a section `always` of a playbook. `undo`: how many
-    `notes` and `failures` there were when the job began to undo its change, empty if it did not."""
+    `notes` and `failures` there were when the job began to undo its change, empty if it did not. `ran`: the names of
+    its tasks that began."""
 
     role: str
     host: str
@@ -93,6 +94,7 @@ class JobRecord:
     failure_before: str = ""
     maintenance: Result = field(default_factory=dict)
     undo: Result = field(default_factory=dict)
+    ran: list[str] = field(default_factory=list)
 
     def fail(
         self,

@@ -37,8 +37,10 @@ from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     traceback_of,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
+    JobRecord,
     has_failed,
     is_in_role,
+    new_record,
     own_result,
     play_of,
     read_record,
@@ -78,9 +80,7 @@ class KubeconfigAction(ActionBase):
         host = str(task_vars.get("inventory_hostname", ""))
         if WITHIN in task_vars or not is_in_role(self._task):
             return self._work(task_vars)
-        record = read_record(host, play_of(self._task))
-        if record is None:
-            return self._work(task_vars)
+        record = read_record(host, play_of(self._task)) or self._begun_late(host)
         lines: list[str] = []
         hosts = [str(name) for name in task_vars.get("ansible_play_hosts_all", ())]
         if not record.compared and len(hosts) > 1:
@@ -88,13 +88,14 @@ class KubeconfigAction(ActionBase):
             lines = same_clusters(hosts, record.play)
         worked: Result = {}
         record.open = str(self._task.name)
+        record.ran.append(record.open)
         record.save()
         if not lines:
             module = self._task.action.rpartition(".")[2]
             try:
                 worked = self._work(task_vars)
             except BaseException as error:
-                record.note(module, self.until_now)
+                record.note(module, dict(self.until_now))
                 record.cut(error, self._task)
                 raise
             record.note(module, worked)
@@ -109,6 +110,12 @@ class KubeconfigAction(ActionBase):
         record.open = ""
         record.save()
         return worked
+
+    def _begun_late(self, host: str) -> JobRecord:
+        """The record of a role whose first task Ansible has left out."""
+        role = os.path.basename(str(self._task._role._role_path))
+        check_mode = bool(self._task.check_mode)
+        return new_record(role, host, play_of(self._task), check_mode=check_mode)
 
     @contextlib.contextmanager
     def _copies_removed_on_sigterm(self) -> t.Iterator[None]:

@@ -259,6 +259,49 @@ def test_job_whose_task_has_no_time_left_says_so_with_its_moves(
     assert job["next"] == ["correct the cause, then launch the same job again: it continues"]
 
 
+@pytest.mark.parametrize(
+    ("module", "start", "left_out"),
+    [
+        (
+            "rules_info",
+            "Report",
+            "2 steps of this job did not run: Check variables and clusters, Show rules.",
+        ),
+        ("node_labels", "Label nodes", ""),
+        (
+            "rules",
+            "Report",
+            "2 steps of this job did not run: Check variables and clusters, Write rules.",
+        ),
+    ],
+)
+def test_job_that_ansible_begins_late_names_the_steps_that_did_not_run(
+    tmp_path: Path, module: str, start: str, left_out: str
+) -> None:
+    case = CASES[module]
+    variables = {f"placement_{case.role}_{name}": value for name, value in case.variables.items()}
+    role = {"role": f"virt.placement.placement_{case.role}", "rolespec_validate": False}
+    play = {**play_of(module), "vars": {**play_of(module)["vars"], **variables}, "roles": [role]}
+    (tmp_path / "plays.yml").write_text(json.dumps([{**play, "tasks": []}]))
+    collections = crashing_collection(tmp_path / "collections", RAISES)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections), prepend=os.pathsep)
+        patched.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
+        started = ("--start-at-task", f"virt.placement.placement_{case.role} : {start}")
+        ran = run_playbook(tmp_path, "plays.yml", "--inventory", f"{module},", *started)
+    output, found, stats = ran.stdout.rpartition("CUSTOM STATS")
+    assert found, ran.stdout + ran.stderr
+    job = json.loads(stats.partition("RUN: ")[2])["placement_job"][module][case.role]
+    assert job["outcome"] == "failed"
+    assert job["asked"]
+    if left_out:
+        assert job["failed"][0].startswith(left_out)
+        assert f"failed   {left_out}" in output
+    else:
+        assert LAST_LINE in job["failed"][0]
+        assert "Check variables and clusters, Read topology" in job["failed"][1]
+
+
 def test_job_whose_task_fails_before_its_action_begins_has_failed(tmp_path: Path) -> None:
     undefined = '{"__placement_apply_node_labels": "{{ not_a_variable }}"}'
     job = jobs_with(tmp_path, ["rules"], RAISES, "--extra-vars", undefined).jobs["rules"]
