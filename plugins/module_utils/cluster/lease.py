@@ -21,7 +21,7 @@ from ..api.errors import ApiError, Conflict, Forbidden, NotFound, TestFailed
 from ..api.transport import uptime
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
-from ..model.json_pointer import JSON, Pointer
+from ..model.json_pointer import ANNOTATIONS, JSON, Pointer
 from ..model.rendering import one_line
 from .access import Right, missing_rights
 from .account import holder_text
@@ -50,7 +50,6 @@ _CREATE = Right("create", "coordination.k8s.io", "leases", "", names.LEASE_NAMES
 _HOLDER = Pointer(("spec", "holderIdentity"))
 _TRANSITIONS = Pointer(("spec", "leaseTransitions"))
 _RENEWED = Pointer(("spec", "renewTime"))
-_ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +185,9 @@ def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldL
         _operation("add", _TRANSITIONS, held.transitions),
         _operation("add", Pointer(("spec", "leaseDurationSeconds")), DURATION),
         _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
-        *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
-        _operation("add", _ANNOTATIONS / names.RUN, str(held)),
-        _operation("add", _ANNOTATIONS / names.HOLDER, f"{held} {holder_text(api)}"),
+        *([] if reading.annotated else [_operation("add", ANNOTATIONS, {})]),
+        _operation("add", ANNOTATIONS / names.RUN, str(held)),
+        _operation("add", ANNOTATIONS / names.HOLDER, f"{held} {holder_text(api)}"),
         *_renewal(journal),
     ]
     return _taken(api, lambda: api.patch(PATH, patch), held, journal)
@@ -251,11 +250,11 @@ def release(api: ApiClient, held: HeldLease, journal: str = "") -> None:
 def write_drained(api: ApiClient, reading: LeaseReading, text: str) -> None:
     """Write the marks of drained nodes, whichever run holds the Lease. Raises TestFailed if they are not as they were
     read."""
-    marks = _ANNOTATIONS / names.DRAINED
+    marks = ANNOTATIONS / names.DRAINED
     if not reading.annotated:
         patch = [
-            _operation("test", _ANNOTATIONS, None),
-            _operation("add", _ANNOTATIONS, {names.DRAINED: text}),
+            _operation("test", ANNOTATIONS, None),
+            _operation("add", ANNOTATIONS, {names.DRAINED: text}),
         ]
     else:
         patch = [
@@ -356,7 +355,7 @@ def _write_again(api: ApiClient, held: HeldLease, patch: list[JSON]) -> None:
 def _renewal(journal: str) -> list[JSON]:
     return [
         _operation("add", _RENEWED, _timestamp()),
-        _operation("add", _ANNOTATIONS / names.JOURNAL, journal),
+        _operation("add", ANNOTATIONS / names.JOURNAL, journal),
     ]
 
 

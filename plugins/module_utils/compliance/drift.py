@@ -20,7 +20,7 @@ from ..kubevirt.labels import (
     vm_spec,
 )
 from ..kubevirt.next_pod import pod_as_declared
-from ..model.json_pointer import JSON
+from ..model.json_pointer import JSON, Object
 from ..model.objects import (
     Labels,
     NodeTerm,
@@ -35,8 +35,6 @@ from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .declared import Declared, DeclaredReader
 from .terms import Term, TermKind, added_by_platform, pod_terms_of, selecting_keys, terms_of
-
-Object = t.Mapping[str, JSON]
 
 _Fields = tuple[JSON, JSON, JSON, JSON]
 """The placement fields of a spec: affinity, nodeSelector, tolerations, topologySpreadConstraints."""

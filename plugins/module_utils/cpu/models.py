@@ -68,11 +68,6 @@ def generation(model: str) -> str:
     return variant.group(1) if variant else model
 
 
-def vendor_of(model: str) -> str:
-    """The vendor of the CPUs that a model is named after; empty where the model is not known."""
-    return _VENDORS.get(generation(model), "")
-
-
 def rank(model: str) -> Rank | None:
     """None for a model that is not known."""
     variant = _VARIANT.fullmatch(model)
@@ -89,7 +84,7 @@ def newest_first(models: t.Iterable[str], vendor: str) -> tuple[str, ...]:
     def order(model: str) -> tuple[bool, bool, tuple[int, ...], str]:
         place = rank(model)
         newness = tuple(-int(part) for part in place) if place is not None else ()
-        return place is None, vendor_of(model) != vendor, newness, model
+        return place is None, _VENDORS.get(generation(model), "") != vendor, newness, model
 
     return tuple(sorted(models, key=order))
 

@@ -75,10 +75,6 @@ class VmCpu:
         """Whether it gets as far as `reach` by doubtful nodes alone."""
         return self.proven_reach not in (None, self.reach)
 
-    @property
-    def running(self) -> bool:
-        return bool(self.node)
-
 
 class ReachReader:
     """Reads the VMs of one cluster. VMs that select the same of nodes are compared with them once."""

@@ -86,7 +86,7 @@ def findings(report: CpuReport) -> tuple[Finding, ...]:
     by_name = {cpu.name: cpu for cpu in report.cpus}
     models = {ref: change.model for change in report.changes for ref in change.vms}
     for vm in report.vms:
-        if vm.reach is not Reach.NODE or vm.not_migratable or vm.needs is None or not vm.running:
+        if vm.reach is not Reach.NODE or vm.not_migratable or vm.needs is None or not vm.node:
             continue
         labels = tuple(report.lacking(vm).items())
         if not labels:

@@ -164,7 +164,7 @@ def _tolerated(
     tolerated = []
     for number, (name, value) in enumerate(zip(names, values, strict=True)):
         key = topology.resolve(name)
-        known = _domains(question.before, key)
+        known = {x.labels[key] for x in question.before.nodes if key in x.labels}
         if key in question.left_out:
             faults.append(InputError(f"tolerate[{number}]", f"no node has the label {key}"))
         elif value and known and value not in known:
@@ -174,10 +174,6 @@ def _tolerated(
     if faults:
         raise InvalidInput(faults)
     return tolerated
-
-
-def _domains(snapshot: Snapshot, key: str) -> set[str]:
-    return {node.labels[key] for node in snapshot.nodes if key in node.labels}
 
 
 def _drills(report: CapacityReport, topology: Topology) -> dict[str, JSON]:

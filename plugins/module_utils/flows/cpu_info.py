@@ -9,7 +9,6 @@ import typing as t
 from ..api.client import ApiClient
 from ..cluster.expanded_templates import with_expanded_templates
 from ..cluster.reading import ReadScope, read_snapshot
-from ..cpu.baseline import Baseline
 from ..cpu.losses import ModelChange
 from ..cpu.model_patch import model_patch
 from ..cpu.reach import VmCpu
@@ -57,7 +56,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     counts["unknown"] += sum(gap.resource in _NEEDED for gap in snapshot.unreadable)
     return {
         "counts": counts,
-        "baselines": [_baseline(x) for x in report.baselines],
+        "baselines": [{**as_json(x), "zone": x.zone} for x in report.baselines],
         "vms": [_vm(vm, report, everything) for vm in report.vms if everything or is_bound(vm)],
         "model_changes": [_model_change(x, view) for x in report.changes],
         "odd_nodes": as_json(report.odd_nodes),
@@ -65,10 +64,6 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "permission_gaps": as_json(snapshot.unreadable),
         "table": table(report),
     }
-
-
-def _baseline(baseline: Baseline) -> dict[str, JSON]:
-    return {**as_json(baseline), "zone": baseline.zone}
 
 
 def _model_change(change: ModelChange, view: ClusterView) -> dict[str, JSON]:

@@ -241,7 +241,8 @@ def _question(
 
 
 def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:
-    if request.everywhere or (rules is None and not request.scale):
+    lost = request.nodes or request.domains or request.domains_of
+    if lost or (rules is None and not request.scale):
         return replace(forecast_scope(None), budgets=request.event == "drain")
     namespaces = {scale.workload.namespace for scale in request.scale}
     if rules is not None:

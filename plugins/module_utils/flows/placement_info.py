@@ -64,7 +64,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "summary": {**summary(verdicts), **states.counts()},
         **_lists(verdicts, snapshot.nodes, topology, details),
         **(NO_VMS if details == "summary" else states).as_json(),
-        "do_not_move": [kept_as_json(instance, why) for instance, why in kept],
+        "do_not_move": [{**_in_short(instance), "reason": why} for instance, why in kept],
         "resting_rules": resting,
         "findings": [finding.as_json() for finding in findings],
         "permission_gaps": as_json(verdicts.unreadable),
@@ -225,10 +225,6 @@ def kept_by_label(verdicts: Verdicts, snapshot: Snapshot) -> Kept:
     return kept
 
 
-def kept_as_json(verdict: InstanceVerdict, why: str) -> dict[str, JSON]:
-    return {**_in_short(verdict), "reason": why}
-
-
 def resting_rules(workloads: t.Iterable[Workload], reader: DeclaredReader) -> list[dict[str, JSON]]:
     """The rules that are not enabled, with their types and the number of their workloads. No verdict is about them."""
     found = Counter(
@@ -266,7 +262,8 @@ def table(
     key."""
     by_node: dict[str, Counter[str]] = defaultdict(Counter)
     for instance in verdicts.instances:
-        by_node[instance.node][_short(instance)] += 1
+        ref = instance.workload or instance.instance
+        by_node[instance.node][f"{ref.namespace}/{ref.name}"] += 1
     keys = tuple(shown.values())
     rows = [(*shown, "NODE", "INSTANCES")]
     for node in sorted(
@@ -282,12 +279,6 @@ def table(
     maintenance = [f"maintenance: {text}" for node in by_name if (text := _maintenance(node))]
     lines = [*maintenance, *_kept(kept), *states.lines(), *_resting(resting), *_problems(verdicts)]
     return table_text([*columns(rows), *lines])
-
-
-def _short(verdict: InstanceVerdict) -> str:
-    """Namespace and name of the workload: its instances are counted."""
-    ref = verdict.workload or verdict.instance
-    return f"{ref.namespace}/{ref.name}"
 
 
 def _runs(counted: Counter[str]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from ..compliance.pending import DEFAULT_SCHEDULER
 from ..kubevirt.instances import replaced_once_gone
 from ..kubevirt.labels import MIGRATION_JOB, adds_node_key, adds_toleration
 from ..kubevirt.moving import rolls_itself
@@ -170,7 +171,8 @@ def of_evicted(evicted: EvictedInstance) -> t.Iterator[Doubt]:
 
 def of_schedulers(pending: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
     """The doubt about pods that kube-scheduler does not place: other filters may decide."""
-    if names := [pod.name for pod in pending if pod.required and pod.has_other_scheduler]:
+    others = [x for x in pending if x.required and x.pod.scheduler_name != DEFAULT_SCHEDULER]
+    if names := [x.name for x in others]:
         yield Doubt("other_scheduler", f"another scheduler places {listed(names)}", NO_CERTAINTY)
 
 

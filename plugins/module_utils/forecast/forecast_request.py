@@ -32,11 +32,6 @@ class ForecastRequest:
     scale: tuple[Scale, ...] = ()
     domains_of: tuple[str, ...] = ()
 
-    @property
-    def everywhere(self) -> bool:
-        """Whether workloads of any namespace may have to move."""
-        return bool(self.nodes or self.domains or self.domains_of)
-
 
 def forecast_request(
     *,

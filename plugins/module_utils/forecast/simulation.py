@@ -20,7 +20,6 @@ import typing as t
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..compliance.pending import DEFAULT_SCHEDULER
 from ..kubevirt.instances import replaced_once_gone
 from ..model.kinds import VMI, RolloutRoom
 from ..model.objects import Pod, Ref
@@ -69,11 +68,6 @@ class PendingPod:
     def follows(self) -> str | None:
         """Key of the pod that has to end before this one is created."""
         return pod_key(self.replaces) if self.replaces and self.reason == "recreate" else None
-
-    @property
-    def has_other_scheduler(self) -> bool:
-        """Whether it is not kube-scheduler that places it, so that the filters may not be what decides."""
-        return self.pod.scheduler_name != DEFAULT_SCHEDULER
 
     @property
     def in_rollout(self) -> bool:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import typing as t
 
-from ..model.json_pointer import JSON
-from ..model.quantity import Container, parse_quantity, pod_requests
+from ..model.json_pointer import JSON, Object
+from ..model.quantity import NANO, Container, parse_quantity, pod_requests
 from ..model.snapshot import Platform
 from .labels import (
     CPU_FEATURE,
@@ -26,8 +26,6 @@ from .labels import (
     SCHEDULABLE,
     cluster_node_selector,
 )
-
-Object = t.Mapping[str, JSON]
 
 OBSOLETE_HOST_MODEL = "node-labeller.kubevirt.io/obsolete-host-model"
 CPU_MANAGER = "kubevirt.io/cpumanager"
@@ -41,8 +39,7 @@ copies it from the KubeVirt object (mutators/vmi-mutator.go), of which annotatio
 HOST_MODELS = (HOST_MODEL, "host-passthrough", "")
 """CPU models that stand for that of the node. They bind a running VM to nodes like the one on which it started."""
 _MACHINE_TYPES = {"arm64": "virt", "s390x": "s390-ccw-virtio"}
-_NANO = 10**9
-_MIB = 1024**2 * _NANO
+_MIB = 1024**2 * NANO
 _GUEST_OVERHEAD = 25 + 100 + 25 + 40 + 30 + 8
 """MiB for virt-launcher-monitor, virt-launcher, virtlogd, virtqemud, QEMU, and its I/O thread."""
 
@@ -111,7 +108,7 @@ def launcher_containers(
             initial.insert(0, {**_container(console), "restartPolicy": "Always"})
     requests = compute_requests(spec, platform, annotations)
     for device in network_devices:
-        requests[device] = requests.get(device, 0) + _NANO
+        requests[device] = requests.get(device, 0) + NANO
     compute = {name: f"{amount}n" for name, amount in requests.items()}
     return {
         "containers": [_container(compute), *containers],
@@ -163,8 +160,8 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     requested = _resources(spec, "requests").get("memory", 0)
     if _before(platform, 1, 7):
         requested = _requested_memory(spec, platform)
-    kilobytes = -(-requested // (1000 * _NANO))
-    overhead = kilobytes * 1000 // 512 * _NANO + _GUEST_OVERHEAD * _MIB
+    kilobytes = -(-requested // (1000 * NANO))
+    overhead = kilobytes * 1000 // 512 * NANO + _GUEST_OVERHEAD * _MIB
     overhead -= 10 * _MIB * _before(platform, 1, 5)  # virtlogd 20, virtqemud 35
     overhead += 8 * _MIB * max(1, _vcpus(spec, platform))
     probes = [(spec.get(name) or {}).get("exec") for name in ("livenessProbe", "readinessProbe")]
@@ -185,7 +182,7 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     reserved = (_memory(spec).get("reservedOverhead") or {}).get("addedOverhead")
     overhead += parse_quantity(reserved) if reserved else 0
     if ratio := platform.configuration.get("additionalGuestMemoryOverheadRatio"):
-        overhead += int(-(-overhead // (1000 * _NANO)) * (float(ratio) - 1)) * 1000 * _NANO
+        overhead += int(-(-overhead // (1000 * NANO)) * (float(ratio) - 1)) * 1000 * NANO
     passt = any("passtBinding" in interface for interface in interfaces)
     overhead += 100 * _MIB * (whole_cpus and not since_1_6)  # not multiplied then
     return overhead + 250 * _MIB * passt
@@ -276,7 +273,7 @@ def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]
         pool = 0
     total = _vcpus(spec, platform) + pool
     if _is_dedicated(spec):
-        return (total + _emulator_cpus(spec, total, annotations)) * _NANO
+        return (total + _emulator_cpus(spec, total, annotations)) * NANO
     limits, requests = _resources(spec, "limits"), _resources(spec, "requests")
     configured = platform.configuration.get("cpuRequest")
     asked = requests.get("cpu") or limits.get("cpu", requests.get("cpu"))
@@ -285,7 +282,7 @@ def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]
     if configured and parse_quantity(configured) != parse_quantity("100m"):
         return parse_quantity(configured)
     ratio = int(_developer(platform).get("cpuAllocationRatio") or 10)
-    return -(-total * _NANO // ratio)
+    return -(-total * NANO // ratio)
 
 
 def _emulator_cpus(spec: Object, cpus: int, annotations: t.Container[str]) -> int:
@@ -311,7 +308,7 @@ def _vcpus(spec: Object, platform: Platform) -> int:
         asked = _resources(spec, "requests").get("cpu")
     if asked is None and not _is_dedicated(spec):
         asked = parse_quantity(platform.configuration.get("cpuRequest") or "1")
-    return -(-(_NANO if asked is None else asked) // _NANO)
+    return -(-(NANO if asked is None else asked) // NANO)
 
 
 def completed_sockets(spec: Object, platform: Platform) -> int:
@@ -342,7 +339,7 @@ def _requested_memory(spec: Object, platform: Platform) -> int:
     if asked := _asked_memory(spec):
         return asked
     overcommit = int(_developer(platform).get("memoryOvercommit") or 100)
-    return _guest_memory(spec) // _NANO * 100 // overcommit * _NANO
+    return _guest_memory(spec) // NANO * 100 // overcommit * NANO
 
 
 def _devices(spec: Object, platform: Platform) -> dict[str, int]:
@@ -362,7 +359,7 @@ def _devices(spec: Object, platform: Platform) -> dict[str, int]:
     for device in _host_devices(spec):
         if name := device.get("deviceName"):
             counts[name] = counts.get(name, 0) + 1
-    return {name: count * _NANO for name, count in counts.items() if count}
+    return {name: count * NANO for name, count in counts.items() if count}
 
 
 def _encryption(spec: Object, platform: Platform) -> frozenset[str]:

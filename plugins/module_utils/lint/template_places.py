@@ -11,10 +11,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.json_pointer import JSON, MISSING, Pointer
+from ..model.json_pointer import JSON, MISSING, Object, Pointer
 from ..model.kinds import KINDS, KUBEVIRT_KINDS, VMI
-
-Object = t.Mapping[str, JSON]
 
 _TEMPLATE = Pointer(("spec", "template"))
 _REPLICAS = (Pointer(("spec", "replicas")),)

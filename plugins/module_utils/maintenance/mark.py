@@ -15,7 +15,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from ..kubevirt.labels import DEVICE
-from ..model.json_pointer import JSON, Pointer
+from ..model.json_pointer import ANNOTATIONS, JSON, Pointer
 from ..model.json_text import DamagedAnnotation, cut, read_annotation
 from ..model.kinds import MAINTENANCE, MOVED_AWAY, SERVICED, SERVICED_AT, START_AGAIN
 from ..model.manifests import node_from_manifest
@@ -33,9 +33,8 @@ DOWN_LIMIT = 32 * 1024
 AWAY_LIMIT = 64 * 1024
 """The most characters of `away` as JSON. A node has at most a few hundred pods."""
 
-_ANNOTATIONS = Pointer(("metadata", "annotations"))
-_MARK = _ANNOTATIONS / MAINTENANCE
-_MOVED_AWAY = _ANNOTATIONS / MOVED_AWAY
+_MARK = ANNOTATIONS / MAINTENANCE
+_MOVED_AWAY = ANNOTATIONS / MOVED_AWAY
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
 TAINTS = Pointer(("spec", "taints"))
 
@@ -242,7 +241,7 @@ def mark_write(node: Node, mark: Mark) -> Write | None:
     operations = [] if node.unschedulable else [Operation("add", _UNSCHEDULABLE, True)]
     text = encode(mark)
     if not node.annotations:
-        operations.append(Operation("add", _ANNOTATIONS, {MAINTENANCE: text}))
+        operations.append(Operation("add", ANNOTATIONS, {MAINTENANCE: text}))
     elif node.annotations.get(MAINTENANCE) != text:
         operations.append(Operation("add", _MARK, text))
     return _write(node, operations, {"cordoned": True, "maintenance": str(mark.phase)})
@@ -253,7 +252,7 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
     the change, and that it was done `now`, unless the node was never empty: the change was not done then."""
     kept = _kept(node, mark, change_id, now)
     operations = [Operation("remove", _MARK)]
-    operations += [Operation("add", _ANNOTATIONS / key, text) for key, text in kept.items()]
+    operations += [Operation("add", ANNOTATIONS / key, text) for key, text in kept.items()]
     if MOVED_AWAY in node.annotations and MOVED_AWAY not in kept:
         operations.append(Operation("remove", _MOVED_AWAY))
     stays = node.unschedulable and _keeps_cordon(node, mark)
@@ -262,7 +261,7 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -> 
         operations.append(Operation("remove", _UNSCHEDULABLE))
         tests = (
             *(
-                Operation("test", _ANNOTATIONS / key, node.annotations.get(key))
+                Operation("test", ANNOTATIONS / key, node.annotations.get(key))
                 for key in HOLDING_ANNOTATIONS
             ),
             taints_test(node),
@@ -275,9 +274,9 @@ def takeover_write(node: Node, mark: Mark, change_id: str = "", now: str = "") -
     `mark`. It has no cordon of ours."""
     kept = {MOVED_AWAY: "{}", **_kept(node, mark, change_id, now)}
     if node.annotations:
-        operations = [Operation("add", _ANNOTATIONS / key, text) for key, text in kept.items()]
+        operations = [Operation("add", ANNOTATIONS / key, text) for key, text in kept.items()]
     else:
-        operations = [Operation("add", _ANNOTATIONS, kept)]
+        operations = [Operation("add", ANNOTATIONS, kept)]
     after = {"cordoned": node.unschedulable, "maintenance": None, "taken_over": mark.run}
     return _write(node, operations, after)
 
@@ -341,7 +340,7 @@ def _write(
             Operation("test", _UNSCHEDULABLE, True if node.unschedulable else None),
             Operation("test", _MARK, node.annotations.get(MAINTENANCE))
             if node.annotations
-            else Operation("test", _ANNOTATIONS, None),
+            else Operation("test", ANNOTATIONS, None),
             *tests,
         ),
         operations=tuple(operations),

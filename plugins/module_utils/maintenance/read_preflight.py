@@ -23,7 +23,7 @@ from ..api.errors import (
 from ..api.lists import list_all
 from ..cluster.identity import KUBEVIRT_PATH, unreadable
 from ..cluster.served_versions import ServedVersions
-from ..model.json_pointer import JSON
+from ..model.json_pointer import Object
 from ..model.objects import Labels, Node, Ref
 from ..model.placement_manifests import selector_from_json
 from ..model.snapshot import Unreadable
@@ -33,8 +33,6 @@ from .dry_runs import dry_runs
 from .options import MaintenanceOptions
 from .preflight import Automation, PreflightInput
 from .preflight_findings import CONFIG_POOL_UPDATING, HEALTH_CHECK
-
-Object = t.Mapping[str, JSON]
 
 NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"

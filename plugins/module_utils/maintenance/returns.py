@@ -9,7 +9,6 @@ no scheduler. A drain gives up on a workload that has come back `RETURNS` times.
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from dataclasses import replace
 
 from ..model.objects import Pod, Ref
@@ -86,12 +85,3 @@ def names_node(workload: Workload | None, pod: Pod) -> Obstacle | None:
         return None
     why = f"the template of {workload.ref} names node {pod.node_name} (nodeName), so each next pod is there again"
     return _stays(NAMES_NODE, why)
-
-
-def most(*listed: Returned) -> Returned:
-    """The highest counts."""
-    result: dict[str, Counter[str]] = {}
-    for returned in listed:
-        for node, counts in returned.items():
-            result[node] = result.get(node, Counter()) | Counter(counts)
-    return {node: dict(counts) for node, counts in result.items() if counts}

@@ -86,15 +86,6 @@ class InputReader:
                 self.error(f"unknown {noun} {str(key)!r}{hint}")
         return {key: value[key] for key in known if key in value}
 
-    def sequence(self, value: JSON) -> list[JSON] | None:
-        """A list; a single map is a list of one."""
-        if isinstance(value, dict):
-            return [value]
-        if not isinstance(value, list):
-            self.error(f"must be a list, not {shown(value)}")
-            return None
-        return value
-
     def text(self, value: JSON) -> str | None:
         """Text that is not empty. A whole number is the text that it is written as."""
         if isinstance(value, int) and not isinstance(value, bool):

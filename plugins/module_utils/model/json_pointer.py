@@ -10,6 +10,9 @@ from dataclasses import dataclass
 JSON = t.Any
 """A value as json.loads makes it. Treated as immutable everywhere."""
 
+Object = t.Mapping[str, JSON]
+"""A map of JSON, such as an object of the API."""
+
 MISSING: t.Final = object()
 """A default for `Pointer.read` that tells a missing value from null."""
 
@@ -36,3 +39,7 @@ class Pointer:
             else:
                 return default
         return value
+
+
+ANNOTATIONS: t.Final = Pointer(("metadata", "annotations"))
+LABELS: t.Final = Pointer(("metadata", "labels"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .json_pointer import JSON
+from .json_pointer import Object
 from .objects import (
     Labels,
     NodeTerm,
@@ -24,8 +24,6 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 CREATED_BY = "kubevirt.io/created-by"
 """The label of launcher pods with the VMI's uid, which differs from VM to VM."""
-
-Object = t.Mapping[str, JSON]
 
 
 def selector_from_json(selector: Object | None) -> Selector | None:

@@ -12,6 +12,9 @@ from .objects import Ref
 from .obstacle import Obstacle
 from .rendering import TextEnum, one_line
 
+Uid = str
+"""Of an instance."""
+
 
 class Method(TextEnum):
     """How an instance moves.

@@ -13,10 +13,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .json_pointer import JSON
+from .json_pointer import JSON, Object
 from .objects import Labels
 
-Object = t.Mapping[str, JSON]
 Forbidden = tuple[tuple[str, ...], tuple[str, ...]]
 """What baseline and what restricted may forbid of a pod."""
 _NONE: t.Final[Object] = {}

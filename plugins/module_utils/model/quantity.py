@@ -30,8 +30,8 @@ _DECIMAL = {
     "P": Decimal("1e15"),
     "E": Decimal("1e18"),
 }
-_NANO = 10**9
-_LARGEST = (2**63 - 1) * _NANO
+NANO = 10**9
+_LARGEST = (2**63 - 1) * NANO
 """What the API server takes for any larger quantity (Quantity.UnmarshalJSON caps at 2^63 - 1)."""
 _LONGEST = 64
 """Characters of a quantity, and its largest power of ten."""
@@ -54,14 +54,14 @@ def parse_quantity(text: str | int | float) -> int:
         scale = Decimal(f"1e{power}")
     else:
         scale = _DECIMAL[suffix or ""]
-    scaled = Decimal(number) * scale * _NANO
+    scaled = Decimal(number) * scale * NANO
     whole = int(scaled)
     return min(whole + (scaled > whole), _LARGEST)
 
 
 def whole_units(resource: str, nano: int) -> int:
     """Millicores for cpu, else whole units; both rounded up."""
-    return -(-nano // (10**6 if resource == "cpu" else _NANO))
+    return -(-nano // (10**6 if resource == "cpu" else NANO))
 
 
 def is_scheduled(resource: str) -> bool:

@@ -14,7 +14,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ..model.json_pointer import JSON
+from ..model.json_pointer import Object
 from ..model.objects import Labels, Ref
 
 HOST_KEY = "node.cluster.x-k8s.io/esxi-host"
@@ -33,7 +33,6 @@ CONTROL_PLANE = "KubeadmControlPlane"
 DEPLOYMENT = "MachineDeployment"
 POOL = "MachinePool"
 
-Object = t.Mapping[str, JSON]
 
 _LIMIT = 63
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
 from ..model.input import nearest
-from ..model.json_pointer import JSON, Pointer
+from ..model.json_pointer import ANNOTATIONS, JSON, LABELS
 from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.objects import Labels, Node, NodeTerm, Placement, Pod, Ref
 from ..model.placement_manifests import placement_from_spec
@@ -30,9 +30,6 @@ from ..model.snapshot import Snapshot
 from ..model.write import Operation, Write
 from ..scheduler.labels import matches_node, matches_terms
 from .request import LabelRequest
-
-_LABELS = Pointer(("metadata", "labels"))
-_ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 _PLATFORM = re.compile(
     r"kubelet|k3s|virt-handler|(.*-)?cloud-(controller-manager|node-manager|provider)(-.*)?"
@@ -265,12 +262,12 @@ Operations = tuple[list[Operation], list[Operation]]
 def _label_operations(node: LabelledNode, changes: t.Sequence[LabelChange]) -> Operations:
     if node.labels is None:
         added = {change.key: change.after for change in changes}
-        return [Operation("test", _LABELS)], [Operation("add", _LABELS, added)]
-    tests = [Operation("test", _LABELS / change.key, change.before) for change in changes]
+        return [Operation("test", LABELS)], [Operation("add", LABELS, added)]
+    tests = [Operation("test", LABELS / change.key, change.before) for change in changes]
     operations = [
-        Operation("remove", _LABELS / change.key)
+        Operation("remove", LABELS / change.key)
         if change.after is None
-        else Operation("add", _LABELS / change.key, change.after)
+        else Operation("add", LABELS / change.key, change.after)
         for change in changes
     ]
     return tests, operations
@@ -284,12 +281,12 @@ def _note_operations(
     kept = {key: value for key, value in node.remembered.items() if key not in removed}
     noted = {**kept, **given}
     text = json.dumps(noted, sort_keys=True, separators=(",", ":"))
-    path = _ANNOTATIONS / names.NODE_LABELS
+    path = ANNOTATIONS / names.NODE_LABELS
     if node.annotations is None:
         if not noted:
             return [], []
         note = {names.NODE_LABELS: text}
-        return [Operation("test", _ANNOTATIONS)], [Operation("add", _ANNOTATIONS, note)]
+        return [Operation("test", ANNOTATIONS)], [Operation("add", ANNOTATIONS, note)]
     before = node.annotations.get(names.NODE_LABELS)
     if noted:
         change = [] if text == before else [Operation("add", path, text)]

@@ -15,12 +15,12 @@ from functools import cached_property
 
 from ..model.objects import Namespace, Pod
 from ..model.placement_manifests import with_own_values
+from ..model.plan import Uid
 from ..scheduler.framework import PlacementInfo, PodInfo, pod_key
 from ..scheduler.index import Index
 from ..scheduler.inter_pod_affinity import affinity_terms
 from ..scheduler.selector_index import ExistingTerms, SelectorCount, SelectorIndex
 
-Uid = str
 Uids = frozenset[str]
 
 _NONE: Uids = frozenset()

@@ -8,13 +8,11 @@ import typing as t
 from functools import cached_property
 
 from ..model.objects import Pod
-from ..model.plan import Method
+from ..model.plan import Method, Uid
 from ..scheduler.framework import INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD, FilterReason
 from .dependencies import Dependencies
 from .repair import PlannedMove, violation_text
 from .simulation import ClusterSimulation
-
-Uid = str
 
 
 class PlaceMoves:

@@ -14,7 +14,7 @@ from ..model.input import nearest
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.obstacle import NO_NODE, NOT_FOUND, NOT_READ, Obstacle
-from ..model.plan import Method
+from ..model.plan import Method, Uid
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME
@@ -24,8 +24,6 @@ from .movable_instances import MovableInstance
 from .place_moves import PlaceMoves
 from .plan_request import PlanRequest
 from .repair import violation_text
-
-Uid = str
 
 _SWAPS = 20
 """VMs at most that are looked at as the cause of one that cannot go."""

@@ -18,7 +18,7 @@ from ..model.gc import collector_paused
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
-from ..model.plan import Move, Plan, SkippedInstance
+from ..model.plan import Move, Plan, SkippedInstance, Uid
 from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME
 from .movable_instances import MovableInstance
@@ -28,8 +28,6 @@ from .place_reasons import PlaceReasons
 from .plan_request import PlanRequest, simulate
 from .repair import PlannedMove
 from .simulation import ClusterSimulation, VerifiedIndex
-
-Uid = str
 
 Places = t.Mapping[Ref, str]
 """VMIs to the nodes that they are to run on."""
@@ -108,6 +106,7 @@ class _PlacesPlanner:
         """As many moves as are possible, one after the other: a move may free the node of another one. Then the first
         one of the map goes first, as it does in the plan that a rollout makes after the move."""
         rank = {uid: number for number, uid in enumerate(self.moves.to_do)}
+        related = self.simulation.dependencies.related
         sequence: list[PlannedMove] = []
         while True:
             made: list[PlannedMove] = []
@@ -123,15 +122,15 @@ class _PlacesPlanner:
                     del self.moves.to_do[move.uid]
                     blocked.discard(move.uid)
                 made += moves
-                freed = {x for move in moves for x in self._freed_by(move) & blocked}
+                freed = {
+                    x
+                    for move in moves
+                    for x in (related(move.uid) | self._asked_for[move.source]) & blocked
+                }
                 waiting += sorted(freed, key=rank.__getitem__, reverse=True)[-_AGAIN:]
             if not made:
                 return sequence
             sequence += made
-
-    def _freed_by(self, move: PlannedMove) -> t.AbstractSet[Uid]:
-        """What may have a node only since this move."""
-        return self.simulation.dependencies.related(move.uid) | self._asked_for[move.source]
 
     @cached_property
     def _asked_for(self) -> t.Mapping[str, set[Uid]]:

@@ -16,7 +16,7 @@ from ..compliance.violations import bypass_text
 from ..kubevirt.ordinals import ordinal_of
 from ..model.gc import collector_paused
 from ..model.obstacle import NO_NODE, NOT_FOUND, Obstacle
-from ..model.plan import Method, Move, Plan, SkippedInstance
+from ..model.plan import Method, Move, Plan, SkippedInstance, Uid
 from ..model.snapshot import Snapshot
 from ..scheduler.nodes import NodeSet
 from ..scheduler.preferences import meeting_nodes
@@ -26,8 +26,6 @@ from .plan_request import PlanRequest, simulate
 from .repair import RETRIES, TARGETS, PlannedMove, RepairPlanner, violation_text
 from .search import arrange
 from .simulation import ClusterSimulation, PreferencePenalties, VerifiedIndex, cheaper
-
-Uid = str
 
 _HELD: t.Final = "the rollout of its workload is held"
 

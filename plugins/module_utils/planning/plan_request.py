@@ -9,13 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from ..kubevirt.instances import in_flight
 from ..model.obstacle import Obstacle
-from ..model.plan import Method
+from ..model.plan import Method, Uid
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from .movable_instances import InstanceSelection, MovableInstance
 from .simulation import ClusterSimulation, VerifiedIndex
-
-Uid = str
 
 Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]
 

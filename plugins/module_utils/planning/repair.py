@@ -13,13 +13,11 @@ import itertools
 import typing as t
 from dataclasses import dataclass
 
-from ..model.plan import Method
+from ..model.plan import Method, Uid
 from ..scheduler.framework import FilterStatus
 from ..scheduler.nodes import NodeSet
 from .search import arrange, shortest_repair
 from .simulation import ClusterSimulation, PreferencePenalties
-
-Uid = str
 
 SMALL = 6
 """Members up to which a group is searched exactly."""
@@ -125,14 +123,11 @@ class RepairPlanner:
 
     def preferred_first(self, uid: Uid, nodes: NodeSet, names: t.Sequence[str]) -> tuple[str, ...]:
         """The names behind the preferred node of an instance, if that is among `nodes`."""
-        first = self._preferred(uid, nodes)
-        return (first, *(name for name in names if name != first)) if first else tuple(names)
-
-    def _preferred(self, uid: Uid, nodes: NodeSet) -> str:
-        """The preferred node of an instance if it is among `nodes`, else empty."""
-        name = self.preferred_nodes.get(uid, "")
-        number = self.simulation.table.numbers.get(name)
-        return name if number is not None and nodes >> number & 1 else ""
+        first = self.preferred_nodes.get(uid, "")
+        number = self.simulation.table.numbers.get(first)
+        if number is None or not nodes >> number & 1:
+            return tuple(names)
+        return (first, *(name for name in names if name != first))
 
     def make(
         self, uid: Uid, method: Method, nodes: NodeSet, reason: str, node: str = ""

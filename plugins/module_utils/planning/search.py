@@ -12,7 +12,7 @@ import typing as t
 from collections import deque
 from dataclasses import dataclass
 
-from ..model.plan import Method
+from ..model.plan import Method, Uid
 from ..scheduler.nodes import NodeSet
 from .matching import Assignment, assign
 from .simulation import ClusterSimulation
@@ -62,7 +62,6 @@ def arrange(simulation: ClusterSimulation, group: t.Collection[str]) -> Arrangem
     return Arrangement(key, assign(options, stays))
 
 
-Uid = str
 Sequence = tuple[tuple[Uid, str], ...]
 """(instance, node) in order."""
 

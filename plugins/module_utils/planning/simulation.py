@@ -33,7 +33,7 @@ from ..model.gc import collector_paused
 from ..model.objects import Node, Pod
 from ..model.obstacle import NO_NODE, Obstacle
 from ..model.placement_manifests import CREATED_BY
-from ..model.plan import Method
+from ..model.plan import Method, Uid
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME, Topology
@@ -44,7 +44,6 @@ from ..view.view import view_of
 from .dependencies import Dependencies
 from .movable_instances import MovableInstance
 
-Uid = str
 FailuresByPod = t.Mapping[str, tuple[FilterStatus, ...]]
 
 MAX_LEAVING = 8

@@ -19,7 +19,7 @@ from ..kubevirt.moving import (
     rolls_itself,
 )
 from ..model.findings import Finding, InputError, InvalidInput
-from ..model.json_pointer import JSON
+from ..model.json_pointer import ANNOTATIONS, JSON
 from ..model.kinds import HOLD, KINDS, REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
@@ -37,7 +37,7 @@ from .ownership import Ownership, UnreadableAnnotation, owners_of
 from .pools import deleted_by_autohealing, extent_of_rollout, started_vms, why_not_on_vm
 from .term_slots import TermLocation, pair
 from .undo import read_undo_record
-from .write import ANNOTATIONS, Relabel, relabels
+from .write import Relabel, relabels
 
 
 def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:

@@ -34,11 +34,13 @@ def changed_back(ref: Ref, answer: JSON, requested: RequestedRules) -> list[Find
             missing[rule] = lost
     if not missing:
         return _finding(sorted(requested.listed), ref, "the terms as they were written", ())
-    return [
-        finding
-        for rule, terms in missing.items()
-        for finding in _finding([rule], ref, listed([_text(x) for x in terms], 3), terms)
-    ]
+    findings = []
+    for rule, lost in missing.items():
+        texts = [
+            f"{LOCATION_TEXTS[x.location]} {json.dumps(x.value, sort_keys=True)}" for x in lost
+        ]
+        findings += _finding([rule], ref, listed(texts, 3), lost)
+    return findings
 
 
 _WHERE_TO_LOOK = "See kubectl get mutatingwebhookconfigurations, for a policy kubectl get mutatingadmissionpolicies"
@@ -74,10 +76,6 @@ def _finding(
         " out again.",
         f"{_WHERE_TO_LOOK}. Write the rule in a form that it keeps, or leave this workload out of the rule.{hint}",
     )
-
-
-def _text(term: CompiledTerm) -> str:
-    return f"{LOCATION_TEXTS[term.location]} {json.dumps(term.value, sort_keys=True)}"
 
 
 def _has_fields_only(term: CompiledTerm) -> bool:

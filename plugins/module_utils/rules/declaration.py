@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import typing as t
+from dataclasses import replace
 
 from ..model.findings import InputError
+from ..model.input import nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import RULE_KINDS, VIRTUAL_MACHINE
-from ..model.objects import Ref
 from ..model.rule import (
     Avoid,
     KeepApart,
@@ -26,6 +27,7 @@ from ..model.rule import (
     RunOn,
     Spread,
     Target,
+    WorkloadSelector,
 )
 from ..model.snapshot import Snapshot, Workload
 from ..model.topology import Topology
@@ -35,6 +37,7 @@ from .members import GroupSelectorBuilder, resolve
 from .ownership import MOST_DECLARED, Fingerprint, LabelsOfRule, canonical_json
 from .ownership_index import OwnershipIndex
 from .parse import read_rules
+from .rules_request import RulesRequest
 
 Declaration = dict[str, JSON]
 
@@ -126,13 +129,14 @@ class DeclarationReader:
         self._topology = topology
         self._ownerships = OwnershipIndex.of(self._view)
         self._selectors = GroupSelectorBuilder(self._view, self._ownerships.ownership)
-        self._carriers: dict[RuleId, list[Workload]] = {}
+        self.carriers: dict[RuleId, list[Workload]] = {}
+        """The workloads that carry each rule."""
         for ref, ownership in sorted(self._ownerships.owned.items()):
             workload = self._view.snapshot.workloads_by_ref[ref]
             known = ref.kind in RULE_KINDS and ownership.uid == workload.uid
             for rule in ownership.rules if known else ():
                 if rule.namespace == ref.namespace:
-                    self._carriers.setdefault(rule, []).append(workload)
+                    self.carriers.setdefault(rule, []).append(workload)
 
     def declaration(self, rule: RuleId) -> Declaration | None:
         """The rule as the module `rules` takes it. None where its workloads disagree, as after an interrupted change,
@@ -149,25 +153,16 @@ class DeclarationReader:
 
     def type_name(self, rule: RuleId) -> str | None:
         """The type of a rule that workloads carry; None where they do not have one valid one."""
-        for workload in self._carriers.get(rule, ()):
+        for workload in self.carriers.get(rule, ()):
             if resting := self._ownerships.owned[workload.ref].resting.get(rule):
                 return resting
         parsed = self._parsed(rule)
         return parsed.type_name if parsed is not None else None
 
-    @property
-    def rules(self) -> t.Collection[RuleId]:
-        """The rules that workloads carry."""
-        return self._carriers.keys()
-
-    def carriers(self, rule: RuleId) -> tuple[Ref, ...]:
-        """The workloads that carry a rule."""
-        return tuple(workload.ref for workload in self._carriers.get(rule, ()))
-
     def _members(self, rule: RuleId) -> list[Workload]:
         """The carriers that the rule is about: they have its options, others get a label of it."""
         owned = self._ownerships.owned
-        return [x for x in self._carriers.get(rule, ()) if rule in owned[x.ref].declared]
+        return [x for x in self.carriers.get(rule, ()) if rule in owned[x.ref].declared]
 
     def _parsed(self, rule: RuleId) -> Rule | None:
         """The rule by the options that all of its workloads have."""
@@ -217,5 +212,53 @@ class DeclarationReader:
                 Fingerprint.of(term.location, term.value).effect
                 for term in compiled.terms.get(workload.ref, ())
             }
-            for workload in self._carriers[rule.id]
+            for workload in self.carriers[rule.id]
         )
+
+
+def with_carriers(
+    request: RulesRequest, snapshot: Snapshot, faults: list[InputError]
+) -> tuple[RulesRequest, t.Mapping[RuleId, str]]:
+    """The request in which rules that rest, and are named alone, have the workloads that carry them, and the types of
+    these rules. One that no workload carries is a fault."""
+    alone = [rule for rule in request.rules if rule.is_named_alone]
+    if request.state != "present" or not alone:
+        return request, {}
+    reader = DeclarationReader(snapshot, Topology.of())
+    named: dict[RuleId, Rule] = {}
+    types: dict[RuleId, str] = {}
+    for rule in alone:
+        by_kind: dict[str, list[str]] = {}
+        for workload in reader.carriers.get(rule.id, ()):
+            by_kind.setdefault(workload.ref.kind, []).append(workload.ref.name)
+        if not by_kind:
+            faults.append(_unknown(rule, reader))
+            continue
+        type_name = reader.type_name(rule.id)
+        if type_name is None:
+            faults.append(
+                InputError(
+                    rule.where,
+                    "its workloads do not have its type, or not the same one: give the rule its type and workloads",
+                )
+            )
+            continue
+        types[rule.id] = type_name
+        selectors = (
+            WorkloadSelector(kind, rule.id.namespace, tuple(names))
+            for kind, names in by_kind.items()
+        )
+        named[rule.id] = replace(rule, workloads=tuple(selectors), everywhere=False)
+    rules = tuple(named.get(rule.id, rule) for rule in request.rules)
+    return replace(request, rules=rules), types
+
+
+def _unknown(rule: Rule, reader: DeclarationReader) -> InputError:
+    ours = rule.id.namespace, rule.id.rule_set
+    known = [x.name for x in reader.carriers if (x.namespace, x.rule_set) == ours]
+    return InputError(
+        rule.where,
+        f"no workload of namespace {rule.id.namespace!r} has this rule of rule set"
+        f" {rule.id.rule_set!r}. A rule that is new and rests needs its type and workloads"
+        f"{nearest(rule.id.name, known)}",
+    )

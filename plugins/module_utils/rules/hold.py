@@ -20,14 +20,13 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt import pools
 from ..kubevirt.pools import PoolMember, changed_by_others, lacks_template
-from ..model.json_pointer import JSON, MISSING, Pointer
+from ..model.json_pointer import ANNOTATIONS, JSON, MISSING, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import HOLD, KINDS, POOL, partition_of
 from ..model.objects import Ref
 from ..model.obstacle import NO_HOLD, Obstacle
 from ..model.snapshot import Platform, Workload
 from ..model.write import Operation, Write
-from .write import ANNOTATIONS
 
 STRATEGY = Pointer(("spec", "updateStrategy"))
 PAUSED = Pointer(("spec", "paused"))
@@ -64,7 +63,8 @@ class Hold:
         """How many replicas are not of the present template, as the controller counts them. A pool counts none."""
         if self.workload.ref.kind == POOL.name:
             return 0
-        return max(0, (self.workload.replicas or 0) - int(self._status.get("updatedReplicas", 0)))
+        status = self.workload.manifest.get("status") or {}
+        return max(0, (self.workload.replicas or 0) - int(status.get("updatedReplicas", 0)))
 
     @property
     def is_over(self) -> bool:
@@ -78,10 +78,6 @@ class Hold:
         replicas that a scale-in is about to delete, too (kubernetes stateful_set_control.go, updateStatus), so that
         the pods are to be looked at as well."""
         return self.is_over or (self.strategy is not None and self.seen and not self.behind)
-
-    @property
-    def _status(self) -> dict[str, JSON]:
-        return self.workload.manifest.get("status") or {}
 
 
 def hold_of(workload: Workload) -> Hold | None:

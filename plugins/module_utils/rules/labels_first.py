@@ -164,11 +164,7 @@ def _requirements(term: JSON, namespace: str) -> t.Iterator[LabelRequirement]:
 
 
 def _gets_labels(change: WorkloadChange) -> bool:
-    return TermLocation.LABEL in change.merged.locations or bool(_arriving(change))
-
-
-def _arriving(change: WorkloadChange) -> tuple[Write, ...]:
-    return tuple(write for stage in change.stages[3:] for write in stage)
+    return TermLocation.LABEL in change.merged.locations or any(change.stages[3:])
 
 
 def label_writes(needs: LabelNeeds, changes: t.Iterable[WorkloadChange]) -> tuple[Write, ...]:

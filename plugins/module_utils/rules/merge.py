@@ -48,7 +48,6 @@ from .term_slots import (
     tidy,
 )
 from .undo import (
-    UndoRecord,
     read_undo_record,
     undo_record_of,
     written_placement,
@@ -114,7 +113,9 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
         (x.uid, dict(x.rules), dict(x.resting), dict(x.declared)) for x in (ownership, owned)
     ]
     changed = before_and_after[0] != before_and_after[1] or bool(draft.replacing)
-    if (previous is None and draft.touched) or (changed and not _keeps(previous, wanted)):
+    # The record of a request that is made again has the placement before it.
+    again = previous is not None and previous.is_of(wanted.change)
+    if (previous is None and draft.touched) or (changed and not again):
         written = written_placement(before, draft.root, rules)
         since = written_since(ownership, owned, previous, wanted.change.at)
         undo = undo_record_of(workload, wanted.change, written, previous, since).text()
@@ -135,11 +136,6 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
         ),
         findings=tuple(draft.findings),
     )
-
-
-def _keeps(record: UndoRecord | None, wanted: RequestedRules) -> bool:
-    """Whether the record has the placement before this request, which is made again."""
-    return record is not None and record.is_of(wanted.change)
 
 
 def _replace(draft: TemplateDraft, terms: t.Iterable[SimilarTerm]) -> None:

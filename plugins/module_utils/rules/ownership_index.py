@@ -36,17 +36,6 @@ class OwnershipIndex:
         return cls(owned, unreadable)
 
     @property
-    def rules(self) -> frozenset[RuleId]:
-        """The rules that some workload of their namespace carries. Workloads of others have no more than their
-        labels."""
-        return frozenset(
-            rule
-            for ref, ownership in self.owned.items()
-            for rule in ownership.rules
-            if rule.namespace == ref.namespace
-        )
-
-    @property
     def carriers(self) -> t.Mapping[RuleId, frozenset[Ref]]:
         """The workloads that carry each rule."""
         found: dict[RuleId, set[Ref]] = {}

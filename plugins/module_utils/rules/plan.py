@@ -32,12 +32,11 @@ from .change import (
 )
 from .checks import how_to_accept, is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
-from .declaration import stored_options
+from .declaration import stored_options, with_carriers
 from .draft import RequestedRules
 from .labels_first import label_needs
 from .members import GroupSelectorBuilder, resolve
 from .merge import merge
-from .named_alone import with_carriers
 from .ownership import (
     LabelsOfRule,
     Ownership,
@@ -261,7 +260,7 @@ def plan_rules(
     ownerships = OwnershipIndex.of(view)
     faults = [*request.faults, *option_faults(request, view)]
     findings: list[Finding] = []
-    request, types = with_carriers(request, view, faults)
+    request, types = with_carriers(request, view.snapshot, faults)
     compiled = _compile(request, view, ownerships, faults, findings)
     requested = requested_rules(request, compiled, view, ownerships, faults, findings, types)
     unread_workloads(request, view, faults, findings)

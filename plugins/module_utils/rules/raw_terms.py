@@ -13,6 +13,7 @@ import typing as t
 
 from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON
+from ..model.placement_manifests import PREFERRED, REQUIRED
 from ..scheduler.validation import (
     BAD_OPERATOR,
     NOT_SUPPORTED,
@@ -27,8 +28,6 @@ from .term_slots import (
     IN_NODE_TERM,
     LISTS,
     NODE_TERMS,
-    PREFERRED,
-    REQUIRED,
     CompiledTerm,
     TermLocation,
     pair,

@@ -41,7 +41,6 @@ from .last_change import (
 )
 from .merge import Merged
 from .ownership import (
-    Fingerprint,
     Ownership,
     UnreadableAnnotation,
     digest,
@@ -194,12 +193,10 @@ def restore(workload: Workload, record: UndoRecord, known: KnownBy) -> Merged:
         updated=tuple(sorted(updated)),
         removed=tuple(sorted(rules[0] - rules[1])),
         locations=frozenset(locations),
-        removed_terms=tuple(sorted(x for x in terms[0] - terms[1] if _is_label(x))),
+        removed_terms=tuple(
+            sorted(x for x in terms[0] - terms[1] if x.location is TermLocation.LABEL)
+        ),
     )
-
-
-def _is_label(fingerprint: Fingerprint) -> bool:
-    return fingerprint.location is TermLocation.LABEL
 
 
 def _ownership(workload: Workload) -> Ownership:

@@ -14,6 +14,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.json_pointer import JSON, MISSING, Pointer
+from ..model.placement_manifests import PREFERRED, REQUIRED
 from ..model.rendering import TextEnum
 
 
@@ -59,9 +60,6 @@ def _parse(text: str) -> Pointer:
     parts = text.split("/")[1:]
     return Pointer(tuple(part.replace("~1", "/").replace("~0", "~") for part in parts))
 
-
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 FIELDS = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints")
 """The placement fields of a template's spec: all that rules ever change there."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.findings import InputError, InvalidInput
-from ..model.json_pointer import JSON, Pointer
+from ..model.json_pointer import ANNOTATIONS, JSON, LABELS, Pointer
 from ..model.kinds import RULES, UNDO, instance_path
 from ..model.objects import Labels, Ref
 from ..model.snapshot import Workload
@@ -25,8 +25,6 @@ from ..view.label_input import is_reserved
 from ..view.view import ClusterView
 from .ownership import Fingerprint, Ownership
 from .term_slots import FIELDS, TermLocation
-
-_LABELS = Pointer(("metadata", "labels"))
 
 
 class Relabel(t.NamedTuple):
@@ -82,11 +80,11 @@ class Relabel(t.NamedTuple):
             return None
         keys = sorted({*leaving, *adding})
         if labels:
-            tests = [Operation("test", _LABELS / key, labels.get(key)) for key in keys]
+            tests = [Operation("test", LABELS / key, labels.get(key)) for key in keys]
             operations = [_operation(key, labels, adding) for key in keys]
         else:
-            tests = [Operation("test", _LABELS)]
-            operations = [Operation("add", _LABELS, dict(sorted(adding.items())))]
+            tests = [Operation("test", LABELS)]
+            operations = [Operation("add", LABELS, dict(sorted(adding.items())))]
         before = {key: labels[key] for key in keys if key in labels}
         return Write(
             target=self.target,
@@ -129,11 +127,10 @@ def labels_of(manifest: t.Mapping[str, JSON]) -> Labels:
 
 def _operation(key: str, labels: Labels, adding: Labels) -> Operation:
     if key not in adding:
-        return Operation("remove", _LABELS / key)
-    return Operation("replace" if key in labels else "add", _LABELS / key, adding[key])
+        return Operation("remove", LABELS / key)
+    return Operation("replace" if key in labels else "add", LABELS / key, adding[key])
 
 
-ANNOTATIONS = Pointer(("metadata", "annotations"))
 _NOTHING: t.Final = object()
 
 

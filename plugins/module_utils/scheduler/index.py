@@ -423,18 +423,16 @@ class _PodInfoCache:
             return info
         info = self._placement_infos.get((pod.namespace, placement))
         if info is None:
+            constraint = (placement.node_selector, placement.node_terms)
+            nodes = self._nodes_by_terms.get(constraint)
+            if nodes is None:
+                nodes = nodes_of_placement(placement, self._table)
+                self._nodes_by_terms[constraint] = nodes
             info = self._placement_infos[pod.namespace, placement] = PlacementInfo(
                 placement,
-                self._nodes_of(placement),
+                nodes,
                 self._taints.tolerated_nodes(placement.tolerations),
                 affinity_terms(placement, pod.namespace, self._selectors),
             )
         self._placement_infos_by_number[pod.namespace, placement.number] = info
         return info
-
-    def _nodes_of(self, placement: Placement) -> NodeSet:
-        constraint = (placement.node_selector, placement.node_terms)
-        nodes = self._nodes_by_terms.get(constraint)
-        if nodes is None:
-            nodes = self._nodes_by_terms[constraint] = nodes_of_placement(placement, self._table)
-        return nodes

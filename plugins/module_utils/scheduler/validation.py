@@ -14,7 +14,7 @@ import functools
 import typing as t
 from dataclasses import dataclass
 
-from ..model.json_pointer import JSON
+from ..model.json_pointer import JSON, Object
 from ..model.placement_manifests import PREFERRED
 from ..model.placement_manifests import REQUIRED as REQUIRED_TERMS
 from .labels import (
@@ -42,8 +42,6 @@ POLICIES = ("Honor", "Ignore")
 NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 FORBIDS_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 BAD_OPERATOR = "not a valid selector operator"
-
-Object = t.Mapping[str, JSON]
 
 
 @dataclass(frozen=True, slots=True)

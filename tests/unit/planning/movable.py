@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Uid
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Snapshot,
@@ -18,7 +19,6 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     ClusterSimulation,
-    Uid,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import FilterStatus
 

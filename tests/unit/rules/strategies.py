@@ -9,10 +9,12 @@ import typing as t
 
 from hypothesis import strategies as st
 
-from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
-from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
+from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifests import (
     PREFERRED,
     REQUIRED,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     CompiledTerm,
     TermLocation,
     pair,
