@@ -31,13 +31,13 @@ from ..model.json_text import ListPage, decoded
 from ..model.kinds import FIELD_MANAGER
 from .errors import (
     JSON_PATCH,
-    TWO_BUDGETS,
     AnswerLost,
     ApiError,
     ApiRequest,
     BadAnswer,
     DeadlineExceeded,
     ServerFault,
+    ServerText,
     Throttled,
     Unauthorized,
     Unreachable,
@@ -89,7 +89,7 @@ class RetryPolicy:
         if error.is_status and error.request.resource == "virtualmachines/expand-spec":
             return False  # virt-api answers 500 if the instance type does not exist
         if isinstance(error, (ServerFault, AnswerLost, BadAnswer)):
-            if TWO_BUDGETS in error.message:
+            if error.has(ServerText.TWO_BUDGETS):
                 return False
             return error.request.repeatable and error.status not in (501, 505)
         return False

@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.json_text import decoded
-from ..model.rendering import printable
+from ..model.rendering import TextEnum, printable
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -32,6 +32,31 @@ _DENIED = re.compile(r'\bUser ("(?:[^"\\]|\\["\\])+") cannot ')
 """Names with other escapes are left out."""
 READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
 ASK_POLICY = "an admission policy refused it: request what it allows, or extend the policy"
+
+
+class ServerText(TextEnum):
+    """What an answer is recognized by, where neither its status nor its reason or causes tell: the only table of it."""
+
+    # A VM has a migration already (KubeVirt virt-api, admitters/migration-create-admitter.go).
+    IN_FLIGHT_MIGRATION = "in-flight migration detected"
+    # A webhook has side effects, and was not asked; it does not answer (apiserver admission/plugin/webhook/errors).
+    NO_DRY_RUN = "does not support dry run"
+    NO_WEBHOOK = "failed calling webhook"
+    # In the 500 to a write of an object that is too large for etcd (etcd api/v3/v3rpc/rpctypes/error.go).
+    TOO_LARGE = "request is too large"
+    # In the 500 to an eviction that can never be accepted (kubernetes registry/core/pod/rest/eviction.go).
+    TWO_BUDGETS = "more than one PodDisruptionBudget"
+    # In the 409 to a restart or stop of a VM of which another client has requested one (virt-api, rest/lifecycle.go).
+    VM_CHANGED = "jsonpatch test operation does not apply"
+    # An admission policy refused it (apiserver admission/plugin/policy/validating).
+    POLICY = "ValidatingAdmissionPolicy"
+    # A ResourceQuota refused it (apiserver admission/plugin/resourcequota, controller.go).
+    QUOTA_EXCEEDED = " is forbidden: exceeded quota"
+    QUOTA_INSUFFICIENT = " is forbidden: insufficient quota"
+    QUOTA_UNKNOWN = " is forbidden: status unknown for quota"
+
+
+_OF_QUOTA = (ServerText.QUOTA_EXCEEDED, ServerText.QUOTA_INSUFFICIENT, ServerText.QUOTA_UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -156,6 +181,10 @@ class ApiError(Exception):
     def advise(self) -> str:
         return self.advice
 
+    def has(self, *texts: ServerText) -> bool:
+        """Whether the message of the server has one of these texts."""
+        return any(text in self.message for text in texts)
+
     @property
     def refuses_request(self) -> bool:
         """4xx: the server refuses this request. It may accept the next one of this identity."""
@@ -202,7 +231,7 @@ class Forbidden(ApiError):
     def refuses_request(self) -> bool:
         """Whether the namespace refuses it, which is being deleted or has a ResourceQuota that is used up
         (apiserver admission/plugin/resourcequota). Every tenant can cause that."""
-        return self.namespace_terminates or any(text in self.message for text in _QUOTA_REFUSALS)
+        return self.namespace_terminates or self.has(*_OF_QUOTA)
 
     @property
     def lacks_right(self) -> bool:
@@ -420,27 +449,6 @@ class DeadlineExceeded(ApiError):
         return self
 
 
-_QUOTA_REFUSALS = tuple(
-    f" is forbidden: {text} quota" for text in ("exceeded", "insufficient", "status unknown for")
-)
-
-_POLICY_REFUSAL = "ValidatingAdmissionPolicy"
-
-TWO_BUDGETS = "more than one PodDisruptionBudget"
-"""In the 500 to an eviction that can never be accepted (kubernetes, registry/core/pod/rest/eviction.go)."""
-
-TOO_LARGE = "request is too large"
-"""In the 500 to a write of an object that is too large for etcd (etcd, api/v3/v3rpc/rpctypes/error.go)."""
-
-NO_DRY_RUN = "does not support dry run"
-"""In the refusal for a webhook with side effects, which was not asked (apiserver, admission/plugin/webhook/errors)."""
-
-NO_WEBHOOK = "failed calling webhook"
-"""In the 500 where a webhook does not answer (the same file)."""
-
-IN_FLIGHT = "in-flight migration detected"
-"""In the refusal of a second migration of a VMI (KubeVirt, virt-api, admitters/migration-create-admitter.go)."""
-
 TRANSIENT_ERRORS = (AnswerLost, BadAnswer, DeadlineExceeded, ServerFault, Throttled, Unreachable)
 """The API server does not answer now. A run that has begun waits for it."""
 
@@ -463,7 +471,7 @@ _BY_STATUS: t.Mapping[int, type[ApiError]] = {
 def is_of_admission(message: str) -> bool:
     """Whether an admission webhook or policy wrote it (apiserver admission/plugin/webhook/errors;
     admission/plugin/policy/validating)."""
-    return message.startswith("admission webhook ") or _POLICY_REFUSAL in message
+    return message.startswith("admission webhook ") or ServerText.POLICY in message
 
 
 def cut(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -490,7 +498,9 @@ def from_answer(
         # The server answers a patch that cannot be applied with 422 and names no field; a
         # validation error always has causes (apiserver endpoints/handlers/patch.go).
         error = TestFailed
-    text = str(status_object.get("message") or "") if status_object else _text(body)
+    text = str(status_object.get("message") or "")
+    if not status_object and (start := body.decode("utf-8", "replace").strip()[:60]):
+        text = f"the answer is no Status, and begins with {start!r}"
     return error(
         request,
         text,
@@ -522,11 +532,6 @@ def _status_object(body: bytes) -> dict[str, t.Any]:
     if not isinstance(value, dict):
         return {}
     return value if value.get("kind") == "Status" or value.get("status") == "Failure" else {}
-
-
-def _text(body: bytes) -> str:
-    text = body.decode("utf-8", "replace").strip()
-    return f"the answer is no Status, and begins with {text[:60]!r}" if text else ""
 
 
 def _seconds(header: str | None) -> float | None:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 from ..api.client import METADATA, PLAIN, ApiClient
 from ..api.errors import (
-    NO_DRY_RUN,
     ApiError,
     Conflict,
     DeadlineExceeded,
     Forbidden,
     Invalid,
     NoConfiguration,
+    ServerText,
     Unauthorized,
     Unreachable,
     is_of_admission,
@@ -144,7 +144,7 @@ def refusals(answers: t.Mapping[Ref, JSON | ApiError]) -> dict[Ref, ApiError]:
         ref: answer
         for ref, answer in answers.items()
         if isinstance(answer, ApiError)
-        and NO_DRY_RUN not in answer.message
+        and not answer.has(ServerText.NO_DRY_RUN)
         and (isinstance(answer, (Forbidden, Invalid)) or is_of_admission(answer.message))
     }
 

@@ -131,8 +131,7 @@ def why_not_as_approved(policy: str | None, way: VmWay) -> Obstacle | None:
     """Why a VM does not leave by `way`. `policy` is the approved one, None for a VM that the plan does not have."""
     if policy is None:
         return NOT_IN_PLAN
-    unlike = Obstacle("unlike_plan", other_method(policy, way.policy))
-    return None if policy == way.policy else unlike
+    return other_method(policy, way.policy)
 
 
 def joined(plans: t.Sequence[t.Mapping[str, JSON]]) -> dict[str, JSON]:

@@ -71,7 +71,7 @@ class DrainView:
     allowed: frozenset[str] = frozenset()
     moving: bool = True
     selection: InstanceSelection = _NOT_COUNTED
-    why_no_restart: WhyNoRestart = lambda _movable, _platform: ""
+    why_no_restart: WhyNoRestart = lambda _movable, _platform: None
     delegation: Delegation = field(default_factory=Delegation.known)
     passed_over: PassedOver = field(default_factory=dict)
     returned: t.Mapping[str, t.Mapping[str, int]] = field(default_factory=dict)
@@ -352,8 +352,7 @@ class DrainView:
             return None
         if movable.workload is not None and movable.workload.ref.kind == REPLICA_SET.name:
             return why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES)
-        text = self.why_no_restart(movable, self.snapshot.platform)
-        return Obstacle(PENDING_CHANGES, text) if text else None
+        return self.why_no_restart(movable, self.snapshot.platform)
 
     def _targets(self, leaving: t.Iterable[str]) -> dict[str, frozenset[str]]:
         """The uids of the leaving instances that each leaving instance has an affinity to, and waits

@@ -13,17 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
-from ..api.errors import (
-    IN_FLIGHT,
-    NO_DRY_RUN,
-    NO_WEBHOOK,
-    ApiError,
-    Conflict,
-    Forbidden,
-    NotFound,
-    ServerFault,
-    Throttled,
-)
+from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerFault, ServerText, Throttled
 from ..cluster.identity import unreadable
 from ..model.kinds import MIGRATIONS
 from ..model.objects import Pod
@@ -146,15 +136,15 @@ class _Asked:
     def _refusal(self, error: ApiError) -> Obstacle | None:
         """Of a request that is refused, None for one of which that is not known. Raises other errors. A drain waits
         for a migration that is in flight."""
-        if _is_gone(error) or IN_FLIGHT in error.message:
+        if _is_gone(error) or error.has(ServerText.IN_FLIGHT_MIGRATION):
             return None
-        if NO_DRY_RUN in error.message:
+        if error.has(ServerText.NO_DRY_RUN):
             request, reason = error.request, f"it cannot be asked without effect: {error.message}"
             gap = Unreadable(request.resource, request.namespace, request.verb, reason)
             self.gaps += [] if gap in self.gaps else [gap]
             return None
         of_server = isinstance(error, ServerFault) and error.is_status
-        self.fails = self.fails or (of_server and NO_WEBHOOK in error.message)
+        self.fails = self.fails or (of_server and error.has(ServerText.NO_WEBHOOK))
         of_admission = isinstance(error, Forbidden) and error.of_admission
         if not (of_admission or of_server or error.refuses_request):
             raise error

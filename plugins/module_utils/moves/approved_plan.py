@@ -19,6 +19,7 @@ from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.json_text import content_fault
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, move_as_json
 
 FORMAT = 4
@@ -193,9 +194,10 @@ def _same(name: str, given: JSON, planned: JSON, kind: PlanKind) -> bool:
     return bool(same)
 
 
-def other_method(planned: str, now: str) -> str:
-    """Why an approved move is not made."""
-    return f"the plan moves it by {planned}, and now it would move by {now}"
+def other_method(planned: str, now: str) -> Obstacle | None:
+    """Why an approved move is not made by the method, or the policy, that the instance has now."""
+    text = f"the plan moves it by {planned}, and now it would move by {now}"
+    return Obstacle("unlike_plan", text) if planned != now else None
 
 
 def _sorted(value: JSON) -> JSON:

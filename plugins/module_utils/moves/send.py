@@ -17,14 +17,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..api.client import ApiClient
-from ..api.errors import (
-    TWO_BUDGETS,
-    ApiError,
-    Conflict,
-    Forbidden,
-    NotFound,
-    Throttled,
-)
+from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerText, Throttled
 from ..cluster.access import Right
 from ..kubevirt.pending_changes import changes_since_start, why_applies_more
 from ..model import kinds as names
@@ -41,7 +34,7 @@ from ..model.kinds import (
     instance_path,
 )
 from ..model.objects import Ref
-from ..model.obstacle import Obstacle
+from ..model.obstacle import PENDING_CHANGES, Obstacle
 from ..model.plan import Method, Plan
 from ..model.snapshot import Platform, Vmi
 from ..model.write import Write
@@ -84,7 +77,13 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
     except NotFound as error:
         return ApiReply(ReplyStatus.GONE, Obstacle("gone", error.message))
     except Conflict as error:
-        return _conflict(request, error)
+        if error.reason == "AlreadyExists":
+            return ApiReply(ReplyStatus.ACCEPTED)  # it was created before
+        if request.verb == "put" and not error.has(ServerText.VM_CHANGED):
+            # KubeVirt, to a restart or stop that the state of the VM does not allow.
+            return ApiReply(ReplyStatus.REFUSED, Obstacle("refused", error.message))
+        text = "it changed at the same time"
+        return ApiReply(ReplyStatus.BLOCKED, Obstacle("changed", text, True))
     except Throttled as error:
         busy = Obstacle("refused", error.message or "the API server asks to wait", True)
         if error.budgets:  # the server does not say their namespace, which is that of the pod
@@ -95,7 +94,7 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
         if isinstance(error, Forbidden) and error.namespace_terminates:
             ends = Obstacle("in_progress", error.message, True)  # it ends with its namespace
             return ApiReply(ReplyStatus.BLOCKED, ends)
-        if TWO_BUDGETS in error.message:
+        if error.has(ServerText.TWO_BUDGETS):
             return ApiReply(ReplyStatus.REFUSED, Obstacle("budget", error.message))
         if error.refuses_request:
             return ApiReply(ReplyStatus.REFUSED, Obstacle("refused", error.message))
@@ -103,21 +102,6 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
             return ApiReply(ReplyStatus.DOUBTFUL, Obstacle("outcome_unknown", str(error), True))
         raise
     return ApiReply(ReplyStatus.ACCEPTED)
-
-
-VM_CHANGED = "jsonpatch test operation does not apply"
-"""In the answer of KubeVirt where another client has requested a start or stop of the VM meanwhile (virt-api,
-rest/lifecycle.go)."""
-
-
-def _conflict(request: ApiCall, error: Conflict) -> ApiReply:
-    """A create of what is there already was done before; KubeVirt says 409 to a restart that the
-    VM's state does not allow; else the object changed since it was looked at, as that VM may have, too."""
-    if error.reason == "AlreadyExists":
-        return ApiReply(ReplyStatus.ACCEPTED)
-    if request.verb == "put" and VM_CHANGED not in error.message:
-        return ApiReply(ReplyStatus.REFUSED, Obstacle("refused", error.message))
-    return ApiReply(ReplyStatus.BLOCKED, Obstacle("changed", "it changed at the same time", True))
 
 
 def was_sent(record: MoveRecord, seen: Observation) -> bool:
@@ -177,28 +161,29 @@ class StartRevisions:
         self._permission = permission
         self._started: dict[tuple[str, str], t.Mapping[str, JSON] | None] = {}
 
-    def why_no_restart(self, movable: MovableInstance, platform: Platform) -> str:
-        """Why a restart would apply more than placement; empty where it would not."""
+    def why_no_restart(self, movable: MovableInstance, platform: Platform) -> Obstacle | None:
+        """Why a restart would apply more than placement."""
         vmi, workload = movable.instance.vmi, movable.vm
         if vmi is None or workload is None:
-            return ""
+            return None
         key = (vmi.uid, vmi.revision)
         try:
             if key not in self._started:
                 self._started[key] = start_revision(self._api, vmi)
         except Forbidden:
             if self._lenient:
-                return ""
+                return None
             raise
         started = self._started[key]
         if started is None:
-            return (
+            return Obstacle(
+                PENDING_CHANGES,
                 "it is unknown what else a restart would apply, since the ControllerRevision"
                 f" {vmi.revision or 'of its start'} is missing or damaged: restart it, or"
-                f" {self._permission}"
+                f" {self._permission}",
             )
         changes = changes_since_start(started, workload, vmi, platform)
-        return str(why_applies_more("a restart", changes, self._permission) or "")
+        return why_applies_more("a restart", changes, self._permission)
 
 
 def start_revision(api: ApiClient, vmi: Vmi) -> t.Mapping[str, JSON] | None:

@@ -14,7 +14,7 @@ import secrets
 import typing as t
 
 from ..api.client import ApiClient
-from ..api.errors import MERGE_PATCH, TOO_LARGE, ApiError, Conflict, NotFound
+from ..api.errors import MERGE_PATCH, ApiError, Conflict, NotFound, ServerText
 from ..api.transport import Deadline, uptime
 from ..cluster import lease
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
@@ -176,7 +176,7 @@ def outdate_pending_deletes(
             except (NotFound, Conflict):
                 continue  # it is gone, or another object has its name: nothing to protect
             except ApiError as error:
-                if not error.refuses_request and TOO_LARGE not in error.message:
+                if not error.refuses_request and not error.has(ServerText.TOO_LARGE):
                     raise
                 refused.append((record, error.message))
     return refused

@@ -8,6 +8,7 @@ import typing as t
 
 from ..kubevirt.disruption import Budgets
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan
 from ..model.snapshot import Platform, Snapshot
 from ..planning.movable_instances import (
@@ -18,8 +19,8 @@ from ..scheduler.index import Index
 from .journal import RunJournal
 from .move import MoveRecord
 
-WhyNoRestart = t.Callable[[MovableInstance, Platform], str]
-"""What else a restart would apply; empty where nothing."""
+WhyNoRestart = t.Callable[[MovableInstance, Platform], Obstacle | None]
+"""Why a restart would apply more than placement."""
 
 
 class View(t.Protocol):

@@ -53,9 +53,8 @@ class LeftAlone:
                 source = known.source or "no node"
                 text = f"the plan moves it from {source}, and it runs on {move.source} now"
                 moved[move.uid] = Obstacle("unlike_plan", text)
-            elif known.method is not move.method:
-                text = other_method(known.method, move.method)
-                kept[move.uid] = Obstacle("unlike_plan", text)
+            elif (why := other_method(known.method, move.method)) is not None:
+                kept[move.uid] = why
         if others:
             skipped = {x.uid for x in plan.skipped}
             uids = {x.uid for x in candidates} - skipped - approved.by_uid.keys()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets
 from ..model.objects import Ref
-from ..model.obstacle import PENDING_CHANGES, Obstacle
+from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan
 from ..model.snapshot import Instance, Snapshot
 from ..model.topology import HOSTNAME
@@ -58,7 +58,7 @@ class JudgedSnapshot:
         snapshot: Snapshot,
         wanted: InstanceSelection,
         options: RolloutOptions,
-        why_no_restart: WhyNoRestart = lambda _movable, _platform: "",
+        why_no_restart: WhyNoRestart = lambda _movable, _platform: None,
     ) -> JudgedSnapshot:
         pending = options.apply_pending_changes
         candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
@@ -192,7 +192,7 @@ class JudgedSnapshot:
         platform = self.snapshot.platform
         restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
         return {
-            uid: Obstacle(PENDING_CHANGES, why)
+            uid: why
             for uid in restarts
-            if (why := self.why_no_restart(self.by_uid[uid], platform))
+            if (why := self.why_no_restart(self.by_uid[uid], platform)) is not None
         }

@@ -27,7 +27,10 @@ def judge_skipped(result: StepResult, plan: Plan, *, fail: bool) -> None:
     """With `fail` skipped instances are a failure, which names them all; if not, those that still violate
     a rule are a warning."""
     if plan.skipped and fail and not result.failure:
-        result.failure = _not_all_moved(plan.skipped)
+        were = (
+            f"{plural(len(plan.skipped), 'instance')} {'was' if len(plan.skipped) == 1 else 'were'}"
+        )
+        result.failure = f"{were} skipped (fail_on_skipped): {_names(plan.skipped)}"
         return
     violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
     if violators:
@@ -91,11 +94,6 @@ def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
     """The warning about instances that still violate a rule. Their reasons are lines of the progress."""
     verb = "violates" if len(violators) == 1 else "violate"
     return f"{plural(len(violators), 'instance')} still {verb} a rule: {_names(violators)}"
-
-
-def _not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
-    were = "was" if len(skipped) == 1 else "were"
-    return f"{plural(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {_names(skipped)}"
 
 
 def not_in_place(skipped: t.Sequence[SkippedInstance]) -> str:

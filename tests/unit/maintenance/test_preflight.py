@@ -53,7 +53,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Selector,
     Taint,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import (
+    PENDING_CHANGES,
+    Obstacle,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Platform,
@@ -76,6 +79,7 @@ HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 KIND = "VirtualMachineInstance"
 APP_WEB = Selector((Requirement("app", "In", ("web",)),))
+ALSO_CPU = Obstacle(PENDING_CHANGES, "a restart would also apply cpu")
 
 
 def view(made: Cluster, *nodes: str, policy: str = "migrate", **changes: t.Any) -> DrainView:
@@ -468,7 +472,10 @@ def test_restart_that_would_apply_other_changes_is_an_error() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
     asked = PreflightInput(
-        replace(view(made, policy="restart"), why_no_restart=lambda _vm, _platform: "also cpu")
+        replace(
+            view(made, policy="restart"),
+            why_no_restart=lambda *_: ALSO_CPU,
+        )
     )
     (finding,) = [x for x in preflight(asked) if x.severity == "error"]
     assert (finding.name, "also cpu" in finding.why) == ("pending_changes", True)
@@ -482,7 +489,11 @@ def with_allowed(made: Cluster, name: str, **given: t.Any) -> list[str]:
     policy, budgets = given.pop("vm_policy", "migrate"), given.pop("budgets", ())
     drained = view(made, policy=policy, budgets=budgets)
     allowed = frozenset({name})
-    drained = replace(drained, allowed=allowed, why_no_restart=lambda _vm, _platform: "also cpu")
+    drained = replace(
+        drained,
+        allowed=allowed,
+        why_no_restart=lambda *_: ALSO_CPU,
+    )
     findings = preflight(PreflightInput(drained, **given))
     assert name in {finding.name for finding in findings}
     return [finding.name for finding in refusing(findings, allowed)]
