@@ -35,6 +35,7 @@ from ..model.input import nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import FORECAST_KINDS, RULE_KINDS
 from ..model.objects import Ref
+from ..model.obstacle import Obstacle
 from ..model.rendering import listed, one_line
 from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot
@@ -80,8 +81,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     failing = (*outcome.plan.refused, *outcome.changed_back)
     errors = [_refused(finding, sentence) for finding, sentence in sentences(failing)]
     errors += outcome.errors.values()
-    if outcome.refusal:
-        errors.append(TaskError("finding", outcome.refusal, "fail_on_forecast"))
+    errors += filter(None, [outcome.refusal])
     if errors:
         raise PartialFailure(result, errors)
     return result
@@ -116,8 +116,8 @@ def _warn(module: AnsibleModule, plan: RulesPlan) -> None:
     if params["fail_on_forecast"] and (params["forecast"] or {}).get("permission_gaps"):
         reasons = "; ".join(map(str, params["forecast"]["reasons"]))
         module.warn(one_line(f"no forecast of these rules could be made: {reasons}"))
-    if module.check_mode and not plan.refused and (text := more_than_migration(plan)):
-        module.warn(text)
+    if module.check_mode and not plan.refused and (why := more_than_migration(plan)):
+        module.warn(str(why))
 
 
 def _refused(finding: Finding, sentence: str) -> TaskError:
@@ -139,21 +139,22 @@ def with_restarts(plan: RulesPlan) -> RulesPlan:
     return replace(plan, workloads=tuple(changes))
 
 
-def more_than_migration(plan: RulesPlan) -> str:
-    """Which running workloads a live migration does not bring under the change; empty if none."""
+def more_than_migration(plan: RulesPlan) -> Obstacle | None:
+    """Why a live migration does not bring all running workloads under the change."""
     methods = {
         change.ref: change.takes_effect
         for change in plan.workloads
         if change.takes_effect in (RESTART, RECREATION)
     }
     if not methods:
-        return ""
+        return None
     need = "needs" if len(methods) == 1 else "need"
     allow = ", ".join(["migrate", *(x for x in (RESTART, RECREATION) if x in methods.values())])
     names = listed([f"{ref} ({method})" for ref, method in methods.items()])
-    return (
+    return Obstacle(
+        "needs_restart",
         f"{names} {need} more than a live migration before the change is enforced: set allow of"
-        f" rollout to [{allow}]"
+        f" rollout to [{allow}]",
     )
 
 
@@ -201,7 +202,7 @@ class Written:
     plan: RulesPlan
     done: tuple[Write, ...] = ()
     errors: t.Mapping[Ref, TaskError] = field(default_factory=dict)
-    refusal: str = ""
+    refusal: TaskError | None = None
     changed_back: tuple[Finding, ...] = ()
     uncertain: frozenset[Ref] = frozenset()
 
@@ -273,7 +274,7 @@ def write_rules(
     check: bool,
     extra_findings: ExtraFindings | None = None,
     assumed: NodeLabels = NO_LABELS,
-    refusal: str = "",
+    refusal: TaskError | None = None,
 ) -> Written:
     """Writes the rules of `request`. Nothing is stored in check mode, which asks the server by dry runs. Nothing is
     sent if findings refuse the plan, or the forecast does, which `refusal` is then about.
@@ -374,25 +375,26 @@ def plan_with_instance_types(
     return expanded, plan_rules(expanded, request, extra_findings=extra_findings)
 
 
-def _forecast_refusal(params: t.Mapping[str, t.Any], faults: list[InputError]) -> str:
-    """Why the forecast refuses the rules; empty where it does not. Problems that exist without the rules do
-    not refuse them, and neither does what could not be read."""
+def _forecast_refusal(params: t.Mapping[str, t.Any], faults: list[InputError]) -> TaskError | None:
+    """The error of rules that the forecast refuses. Problems that exist without the rules do not refuse them, and
+    neither does what could not be read."""
     if not params["fail_on_forecast"] or params["state"] == "absent":
-        return ""
+        return None
     forecast = params["forecast"] or {}
     missing = [x for x, kind in FORECAST_RESULT.items() if not isinstance(forecast.get(x), kind)]
     if missing:
         text = f"must be what forecast_info returned for these rules; it has no {listed(missing)}"
         faults.append(InputError("forecast", text))
-        return ""
+        return None
     answer = forecast["forecast"]
     refuses = answer in params["fail_on_forecast"] and forecast["worsened_by_rules"]
     if not refuses or forecast["permission_gaps"]:
-        return ""
-    return (
+        return None
+    text = (
         f"the forecast of these rules is {answer}: {'; '.join(map(str, forecast['reasons']))}. Change the rules, or"
         f" take {answer} out of fail_on_forecast to write them all the same"
     )
+    return TaskError("finding", text, "fail_on_forecast")
 
 
 def _findings_of_forecast(

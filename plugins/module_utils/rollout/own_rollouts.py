@@ -12,6 +12,7 @@ stateful_set_control.go (completeRollingUpdate); KubeVirt pkg/virt-controller/wa
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 from dataclasses import dataclass, replace
 
@@ -26,9 +27,9 @@ from ..kubevirt.pools import (
     why_not_brought,
 )
 from ..model.kinds import DEPLOYMENT, POOL, RULES, STATEFUL_SET, partition_of
-from ..model.objects import Ref
-from ..model.obstacle import WORKLOAD_ROLLOUT_STOPPED, Obstacle
-from ..model.snapshot import Snapshot, Workload
+from ..model.objects import Pod, Ref
+from ..model.obstacle import NO_NODE, WORKLOAD_ROLLOUT_STOPPED, Obstacle
+from ..model.snapshot import Snapshot, Vmi, Workload
 from ..planning.movable_instances import InstanceSelection, MovableInstance
 
 ROLLED = (DEPLOYMENT.name, STATEFUL_SET.name, POOL.name)
@@ -43,8 +44,8 @@ class OwnRollout:
     """A workload rollout that has not ended: `replaced` of the `wanted` pods, or VMs of a pool, are of the present
     template, so many `old` ones are still there, and so many of the wanted ones are not available. Not `seen`: its
     controller has not seen the latest change, so that these are the numbers from before. `generation`: that of the
-    change. `stuck`: why it does not go on. `pending`: a pod of it that has no node, in
-    kube-scheduler's words, or why a pod or VM is not created; empty where that is not known."""
+    change. `stuck`: why it does not go on. `pending`: why a pod of it has no node, or a pod or VM is not created, as
+    far as that is known."""
 
     ref: Ref
     wanted: int
@@ -54,7 +55,7 @@ class OwnRollout:
     seen: bool
     generation: int = 0
     stuck: Obstacle | None = None
-    pending: str = ""
+    pending: Obstacle | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -167,7 +168,7 @@ def warnings(rollouts: t.Iterable[OwnRollout]) -> list[str]:
     return [
         f"{rollout.ref} does not go on replacing its {rollout.noun}s: {rollout.progress}."
         f" {rollout.stuck.text.rstrip('.')}. "
-        + (rollout.pending or f"Look at its {rollout.noun}s that are not available")
+        + str(rollout.pending or f"Look at its {rollout.noun}s that are not available")
         for rollout in rollouts
         if rollout.stuck is not None
     ]
@@ -197,24 +198,30 @@ def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
     )
     if rollout.seen and _has_ended(workload, rollout):
         return None
-    return replace(rollout, pending=_pending(workload, snapshot))
+    pods = (x for x in snapshot.pods if pod_workload(x, snapshot.controllers) == workload.ref)
+    return replace(rollout, pending=_why_incomplete([workload], pods))
 
 
 def _generation(workload: Workload) -> int:
     return int(workload.manifest["metadata"].get("generation") or 0)
 
 
-def _pending(workload: Workload, snapshot: Snapshot) -> str:
-    """The first of its pods without a node, with the reason, else why it gets no further pod."""
-    for pod in snapshot.pods:
-        if pod.unscheduled and pod_workload(pod, snapshot.controllers) == workload.ref:
-            return f"{pod.ref} is Pending: {pod.unscheduled}"
-    return _named_refusal([workload])
-
-
-def _named_refusal(workloads: t.Iterable[Workload]) -> str:
-    """The first of these that is refused instances, with the reason; empty where none is."""
-    return next((f"{x.ref}: {refused}" for x in workloads if (refused := x.refusal)), "")
+def _why_incomplete(
+    workloads: t.Iterable[Workload], pods: t.Iterable[Pod], vmis: t.Iterable[Vmi] = ()
+) -> Obstacle | None:
+    """Why a rollout lacks instances: the first of its pods without a node, VMIs without a pod, and workloads that the
+    API server refuses a pod or VMI, in the words of kube-scheduler, KubeVirt or the controller."""
+    unscheduled = (
+        Obstacle(NO_NODE, f"{x.ref} is Pending: {x.unscheduled}", True)
+        for x in pods
+        if x.unscheduled
+    )
+    unsynchronized = (
+        Obstacle("refused", f"{x.ref}: {x.unsynchronized}", True) for x in vmis if x.unsynchronized
+    )
+    refusals = ((x.ref, x.refusal) for x in workloads)
+    refused = (replace(why, text=f"{ref}: {why}") for ref, why in refusals if why is not None)
+    return next(itertools.chain(unscheduled, unsynchronized, refused), None)
 
 
 def _has_ended(workload: Workload, rollout: OwnRollout) -> bool:
@@ -252,6 +259,9 @@ def _of_pool(pool: Workload, snapshot: Snapshot) -> OwnRollout | None:
     left = [x for x, *done in zip(members, replaced, available, strict=True) if not all(done)]
     if seen and not left:
         return None
+    vmis = [x.vmi for x in left if x.vmi is not None and not x.vmi.terminating]
+    uids = {vmi.uid for vmi in vmis}
+    pods = (x for x in snapshot.pods if x.owner is not None and x.owner.uid in uids)
     return OwnRollout(
         pool.ref,
         wanted=len(members),
@@ -260,7 +270,7 @@ def _of_pool(pool: Workload, snapshot: Snapshot) -> OwnRollout | None:
         unavailable=sum(new and not there for new, there in zip(replaced, available, strict=True)),
         seen=seen,
         generation=_generation(pool),
-        pending=_why_not_running(pool, left, snapshot),
+        pending=_why_incomplete([*(x.vm for x in left if x.vmi is None), pool], pods, vmis),
     )
 
 
@@ -300,17 +310,3 @@ def _is_replaced(member: PoolMember, *, keeps_revisions: bool) -> bool:
 def _is_available(member: PoolMember) -> bool:
     vmi = member.vmi
     return vmi is not None and vmi.phase == "Running" and (vmi.ready or vmi.lost_ready)
-
-
-def _why_not_running(pool: Workload, members: t.Iterable[PoolMember], snapshot: Snapshot) -> str:
-    """What keeps the first of these VMs, in the words of kube-scheduler or KubeVirt; empty where nothing is known."""
-    listed = tuple(members)
-    vmis = [x.vmi for x in listed if x.vmi is not None and not x.vmi.terminating]
-    uids = {vmi.uid for vmi in vmis}
-    for pod in snapshot.pods:
-        if pod.unscheduled and pod.owner is not None and pod.owner.uid in uids:
-            return f"{pod.ref} is Pending: {pod.unscheduled}"
-    for vmi in vmis:
-        if vmi.unsynchronized:
-            return f"{vmi.ref}: {vmi.unsynchronized}"
-    return _named_refusal([*(x.vm for x in listed if x.vmi is None), pool])

@@ -119,10 +119,11 @@ def test_role_that_printed_a_forecast_does_not_warn_of_its_findings_again() -> N
 
 def refusal(
     forecast: dict[str, t.Any] | None, fail_on: tuple[str, ...] = ("impossible",), **more: t.Any
-) -> tuple[str, list[InputError]]:
+) -> tuple[str | None, list[InputError]]:
     faults: list[InputError] = []
     params = {"fail_on_forecast": fail_on, "forecast": forecast, "state": "present", **more}
-    return _forecast_refusal(params, faults), faults
+    error = _forecast_refusal(params, faults)
+    return None if error is None else error.message, faults
 
 
 def test_a_forecast_refuses_the_rules_that_worsen_it() -> None:
@@ -143,7 +144,7 @@ def test_a_forecast_refuses_the_rules_that_worsen_it() -> None:
     ],
 )
 def test_a_forecast_does_not_refuse(forecast: dict[str, t.Any], fail_on: tuple[str, ...]) -> None:
-    assert refusal(forecast, fail_on) == ("", [])
+    assert refusal(forecast, fail_on) == (None, [])
 
 
 def test_forecast_that_could_not_be_made_is_a_warning(run_module: RunModule) -> None:
@@ -168,7 +169,7 @@ def test_forecast_that_could_not_be_made_is_a_warning(run_module: RunModule) -> 
 
 
 def test_rules_to_be_removed_need_no_forecast() -> None:
-    assert refusal(None, state="absent") == ("", [])
+    assert refusal(None, state="absent") == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -183,6 +184,6 @@ def test_rules_to_be_removed_need_no_forecast() -> None:
 def test_without_a_whole_forecast_the_task_is_refused(forecast: dict[str, t.Any] | None) -> None:
     text, faults = refusal(forecast)
 
-    assert text == ""
+    assert text is None
     assert [fault.where for fault in faults] == ["forecast"]
     assert str(faults[0]).endswith("worsened_by_rules, permission_gaps")

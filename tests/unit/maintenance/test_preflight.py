@@ -79,7 +79,7 @@ HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 KIND = "VirtualMachineInstance"
 APP_WEB = Selector((Requirement("app", "In", ("web",)),))
-ALSO_CPU = Obstacle(PENDING_CHANGES, "a restart would also apply cpu")
+ALSO_CPU = Obstacle(PENDING_CHANGES, "also cpu")
 
 
 def view(made: Cluster, *nodes: str, policy: str = "migrate", **changes: t.Any) -> DrainView:

@@ -188,7 +188,7 @@ def test_vms_that_need_each_other_on_one_node_take_a_restart_since_they_cannot_m
         "a": effect,
         "b": effect,
     }
-    assert ("set allow of rollout to [migrate, restart]" in more_than_migration(found)) == (
+    assert ("set allow of rollout to [migrate, restart]" in str(more_than_migration(found))) == (
         effect == "restart"
     )
 
