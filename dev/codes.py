@@ -33,6 +33,7 @@ SECTIONS: t.Mapping[str, str] = {
     "held": "Why a workload stays held",
     "pending": "Why an instance has no node",
     "not_migratable": "Why a VM cannot be live-migrated",
+    "vms": "Why it is not known where a VM can go",
 }
 """The section of each field of a result that has codes of obstacles, in the order of the page. A code that several
 fields have is explained in the first of their sections."""

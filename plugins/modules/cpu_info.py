@@ -214,6 +214,13 @@ vms:
     reason:
       description: Why that is unknown, or why KubeVirt does not migrate the VM wherever it could go. Empty otherwise.
       type: str
+    reason_code:
+      description:
+        - The reason as a code. V(not_read) or V(no_right) where something cannot be read, V(not_modeled) where it is
+          not known what KubeVirt makes of the VM, V(not_live_migratable) or V(no_target_pod) where KubeVirt does not
+          migrate it.
+        - What to do is in docs/troubleshooting.md, B(Why it is not known where a VM can go).
+      type: str
     nodes:
       description: The nodes that it reaches. For a halted VM those on which it can start.
       type: list
@@ -259,6 +266,7 @@ vms:
       features: []
       reach: node
       reason: ""
+      reason_code: ""
       nodes: []
       nodes_count: 0
       doubtful_nodes: []

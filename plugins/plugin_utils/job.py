@@ -93,7 +93,7 @@ class Job:
     @property
     def _failure_of_a_task(self) -> str:
         """What Ansible knows of a task that failed on this host: that it takes no further part in the play, or which
-        task it was if the playbook goes on with a section `rescue`. Empty if none failed."""
+        task it was if the playbook goes on with a section `rescue`. "" as long as none has failed."""
         left = self._task_vars.get("ansible_play_hosts")
         is_out = "" if left is None or self.host in left else "out"
         known = [self._task_vars.get(f"ansible_failed_{name}", "") for name in ("task", "result")]

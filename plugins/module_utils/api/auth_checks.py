@@ -15,7 +15,7 @@ another cluster than it names, or act as another identity there:
 
 Such a task is refused here, before any request. Each check raises NoConfiguration.
 
-`why_unusable` says what to change where options, environment and kubeconfig lead to no server. It is
+`unusable_connection` says what to change where options, environment and kubeconfig lead to no server. It is
 called only after the client failed: its messages name neither the option or variable nor the file.
 The kubeconfig is chosen as kubernetes.core and the client do it: the option or its variable,
 then the variable KUBECONFIG, then a file in the home folder (client `kube_config`,
@@ -211,8 +211,8 @@ class _Source:
         return ", ".join(self.there) or self.by
 
 
-def why_unusable(options: Options, error: str) -> str:
-    """`error` is the exception of the client. Raises NoConfiguration where a file cannot be read."""
+def unusable_connection(options: Options, error: str) -> str:
+    """The message of `error`, an exception of the client. Raises NoConfiguration where a file cannot be read."""
     general = "no usable connection in the options, the K8S_AUTH_ variables or a kubeconfig"
     if enough_without_kubeconfig(options):
         return f"{general}: {cut(error)}"

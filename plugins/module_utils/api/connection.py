@@ -45,8 +45,8 @@ from .auth_checks import (
     check_token,
     enough_without_kubeconfig,
     given_as,
+    unusable_connection,
     url_passwords,
-    why_unusable,
 )
 from .client import ApiClient
 from .errors import NoConfiguration, cut, host_limit
@@ -212,9 +212,9 @@ def open_session(options: t.Mapping[str, t.Any], patience: float = 120.0) -> Ses
             if (limit := host_limit(error)) is not None:
                 raise NoConfiguration(str(limit)) from error
             message = str(error) or type(error).__name__
-            raise NoConfiguration(why_unusable(options, message)) from error
+            raise NoConfiguration(unusable_connection(options, message)) from error
     if anonymous and logged:
-        raise NoConfiguration(why_unusable(options, logged[-1]))
+        raise NoConfiguration(unusable_connection(options, logged[-1]))
     # Only now: reading the token resets configuration.host to the server of the kubeconfig.
     check_host(options, configuration.host)
     check_token(options, "".join(headers.secrets), by_certificate=bool(configuration.cert_file))

@@ -239,11 +239,11 @@ class Forbidden(ApiError):
         return not (self.refuses_request or self.of_admission)
 
     @property
-    def account(self) -> str:
+    def account(self) -> str | None:
         """The account that lacks the right, as the server names it (apiserver
-        endpoints/handlers/responsewriters, forbiddenMessage); empty where it does not."""
+        endpoints/handlers/responsewriters, forbiddenMessage); None where it does not."""
         named = _DENIED.search(self.message)
-        return printable(json.loads(named[1])) if named and not self.of_admission else ""
+        return printable(json.loads(named[1])) if named and not self.of_admission else None
 
     def advise(self) -> str:
         if self.refuses_request:
@@ -297,11 +297,10 @@ class Throttled(ApiError):
     refuses_request = False
 
     @property
-    def budgets(self) -> str:
-        """What PodDisruptionBudgets refuse an eviction for (policy/v1, DisruptionBudgetCause); empty if none
-        does."""
+    def budgets(self) -> list[str]:
+        """What PodDisruptionBudgets refuse an eviction for (policy/v1, DisruptionBudgetCause)."""
         refusing = (cause for cause in self.causes if cause.reason == "DisruptionBudget")
-        return "; ".join(cause.message for cause in refusing if cause.message)
+        return [cause.message for cause in refusing if cause.message]
 
 
 class ServerFault(ApiError):

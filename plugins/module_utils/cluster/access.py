@@ -113,7 +113,7 @@ def _is_allowed(api: ApiClient, right: Right) -> bool:
     return allowed
 
 
-def _faults(missing: t.Iterable[Right], role: Role, name: str) -> list[InputError]:
+def _faults(missing: t.Iterable[Right], role: Role, name: str | None) -> list[InputError]:
     """One error for each role to grant, with all missing rights that it grants. `name` is that of this identity, if
     it is known."""
     verbs: dict[tuple[str, Right], list[str]] = {}

@@ -21,8 +21,8 @@ JOB = "JOB_ID"
 SECONDS = 3.0
 
 
-def account(api: ApiClient) -> str:
-    """The name of this identity; empty where the server does not tell."""
+def account(api: ApiClient) -> str | None:
+    """The name of this identity; None where the server does not tell."""
     body: dict[str, JSON] = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "SelfSubjectReview",
@@ -31,9 +31,9 @@ def account(api: ApiClient) -> str:
     try:
         answer = api.under(api.deadline.within(SECONDS)).create(REVIEWS, body, dry_run=True)
         user = (answer.get("status") or {}).get("userInfo") or {}
-        return one_line(str(user.get("username") or ""))
+        return one_line(str(user.get("username") or "")) or None
     except (ApiError, AttributeError):
-        return ""
+        return None
 
 
 def holder_text(api: ApiClient, environment: t.Mapping[str, str] | None = None) -> str:

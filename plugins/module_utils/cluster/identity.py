@@ -84,14 +84,14 @@ def too_old(platform: Platform) -> tuple[InputError, ...]:
     )
 
 
-def newer_than_tested(platform: Platform) -> str:
-    """One line about the releases of this server that are newer than the tested ones; empty if none is."""
+def newer_than_tested(platform: Platform) -> str | None:
+    """One line about the releases of this server that are newer than the tested ones; None if none is."""
     newer = [
         f"{name} {_text(seen)} is newer than {_text(newest)}, the newest that is tested"
         for name, seen, _oldest, newest in _releases(platform)
         if seen > newest
     ]
-    return "; ".join(newer)
+    return "; ".join(newer) or None
 
 
 def _releases(platform: Platform) -> tuple[tuple[str, Minor, Minor, Minor], ...]:
@@ -109,7 +109,7 @@ def _text(minor: Minor) -> str:
 def unreadable(error: ApiError) -> Unreadable:
     """The Unreadable entry for a request that is forbidden, or whose version is not served."""
     request = error.request
-    account = error.account if isinstance(error, Forbidden) else ""
+    account = (error.account or "") if isinstance(error, Forbidden) else ""
     code = NO_RIGHT if isinstance(error, Forbidden) and error.lacks_right else NOT_READ
     return Unreadable(
         request.resource, request.namespace, request.verb, error.advise(), account, code

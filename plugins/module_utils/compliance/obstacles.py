@@ -29,10 +29,10 @@ _NAMED = 3
 @dataclass(frozen=True, slots=True)
 class Refusals:
     """`reasons`: why nodes are refused for a pod, each with the name of the first node that it is about.
-    `lacks`: what the node lacks that lacks the least; empty where no node lacks cpu or memory."""
+    `lacks`: what the node lacks that lacks the least; None where no node lacks cpu or memory."""
 
     reasons: tuple[tuple[FilterReason, str], ...] = ()
-    lacks: str = ""
+    lacks: str | None = None
 
 
 class Obstacles:
@@ -59,8 +59,8 @@ class Obstacles:
             return tuple(x.rule for x in unmet_rules(declared, node)) if node is not None else ()
         return owning_rules(reason, declared, labels)
 
-    def text(self, pod: Pod, workload: Ref | None, refusals: Refusals) -> str:
-        """What follows the words of kube-scheduler, empty where nothing is known: `blocked by VM shop/db (rule
+    def text(self, pod: Pod, workload: Ref | None, refusals: Refusals) -> str | None:
+        """What follows the words of kube-scheduler, None where nothing is known: `blocked by VM shop/db (rule
         shop/default/apart)`."""
         vms, rules = dict[str, None](), dict[str, None]()
         for reason, node in refusals.reasons:
@@ -78,7 +78,7 @@ class Obstacles:
         parts = [refusals.lacks] if refusals.lacks else []
         if blocking := blocked_by([*vms], [*rules]):
             parts.append(f"blocked by {blocking}")
-        return "; ".join(parts)
+        return "; ".join(parts) or None
 
 
 def own_pod(pod: Ref) -> str:
@@ -96,8 +96,8 @@ def blocked_by(vms: t.Sequence[str], rules: t.Sequence[str], others: int = 0) ->
     return f"{' and '.join(blockers)}{f' ({listed(named, _NAMED)})' if named else ''}"
 
 
-def lacks_least(index: Index, nodes: t.Iterable[str], pod: Pod) -> str:
-    """What the one of these nodes lacks that lacks the least; empty where that is not cpu or memory."""
+def lacks_least(index: Index, nodes: t.Iterable[str], pod: Pod) -> str | None:
+    """What the one of these nodes lacks that lacks the least; None where that is not cpu or memory."""
     short = []
     for name in nodes:
         free = index.resources.free(index.table.numbers[name])
@@ -105,7 +105,7 @@ def lacks_least(index: Index, nodes: t.Iterable[str], pod: Pod) -> str:
         if any(amount > 0 for amount in lack.values()):
             short.append((max(0, lack["memory"]), max(0, lack["cpu"]), name))
     if not short:
-        return ""
+        return None
     memory, cpu, name = min(short)
     amounts = [memory_text(memory)] * bool(memory) + [cpu_text(cpu)] * bool(cpu)
     return f"node {name} lacks {' and '.join(amounts)}"

@@ -17,6 +17,7 @@ from collections import Counter
 from ..kubevirt.labels import adds_anti_affinity, adds_node_key, of_kubevirt
 from ..kubevirt.moving import run_strategy
 from ..model.objects import NodeTerm, Pod, PodTerm, Ref, Requirement, Taint
+from ..model.obstacle import NO_NODE, Obstacle
 from ..model.rendering import listed
 from ..model.snapshot import Instance, Workload
 from ..model.topology import Topology
@@ -127,9 +128,9 @@ EXACT = 16
 """Nodes that one filter refuses, up to which each is asked for its reason."""
 
 
-def no_good_node_text(
+def no_good_node(
     index: Index, pod_info: PodInfo, topology: Topology, owners: TermOwners, source: NodeSet = 0
-) -> str:
+) -> Obstacle:
     """Why no node is right for a pod. As kube-scheduler counts, a node counts for the first filter that
     refuses it. Nodes that pass all filters would violate a rule, or are the `source` of a migration. `owners`: the
     rules of other pods."""
@@ -149,7 +150,7 @@ def no_good_node_text(
         counts["node(s) were the source of the migration"] += (left & source).bit_count()
     if left & ~source:
         counts["node(s) would violate a rule"] += (left & ~source).bit_count()
-    return no_node_text(index.table.all.bit_count(), counts)
+    return Obstacle(NO_NODE, no_node_text(index.table.all.bit_count(), counts))
 
 
 def why_not_on_node(
@@ -210,7 +211,7 @@ _PREEMPTION = re.compile(r"[.,]? (no new claims to deallocate, )?preemption: .*$
 
 
 def own_words(pod: Pod) -> str:
-    """Why a pod has no node in kube-scheduler's words, without what they say of preemption."""
+    """What kube-scheduler answers for a pod without a node, without what it says of preemption."""
     by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
     return f"the scheduler{by} refused it: {without_preemption(pod.unscheduled)}"
 
@@ -227,10 +228,12 @@ def has_unknown_reason(message: str) -> bool:
     return not found or not all(text.startswith(_KNOWN) for text in reasons)
 
 
-def why_no_pod(instance: Instance) -> str:
+def why_no_pod(instance: Instance) -> Obstacle:
     """Why an instance has no pod, as far as its VMI says."""
     why = instance.vmi.unsynchronized if instance.vmi is not None else ""
-    return f"it has no pod yet: {why}" if why else "it has no pod yet"
+    return Obstacle(
+        "in_progress", f"it has no pod yet: {why}" if why else "it has no pod yet", True
+    )
 
 
 def lacking_instances(workloads: t.Iterable[Workload]) -> t.Iterator[tuple[Instance, Pending]]:
@@ -276,7 +279,7 @@ class PendingReasons:
         self._reasons: dict[t.Hashable, tuple[str, Refusals]] = {}
 
     def reason(self, pod: Pod, workload: Ref | None = None) -> str:
-        """Why `pod`, an instance of `workload`, has no node now."""
+        """The answer of kube-scheduler for `pod`, an instance of `workload` without a node, and what is behind it."""
         text, refusals = self._explained(pod)
         behind = self._obstacles.text(pod, workload, refusals)
         return f"{text}; {behind}" if behind else text
@@ -343,7 +346,7 @@ def pending_of(
         Pending(
             instance.ref,
             instance.workload,
-            why_no_pod(instance)
+            str(why_no_pod(instance))
             if instance.pod is None
             else reasons.reason(instance.pod, instance.workload),
         )

@@ -62,7 +62,7 @@ def _of_scope(
             vendor=vendor,
             nodes=names,
             models=newest_first(shared, vendor),
-            model=model,
+            model=model or "",
             must_have=tuple(sorted(x for x in asked if not x.startswith("!"))),
             must_not_have=tuple(sorted(x[1:] for x in asked if x.startswith("!"))),
         )

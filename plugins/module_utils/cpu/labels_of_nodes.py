@@ -61,21 +61,19 @@ Group = tuple[str, str]
 def node_cpus(nodes: t.Iterable[Node], zone_key: str) -> tuple[NodeCpu, ...]:
     """The CPUs of the nodes on which virt-handler runs, or ran, by name."""
     of_vms = sorted((x for x in nodes if SCHEDULABLE in x.labels), key=lambda node: node.name)
-    return tuple(_node_cpu(node, zone_key) for node in of_vms)
-
-
-def _node_cpu(node: Node, zone_key: str) -> NodeCpu:
-    labels = node.labels
-    return NodeCpu(
-        node=node,
-        zone=labels.get(zone_key),
-        architecture=labels.get(ARCHITECTURE, ""),
-        vendor=next(iter(sorted(_set(labels, CPU_VENDOR))), ""),
-        models=_set(labels, CPU_MODEL),
-        features=_set(labels, CPU_FEATURE),
-        host_model=next(iter(sorted(_set(labels, HOST_MODEL_CPU), reverse=True)), ""),
-        required=_set(labels, HOST_MODEL_FEATURE),
-        obsolete=OBSOLETE_HOST_MODEL in labels,
+    return tuple(
+        NodeCpu(
+            node=node,
+            zone=node.labels.get(zone_key),
+            architecture=node.labels.get(ARCHITECTURE, ""),
+            vendor=next(iter(sorted(_set(node.labels, CPU_VENDOR))), ""),
+            models=_set(node.labels, CPU_MODEL),
+            features=_set(node.labels, CPU_FEATURE),
+            host_model=next(iter(sorted(_set(node.labels, HOST_MODEL_CPU), reverse=True)), ""),
+            required=_set(node.labels, HOST_MODEL_FEATURE),
+            obsolete=OBSOLETE_HOST_MODEL in node.labels,
+        )
+        for node in of_vms
     )
 
 

@@ -89,6 +89,6 @@ def newest_first(models: t.Iterable[str], vendor: str) -> tuple[str, ...]:
     return tuple(sorted(models, key=order))
 
 
-def newest(models: t.Iterable[str], vendor: str) -> str:
-    """The newest model; empty where none of them is known."""
-    return next((model for model in newest_first(models, vendor) if rank(model)), "")
+def newest(models: t.Iterable[str], vendor: str) -> str | None:
+    """The newest model; None where none of them is known."""
+    return next((model for model in newest_first(models, vendor) if rank(model)), None)

@@ -18,8 +18,8 @@ from ..kubevirt.moving import propagating, why_no_target, why_not_migratable
 from ..kubevirt.next_pod import launcher_pod, migration_target_pod, planned_vmi
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMIS
-from ..model.objects import Placement, Pod, Ref
-from ..model.obstacle import Obstacle
+from ..model.objects import Pod, Ref
+from ..model.obstacle import NOT_MODELED, NOT_READ, Obstacle
 from ..model.rendering import TextEnum
 from ..model.snapshot import Instance, Vmi, Workload
 from ..view.view import ClusterView
@@ -55,7 +55,7 @@ class VmCpu:
     needs: NodeNeeds | None
     nodes: tuple[str, ...]
     reach: Reach
-    doubt: str = ""
+    doubt: Obstacle | None = None
     """Why `reach` is unknown."""
     not_migratable: Obstacle | None = None
     """Why KubeVirt does not migrate it, whatever the nodes are."""
@@ -112,7 +112,10 @@ class ReachReader:
         facts["node"] = instance.node_name
         pod = instance.pod
         if pod is None:
-            return self._unknown(facts, "its launcher pod does not exist yet or could not be read")
+            return self._unknown(
+                facts,
+                Obstacle(NOT_READ, "its launcher pod does not exist yet or could not be read"),
+            )
         if not instance.node_name:
             return self._anywhere(facts, needs_of(pod.placement))
         selector = dict(pod.placement.node_selector)
@@ -125,21 +128,21 @@ class ReachReader:
         facts["not_migratable"] = why_not_migratable(vmi)
         source = self._view.snapshot.nodes_by_name.get(instance.node_name)
         if source is None:
-            return self._unknown(facts, f"node {instance.node_name} could not be read")
+            return self._unknown(
+                facts, Obstacle(NOT_READ, f"node {instance.node_name} could not be read")
+            )
         if facts["not_migratable"] is None:
             platform = self._view.snapshot.platform
             facts["not_migratable"] = why_no_target(pod, vmi, source, platform)
         own = self._by_name.get(source.name)
         if facts["model"] == HOST_MODEL and not kept and own is not None:
             facts["host_model"] = own.host_model
-        target = migration_target_pod(pod, vmi, self._placement(workload, vmi), source)
+        placement = self._declared.of_vmi(vmi)
+        if workload is not None and propagating(workload, vmi, self._view.snapshot.platform):
+            placement = self._declared.declared(workload).placement
+        target = migration_target_pod(pod, vmi, placement, source)
         target, _estimated = changed_by_migration(target, vmi, self._view.snapshot.platform)
         return self._from(facts, needs_of(target.placement), source.name)
-
-    def _placement(self, workload: Workload | None, vmi: Vmi) -> Placement:
-        if workload is not None and propagating(workload, vmi, self._view.snapshot.platform):
-            return self._declared.declared(workload).placement
-        return self._declared.of_vmi(vmi)
 
     def _halted(self, workload: Workload) -> VmCpu:
         snapshot, ref = self._view.snapshot, workload.ref
@@ -149,11 +152,13 @@ class ReachReader:
         facts = self._facts(ref, vmi.spec, "")
         if expanded is None and needs_expansion(workload):
             facts["next_model"] = None
-            return self._unknown(facts, "its instance type or preference could not be read")
+            text = "its instance type or preference could not be read"
+            return self._unknown(facts, Obstacle(NOT_READ, text))
         if gap is not None:
-            return self._unknown(facts, f"whether it runs is not known: {gap.what}")
-        if why := doubt_about_labels(vmi.spec, snapshot.platform):
-            return self._unknown(facts, why)
+            text = f"whether it runs is not known: {gap.what}"
+            return self._unknown(facts, Obstacle(gap.reason_code, text))
+        if doubt := doubt_about_labels(vmi.spec, snapshot.platform):
+            return self._unknown(facts, Obstacle(NOT_MODELED, doubt))
         pod: Pod = launcher_pod(vmi, snapshot.platform, workload.template)
         return self._anywhere(facts, needs_of(pod.placement))
 
@@ -179,12 +184,12 @@ class ReachReader:
         spec = workload.template.get("spec") or {}
         return cpu_model(spec, platform)
 
-    def _unknown(self, facts: dict[str, t.Any], doubt: str) -> VmCpu:
+    def _unknown(self, facts: dict[str, t.Any], doubt: Obstacle) -> VmCpu:
         return VmCpu(**facts, needs=None, nodes=(), reach=Reach.UNKNOWN, doubt=doubt)
 
     def _anywhere(self, facts: dict[str, t.Any], needs: NodeNeeds) -> VmCpu:
         if self._view.snapshot.why_unreadable("nodes", ""):
-            return self._unknown(facts, "the nodes could not be read")
+            return self._unknown(facts, Obstacle(NOT_READ, "the nodes could not be read"))
         nodes = self._fit(needs)
         reach = Reach.FREE if nodes else Reach.NONE
         return VmCpu(**facts, needs=needs, nodes=nodes, reach=reach)

@@ -204,7 +204,7 @@ def _bound(vms: t.Sequence[VmCpu], report: CpuReport) -> list[str]:
             missing = [
                 f"libvirt may refuse: no label shows that {plural(len(vm.doubtful), 'node')} {fit} its CPU"
             ]
-        why = vm.doubt or listed(missing, _SHOWN) or "there is no other node"
+        why = str(vm.doubt or listed(missing, _SHOWN) or "there is no other node")
         name = vm.instance or vm.ref.name
         rows.append((f"{vm.ref.namespace}/{name}", vm.node or "-", vm.model, reach, why))
     lines = columns(rows)

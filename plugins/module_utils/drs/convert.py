@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.kinds import DO_NOT_MOVE
+from ..model.obstacle import NOT_IMPORTED, Obstacle
 from ..model.rendering import listed, plural
 from .contradictions import contradictions
 from .export import DrsCluster, DrsOverride, DrsRule, DrsRuleKind, SourceVm
@@ -84,11 +85,9 @@ class _Import:
         rules: list[DrsRule] = []
         parts: dict[str, ImportedPart] = {}
         for rule in self._cluster.rules:
-            reason, advice = self._why_not(rule)
-            if not reason:
-                reason, advice = self._read_members(rule)
-            if reason:
-                parts[rule.where] = _left_out(rule, reason, advice)
+            why = self._why_not(rule) or self._read_members(rule)
+            if why is not None:
+                parts[rule.where] = _left_out(rule, why)
             else:
                 rules.append(rule)
         active = [rule for rule in rules if self._is_enabled(rule)]
@@ -141,33 +140,33 @@ class _Import:
                         InputError(option, f"{name!r} is not in the export{nearest(name, known)}")
                     )
 
-    def _why_not(self, rule: DrsRule) -> tuple[str, str]:
-        """Why a rule is left out before its VMs are looked at, and what to do; both empty where it is not."""
+    def _why_not(self, rule: DrsRule) -> Obstacle | None:
+        """Why a rule is left out before its VMs are looked at."""
         if rule.name in self._options.skip_rules:
-            return "It is named in skip_rules.", ""
+            return Obstacle(NOT_IMPORTED, "It is named in skip_rules.")
         if rule.not_applied:
-            return rule.not_applied, "Mend it there and export again, or write a rule by hand."
+            advice = "Mend it there and export again, or write a rule by hand."
+            return Obstacle(NOT_IMPORTED, rule.not_applied, advice=advice)
         if rule.kind is None:
-            return f"Its type {rule.type_name} is not known here.", ""
+            return Obstacle(NOT_IMPORTED, f"Its type {rule.type_name} is not known here.")
         if rule.kind is DrsRuleKind.DEPENDENCY:
-            return (
-                "VMs have no start order that depends on other VMs.",
-                "Let the application wait for what it needs.",
-            )
-        return "", ""
+            text = "VMs have no start order that depends on other VMs."
+            advice = "Let the application wait for what it needs."
+            return Obstacle(NOT_IMPORTED, text, advice=advice)
+        return None
 
     def _is_enabled(self, rule: DrsRule) -> bool:
         return rule.enabled or rule.name in self._options.enable_rules
 
-    def _read_members(self, rule: DrsRule) -> tuple[str, str]:
-        """Look up the VMs of a rule. Returns why it has no effect, and what to do; both empty where it has one."""
+    def _read_members(self, rule: DrsRule) -> Obstacle | None:
+        """Look up the VMs of a rule. Returns why it has no effect."""
         vms = rule.vms
         if rule.kind is DrsRuleKind.VM_HOST:
             if rule.mandatory is None:
                 fault = "the export does not say whether it is a must or a should: export it again"
                 self._faults.append(InputError(str(rule), fault))
-            if reason := self._why_no_groups(rule):
-                return reason, ""
+            if (why := self._why_no_groups(rule)) is not None:
+                return why
             vms = self._cluster.vm_groups[rule.vm_group]
         self._refuse_repeated(rule, vms)
         vms = tuple({vm.key: vm for vm in vms}.values())
@@ -178,31 +177,30 @@ class _Import:
         if len(vms) < least:
             reason = f"It has {plural(len(vms), 'VM')}, so that it does nothing."
             left_out = f" Without counterpart: {rule.left_out}" if rule.left_out else ""
-            return reason + left_out, ""
+            return Obstacle(NOT_IMPORTED, reason + left_out)
         if len(self._members[rule.where]) < least:
             lacking = ", ".join(map(str, self._missing[rule.where]))
-            return (
-                f"Too few of its VMs are on the cluster: {lacking} not.",
-                "Import again when they are.",
-            )
-        return "", ""
+            text = f"Too few of its VMs are on the cluster: {lacking} not."
+            return Obstacle(NOT_IMPORTED, text, advice="Import again when they are.")
+        return None
 
-    def _why_no_groups(self, rule: DrsRule) -> str:
-        if not self._cluster.vm_groups.get(rule.vm_group):
-            return f"Its VM group {rule.vm_group!r} is empty or does not exist."
+    def _why_no_groups(self, rule: DrsRule) -> Obstacle | None:
         group = rule.affine_host_group or rule.anti_affine_host_group
-        if not group:
-            return "It names no host group."
-        if not rule.anti_affine_host_group and self._hosts.has_all_nodes(group):
-            return (
+        if not self._cluster.vm_groups.get(rule.vm_group):
+            text = f"Its VM group {rule.vm_group!r} is empty or does not exist."
+        elif not group:
+            text = "It names no host group."
+        elif not rule.anti_affine_host_group and self._hosts.has_all_nodes(group):
+            text = (
                 f"Its host group {group!r} has all nodes of the cluster, so that it does nothing."
             )
-        return self._why_no_hosts(group)
+        else:
+            return self._why_no_hosts(group)
+        return Obstacle(NOT_IMPORTED, text)
 
-    def _why_no_hosts(self, group: str) -> str:
-        if self._cluster.host_groups.get(group):
-            return ""
-        return f"Its host group {group!r} is empty or does not exist."
+    def _why_no_hosts(self, group: str) -> Obstacle | None:
+        text = f"Its host group {group!r} is empty or does not exist."
+        return None if self._cluster.host_groups.get(group) else Obstacle(NOT_IMPORTED, text)
 
     def _refuse_repeated(self, rule: DrsRule, vms: t.Sequence[SourceVm]) -> None:
         seen: set[str] = set()
@@ -251,7 +249,8 @@ class _Import:
             by = listed([repr(name) for name in followed.kept_by])
             reason = f"Its VMs are kept together already by {by}."
         missing = listed(self._missing[rule.where])
-        return _left_out(rule, reason, f"Import again when {missing} are there." if missing else "")
+        advice = f"Import again when {missing} are there." if missing else ""
+        return _left_out(rule, Obstacle(NOT_IMPORTED, reason, advice=advice))
 
     def _decisions(
         self,
@@ -441,8 +440,8 @@ def _vms_of(cluster: DrsCluster) -> list[SourceVm]:
     ]
 
 
-def _left_out(rule: DrsRule, reason: str, advice: str) -> ImportedPart:
-    return ImportedPart("rule", rule.name, rule.where, reason=reason, advice=advice)
+def _left_out(rule: DrsRule, why: Obstacle) -> ImportedPart:
+    return ImportedPart("rule", rule.name, rule.where, reason=why.text, advice=why.advice)
 
 
 def _type(rule: RuleMap) -> str:

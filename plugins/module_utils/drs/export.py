@@ -173,7 +173,7 @@ class ExportedFields:
         self.fault(f"{message}{self._advice}")
 
     def text(self, name: str) -> str:
-        """Empty where the field is missing or null."""
+        """The text of a field, "" for one that is missing or null."""
         value = self.values.get(name)
         if value is None or isinstance(value, str):
             return (value or "").strip()

@@ -40,7 +40,7 @@ def is_known(value: JSON) -> bool:
 
 
 def _refusal(value: JSON) -> str:
-    """Why a document of no known format cannot be read."""
+    """The fault of a document of no known format."""
     inner = value.get(DATA) if isinstance(value, dict) else value
     items = inner if isinstance(inner, list) else [value]
     if not items:

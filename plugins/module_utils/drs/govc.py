@@ -111,12 +111,12 @@ def _plain(value: JSON) -> JSON:
     return value
 
 
-def _cut_off(value: JSON) -> str:
-    """A text in place of an object, which ConvertTo-Json writes below its depth; empty if there is none."""
+def _cut_off(value: JSON) -> str | None:
+    """A text in place of an object, which ConvertTo-Json writes below its depth; None if there is none."""
     if isinstance(value, str):
-        return value if _CUT_OFF.match(value) else ""
+        return value if _CUT_OFF.match(value) else None
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return next(filter(None, map(_cut_off, inner)), "")
+    return next(filter(None, map(_cut_off, inner)), None)
 
 
 def _configurations(value: JSON) -> t.Iterator[tuple[str, str, dict[str, JSON]]]:

@@ -157,16 +157,16 @@ class HostGroups:
         """The node of this name, whatever the case of its letters; all names of nodes are in lower case."""
         return self._nodes_by_name.get(name.lower(), name.lower())
 
-    def _node_of_host(self, host: str) -> str:
-        """By the table of hosts, else the node of the same name; empty where there is none."""
-        return self._table.get(host.lower(), self._nodes_by_name.get(host.lower(), ""))
+    def _node_of_host(self, host: str) -> str | None:
+        """By the table of hosts, else the node of the same name; None where there is none."""
+        return self._table.get(host.lower(), self._nodes_by_name.get(host.lower()))
 
     def _nodes_of_hosts(self, group: str, where: str) -> tuple[str, ...]:
         """Empty after a fault."""
         nodes = {host: self._node_of_host(host) for host in self._groups[group]}
         lacking = [host for host, node in nodes.items() if not node]
         if not lacking:
-            return tuple(dict.fromkeys(nodes.values()))
+            return tuple(dict.fromkeys(filter(None, nodes.values())))
         why = "no node has their name" if self._options.nodes is not None else "nodes are not given"
         self._faults.append(
             InputError(

@@ -157,8 +157,8 @@ def _rule(
 
 
 def _not_applied(errors: JSON) -> str:
-    """Why Proxmox leaves out a rule: what its API says of one that is in conflict with another (check_feasibility in
-    PVE/API2/HA/Rules.pm), a list of messages by field."""
+    """What the API of Proxmox says of a rule that it leaves out, since it is in conflict with another
+    (check_feasibility in PVE/API2/HA/Rules.pm): a list of messages by field."""
     if not errors:
         return ""
     fields = errors.values() if isinstance(errors, dict) else [errors]

@@ -40,7 +40,7 @@ def documents_of(
     read = next((read for fits, read in readers if fits), None)
     if read is not None:
         values = read(text, where, faults)
-    elif refusal := _why_no_document(text[start:]):
+    elif refusal := _fault_before_yaml(text[start:]):
         faults.append(InputError(where, refusal))
         return []
     else:
@@ -247,8 +247,8 @@ def _yaml_values(
     return values
 
 
-def _why_no_document(text: str) -> str:
-    """Why text is refused before it is read as YAML; empty where it is not."""
+def _fault_before_yaml(text: str) -> str | None:
+    """The fault of text that is not read as YAML, such as that of a table; None for text that is."""
     if not text:
         return f"is empty; {ADVICE}"
     if text.startswith(("Rule:", "Type:")):
@@ -260,7 +260,7 @@ def _why_no_document(text: str) -> str:
     header = lines[0] if lines else ""
     delimiter = max(",;\t", key=header.count)
     if header.count(delimiter) < 1 or (header.count(delimiter) < 2 and '"' not in header):
-        return ""
+        return None
     return _csv(list(csv.reader(lines, delimiter=delimiter)))
 
 

@@ -22,7 +22,7 @@ _DROPPED = re.compile(r"[^a-z0-9-]")
 
 def forklift_name(name: str) -> str:
     """The name that Forklift gives to a VM (kubev2v/forklift, ChangeVmName: a DNS subdomain of at most 63 characters).
-    Empty where Forklift would make up a name. It adds a random suffix where the name is taken."""
+    "" where Forklift would make up a name. It adds a random suffix where the name is taken."""
     parts = []
     for part in name.lower().strip(".-").split("."):
         part = _DROPPED.sub("", _TO_DASH.sub("-", part))

@@ -79,6 +79,7 @@ def _model_change(change: ModelChange, view: ClusterView) -> dict[str, JSON]:
 def _vm(vm: VmCpu, report: CpuReport, everything: bool) -> dict[str, JSON]:
     most = None if everything else _NODES_LISTED
     unmet = report.lacking(vm)
+    why = vm.doubt or vm.not_migratable
     return {
         **vm.ref._asdict(),
         "instance": vm.instance,
@@ -90,7 +91,8 @@ def _vm(vm: VmCpu, report: CpuReport, everything: bool) -> dict[str, JSON]:
             for name, policy in sorted(vm.policies.items())
         ],
         "reach": str(vm.reach),
-        "reason": one_line(vm.doubt or str(vm.not_migratable or "")),
+        "reason": one_line(str(why or "")),
+        "reason_code": why.code if why is not None else "",
         "nodes": list(vm.nodes[:most]),
         "nodes_count": len(vm.nodes),
         "doubtful_nodes": list(vm.doubtful[:most]),

@@ -88,11 +88,11 @@ class PodAdmission:
                 text = f"{listed(names)} may change the first pod of {pending.workload}"
                 yield Doubt("admission_unknown", text, NO_CERTAINTY)
 
-    def _refusal(self, pending: PendingPod) -> str:
-        """The answer of the server to a dry run of such a pod; empty where it has none, or accepts it."""
+    def _refusal(self, pending: PendingPod) -> str | None:
+        """The answer of a server that refuses a dry run of such a pod; None where it has none, or accepts it."""
         sources = (self._before(pending), self._template(pending))
         answers = (self._snapshot.dry_runs.get(x.uid) for x in sources if x is not None)
-        return next((x for x in answers if isinstance(x, str)), "")
+        return next((x for x in answers if isinstance(x, str)), None)
 
     def _before(self, pending: PendingPod) -> Pod | None:
         """The newest pod before this one, which shows what was made of it; None where there is none."""
@@ -206,7 +206,7 @@ class PodAdmission:
 
 
 def _level_advice(namespace: str, level: str, admitting: str) -> str:
-    """What admits a pod that a level refuses. `admitting` is empty where that is not known."""
+    """What admits a pod that a level refuses. `admitting`: the level that does, as far as it is known."""
     if not level:
         return ""
     admits = {"": "the message names what it forbids", PRIVILEGED: "privileged admits each pod"}

@@ -56,7 +56,7 @@ from .explain import (
 )
 from .forecast import UNTIL_MOVED
 from .loss import Loss
-from .quota import Quotas, quota_evidence
+from .quota import Quotas, Refusal, quota_evidence
 from .simulation import PendingPod, PlacementSimulation, Reason
 
 LIMIT = 400
@@ -240,7 +240,9 @@ class DrillEngine:
                 loss.add(self.evictions.of(instance, self.event))
         if self.event == "failure":
             loss.fenced = [pod for pod in self.lingering if pod.node_name in names]
-            loss.left_over = self._left_over(names)
+            # Pods that terminate already on nodes that fail are never gone then.
+            ending = (x for x in self.ending if x.terminating and x.node_name in names)
+            loss.left_over = [pod for pod in ending if not replaced_once_gone(pod)]
         ended = [*loss.ended, *(pod for pod in self.ending if pod not in loss.left_over)]
         with loss.taken_out(self.index), self.index.tainted(nodes, self._tolerates):
             yield names, loss, self._simulation(loss, more, nodes, ended)
@@ -296,14 +298,6 @@ class DrillEngine:
             return simulation_of(required)
         return simulation_of(competing_pods(simulation_of([*required, *waiting])))
 
-    def _left_over(self, names: t.Container[str]) -> list[Pod]:
-        """Pods that terminate already on nodes that fail: they are never gone then."""
-        return [
-            pod
-            for pod in self.ending
-            if pod.terminating and pod.node_name in names and not replaced_once_gone(pod)
-        ]
-
     def _tolerates(self, tolerations: tuple[Toleration, ...]) -> bool:
         tolerated = self._tolerated.get(tolerations)
         if tolerated is None:
@@ -357,7 +351,7 @@ class DrillEngine:
         without = [n for n in missing if n not in placed]
         migrating = {n for n, x in enumerate(loss.pending) if x.reason == "migrate"}
         refs = [eviction.instance.ref for eviction in loss.evicted]
-        held = dict.fromkeys(refs[number] for number, _why, certain in refused if certain)
+        held = dict.fromkeys(refs[number] for number, refusal in refused if refusal.certain)
         kept = [refs[n] for n in without if refs[n] not in held]
         staying = {refs[n] for n in migrating}
         pending = tuple(x for x in (*(kept if impossible else ()), *held) if x not in staying)
@@ -387,7 +381,7 @@ class DrillEngine:
                 *(f"not certain: {x.text}" for x in hiding),
                 *self._proof(simulation, loss, decision),
                 *(f"not certain: {x.text}" for x in deciding if x not in hiding),
-                *(f"{refs[number]}: {why}" for number, why, _certain in refused[:SHOWN]),
+                *(f"{refs[number]}: {why}" for number, (why, _certain) in refused[:SHOWN]),
             ),
             blocked=tuple(self._blocked(simulation, loss, decision)),
             missing=(
@@ -447,7 +441,7 @@ class _Concluded(t.NamedTuple):
 
     conclusion: Conclusion
     decision: Decision
-    refused: tuple[tuple[int, str, bool], ...]
+    refused: tuple[tuple[int, Refusal], ...]
     of_pods: tuple[Doubt, ...]
 
 

@@ -194,7 +194,16 @@ class _Forecaster:
             preferences_not_met=self.changed.missed_preferences(),
             skipped=self.plan.skipped,
             deadlock=self._deadlock(simulation, decision) or of_running_vms.deadlock,
-            findings=tuple(self._not_recreated()),
+            findings=tuple(
+                Finding(
+                    NOT_RECREATED,
+                    "warning",
+                    f"{evicted.instance.ref} ends with its node: {evicted.obstacle}.",
+                    "Move it before, or manage it with a controller that recreates it.",
+                    (evicted.instance.ref,),
+                )
+                for evicted in self.change.not_recreated
+            ),
             instances_to_schedule=simulation.required,
             down_until_fenced=self.change.fenced,
             min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
@@ -406,17 +415,6 @@ class _Forecaster:
             for evicted in self.change.blocked
             if evicted.obstacle is not None
         ]
-
-    def _not_recreated(self) -> t.Iterator[Finding]:
-        for evicted in self.change.not_recreated:
-            ref = evicted.instance.ref
-            yield Finding(
-                NOT_RECREATED,
-                "warning",
-                f"{ref} ends with its node: {evicted.obstacle}.",
-                "Move it before, or manage it with a controller that recreates it.",
-                (ref,),
-            )
 
     def _moves(self, simulation: PlacementSimulation, sequence: PlacementSequence) -> list[Move]:
         """The moves of pods on lost nodes, in the order of the sequence. Pods of a workload rollout are

@@ -17,7 +17,7 @@ from itertools import chain
 
 from ..model.kinds import VMI
 from ..model.objects import Pod, Ref
-from ..model.obstacle import Obstacle
+from ..model.obstacle import NOT_READ, Obstacle
 from ..model.plan import Method
 from ..model.quota import Quota, charged
 from ..model.rendering import listed
@@ -29,6 +29,13 @@ from .simulation import PendingPod
 
 Used = dict[tuple[str, str], Counter[str]]
 """Namespace and name of a quota to what its namespace uses of it."""
+
+
+class Refusal(t.NamedTuple):
+    """Why a quota refuses one more pod, or may refuse it where that is not `certain`."""
+
+    text: str
+    certain: bool
 
 
 class Quotas:
@@ -58,27 +65,28 @@ class Quotas:
                     later[key][resource] -= not_counted
         return later
 
-    def refusal(self, pod: Pod, used: Used) -> tuple[str, bool]:
-        """Why a quota refuses one more pod, or may refuse it, and whether that is certain; no text where
-        none does."""
-        quotas, pod, doubts = self._of.get(pod.namespace, ()), self._admitted(pod), list[str]()
+    def refusal(self, pod: Pod, used: Used) -> Refusal | None:
+        """That of the first quota which certainly refuses one more pod, else of the first one that may."""
+        quotas, pod, doubts = self._of.get(pod.namespace, ()), self._admitted(pod), list[Refusal]()
+        # A LimitRange may set what its containers do not, or KubeVirt for its quota (services/renderresources.go).
+        may_be_completed = (
+            (pod.owner is not None and pod.owner.kind == VMI)
+            or self._with_defaults is None
+            or pod.namespace in self._with_defaults
+        )
         for quota in quotas:
             why = self._why_unknown(quota, pod)
             if not why and (exceeded := quota.exceeded_by(pod, used[quota.namespace, quota.name])):
-                return f"{quota} allows {exceeded}", True
+                return Refusal(f"{quota} allows {exceeded}", True)
             missing = listed(quota.missing(pod))
-            # a LimitRange, or KubeVirt for its quota, may set what the containers do not (KubeVirt,
-            # pkg/virt-controller/services/renderresources.go)
-            launcher = pod.owner is not None and pod.owner.kind == VMI
-            limited = self._with_defaults is None or pod.namespace in self._with_defaults
-            if not why and missing and not (launcher or limited):
-                return (
-                    f"{quota} refuses a pod with a container that does not specify {missing}",
-                    True,
+            if not why and missing and not may_be_completed:
+                return Refusal(
+                    f"{quota} refuses a pod with a container that does not specify {missing}", True
                 )
-            why = why or (f"{missing} of the next pod is not known" if missing else "")
-            doubts += [f"{quota} may refuse its pod: {why}"] if why else []
-        return (doubts[0], False) if doubts else ("", False)
+            if why or missing:
+                text = why or f"{missing} of the next pod is not known"
+                doubts.append(Refusal(f"{quota} may refuse its pod: {text}", False))
+        return doubts[0] if doubts else None
 
     def _admitted(self, pod: Pod) -> Pod:
         """The pod with the PriorityClass that it gets when it is created, as far as that is known."""
@@ -86,11 +94,11 @@ class Quotas:
             return pod
         return replace(pod, priority_class=self._default_class)
 
-    def _why_unknown(self, quota: Quota, pod: Pod) -> str:
-        """Why it is not known whether a quota counts a pod; empty where that is known."""
+    def _why_unknown(self, quota: Quota, pod: Pod) -> Obstacle | None:
+        """Why it is not known whether a quota counts a pod."""
         unread = self._default_class is None and not (pod.uid or pod.priority_class)
         if unread and quota.asks_for_priority and quota.may_count(pod):
-            return "the default PriorityClass of a pod could not be read"
+            return Obstacle(NOT_READ, "the default PriorityClass of a pod could not be read")
         return quota.why_unknown(pod)
 
     def add(self, pod: Pod, used: Used) -> None:
@@ -113,8 +121,8 @@ class Quotas:
 
     def refusals(
         self, pending: t.Sequence[PendingPod], used: Used
-    ) -> t.Iterator[tuple[int, str, bool]]:
-        """Number, reason and whether it is certain, of the required pods that quotas refuse or may refuse.
+    ) -> t.Iterator[tuple[int, Refusal]]:
+        """The required pods, by their number, that quotas refuse or may refuse.
         `used` is without the pods that end. New pods come one after the other. One of a migration or a
         rollout is counted alone, and may be refused if new pods come first."""
         with_new: Used = defaultdict(Counter, {key: Counter(x) for key, x in used.items()})
@@ -125,43 +133,43 @@ class Quotas:
             if pod.reason == "migrate" or pod.in_rollout:
                 beside.append((number, pod))
                 continue
-            reason, certain = self.refusal(pod.pod, with_new)
-            if reason:
-                yield number, reason, certain
-            if not certain:
+            refusal = self.refusal(pod.pod, with_new)
+            if refusal is not None:
+                yield number, refusal
+            if refusal is None or not refusal.certain:
                 self.add(pod.pod, with_new)
         yield from self._refused_beside(beside, used, with_new)
 
     def _refused_beside(
         self, beside: t.Sequence[tuple[int, PendingPod]], used: Used, with_new: Used
-    ) -> t.Iterator[tuple[int, str, bool]]:
+    ) -> t.Iterator[tuple[int, Refusal]]:
         """The refusals of pods that come beside or after others. A rollout that is not refused ends old pods, and one
         of another workload or a migration may take their share. A new pod of a rollout that waits for a node keeps its
         share, also where that node becomes free only once the rollout of another workload has its own."""
-        alone = {n: self.refusal(x.pod, self._given_back(x, used)) for n, x in beside}
-        refused = {
-            n: (alone[n][0], alone[n][1] and x.reason in ("migrate", "surge")) for n, x in beside
-        }
+        refused = {number: self._alone(pod, used) for number, pod in beside}
+        certainly = {number for number, x in refused.items() if x is not None and x.certain}
         beside_others = self._beside_others([pod for _number, pod in beside], with_new)
         going_on = {
             (x.pod.namespace, x.workload)
             for number, x in beside
-            if x.in_rollout and not refused[number][1]
+            if x.in_rollout and number not in certainly
         }
         for number, pod in beside:
-            reason, certain = refused[number]
+            alone = refused[number]
+            if alone is None:
+                around = self._given_back(pod, beside_others[pod.workload])
+                if (later := self.refusal(pod.pod, around)) is not None:
+                    yield number, Refusal(f"beside other new pods, {later.text}", False)
+                continue
+            text, certain = alone
             if certain and pod.reason == "migrate":
-                reason = f"its live migration needs a second pod, and {reason}"
+                text = f"its live migration needs a second pod, and {text}"
             if certain and any(
                 namespace == pod.pod.namespace and workload != pod.workload
                 for namespace, workload in going_on
             ):
-                reason, certain = f"{reason} unless another rollout ends a pod before", False
-            around = self._given_back(pod, beside_others[pod.workload])
-            if not reason and (later := self.refusal(pod.pod, around)[0]):
-                reason = f"beside other new pods, {later}"
-            if reason:
-                yield number, reason, certain
+                text, certain = f"{text} unless another rollout ends a pod before", False
+            yield number, Refusal(text, certain)
 
     def _beside_others(
         self, pods: t.Sequence[PendingPod], used: Used
@@ -178,6 +186,13 @@ class Quotas:
             workload: self.used_without(with_all, own, everywhere)
             for workload, own in surges.items()
         }
+
+    def _alone(self, pod: PendingPod, used: Used) -> Refusal | None:
+        """The refusal of a pod beside what is used now."""
+        refusal = self.refusal(pod.pod, self._given_back(pod, used))
+        if refusal is None or pod.reason in ("migrate", "surge"):
+            return refusal
+        return refusal._replace(certain=False)
 
     def _given_back(self, pod: PendingPod, used: Used) -> Used:
         """What is used in the namespace of a pod once the one has ended that leaves before it."""
@@ -207,7 +222,7 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     waiting: list[UnschedulableInstance] = []
     reasons: list[str] = []
     refused = list(quotas.refusals(created, used))
-    for number, reason, certain in refused:
+    for number, (reason, certain) in refused:
         pending = created[number]
         ref, workload, old = pending.instance, pending.workload, pending.replaces
         reasons.append(f"{ref}: {reason}")
@@ -231,10 +246,10 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
 
 
 def quota_evidence(
-    pending: t.Sequence[PendingPod], refused: t.Iterable[tuple[int, str, bool]]
+    pending: t.Sequence[PendingPod], refused: t.Iterable[tuple[int, Refusal]]
 ) -> t.Iterator[Evidence]:
     """What `Quotas.refusals` shows."""
-    for number, reason, certain in refused:
+    for number, (reason, certain) in refused:
         if certain:
             yield Evidence(never=("quota",))
         else:

@@ -52,23 +52,17 @@ def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
         missing = [number for number in wanted if number not in ordinals]
         return _with_more(changed, workload, running, missing)
     surplus = len(running) - scale.replicas
-    if surplus < 0:
-        surplus = min(0, surplus + _halted(snapshot, workload))
+    if surplus < 0 and workload.ref.kind == POOL.name:
+        # The controller of a pool counts VMs that are to have no instance (KubeVirt, watch/pool/pool.go, calcDiff).
+        members = members_of(workload, snapshot)
+        halted = sum(x.vmi is None and run_strategy(x.vm) == "Halted" for x in members)
+        surplus = min(0, surplus + halted)
     if surplus > 0:
         # A controller removes waiting instances before running ones (Kubernetes, ActivePods). Among equals
         # it is free: here the last by name go first.
         by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
         return _without(changed, sorted(by_name, key=lambda x: bool(x.node_name))[:surplus])
     return _with_more(changed, workload, running, range(-surplus))
-
-
-def _halted(snapshot: Snapshot, pool: Workload) -> int:
-    """How many VMs of a pool are to have no instance. Its controller counts them among its replicas (KubeVirt,
-    watch/pool/pool.go, calcDiff)."""
-    if pool.ref.kind != POOL.name:
-        return 0
-    members = members_of(pool, snapshot)
-    return sum(x.vmi is None and run_strategy(x.vm) == "Halted" for x in members)
 
 
 def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, JSON] | None:

@@ -38,7 +38,7 @@ def pending_now(snapshot: Snapshot, topology: Topology) -> tuple[str, ...]:
     for instance in without_node:
         pod, ref = instance.pod, instance.ref
         reason = reasons.reason(pod, instance.workload) if pod is not None else why_no_pod(instance)
-        by_reason.setdefault(reason, []).append(f"{ref.namespace}/{ref.name}")
+        by_reason.setdefault(str(reason), []).append(f"{ref.namespace}/{ref.name}")
     most_first = sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry))
     return tuple(
         f"{len(names)} {'is' if len(names) == 1 else 'are'} pending now, without any change:"

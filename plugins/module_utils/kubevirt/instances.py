@@ -239,11 +239,11 @@ def _staying_vmis(snapshot: Snapshot) -> set[str]:
     return {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
 
 
-def claim_name(volume: t.Mapping[str, JSON]) -> str:
-    """The PersistentVolumeClaim that a pod mounts for a volume of a VMI or a pod; empty if it mounts none. The
+def claim_name(volume: t.Mapping[str, JSON]) -> str | None:
+    """The PersistentVolumeClaim that a pod mounts for a volume of a VMI or a pod; None if it mounts none. The
     claim of a DataVolume has its name, and the image of an ephemeral volume is on a claim. A hotpluggable
     volume has a pod of its own (services/rendervolumes.go, withVMIVolumes, hotplugVolumes)."""
-    return "" if is_hotpluggable(volume) else _named_claim(volume)
+    return None if is_hotpluggable(volume) else _named_claim(volume) or None
 
 
 def hotplugged_claims(vmi: Vmi) -> list[str]:

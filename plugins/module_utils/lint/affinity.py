@@ -288,7 +288,7 @@ class _Refs:
         self.first = heapq.nsmallest(NAMED, refs)
 
     def but(self, *without: Ref) -> str:
-        """The first names, and how many more, without some (two at most); empty if none is left."""
+        """The first names, and how many more, without some (two at most); "" without another one."""
         names = [str(ref) for ref in self.first if ref not in without]
         count = len(self.refs) - len(self.refs.intersection(without))
         return listed(names, count=count)

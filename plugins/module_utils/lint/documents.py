@@ -112,7 +112,7 @@ _VARIABLE = re.compile(
 
 
 def template_reason(text: str) -> str:
-    """The reason why a text is passed over as a template; empty if it does not look like one."""
+    """The reason, a key of REASONS, to pass over a text that looks like a template, "" for another text."""
     if "{%" in text:
         return "jinja_template"
     if "{{" in text:
@@ -186,8 +186,8 @@ def is_incomplete(item: t.Mapping[str, JSON]) -> bool:
     return spec.get("domain" if has_vms(item) else "containers") is None
 
 
-def summary(passed_over: t.Sequence[PassedOver]) -> str:
-    """One sentence: how many documents were not checked, and why. Empty if each that is no manifest of a
+def summary(passed_over: t.Sequence[PassedOver]) -> str | None:
+    """How many documents were not checked, by the reason, in one sentence. None if each that is no manifest of a
     workload has no placement fields."""
     by_reason: dict[str, list[PassedOver]] = {}
     for each in passed_over:
@@ -209,7 +209,7 @@ def summary(passed_over: t.Sequence[PassedOver]) -> str:
         parts.append(
             f"{plural(len(others), 'object')} with placement fields of kinds that lint does not know ({counts})"
         )
-    return f"not checked: {', '.join(parts)}" if parts else ""
+    return f"not checked: {', '.join(parts)}" if parts else None
 
 
 def reasons_as_json(passed_over: t.Sequence[PassedOver]) -> list[dict[str, JSON]]:

@@ -41,14 +41,14 @@ class LabelPlaces:
         )
         return Population(entries, self._lint_input.namespaces)
 
-    def sentence(self, subject: LintedWorkload, term: Term, *, own: bool = False) -> str:
+    def sentence(self, subject: LintedWorkload, term: Term, *, own: bool = False) -> str | None:
         """Where the labels stand that a term of a subject selects by, if the pods of no workload (`own`: not those of
-        the subject) have them; empty where they stand nowhere."""
+        the subject) have them; None where they stand nowhere."""
         selected = self._places.selected(pod_term_of(subject, term), subject.ref.namespace) or ()
         chosen = [x for x in selected if x[0].ref == subject.ref or not own]
         chosen.sort(key=lambda x: x[0].ref != subject.ref)  # its own come first
         if not chosen:
-            return ""
+            return None
         workload, path, labels = chosen[0]
         asked = [part.key for part in _requirements(term.source.selector)]
         texts = [

@@ -71,7 +71,7 @@ def misspelt(key: str) -> str:
 
 
 def meant_key(key: str, there: t.Collection[str]) -> str:
-    """`; ... may be meant`, of the keys that are there; empty where none is near enough."""
+    """`; ... may be meant`, of the keys that are there and near enough, if any are."""
     current = sorted(x for x in there if x not in REPLACED)
     if (successor := REPLACED.get(key)) in current:
         return _may_be([successor])

@@ -135,13 +135,13 @@ class LintedWorkload:
         return self.declared.term_set.ordered
 
     def owner(self, term: Term) -> str:
-        """The first rule that owns a term, as `rule_set/name`; empty where none does."""
+        """The first rule that owns a term, as `rule_set/name`, or "" for a term of no rule."""
         owners = self.declared.owners.get(term, ())
         return RuleId.parse(owners[0]).in_namespace if owners else ""
 
     def owner_of_requirement(self, part: Requirement) -> str:
         """The first rule that requires `part` of nodes, in whatever order its values are, as
-        `rule_set/name`; empty where none does."""
+        `rule_set/name`, or "" for a part of no rule."""
         asked = requirement(part)
         rules = self.node_rules()
         return next((name for name, parts in rules if asked in map(requirement, parts)), "")

@@ -133,7 +133,7 @@ class _ManifestReader:
         ):
             reason = template_reason(unfilled or document.text) or "template"
             self.passed_over.append(
-                PassedOver(where, reason, unfilled and f"has {shown(unfilled)}", kind)
+                PassedOver(where, reason, f"has {shown(unfilled)}" if unfilled else "", kind)
             )
         elif sound:
             self.kept.append(item)

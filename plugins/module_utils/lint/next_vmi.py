@@ -66,12 +66,12 @@ class NextPods:
             return ExpandedVmi(planned_vmi(workload, workload.ref.name, template).spec)
         return self.types.expanded(workload)
 
-    def architecture(self, vmi: ExpandedVmi) -> str:
-        """The architecture of the guest; empty where the VM names none and the default is not known."""
+    def architecture(self, vmi: ExpandedVmi) -> str | None:
+        """The architecture of the guest; None where the VM names none and the default is not known."""
         own = str(vmi.spec.get("architecture") or "")
         known = self.snapshot is not None and "preference" not in vmi.lacks
         default = self._platform.architecture if known else ""
-        return (own or default).lower()
+        return (own or default).lower() or None
 
     def placement(self, subject: LintedWorkload, declared: Placement) -> Placement:
         """The placement of the next pods, from what the subject declares: with the node labels that KubeVirt asks for,

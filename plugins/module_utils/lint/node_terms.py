@@ -126,7 +126,7 @@ def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Findi
     """Node terms against the nodes that reach the bound volumes: each has nodes, both have none."""
     if not lint_input.claim_terms or subject.spec is None:
         return
-    for name in map(claim_name, subject.spec.get("volumes") or ()):
+    for name in filter(None, map(claim_name, subject.spec.get("volumes") or ())):
         terms = lint_input.claim_terms.get((subject.ref.namespace, name))
         if not terms or not _leaves_out(lint_input, subject, terms):
             continue

@@ -72,7 +72,7 @@ def _nothing(
     term: Term,
     problem: str,
     severity: Severity,
-    where: str = "",
+    where: str | None = None,
 ) -> Finding:
     """`where` says where the labels stand that the pods lack."""
     harm = "has no effect"
@@ -108,7 +108,9 @@ def _everything(lint_input: LintInput, subject: LintedWorkload, term: Term) -> F
     )
 
 
-def _counts_others(subject: LintedWorkload, term: Term, selector: Selector, where: str) -> Finding:
+def _counts_others(
+    subject: LintedWorkload, term: Term, selector: Selector, where: str | None
+) -> Finding:
     placed = "so its pods are placed by the counts of other pods"
     return subject.finding(
         term,

@@ -40,19 +40,19 @@ def lint_parts(item: t.Mapping[str, JSON]) -> list[JSON]:
     return parts
 
 
-def unfilled_value(value: JSON) -> str:
-    """The first text in a value that is still to be filled in; empty if there is none."""
+def unfilled_value(value: JSON) -> str | None:
+    """The first text in a value that is still to be filled in; None if there is none."""
     if isinstance(value, str):
-        return value if _UNFILLED.search(value) else ""
+        return value if _UNFILLED.search(value) else None
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
-        return next(filter(None, map(unfilled_value, value)), "")
-    return ""
+        return next(filter(None, map(unfilled_value, value)), None)
+    return None
 
 
-def unfilled_name(item: t.Mapping[str, JSON]) -> str:
-    """The first name or label of an object that is still to be filled in; empty if there is none. Lint checks such an
+def unfilled_name(item: t.Mapping[str, JSON]) -> str | None:
+    """The first name or label of an object that is still to be filled in; None if there is none. Lint checks such an
     object, as if the template gave each object a text of its own."""
     metadata = item.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}

@@ -85,13 +85,13 @@ def _rollout(
     )
 
 
-def _only_node(lint_input: LintInput, namespace: str, claim: str) -> str:
-    """The one node that reaches the volume of a claim; empty if there are others or that is not known."""
+def _only_node(lint_input: LintInput, namespace: str, claim: str) -> str | None:
+    """The one node that reaches the volume of a claim; None if there are others or that is not known."""
     terms = lint_input.claim_terms.get((namespace, claim))
     if not terms or lint_input.nodes is None:
-        return ""
+        return None
     names = lint_input.table.names_of(nodes_of_terms(terms, lint_input.table, with_fields=False))
-    return names[0] if len(names) == 1 else ""
+    return names[0] if len(names) == 1 else None
 
 
 def _keeps_apart(lint_input: LintInput, subject: LintedWorkload) -> bool:

@@ -108,7 +108,7 @@ class _Asked:
         try:
             self.api.create(path, body, dry_run=True)
         except Throttled as error:
-            return EvictionAnswer(error.budgets or error.message, True)
+            return EvictionAnswer("; ".join(error.budgets) or error.message, True)
         except ApiError as error:
             if not _is_gone(error):
                 refusal = self._refusal(error)

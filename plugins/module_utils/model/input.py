@@ -23,7 +23,7 @@ _FALSE = ("false", "no", "off", "0", "n", "f")
 
 
 def nearest(name: str, known: t.Iterable[str]) -> str:
-    """`; did you mean ...?`, or nothing."""
+    """`; did you mean ...?` with the known names that are like this one, if any are."""
     names = near_names(name, known)
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 

@@ -149,7 +149,7 @@ def _lost_ready(ready: t.Mapping[str, JSON], status: t.Mapping[str, JSON]) -> bo
 
 
 def _condition_text(condition: t.Mapping[str, JSON], status: str = "") -> str:
-    """The reason and the message of a condition; empty where it does not have this status."""
+    """The reason and the message of a condition that has this status, of another one none."""
     if status and condition.get("status") != status:
         return ""
     texts = [condition.get("reason"), condition.get("message")]

@@ -41,6 +41,8 @@ NO_ANSWER = "no_answer"
 
 NO_RIGHT = "no_right"
 NOT_READ = "not_read"
+NOT_MODELED = "not_modeled"
+NOT_IMPORTED = "not_imported"
 OUTSIDE_OF_WINDOW = "outside_of_window"
 
 PENDING_CHANGES = "pending_changes"
@@ -61,7 +63,7 @@ NAMES_NODE = "names_node"
 INTERNAL: t.Final = frozenset(
     (
         *("canary", "soaking", "other_domain", "limit_reached", "other_run"),
-        *("not_rebooted", "needless"),
+        *("not_rebooted", "needless", NOT_IMPORTED),
         *("pinned_to_node", "tied_to_node", NO_HOLD, NOT_STARTED),
     )
 )
@@ -159,6 +161,14 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     NOT_READ: Described(
         "This could not be read, though no right is missing.",
         "Do what the reason names, such as looking at the API server that does not answer. Then run the task again.",
+    ),
+    NOT_MODELED: Described(
+        "The pod that KubeVirt or a controller makes next is not known in each part.",
+        "Ask again once that pod exists. The reason names what keeps it from being known before.",
+    ),
+    NOT_IMPORTED: Described(
+        "The rule of another platform does nothing, or has no counterpart.",
+        "See its reason in the report of the import.",
     ),
     "not_live_migratable": Described(
         "KubeVirt does not migrate this VM, or the instance is a pod, which cannot migrate.",

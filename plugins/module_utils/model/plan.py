@@ -71,7 +71,7 @@ class SkippedInstance:
     uid: str
     workload: Ref | None
     node: str
-    reason: Obstacle | str
+    reason: Obstacle
     temporary: bool = False
     no_node: bool = False
 

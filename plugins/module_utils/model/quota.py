@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from .json_pointer import JSON
 from .objects import Placement, Pod, Requirement
+from .obstacle import NOT_MODELED, Obstacle
 from .quantity import parse_quantity, whole_units
 from .rendering import listed
 
@@ -49,17 +50,17 @@ class Quota:
         """Whether it counts the pod if that gets the right PriorityClass."""
         return all(x.key == PRIORITY_CLASS or _is_in_scope(pod, x) for x in self.scopes)
 
-    def exceeded_by(self, pod: Pod, used: t.Mapping[str, int]) -> str:
-        """The first resource of which the namespace would have too much, with the numbers; empty
-        where there is none, or where the scopes are not known."""
+    def exceeded_by(self, pod: Pod, used: t.Mapping[str, int]) -> str | None:
+        """The first resource of which the namespace would have too much, with the numbers; None where there is none,
+        or where the scopes are not known."""
         if self.unknown_scopes or not self.counts(pod):
-            return ""
+            return None
         more = charged(pod)
         for resource, hard in self.hard.items():
             total = used.get(resource, 0) + more.get(resource, 0)
             if more.get(resource) and total > hard:
                 return f"{_amount(resource, hard)} {resource}, and {_amount(resource, total)} are needed"
-        return ""
+        return None
 
     def missing(self, pod: Pod) -> tuple[str, ...]:
         """The resources that a container of the pod has to specify and does not: the quota refuses it then."""
@@ -67,10 +68,11 @@ class Quota:
             return ()
         return tuple(name for name in pod.unset if name in self.hard)
 
-    def why_unknown(self, pod: Pod) -> str:
-        """Why it is not known whether the quota counts a pod; empty where that is known."""
-        scopes = self.unknown_scopes
-        return f"its scope {listed(scopes)} is not evaluated" if scopes and self.counts(pod) else ""
+    def why_unknown(self, pod: Pod) -> Obstacle | None:
+        """Why it is not known whether the quota counts a pod."""
+        if not (scopes := self.unknown_scopes) or not self.counts(pod):
+            return None
+        return Obstacle(NOT_MODELED, f"its scope {listed(scopes)} is not evaluated")
 
     @property
     def unknown_scopes(self) -> list[str]:

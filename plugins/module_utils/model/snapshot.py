@@ -156,11 +156,11 @@ class Workload:
         return strategy is not None and self.strategy_name != strategy.replacing
 
     @property
-    def strategy_name(self) -> str:
-        """The name of its update strategy, set or by default; empty where its kind has none."""
+    def strategy_name(self) -> str | None:
+        """The name of its update strategy, set or by default; None where its kind has none."""
         strategy = self.kind.update_strategy
         given = (self.manifest.get("spec") or {}).get("updateStrategy")
-        return strategy.name(given) if strategy is not None else ""
+        return strategy.name(given) if strategy is not None else None
 
     @property
     def rollout_room(self) -> RolloutRoom:

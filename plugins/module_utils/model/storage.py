@@ -106,12 +106,12 @@ class Storage:
     free: tuple[FreeVolume, ...] | None = None
 
     @property
-    def default_class(self) -> str:
-        """The class of a claim that names none; empty where there is none. The newest of several (kubernetes
+    def default_class(self) -> str | None:
+        """The class of a claim that names none; None where there is none. The newest of several (kubernetes
         pkg/volume/util/storageclass.go, GetDefaultClass)."""
         defaults = [x for x in (self.classes or {}).values() if x.default]
         newest = max((x.created for x in defaults), default="")
-        return min((x.name for x in defaults if x.created == newest), default="")
+        return min((x.name for x in defaults if x.created == newest), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,8 +159,8 @@ def held(name: str, reason: str, method: Method = Method.MIGRATE) -> str:
 def still_waiting(
     moves: t.Sequence[tuple[str, MoveRecord]], waiting: str, since: str
 ) -> str | None:
-    """What a run waits for that has printed nothing for a minute; None where it waits for nothing. `moves` are those
-    in flight, each with the time when it began, and `waiting` is why the next one has not, since a time."""
+    """The line of a run that has been silent for a minute: what it waits for, None if for no more. `moves` are those
+    in flight, each with the time when it began, and `waiting` is what the next one waits for, since a time."""
     parts = [
         f"{_NOW[str(record.method)]} {short(record.workload, record.instance)} since {began}"
         f" ({record.note or record.phase})"

@@ -87,7 +87,7 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
     except Throttled as error:
         busy = Obstacle("refused", error.message or "the API server asks to wait", True)
         if error.budgets:  # the server does not say their namespace, which is that of the pod
-            text = f"{error.budgets} (in namespace {error.request.namespace})"
+            text = f"{'; '.join(error.budgets)} (in namespace {error.request.namespace})"
             busy = Obstacle("budget", text, True)
         return ApiReply(ReplyStatus.BLOCKED, busy, error.retry_after or 0.0)
     except ApiError as error:

@@ -31,7 +31,7 @@ class LabelRequest:
 
     per_node: t.Mapping[str, t.Mapping[str, str]] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
-    selector: str = ""
+    selector: str | None = None
     labels: t.Mapping[str, str] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
@@ -178,18 +178,18 @@ _REQUIREMENT = re.compile(r"\s*(!?)\s*([^\s!=<>(),]+)(.*)", re.DOTALL)
 _SEPARATOR = re.compile(r",(?![^(]*\))")
 
 
-def _selector(text: str | None, keys: _Keys, faults: list[InputError]) -> str:
-    """A label selector as the server reads it, with the keys of topology names. Empty if there is
+def _selector(text: str | None, keys: _Keys, faults: list[InputError]) -> str | None:
+    """A label selector as the server reads it, with the keys of topology names. None if there is
     none, or it is invalid.
 
     The server checks what follows the key of each requirement.
     """
     reader, before = InputReader("selector", faults), len(faults)
     if text is None:
-        return ""
+        return None
     if not text.strip():
         reader.error("must not be empty: an empty selector matches every node")
-        return ""
+        return None
     requirements = []
     for part in _SEPARATOR.split(text):
         match = _REQUIREMENT.fullmatch(part)
@@ -200,7 +200,7 @@ def _selector(text: str | None, keys: _Keys, faults: list[InputError]) -> str:
             continue
         key = keys.key(reader, match[2])
         requirements.append(f"{match[1]}{key}{match[3].rstrip()}")
-    return ",".join(requirements) if len(faults) == before else ""
+    return ",".join(requirements) if len(faults) == before else None
 
 
 def _contradictions(

@@ -11,11 +11,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..compliance.pending import no_good_node_text
+from ..compliance.pending import no_good_node
 from ..compliance.violations import bypass_text
 from ..kubevirt.ordinals import ordinal_of
 from ..model.gc import collector_paused
-from ..model.obstacle import NO_NODE, NOT_FOUND, Obstacle
+from ..model.obstacle import NOT_FOUND, Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance, Uid
 from ..model.snapshot import Snapshot
 from ..scheduler.nodes import NodeSet
@@ -224,14 +224,14 @@ class _Planner:
                 self._skip(movable, self.request.why_not_moved(movable).after("it is Pending"))
             elif not nodes and not same_terms:
                 pod_info = self.simulation.running.pod_info(probe)
-                text = no_good_node_text(
+                why = no_good_node(
                     self.simulation.running,
                     pod_info,
                     self.request.topology,
                     self.simulation.owners,
                 )
-                text = f"it is Pending, also with its new constraints: {text}"
-                self._skip(movable, Obstacle(NO_NODE, text), no_node=True)
+                text = f"it is Pending, also with its new constraints: {why}"
+                self._skip(movable, replace(why, text=text), no_node=True)
                 with self.simulation.after_ending():
                     soon = self.simulation.running.feasible_set(probe)
                 if soon:

@@ -18,7 +18,7 @@ from functools import cached_property
 
 from ..compliance.declared import NodeRule
 from ..compliance.drift import EvaluatedInstance
-from ..compliance.pending import no_good_node_text
+from ..compliance.pending import no_good_node
 from ..compliance.violations import (
     RuleAttribution,
     TermOwners,
@@ -293,8 +293,7 @@ class ClusterSimulation:
         with self.running.without(None if migrates else instance.pod.uid):
             pod_info = self.running.pod_info(probe)
             source = 1 << self.table.numbers[self.node_of[uid]] if migrates else 0
-            text = no_good_node_text(self.running, pod_info, topology, self.owners, source)
-            return Obstacle(NO_NODE, text)
+            return no_good_node(self.running, pod_info, topology, self.owners, source)
 
     def move(self, uid: Uid, node: str) -> None:
         instance = self.candidates[uid]

@@ -108,7 +108,7 @@ def _members(
     reference: WorkloadSelector, view: ClusterView, where: str, faults: list[InputError]
 ) -> Members:
     lookup = WorkloadLookup(view, faults)
-    available = not lookup.unavailable(reference.kind, reference.namespace)
+    available = lookup.why_unavailable(reference.kind, reference.namespace) is None
     if available and not lookup.check_namespace(reference.namespace, where):
         return Members(())
     workloads = (view.snapshot.workloads_by_ref[ref] for ref in lookup.select(reference, where))

@@ -63,7 +63,7 @@ def _unbound(
     subject = f"claim {name} is not bound" if claim is not None else f"claim {name} does not exist"
     named = claim.class_name if claim is not None else template.class_name if template else None
     class_name = storage.default_class if named is None else named
-    storage_class = (storage.classes or {}).get(class_name)
+    storage_class = (storage.classes or {}).get(class_name or "")
     provisions = storage_class is not None and storage_class.provisions
     driver = storage_class.provisioner if storage_class is not None and provisions else ""
     if claim is None and template is not None and template.data_volume:

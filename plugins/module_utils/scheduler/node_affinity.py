@@ -139,10 +139,10 @@ class NodeAffinity:
                 "node-affinity", "the list of node terms is empty: it matches no node"
             )
         for term in placement.node_terms:
-            yield FilterReason("node-affinity", _why_not(term, node), term)
+            yield FilterReason("node-affinity", _mismatch(term, node), term)
 
 
-def _why_not(term: NodeTerm, node: Node) -> str:
+def _mismatch(term: NodeTerm, node: Node) -> str:
     if not (term.expressions or term.fields):
         return "an empty node term matches no node"
     if not is_readable_term(term):

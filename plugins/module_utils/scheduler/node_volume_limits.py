@@ -73,8 +73,8 @@ class NodeVolumeLimits:
         keys = dict.fromkeys((pod.namespace, claim) for claim in pod.claims)
         return [(key, self._drivers[key]) for key in keys if key in self._drivers]
 
-    def _exceeded(self, pod_info: PodInfo, n: int) -> str:
-        """The driver of which the node would have too many volumes; empty if there is none."""
+    def _exceeded(self, pod_info: PodInfo, n: int) -> str | None:
+        """The driver of which the node would have too many volumes; None if there is none."""
         limits = self._limits.get(n, {})
         new: Counter[str] = Counter()
         for claim, driver in self.limited_claims(pod_info):
@@ -83,4 +83,4 @@ class NodeVolumeLimits:
         for driver, count in new.items():
             if len(self._attached[n, driver]) + count > limits[driver]:
                 return driver
-        return ""
+        return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import NodeTerm, Pod
+from ..model.obstacle import NO_NODE, Obstacle
 from ..model.storage import ClaimKey, ClaimState
 from .framework import VOLUME_BINDING, Code, FilterReason, FilterStatus, PodInfo
 from .node_affinity import nodes_of_terms
@@ -69,9 +70,9 @@ class VolumeBinding:
             if terms is not None:
                 yield claim, terms
 
-    def refusal(self, pod: Pod) -> str:
-        """Why a pod may run on no node, for the first claim for which that is so; empty if it may."""
-        return next(iter(self._refusals(pod)), "")
+    def refusal(self, pod: Pod) -> Obstacle | None:
+        """Why a pod may run on no node, for the first claim for which that is so."""
+        return next((Obstacle(NO_NODE, text, True) for text in self._refusals(pod)), None)
 
     def _refusals(self, pod: Pod) -> list[str]:
         if not pod.claims or not self._states:

@@ -17,6 +17,7 @@ from ..model.input import InputReader, left_out, nearest, shown
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, RULE_KINDS, VIRTUAL_MACHINE
 from ..model.objects import Ref
+from ..model.obstacle import NOT_FOUND, Obstacle
 from ..model.rule import PodSelector, WorkloadSelector
 from ..model.snapshot import Snapshot
 from .label_input import labels
@@ -247,9 +248,8 @@ class WorkloadLookup:
         """The references that exist, in the order of the names, or sorted where labels select. An
         unreadable kind and a kind of KubeVirt without KubeVirt are errors."""
         kind, namespace = selector.kind, selector.namespace
-        error = self.unavailable(kind, namespace)
-        if error:
-            self._errors.append(InputError(where, error))
+        if (why := self.why_unavailable(kind, namespace)) is not None:
+            self._errors.append(InputError(where, str(why)))
             return ()
         labels_of = self._tables.labels_by_name.get((kind, namespace), {})
         if selector.labels is not None:
@@ -274,19 +274,19 @@ class WorkloadLookup:
             self._errors.append(error)
         return False
 
-    def unavailable(self, kind: str, namespace: str) -> str:
-        """Why objects of a kind cannot be looked up, or nothing."""
+    def why_unavailable(self, kind: str, namespace: str) -> Obstacle | None:
+        """Why objects of a kind cannot be looked up."""
         plural = "pods" if kind == POD else KINDS[kind].plural
         unreadable = self._snapshot.why_unreadable(plural, namespace)
         if unreadable is not None:
-            return str(unreadable)
+            return Obstacle(unreadable.reason_code, str(unreadable))
         if (
             kind != POD
             and KINDS[kind].virtual_machines
             and self._snapshot.platform.kubevirt is None
         ):
-            return without_kubevirt(kind)
-        return ""
+            return Obstacle(NOT_FOUND, without_kubevirt(kind))
+        return None
 
     def _unknown(self, selector: WorkloadSelector, name: str, names: t.Iterable[str]) -> str:
         kind, namespace = selector.kind, selector.namespace

@@ -121,7 +121,7 @@ def _forecast(entry: ResultMap) -> str:
 
 
 def _zone(nodes: t.Iterable[str], zone_of: t.Mapping[str, str]) -> str:
-    """The zone that the nodes share; empty if they have several or none."""
+    """The zone that the nodes share, if they do."""
     zones = {zone_of.get(node, "") for node in nodes}
     return zones.pop() if len(zones) == 1 else ""
 

@@ -8,7 +8,9 @@ import pathlib
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import manifest_text, yaml_text
-from ansible_collections.virt.placement.plugins.module_utils.api.auth_checks import why_unusable
+from ansible_collections.virt.placement.plugins.module_utils.api.auth_checks import (
+    unusable_connection,
+)
 from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import (
     InvalidYaml,
     PyYamlMissing,
@@ -85,7 +87,7 @@ def test_a_missing_library_is_named_by_all_options_with_text(
     assert [str(fault) for fault in faults] == [f"notes: is YAML, and {missing}"]
     file = tmp_path / "config"
     file.write_text("a: 1")
-    reason = why_unusable({"kubeconfig": str(file)}, "x")
+    reason = unusable_connection({"kubeconfig": str(file)}, "x")
     assert reason == f"kubeconfig: {file} cannot be read ({missing}); name a kubeconfig"
 
 

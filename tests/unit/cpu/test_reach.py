@@ -201,7 +201,7 @@ def test_what_could_not_be_read_makes_the_answer_unknown(gap: str, doubt: str) -
 
     vm = one(report_of(made, **{gap: (), "unreadable": (Unreadable(gap, "", "list", "no"),)}))
 
-    assert (vm.reach, vm.nodes, vm.doubt) == ("unknown", (), doubt)
+    assert (vm.reach, vm.nodes, str(vm.doubt)) == ("unknown", (), doubt)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_halted_vm_is_unknown_where_lists_are_missing(gap: str, doubt: str) -> N
 
     vm = one(report_of(made, **lists, unreadable=(Unreadable(gap, "", "list", "no"),)))
 
-    assert (vm.reach, vm.doubt) == ("unknown", doubt)
+    assert (vm.reach, str(vm.doubt)) == ("unknown", doubt)
 
 
 def test_halted_vm_with_an_instance_type_that_was_not_read_is_unknown() -> None:
@@ -231,7 +231,10 @@ def test_halted_vm_with_an_instance_type_that_was_not_read_is_unknown() -> None:
 
     vm = one(report_of(made))
 
-    assert (vm.reach, vm.doubt) == ("unknown", "its instance type or preference could not be read")
+    assert (vm.reach, str(vm.doubt)) == (
+        "unknown",
+        "its instance type or preference could not be read",
+    )
 
 
 def test_nodes_on_which_kubevirt_does_not_run_are_left_out() -> None:

@@ -155,6 +155,7 @@ def test_result_has_the_vms_that_are_bound_and_with_details_all(
         "features": [],
         "reach": "node",
         "reason": "",
+        "reason_code": "",
         "nodes": [],
         "nodes_count": 0,
         "doubtful_nodes": [],

@@ -186,11 +186,11 @@ def test_vm_that_does_not_leave_has_a_code(
 
 
 def test_code_of_several_policies_is_that_of_the_changes_that_can_be_allowed() -> None:
-    text = "a restart would also apply cpu"
+    why = Obstacle("pending_changes", "a restart would also apply cpu")
     of = snapshot(vms=[vm(**STUCK)])
-    (skipped,) = plan(of, "migrate restart", why_no_restart=lambda _vm, _platform: text).skipped
+    (skipped,) = plan(of, "migrate restart", why_no_restart=lambda _vm, _platform: why).skipped
     stuck = "the instance is not live-migratable: DisksNotLiveMigratable"
-    assert skipped.reason == Obstacle("pending_changes", f"migrate: {stuck}; restart: {text}")
+    assert skipped.reason == Obstacle("pending_changes", f"migrate: {stuck}; restart: {why}")
 
 
 def test_policies_that_are_passed_over_reach_the_next_step() -> None:
@@ -411,7 +411,8 @@ def test_field_24_each_cause_is_named_once_at_the_timeout() -> None:
 
 def test_cause_of_a_move_that_waits_has_its_name_once() -> None:
     moves = tuple(map(evicted, ("a", "b")))
-    skipped = SkippedInstance(Ref("Pod", "shop", "t"), "u-t", None, "w1", "it is terminating")
+    why = Obstacle("terminating", "it is terminating")
+    skipped = SkippedInstance(Ref("Pod", "shop", "t"), "u-t", None, "w1", why)
     waiting = Wait(Obstacle("budget", BUDGET), moves[0].uid, "Deployment shop/web (a)")
 
     assert what_is_left((), Plan(moves, (skipped,)), waiting) == [

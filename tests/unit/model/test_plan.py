@@ -46,5 +46,7 @@ def test_reason_of_a_skipped_instance_has_its_code() -> None:
 
 
 def test_skipped_instance_without_a_workload_is_named_itself() -> None:
-    record = skipped_as_json(SkippedInstance(VMI, "u", None, "w1", "it cannot"))
+    record = skipped_as_json(
+        SkippedInstance(VMI, "u", None, "w1", Obstacle("no_node", "it cannot"))
+    )
     assert (record["kind"], record["name"]) == ("VirtualMachineInstance", "db-0")

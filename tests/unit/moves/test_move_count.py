@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     Method,
     Move,
@@ -110,13 +111,13 @@ def test_a_move_that_was_put_off_and_is_needless_then_is_named() -> None:
 def test_moves_left_and_moves_no_longer_needed_are_reported() -> None:
     count, _lines = MoveCount().replanned(EMPTY, Plan((A, B, C)), THERE)
     left = (
-        SkippedInstance(A.instance, "a", A.workload, "w1", "no node is open"),
+        SkippedInstance(A.instance, "a", A.workload, "w1", Obstacle("no_node", "no node is open")),
         SkippedInstance(
             B.instance,
             "b",
             B.workload,
             "w1",
-            "another migration of it is in flight",
+            Obstacle("in_progress", "another migration of it is in flight"),
             temporary=True,
         ),
     )

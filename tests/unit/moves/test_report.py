@@ -34,7 +34,7 @@ PLACES = progress.NodeDescriptions({"w1": {"zone": "a"}, "w2": {"zone": "b"}, "w
 
 def test_plan_lines_have_skipped_instances() -> None:
     move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
-    left = SkippedInstance(VMI, "u", DB, "w1", "it cannot")
+    left = SkippedInstance(VMI, "u", DB, "w1", Obstacle("no_node", "it cannot"))
     assert progress.plan_lines(Plan((move,)), "run r1") == ["run r1: 1 move planned"]
     assert progress.plan_lines(Plan((move,))) == ["1 move planned"]
     skipped = "VirtualMachine shop/db on w1 is skipped: it cannot"
@@ -48,7 +48,7 @@ def test_instance_without_a_node_is_not_called_skipped_while_moves_may_free_one(
     move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
     web = Ref("VirtualMachine", "shop", "web")
     full = "0/3 nodes are available: 3 Insufficient memory"
-    left = SkippedInstance(web, "v", web, "w1", full, no_node=True)
+    left = SkippedInstance(web, "v", web, "w1", Obstacle("no_node", full), no_node=True)
     assert progress.plan_lines(Plan((move,), (left,)), "run r1") == [
         "run r1: 1 move planned, 1 without a node to move to now",
         f"VirtualMachine shop/web (on w1) has no node to move to now; tried again after each move: {full}",

@@ -498,7 +498,8 @@ def test_move_that_is_not_as_approved_is_not_made() -> None:
 def test_move_that_is_not_approved_is_left_out_though_its_instance_is_skipped_too() -> None:
     """A plan may have a move of an instance that violates another rule after it, so that it is skipped, too."""
     move = moving("b")
-    skipped = SkippedInstance(move.instance, "b", move.workload, "w1", "no node is available")
+    why = Obstacle("no_node", "no node is available")
+    skipped = SkippedInstance(move.instance, "b", move.workload, "w1", why)
     alone = LeftAlone.of(approved(moving("a")), Plan((move,), (skipped,)), ())
     assert alone.kept == {"b": NOT_IN_PLAN}
 
@@ -512,7 +513,8 @@ def test_moves_begin_in_the_order_of_the_approved_plan() -> None:
 def test_moves_that_could_not_be_made_are_named_and_moved_instances_are_not() -> None:
     def skipped(uid: str, node: str) -> SkippedInstance:
         move = moving(uid)
-        return SkippedInstance(move.instance, uid, move.workload, node, "no node is available")
+        why = Obstacle("no_node", "no node is available")
+        return SkippedInstance(move.instance, uid, move.workload, node, why)
 
     plan = approved(moving("a"), moving("b"))
     seen = [skipped("a", "w1"), skipped("b", "w2"), skipped("other", "w1")]
@@ -528,7 +530,7 @@ def test_moves_that_could_not_be_made_are_named_and_moved_instances_are_not() ->
 
 def test_run_does_not_wait_for_instances_that_the_plan_does_not_move() -> None:
     def skipped(uid: str) -> SkippedInstance:
-        return SkippedInstance(moving(uid).instance, uid, None, "w1", "", temporary=True)
+        return SkippedInstance(moving(uid).instance, uid, None, "w1", NOT_IN_PLAN, temporary=True)
 
     plan = of_approved(approved(moving("a")), Plan(skipped=(skipped("a"), skipped("b"))))
     assert [x.temporary for x in plan.skipped] == [True, False]

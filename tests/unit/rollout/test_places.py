@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     Method,
     SkippedInstance,
@@ -196,7 +197,8 @@ def test_reason_of_a_vm_that_cannot_migrate_advises_no_restart() -> None:
 
 def test_message_about_thousands_of_vms_names_some() -> None:
     refs = [Ref("VirtualMachineInstance", "shop", f"db{number}") for number in range(3000)]
-    text = not_in_place([SkippedInstance(ref, "", None, "", "it is gone") for ref in refs])
+    gone = Obstacle("gone", "it is gone")
+    text = not_in_place([SkippedInstance(ref, "", None, "", gone) for ref in refs])
     assert text.startswith("3000 VMs cannot go to their nodes in places: ")
     assert "shop/db7 and 2992 more; the lines above" in text
     assert "it is gone" not in text
