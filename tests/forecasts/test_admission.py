@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
@@ -113,6 +114,41 @@ def test_workload_of_which_only_an_event_says_the_refusal_is_named(stage: Stage,
         scale = {"kind": kind, "namespace": stage.namespace, "name": "db", "replicas": 3}
         more = stage.forecast(scale=[scale])
         assert (more["forecast"], "pods_refused" in more["codes"]) == ("unknown", True), more
+
+
+def test_policy_that_is_newer_than_what_runs_is_a_doubt_also_for_drills_and_capacity(
+    stage: Stage,
+) -> None:
+    """It refuses the pod then. What it asks for is not evaluated."""
+    group, name = "admissionregistration.k8s.io/v1", f"no-new-pods-{stage.namespace}"
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["*"],
+        "operations": ["CREATE"],
+        "resources": ["pods"],
+    }
+    label = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
+    matching = {"resourceRules": [rule], "namespaceSelector": label}
+    of_policy = {"matchConstraints": matching, "validations": [{"expression": "false"}]}
+    of_binding = {"policyName": name, "validationActions": ["Deny"]}
+    plural = f"/apis/{group}/validatingadmissionpolic"
+    stage.machine("quay-1", "w1", {})
+    drain = {"unavailable": {"nodes": ["w1"]}, "event": "drain"}
+    assert stage.forecast(**drain)["forecast"] == "guaranteed"
+    time.sleep(1.1)  # times of the API have seconds
+    stage.api.create(f"{plural}ies", {"metadata": {"name": name}, "spec": of_policy})
+    stage.api.create(f"{plural}ybindings", {"metadata": {"name": name}, "spec": of_binding})
+    try:
+        found = stage.forecast(**drain)
+        assert (found["forecast"], found["codes"]) == ("possible", ["admission_unknown"]), found
+        assert f"ValidatingAdmissionPolicy {name} may refuse the next pod" in found["reasons"][0]
+        drilled = stage.drill(domains_of=["node"], event="drain")
+        assert drilled["forecast"] == "possible", drilled
+        room = stage.capacity(tolerate=["node"])
+        assert room["capacity"] == "possible", room
+    finally:
+        stage.api.delete(f"{plural}ybindings/{name}")
+        stage.api.delete(f"{plural}ies/{name}")
 
 
 def quota(name: str, hard: JSON, **spec: JSON) -> JSON:

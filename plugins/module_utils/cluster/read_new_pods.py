@@ -12,12 +12,14 @@ import typing as t
 
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound, UnservedVersion
-from ..api.lists import list_converted
+from ..api.lists import list_all, list_converted
 from ..model.admission import (
     LimitRange,
     PodMutator,
+    PodValidator,
     limit_range_from_manifest,
     pod_policy_from_manifest,
+    pod_validators_from_manifests,
     pod_webhooks_from_manifest,
 )
 from ..model.json_pointer import JSON
@@ -29,6 +31,10 @@ from .served_versions import ServedVersions
 _LIMIT_RANGES = "/api/v1/{}limitranges"
 _PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+_VALIDATING = (
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+)
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 
 _SINGLE_READS = 3
@@ -42,6 +48,7 @@ def new_pod_fields(api: ApiClient, needs: NewPodNeeds) -> dict[str, t.Any]:
         fields["limit_ranges"] = limit_ranges(api, needs.namespaces)
     if needs.mutators:
         fields["pod_mutators"] = pod_mutators(api)
+        fields["pod_validators"] = pod_validators(api)
     if needs.priority_class:
         fields["default_priority_class"] = default_priority_class(api)
     drivers = dict(needs.drivers)
@@ -96,6 +103,17 @@ def pod_mutators(api: ApiClient) -> tuple[PodMutator, ...] | None:
     except (Forbidden, UnservedVersion):
         return None
     return (*(x for listed in webhooks for x in listed), *policies)
+
+
+def pod_validators(api: ApiClient) -> tuple[PodValidator, ...] | None:
+    """The ValidatingAdmissionPolicies that may refuse a new pod. Raises ApiError, but not for a missing right."""
+    try:
+        policies, bindings = (list_all(api, path).items for path in _VALIDATING)
+    except NotFound:  # Kubernetes before 1.30
+        return ()
+    except Forbidden:
+        return None
+    return tuple(pod_validators_from_manifests(policies, bindings))
 
 
 def _policies(api: ApiClient) -> list[PodMutator]:

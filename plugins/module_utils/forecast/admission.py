@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 from functools import cached_property
 
+from ..kubevirt.launcher import guest_resources
 from ..kubevirt.next_pod import OWN_LAUNCHER
 from ..model.admission import LimitRange, PodMutator
 from ..model.kinds import DEPLOYMENT, STATEFUL_SET
@@ -57,6 +58,7 @@ class PodAdmission:
             *by_server,
             *self._of_levels(others),
             *self._of_limit_ranges(others),
+            *self._of_policies(others),
             *dict.fromkeys(self._of_gates(others)),
         )
 
@@ -71,7 +73,7 @@ class PodAdmission:
             webhooks = before is None and any(self._mutators_of(new.pod))
             if template is not None and (webhooks or self._unproven_ranges(new)):
                 asked[template.uid] = template.ref
-            elif before is not None and self._unproven_ranges(new):
+            elif before is not None and (self._unproven_ranges(new) or any(self._unproven(new))):
                 asked[before.uid] = before.ref
         return asked
 
@@ -120,15 +122,27 @@ class PodAdmission:
 
     def _unproven_ranges(self, pending: PendingPod) -> list[LimitRange]:
         """The LimitRanges of which no pod shows what they make of this one: it would have to be younger than they are,
-        and request the same."""
+        and have the same requests and limits."""
         ranges = self._ranges.get(pending.pod.namespace, [])
         if not ranges or self._is_first(pending):
             return ranges
         before = self._before(pending)
         if before is not None and before.requests != pending.pod.requests:
             return ranges
+        if self._sets_other_limits(pending):
+            return ranges
         created = pending.pod.created or (before.created if before is not None else "")
         return [x for x in ranges if x.is_newer_than(created)]
+
+    def _sets_other_limits(self, pending: PendingPod) -> bool:
+        """Whether a template sets a limit that what runs does not have. A migration keeps those of the VMI. One that
+        the template does not set may be of a LimitRange, which then sets it again."""
+        before, workload = self._before(pending), self._workload(pending.workload)
+        running, following = before.limits if before is not None else {}, pending.pod.limits
+        if pending.vmi is not None and workload is not None and pending.reason != "migrate":
+            running = guest_resources(pending.vmi.spec, "limits")
+            following = guest_resources(workload.template.get("spec") or {}, "limits")
+        return any(running.get(name) != amount for name, amount in following.items())
 
     def _is_first(self, pending: PendingPod) -> bool:
         """Whether nothing shows what was made of a pod before. One that is made of a running pod has its time."""
@@ -157,6 +171,31 @@ class PodAdmission:
             else:
                 yield Doubt("admission_unknown", f"{text}: no running pod shows it", NO_CERTAINTY)
 
+    def _of_policies(self, new: t.Sequence[PendingPod]) -> t.Iterator[Doubt]:
+        """A policy may treat the identity of a dry run otherwise than a controller."""
+        if self._snapshot.pod_validators is None and new:
+            text = "ValidatingAdmissionPolicies could not be read, which may refuse new pods"
+            yield Doubt("admission_unknown", text)
+        alike: dict[tuple[str, bool], dict[object, None]] = {}
+        for pending in new:
+            for policy in self._unproven(pending):
+                key = str(policy), self._is_first(pending)
+                alike.setdefault(key, {})[pending.workload or pending.name] = None
+        for (policy_name, first), shown in alike.items():
+            text = f"{policy_name} may refuse the {'first' if first else 'next'} pod of {listed([*shown])}"
+            text += "" if first else ": it is newer than the running one"
+            yield Doubt("admission_unknown", text)
+
+    def _unproven(self, pending: PendingPod) -> t.Iterator[Ref]:
+        """The ValidatingAdmissionPolicies of which no pod shows that they accept this one."""
+        before = self._before(pending)
+        created = pending.pod.created or (before.created if before is not None else "")
+        for validator in self._snapshot.pod_validators or ():
+            if not self._is_first(pending) and not validator.is_newer_than(created):
+                continue
+            if all(self._selects(x, pending.pod) for x in (validator.policy, validator.binding)):
+                yield validator.policy.source
+
     def _of_gates(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
         """A running pod does not show the gate that it had."""
         for pending in new:
@@ -170,13 +209,14 @@ class PodAdmission:
 
     def _mutators_of(self, pod: Pod) -> t.Iterator[PodMutator]:
         """Those that may change a new pod."""
-        for mutator in self._snapshot.pod_mutators or ():
-            namespace = self._snapshot.namespaces_by_name.get(pod.namespace)
-            labels = namespace.labels if namespace is not None else {}
-            if mutator.namespaces is not None and not matches(mutator.namespaces, labels):
-                continue
-            if mutator.pods is None or matches(mutator.pods, pod.labels):
-                yield mutator
+        mutators = self._snapshot.pod_mutators or ()
+        return (x for x in mutators if self._selects(x, pod))
+
+    def _selects(self, mutator: PodMutator, pod: Pod) -> bool:
+        namespace = self._snapshot.namespaces_by_name.get(pod.namespace)
+        labels = namespace.labels if namespace is not None else {}
+        selected = mutator.namespaces is None or matches(mutator.namespaces, labels)
+        return selected and (mutator.pods is None or matches(mutator.pods, pod.labels))
 
     def _forbidden(self, pod: Pod) -> tuple[str, ...]:
         level, _version = self._levels.get(pod.namespace, (PRIVILEGED, ""))

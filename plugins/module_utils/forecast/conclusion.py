@@ -128,9 +128,15 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "eviction.blocked_evidence",
     ),
     "not_reported_migratable": CodeMeaning(
-        "The VMI has no condition LiveMigratable yet.",
+        "The VMI has no condition LiveMigratable yet, or its node may keep it from migrating.",
         "Make the forecast again in a minute. If the condition stays missing, look at virt-handler of the node of the"
         " VM.",
+        "stays",
+        "doubts.of_evicted",
+    ),
+    "may_stay_off": CodeMeaning(
+        "A VM that a drain ends may not be started again.",
+        "Start the VM after the drain, or give it the run strategy `Always` before.",
         "stays",
         "doubts.of_evicted",
     ),
@@ -358,7 +364,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "doubts.of_admission",
     ),
     "admission_unknown": CodeMeaning(
-        "A LimitRange, or a mutating webhook or policy, may change or refuse a pod, or could not be read.",
+        "A LimitRange, a mutating webhook or an admission policy may change or refuse a pod, or could not be read.",
         "`reasons` names it: check what it does with this pod. An account that may create pods asks the API server by"
         " a dry run: [What admission refuses](forecasting.md#what-admission-refuses).",
         "next_pod",

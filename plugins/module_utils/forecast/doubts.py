@@ -161,7 +161,7 @@ def of_evicted(evicted: EvictedInstance) -> t.Iterator[Doubt]:
     """The doubts about an instance that leaves a lost node in a way that is not certain, or that a budget holds."""
     ref = evicted.instance.ref
     if evicted.doubt and not evicted.certain:
-        yield Doubt("next_pod_estimated", f"{ref} {evicted.doubt}", NO_CERTAINTY)
+        yield Doubt(evicted.code, f"{ref} {evicted.doubt}", NO_CERTAINTY)
     elif not evicted.certain:
         text = f"KubeVirt has not reported whether {ref} can be live-migrated"
         yield Doubt("not_reported_migratable", text)

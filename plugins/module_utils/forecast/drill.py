@@ -357,6 +357,7 @@ class DrillEngine:
         pending = tuple(x for x in (*(kept if impossible else ()), *held) if x not in staying)
         unplaced = [loss.pending[n].pod.requests for n in without]
         deciding = [x for x in of_pods if x in conclusion.doubts]
+        shown = refused[:SHOWN]
         # They stand before the other reasons: a placement was found, and may not be made.
         hiding = [x for x in deciding if ForecastResult.POSSIBLE in x.forbids]
         return Drill(
@@ -379,9 +380,11 @@ class DrillEngine:
             down_until_fenced=loss.down_until_fenced,
             reasons=(
                 *(f"not certain: {x.text}" for x in hiding),
-                *self._proof(simulation, loss, decision),
+                *self._proofs(simulation, loss, decision),
+                *(f"{refs[number]}: {why}" for number, (why, certain) in shown if certain),
+                *self._uncertain(simulation, loss, decision),
                 *(f"not certain: {x.text}" for x in deciding if x not in hiding),
-                *(f"{refs[number]}: {why}" for number, (why, _certain) in refused[:SHOWN]),
+                *(f"{refs[number]}: {why}" for number, (why, certain) in shown if not certain),
             ),
             blocked=tuple(self._blocked(simulation, loss, decision)),
             missing=(
@@ -401,9 +404,10 @@ class DrillEngine:
         with simulation.played(decision.incomplete):
             yield from self.blocking.of(simulation, evicted)
 
-    def _proof(
+    def _proofs(
         self, simulation: PlacementSimulation, loss: Loss, decision: Decision
     ) -> t.Iterator[str]:
+        """What makes the answer impossible: it stands before all that is not certain."""
         words = ProofWords(
             self.topology, simulation.pending, lambda n: filter_summary(simulation, n)
         )
@@ -413,6 +417,12 @@ class DrillEngine:
             yield f"and {len(decision.proofs) - SHOWN} more"
         if decision.answer is ForecastResult.IMPOSSIBLE and not decision.proofs:
             yield "every choice of nodes was tried"
+        for eviction in [x for x in loss.blocked if x.certain][:SHOWN]:
+            yield f"{eviction.instance.ref.name} blocks the drain: {eviction.obstacle}"
+
+    def _uncertain(
+        self, simulation: PlacementSimulation, loss: Loss, decision: Decision
+    ) -> t.Iterator[str]:
         if decision.answer is ForecastResult.UNKNOWN:
             yield NONE_FOUND
         if decision.is_search_incomplete:
@@ -428,9 +438,8 @@ class DrillEngine:
             yield f"{eviction.instance.ref.name} {eviction.doubt}"
         for eviction in [x for x in loss.evicted if x.held_by][:SHOWN]:
             yield f"{eviction.instance.ref.name} may stay on its node: {eviction.held_by}"
-        for eviction in loss.blocked[:SHOWN]:
-            until = "" if eviction.certain else UNTIL_MOVED
-            yield f"{eviction.instance.ref.name} blocks the drain{until}: {eviction.obstacle}"
+        for eviction in [x for x in loss.blocked if not x.certain][:SHOWN]:
+            yield f"{eviction.instance.ref.name} blocks the drain{UNTIL_MOVED}: {eviction.obstacle}"
         for eviction in loss.not_recreated[:SHOWN]:
             yield f"{eviction.instance.ref.name} is not recreated: {eviction.obstacle}"
 

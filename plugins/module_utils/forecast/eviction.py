@@ -115,6 +115,8 @@ class EvictedInstance:
     certain: bool = True
     held_by: str = ""
     obstacle: Obstacle | None = None
+    code: str = "next_pod_estimated"
+    """Of the `doubt` (`conclusion.CODES`)."""
 
     @property
     def why_pending(self) -> Reason:
@@ -327,7 +329,9 @@ class Evictions:
             target, why = self.migrated(target, vmi)
             doubt = f"{ESTIMATED}: {why}" if why else str(self._why_not_migrated(pod, vmi) or "")
             certain = vmi.live_migratable is True and not doubt
-            return EvictedInstance(instance, DrainOutcome.MIGRATES, target, doubt, certain)
+            code = "next_pod_estimated" if why else "not_reported_migratable"
+            outcome = DrainOutcome.MIGRATES
+            return EvictedInstance(instance, outcome, target, doubt, certain, code=code)
         never = why_never_migrated(vmi.ref.name, vmi.spec)
         marked = vmi.live_migratable is not False and never is not None
         if obstacle is not None and (strategy != LIVE_MIGRATE_IF_POSSIBLE or marked):
@@ -345,7 +349,9 @@ class Evictions:
         perhaps = why_perhaps_not_again(workload) if asked else None
         if perhaps is not None:
             doubt = f"may stay off: {perhaps}"
-        return EvictedInstance(instance, DrainOutcome.RECREATED, created, doubt, certain=not doubt)
+        code = "next_pod_estimated" if perhaps is None else "may_stay_off"
+        outcome = DrainOutcome.RECREATED
+        return EvictedInstance(instance, outcome, created, doubt, not doubt, code=code)
 
 
 def blocked_evidence(

@@ -10,6 +10,7 @@ drained node.
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from dataclasses import replace
 
 from ..compliance.obstacles import Obstacles
@@ -60,7 +61,7 @@ from .result import (
 )
 from .running_vms import ChangedVms, ChangedVmsResult
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation, Reason
-from .unplaced import Unplaced
+from .unplaced import Unplaced, in_flight
 
 NOT_RECREATED = "not_recreated"
 
@@ -206,10 +207,26 @@ class _Forecaster:
             ),
             instances_to_schedule=simulation.required,
             down_until_fenced=self.change.fenced,
-            min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
+            min_unschedulable=min(self._least(decision, migrating), len(unplaced)),
             explained=explained,
             proven=explained | proven,
         )
+
+    def _least(self, decision: Decision, migrating: t.Collection[int]) -> int:
+        """The least number of pods that stay without a node. A rollout that waits creates no more than its room."""
+        room = in_flight(self.change)
+        of_rollouts = [
+            (number, x.workload)
+            for number, x in enumerate(self.pending)
+            if x.in_rollout and x.required and x.workload in room
+        ]
+        never = [x for x in of_rollouts if x[0] in decision.never]
+        not_created, never_created = (
+            sum(max(0, n - room[ref]) for ref, n in Counter(x[1] for x in pods).items() if ref)
+            for pods in (of_rollouts, never)
+        )
+        certain = len(decision.never.difference(migrating)) - never_created
+        return max(certain, decision.least_without(migrating) - not_created)
 
     def _named(self, decision: Decision) -> tuple[frozenset[Ref], frozenset[Ref]]:
         """The instances that a reason explains, and those that the proof of the search is about."""

@@ -220,12 +220,13 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     created += _planned_migrations(result, change)
     staying: list[NotMigratableInstance] = []
     waiting: list[UnschedulableInstance] = []
-    reasons: list[str] = []
+    proofs: list[str] = []
+    doubts: list[str] = []
     refused = list(quotas.refusals(created, used))
     for number, (reason, certain) in refused:
         pending = created[number]
         ref, workload, old = pending.instance, pending.workload, pending.replaces
-        reasons.append(f"{ref}: {reason}")
+        (proofs if certain else doubts).append(f"{pending.subject}: {reason}")
         refusal = Obstacle("refused", reason)
         if certain and pending.reason == "migrate" and old is not None:
             staying.append(NotMigratableInstance(ref, workload, old.node_name, refusal))
@@ -235,7 +236,7 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     return replace(
         result,
         evidence=(*result.evidence, *quota_evidence(created, refused)),
-        reasons=(*result.reasons, *reasons),
+        reasons=tuple(dict.fromkeys((*proofs, *result.reasons, *doubts))),
         pending=(*(x for x in result.pending if x.instance not in named), *waiting),
         not_migratable=(*(x for x in result.not_migratable if x.instance not in named), *staying),
         moves=tuple(move for move in result.moves if move.instance not in named),
@@ -253,7 +254,7 @@ def quota_evidence(
         if certain:
             yield Evidence(never=("quota",))
         else:
-            text = f"{pending[number].instance}: {reason}"
+            text = f"{pending[number].subject}: {reason}"
             yield Evidence(doubts=(Doubt("quota_unknown", text, NOTHING),))
 
 

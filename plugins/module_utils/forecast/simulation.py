@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..kubevirt.instances import replaced_once_gone
-from ..model.kinds import VMI, RolloutRoom
+from ..model.kinds import KINDS, VMI, RolloutRoom
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Vmi
 from ..scheduler.framework import PodInfo, pod_key
@@ -82,6 +82,15 @@ class PendingPod:
         if owner is not None and owner.kind == VMI:
             return Ref(VMI, self.pod.namespace, owner.name)
         return self.pod.ref
+
+    @property
+    def subject(self) -> str:
+        """What a reason is about: the instance, or the workload of one whose name is not known yet."""
+        workload = self.workload
+        if self.reason == "migrate" or workload is None or KINDS[workload.kind].keeps_names:
+            return str(self.instance)
+        made = "VM" if KINDS[workload.kind].virtual_machines else "pod"
+        return f"the next {made} of {workload}"
 
     @property
     def uid(self) -> str:

@@ -78,6 +78,16 @@ def _opens(index: Index, pod: Pod, node_name: str) -> bool:
         return not index.failures(pod, node_name)
 
 
+def in_flight(change: ChangedCluster) -> dict[Ref, int]:
+    """How many new pods a rollout of each workload creates before old ones have to be gone."""
+    rooms = {
+        ref: workload.rollout_room
+        for ref, workload in change.after.workloads_by_ref.items()
+        if ref in change.affected and workload.kind.workload_rollout
+    }
+    return {ref: max(1, room.surge + room.unavailable) for ref, room in rooms.items()}
+
+
 class Unplaced:
     """The pending pods of a simulation without a node after a sequence. Of use as long as it stays as it is."""
 
@@ -88,7 +98,7 @@ class Unplaced:
         simulation: PlacementSimulation,
         topology: Topology,
     ) -> None:
-        self._affected = change.affected
+        self._change = change
         self._view = view
         self._simulation = simulation
         self._index = simulation.index
@@ -105,14 +115,14 @@ class Unplaced:
         in any sequence."""
         unschedulable: list[UnschedulableInstance] = []
         not_migratable: list[NotMigratableInstance] = []
-        in_flight = self._in_flight()
+        left = in_flight(self._change)
         for number in sorted(self._simulation.waiting):
             pending = self._simulation.pending[number]
             if not pending.required:
                 continue
             if pending.in_rollout and pending.workload is not None:
-                in_flight[pending.workload] -= 1
-                if in_flight[pending.workload] < 0:
+                left[pending.workload] -= 1
+                if left[pending.workload] < 0:
                     continue
             ref, workload = pending.instance, pending.workload
             reason = Obstacle(NO_NODE, self._waiting.reason(pending.pod, workload))
@@ -129,15 +139,6 @@ class Unplaced:
                     UnschedulableInstance(ref, workload, reason, certain, preempted)
                 )
         return unschedulable, not_migratable
-
-    def _in_flight(self) -> dict[Ref, int]:
-        """How many new pods a rollout creates before old ones have to be gone."""
-        rooms = {
-            ref: workload.rollout_room
-            for ref, workload in self._view.snapshot.workloads_by_ref.items()
-            if ref in self._affected and workload.kind.workload_rollout
-        }
-        return {ref: max(1, room.surge + room.unavailable) for ref, room in rooms.items()}
 
     def _if_restarted(self, pending: PendingPod) -> tuple[str, ...]:
         if pending.vmi is None or pending.replaces is None:

@@ -133,9 +133,9 @@ def compute_requests(
 ) -> dict[str, int]:
     """The requests of the container `compute` (renderresources.go): of the guest, of its devices, and
     the memory of the processes beside it."""
-    requests = _resources(spec, "limits") | _resources(spec, "requests")
+    requests = guest_resources(spec, "limits") | guest_resources(spec, "requests")
     # A limit of this resource alone is no request: WithEphemeralStorageRequest makes one without it.
-    storage = _resources(spec, "requests").get("ephemeral-storage", 0)
+    storage = guest_resources(spec, "requests").get("ephemeral-storage", 0)
     requests["ephemeral-storage"] = storage + parse_quantity("50M")
     requests |= _devices(spec, platform)
     requests["cpu"] = _cpu_request(spec, platform, annotations)
@@ -157,7 +157,7 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     requested memory. Where only the guest's is given, virt-api makes it the request before 1.7
     (setDefaultResourceRequests), and since then virt-controller does, after it has the overhead."""
     devices, interfaces = _devices_of(spec), _interfaces(spec)
-    requested = _resources(spec, "requests").get("memory", 0)
+    requested = guest_resources(spec, "requests").get("memory", 0)
     if _before(platform, 1, 7):
         requested = _requested_memory(spec, platform)
     kilobytes = -(-requested // (1000 * NANO))
@@ -274,7 +274,7 @@ def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]
     total = _vcpus(spec, platform) + pool
     if _is_dedicated(spec):
         return (total + _emulator_cpus(spec, total, annotations)) * NANO
-    limits, requests = _resources(spec, "limits"), _resources(spec, "requests")
+    limits, requests = guest_resources(spec, "limits"), guest_resources(spec, "requests")
     configured = platform.configuration.get("cpuRequest")
     asked = requests.get("cpu") or limits.get("cpu", requests.get("cpu"))
     if asked is not None:
@@ -303,9 +303,9 @@ def _vcpus(spec: Object, platform: Platform) -> int:
     given = [int(cpu.get(part) or 0) for part in ("sockets", "cores", "threads")]
     if any(given):
         return math.prod(part or 1 for part in given)
-    asked = _resources(spec, "limits").get("cpu")
+    asked = guest_resources(spec, "limits").get("cpu")
     if asked is None:
-        asked = _resources(spec, "requests").get("cpu")
+        asked = guest_resources(spec, "requests").get("cpu")
     if asked is None and not _is_dedicated(spec):
         asked = parse_quantity(platform.configuration.get("cpuRequest") or "1")
     return -(-(NANO if asked is None else asked) // NANO)
@@ -331,7 +331,9 @@ def _guest_memory(spec: Object) -> int:
 
 
 def _asked_memory(spec: Object) -> int:
-    return _resources(spec, "requests").get("memory") or _resources(spec, "limits").get("memory", 0)
+    return guest_resources(spec, "requests").get("memory") or guest_resources(spec, "limits").get(
+        "memory", 0
+    )
 
 
 def _requested_memory(spec: Object, platform: Platform) -> int:
@@ -390,8 +392,8 @@ def _logs_console(spec: Object, platform: Platform) -> bool:
 
 def _wants_guaranteed(spec: Object) -> bool:
     """Equal requests and limits of CPU and memory (VirtualMachineInstance.WantsToHaveQOSGuaranteed)."""
-    limits = _resources(spec, "limits")
-    requests = limits | _resources(spec, "requests")
+    limits = guest_resources(spec, "limits")
+    requests = limits | guest_resources(spec, "requests")
     return all(limits.get(name) and limits[name] == requests[name] for name in ("cpu", "memory"))
 
 
@@ -468,7 +470,7 @@ def _developer(platform: Platform) -> Object:
     return platform.configuration.get("developerConfiguration") or {}
 
 
-def _resources(spec: Object, kind: str) -> dict[str, int]:
+def guest_resources(spec: Object, kind: str) -> dict[str, int]:
     """The `limits` or `requests` of the guest."""
     listed = ((spec.get("domain") or {}).get("resources") or {}).get(kind) or {}
     return {name: parse_quantity(amount) for name, amount in listed.items()}

@@ -22,6 +22,7 @@ from ..forecast.doubts import doubts_of_change
 from ..forecast.eviction import Leaving
 from ..forecast.forecast import forecast
 from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
+from ..kubevirt.next_pod import NEXT
 from ..model.findings import Finding
 from ..model.kinds import VMI
 from ..model.objects import Ref
@@ -99,19 +100,20 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             return
         count = max(1, result.min_unschedulable, len(result.not_migratable))
         more = [
-            f"{x.instance.name}: {x.reason}"
+            f"{_leaving(x).name}: {x.reason}"
             for x in lacking
             if x.instance not in (result.explained if x.certain else result.proven)
         ]
         why = "; ".join((*result.reasons, *list(dict.fromkeys(more))[:NAMED]))
+        others = _other_policies(view, lacking)
         rules = _rules_text(view, lacking)
         finding = drain_finding(
             NO_PLACE,
             "error",
             f"{count} of {result.instances_to_schedule} instances of {nodes} would have no node:"
             f" {why}{rules}.",
-            f"Add or free a node that they may use, or relax their rules.{_other_policies(view, lacking)}",
-            *(instance.instance for instance in lacking),
+            f"{_advice_about_room(result)}{others}",
+            *map(_leaving, lacking),
         )
         yield replace(finding, named=())
     elif result.answer is ForecastResult.UNKNOWN:
@@ -138,6 +140,14 @@ def nodes_text(names: t.Sequence[str]) -> str:
     return f"node{'s' if len(names) > 1 else ''} {listed(list(names), _NODES)}"
 
 
+def _advice_about_room(result: Forecast) -> str:
+    advice = ["Add or free a node that they may use, or relax their rules."]
+    if "quota" in result.codes:
+        raised = "Raise the ResourceQuota that is named, or end pods of its namespace: for that no other node helps."
+        advice = [raised] if result.codes == ("quota",) else [*advice, raised]
+    return " ".join(advice)
+
+
 def _advice_about_unknown(result: Forecast) -> str:
     if gaps := result.unreadable:
         lacks_right = any(gap.lacks_right for gap in gaps)
@@ -153,6 +163,11 @@ def _advice_about_unknown(result: Forecast) -> str:
 
 def _without_node(result: Forecast) -> list[WithoutNode]:
     return [*result.pending, *result.not_migratable]
+
+
+def _leaving(lacking: WithoutNode) -> Ref:
+    """What leaves: the pod on its node, in place of the next one, which has no name yet."""
+    return lacking.instance._replace(name=lacking.instance.name.removesuffix(NEXT))
 
 
 def _with_alternative(view: DrainView) -> dict[Ref, Vmi]:

@@ -28,6 +28,10 @@ _GATED_LABEL: t.Final[t.Mapping[str, str]] = {
 pkg/controller/jobs/pod/pod_webhook.go)."""
 
 
+def _may_be_newer(changed: str, created: str) -> bool:
+    return not (changed and created) or changed >= created
+
+
 @dataclass(frozen=True, slots=True)
 class LimitRange:
     """One that is about pods. `changed`: when it was written last, RFC 3339; empty if that is not known."""
@@ -38,7 +42,7 @@ class LimitRange:
 
     def is_newer_than(self, created: str) -> bool:
         """Whether it may not have been as it is when a pod was created, at this time."""
-        return not (self.changed and created) or self.changed >= created
+        return _may_be_newer(self.changed, created)
 
     def __str__(self) -> str:
         return f"LimitRange {self.namespace}/{self.name}"
@@ -50,10 +54,15 @@ def limit_range_from_manifest(manifest: t.Mapping[str, JSON]) -> LimitRange | No
     limits = (manifest.get("spec") or {}).get("limits") or ()
     if all(limit.get("type") not in ("Container", "Pod") for limit in limits):
         return None
-    written = [entry.get("time") or "" for entry in metadata.get("managedFields") or ()]
+    return LimitRange(metadata["namespace"], metadata["name"], _changed(metadata))
+
+
+def _changed(metadata: t.Mapping[str, JSON]) -> str:
+    """When an object was written last, its status apart. RFC 3339, "" for unknown."""
+    fields = metadata.get("managedFields") or ()
+    written = [x.get("time") or "" for x in fields if not x.get("subresource")]
     times = [metadata.get("creationTimestamp") or "", *written]
-    changed = max(times) if all(written or [""]) else ""
-    return LimitRange(metadata["namespace"], metadata["name"], changed)
+    return max(times) if all(written or [""]) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +93,53 @@ def pod_webhooks_from_manifest(manifest: t.Mapping[str, JSON]) -> tuple[PodMutat
     )
 
 
-def pod_policy_from_manifest(manifest: t.Mapping[str, JSON]) -> PodMutator | None:
-    """A MutatingAdmissionPolicy, on by default since Kubernetes 1.36; None for one that is not about new pods. Its
-    bindings may limit it further."""
+@dataclass(frozen=True, slots=True)
+class PodValidator:
+    """A ValidatingAdmissionPolicy that refuses new pods by one of its bindings: those that both select. `changed`: when
+    one of them was written last, RFC 3339; empty if that is not known."""
+
+    policy: PodMutator
+    binding: PodMutator
+    changed: str = ""
+
+    def is_newer_than(self, created: str) -> bool:
+        """Whether it may not have been asked about a pod that was created at this time."""
+        return _may_be_newer(self.changed, created)
+
+
+def pod_validators_from_manifests(
+    policies: t.Iterable[t.Mapping[str, JSON]], bindings: t.Iterable[t.Mapping[str, JSON]]
+) -> t.Iterator[PodValidator]:
+    """Of ValidatingAdmissionPolicies and their bindings those that deny (apiserver pkg/admission/plugin/policy/
+    validating/dispatcher.go). Without a binding a policy does nothing."""
+    known = {x["metadata"]["name"]: x["metadata"] for x in policies}
+    about_pods = {
+        x["metadata"]["name"]: policy
+        for x in policies
+        if (policy := pod_policy_from_manifest(x, "ValidatingAdmissionPolicy")) is not None
+    }
+    for binding in bindings:
+        spec = binding.get("spec") or {}
+        policy = about_pods.get(spec.get("policyName") or "")
+        matching = spec.get("matchResources") or {}
+        rules = matching.get("resourceRules") or ()
+        if policy is None or "Deny" not in (spec.get("validationActions") or ()):
+            continue
+        if not rules or any(map(_is_about_new_pods, rules)):
+            times = [_changed(x) for x in (known[policy.source.name], binding["metadata"])]
+            changed = max(times) if all(times) else ""
+            yield PodValidator(policy, _mutator(policy.source, matching), changed)
+
+
+def pod_policy_from_manifest(
+    manifest: t.Mapping[str, JSON], kind: str = "MutatingAdmissionPolicy"
+) -> PodMutator | None:
+    """A MutatingAdmissionPolicy, on by default since Kubernetes 1.36, or one of another kind; None for one that is not
+    about new pods. Its bindings may limit it further."""
     constraints = (manifest.get("spec") or {}).get("matchConstraints") or {}
     if not any(map(_is_about_new_pods, constraints.get("resourceRules") or ())):
         return None
-    source = Ref("MutatingAdmissionPolicy", "", manifest["metadata"]["name"])
+    source = Ref(kind, "", manifest["metadata"]["name"])
     return _mutator(source, constraints)
 
 

@@ -25,6 +25,9 @@ DEPTH_LIMIT = 100
 TOO_DEEP = f"(nested more than {DEPTH_LIMIT} deep: not read)"
 """Stands for a value that is too deep."""
 
+CUT = "..."
+"""The mark of a text that goes on."""
+
 ANNOTATION_SIZE_LIMIT = 256 * 1024
 """Characters. The API server takes no more in all annotations of an object
 (apimachinery, pkg/api/validation: TotalAnnotationSizeLimitB)."""
@@ -90,9 +93,12 @@ def _number(text: str) -> float:
 
 
 def cut(text: str, size: int) -> str:
-    """The beginning of a text that JSON writes in at most `size` characters: it writes some as 2, 6 or 12."""
-    ends = accumulate(len(json.dumps(character)) - 2 for character in text[:size])
-    return text[: bisect_right(list(ends), size)]
+    """The text where JSON writes it in at most `size` characters: it writes some as 2, 6 or 12. Else its beginning and
+    CUT, in that size."""
+    ends = list(accumulate(len(json.dumps(character)) - 2 for character in text[: size + 1]))
+    if not ends or ends[-1] <= size:
+        return text
+    return f"{text[: bisect_right(ends, size - len(CUT))]}{CUT}"
 
 
 def decoded(text: bytes | str) -> JSON:

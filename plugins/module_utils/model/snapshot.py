@@ -19,7 +19,7 @@ from .obstacle import NO_RIGHT, NOT_READ, Obstacle
 from .rendering import one_line
 
 if t.TYPE_CHECKING:  # a task that reads no quota loads no arithmetic of quotas
-    from .admission import LimitRange, PodMutator
+    from .admission import LimitRange, PodMutator, PodValidator
     from .budget import DisruptionBudget
     from .quota import Quota
     from .storage import ClaimKey, ClaimState
@@ -351,6 +351,8 @@ class Snapshot:
     """Those of the namespaces in which a forecast creates pods; None where they could not be read."""
     pod_mutators: tuple[PodMutator, ...] | None = ()
     """Read where a forecast creates pods; None where they could not be read."""
+    pod_validators: tuple[PodValidator, ...] | None = ()
+    """As `pod_mutators`: what may refuse new pods."""
     default_priority_class: str | None = ""
     """The PriorityClass of a new pod that names none, read where a quota asks for one; None where it could not be
     read."""

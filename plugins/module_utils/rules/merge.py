@@ -32,8 +32,8 @@ from .draft import (
 from .ownership import (
     MOST_RULES,
     Fingerprint,
+    NoRoomForRules,
     Ownership,
-    TooManyRules,
     owners_of,
     read_ownership,
 )
@@ -110,7 +110,8 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     # A term of a rule that was lost and is written again is no change of the rules. Terms of a copy that become its
     # own are one.
     before_and_after = [
-        (x.uid, dict(x.rules), dict(x.resting), dict(x.declared)) for x in (ownership, owned)
+        (x.uid, dict(x.rules), dict(x.resting), dict(x.declared), dict(x.chosen))
+        for x in (ownership, owned)
     ]
     changed = before_and_after[0] != before_and_after[1] or bool(draft.replacing)
     # The record of a request that is made again has the placement before it.
@@ -245,7 +246,7 @@ def _ownership_after(
     if not change.rules:
         return Ownership(workload.uid)
     if len(change.rules) > MOST_RULES:
-        raise TooManyRules(
+        raise NoRoomForRules(
             f"{workload.ref} would have {len(change.rules)} rules, at most {MOST_RULES} are possible: put constraints"
             " that belong together into one rule"
         )
@@ -272,6 +273,7 @@ def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple
             or rule in draft.replacing
             or before.resting.get(rule) != after.resting.get(rule)
             or before.declared.get(rule) != after.declared.get(rule)
+            or before.chosen.get(rule) != after.chosen.get(rule)
             or set(before.rules[rule]) != set(after.rules[rule])
             or draft.touched & set(after.rules[rule])
         )

@@ -231,8 +231,8 @@ class UnreadableAnnotation(ValueError):
     """An annotation of ours that is damaged, or that a newer release has written."""
 
 
-class TooManyRules(UnreadableAnnotation):
-    """The annotation would have more rules than one that is read."""
+class NoRoomForRules(UnreadableAnnotation):
+    """The annotations would have more rules than are read, or more bytes than the API server takes."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from .last_change import (
 )
 from .merge import Merged
 from .ownership import (
+    NoRoomForRules,
     Ownership,
     UnreadableAnnotation,
     digest,
@@ -185,8 +186,12 @@ def restore(workload: Workload, record: UndoRecord, known: KnownBy) -> Merged:
     }
     if rules[0] == rules[1] and not updated:  # similar terms of others come back
         updated = {x for x in same if f"{x.namespace}/{x.rule_set}" == record.change.rule_set}
+    try:
+        write = build_write(workload, before, after, annotations, (ownership, owned))
+    except NoRoomForRules as error:
+        raise NotRevertible(str(error), "Shorten or remove other annotations.") from error
     return Merged(
-        build_write(workload, before, after, annotations, (ownership, owned)),
+        write,
         owned,
         after["spec"],
         added=tuple(sorted(rules[1] - rules[0])),

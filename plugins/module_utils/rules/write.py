@@ -17,13 +17,14 @@ import typing as t
 
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import ANNOTATIONS, JSON, LABELS, Pointer
+from ..model.json_text import ANNOTATION_SIZE_LIMIT
 from ..model.kinds import RULES, UNDO, instance_path
 from ..model.objects import Labels, Ref
 from ..model.snapshot import Workload
 from ..model.write import Operation, Write
 from ..view.label_input import is_reserved
 from ..view.view import ClusterView
-from .ownership import Fingerprint, Ownership
+from .ownership import Fingerprint, NoRoomForRules, Ownership
 from .term_slots import FIELDS, TermLocation
 
 
@@ -142,7 +143,7 @@ def build_write(
     rules: tuple[Ownership, Ownership],
 ) -> Write | None:
     """The write that turns the template's parts `before` into `after` and sets our annotations;
-    None where nothing differs. `rules` are the ownership before and after, for the diff."""
+    None where nothing differs. `rules` are the ownership before and after, for the diff. Raises NoRoomForRules."""
     template = workload.kind.template
     tests: list[Operation] = []
     operations: list[Operation] = []
@@ -154,6 +155,7 @@ def build_write(
     _annotations(workload, annotations, tests, operations)
     if not operations:
         return None
+    _check_size(workload, annotations)
     return Write(
         target=workload.ref,
         path=workload.path,
@@ -218,6 +220,25 @@ def _annotations(
             operations.append(Operation("remove", pointer))
         elif new_text != old:
             operations.append(Operation("replace" if old else "add", pointer, new_text))
+
+
+def _check_size(workload: Workload, annotations: t.Mapping[str, str | None]) -> None:
+    """Raises NoRoomForRules where the API server would refuse all annotations together (apimachinery
+    pkg/api/validation/objectmeta.go, ValidateAnnotationsSize)."""
+    following = {**workload.annotations, **annotations}
+    sizes = {
+        name: len(name.encode()) + len(text.encode())
+        for name, text in following.items()
+        if text is not None
+    }
+    if (total := sum(sizes.values())) <= ANNOTATION_SIZE_LIMIT:
+        return
+    largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:3]
+    named = ", ".join(f"{name} {sizes[name]}" for name in largest)
+    raise NoRoomForRules(
+        f"the annotations of {workload.ref} would have {total} bytes together, at most {ANNOTATION_SIZE_LIMIT} are"
+        f" possible; the largest: {named}: shorten or remove those of others, or declare shorter rules"
+    )
 
 
 def _shown(

@@ -24,6 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     NodeTerm,
     Ref,
     Requirement,
+    Selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
 from tests.unit.planning.scenes import cluster, machine
@@ -36,6 +37,8 @@ CLASSES, CSI_NODES = f"{STORAGE}/storageclasses", f"{STORAGE}/csinodes"
 LIMIT_RANGES = "/api/v1/limitranges"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 KEY = ("a", "data")
 
 
@@ -72,7 +75,8 @@ def test_drills_read_the_limit_ranges_of_all_pods_that_run() -> None:
     api = t.cast(ApiClient, server)
     assert new_pod_fields(api, needs_of_change(change)) == {}
     needs = needs_of_change(change, drills=True)
-    assert new_pod_fields(api, needs) == {"limit_ranges": (), "pod_mutators": ()}
+    nothing = {"limit_ranges": (), "pod_mutators": (), "pod_validators": ()}
+    assert new_pod_fields(api, needs) == nothing
 
 
 def test_policies_are_read_in_the_version_that_is_served_if_any() -> None:
@@ -102,6 +106,36 @@ def test_policies_are_read_in_the_version_that_is_served_if_any() -> None:
         ("v1alpha1", ()),
     ):
         assert read(Served(version), mutators=True)["pod_mutators"] == mutators, version
+
+
+def test_validating_policies_are_those_that_a_binding_makes_deny_pods() -> None:
+    def policy(name: str, *resources: str) -> JSON:
+        """Its status was written last."""
+        rule = {"operations": ["CREATE"], "apiGroups": [""], "resources": list(resources)}
+        status = {"time": "2026-01-09T00:00:00Z", "subresource": "status"}
+        metadata = {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        metadata["managedFields"] = [{"time": "2026-01-02T00:00:00Z"}, status]
+        return {"metadata": metadata, "spec": {"matchConstraints": {"resourceRules": [rule]}}}
+
+    def binding(name: str, action: str, **matching: JSON) -> JSON:
+        metadata = {"name": f"of-{name}", "managedFields": [{"time": "2026-01-03T00:00:00Z"}]}
+        spec = {"policyName": name, "validationActions": [action], "matchResources": matching}
+        return {"metadata": metadata, "spec": spec}
+
+    other = [{"operations": ["UPDATE"], "apiGroups": [""], "resources": ["pods"]}]
+    policies = [policy(x, "pods") for x in ("denies", "audits", "unbound", "updates")]
+    bindings = [
+        binding("denies", "Deny", namespaceSelector={"matchLabels": {"env": "prod"}}),
+        binding("audits", "Audit"),
+        binding("updates", "Deny", resourceRules=other),
+        binding("nodes", "Deny"),
+        binding("deleted", "Deny"),
+    ]
+    server = Server({VALIDATING: [*policies, policy("nodes", "nodes")], BINDINGS: bindings})
+    (found,) = read(server, mutators=True)["pod_validators"]
+    assert found.policy == PodMutator(Ref("ValidatingAdmissionPolicy", "", "denies"))
+    assert found.binding.namespaces == Selector((Requirement("env", "In", ("prod",)),))
+    assert found.changed == "2026-01-03T00:00:00Z"
 
 
 def test_nothing_is_read_where_nothing_is_needed() -> None:
@@ -163,7 +197,8 @@ def test_volume_limits_are_read_for_claims_of_pods_that_move() -> None:
 
 
 @pytest.mark.parametrize(
-    "forbidden", [CLAIMS, VOLUMES, CLASSES, CSI_NODES, LIMIT_RANGES, WEBHOOKS, POLICIES]
+    "forbidden",
+    [CLAIMS, VOLUMES, CLASSES, CSI_NODES, LIMIT_RANGES, WEBHOOKS, POLICIES, VALIDATING, BINDINGS],
 )
 def test_a_missing_right_is_no_failure(forbidden: str) -> None:
     claim, volume = bound_claim("data", "z1", csi={"driver": "csi", "volumeHandle": "x"})
@@ -174,6 +209,7 @@ def test_a_missing_right_is_no_failure(forbidden: str) -> None:
     states = found["claim_states"]
     assert (found["limit_ranges"] is None) == (forbidden == LIMIT_RANGES)
     assert (found["pod_mutators"] is None) == (forbidden in (WEBHOOKS, POLICIES))
+    assert (found["pod_validators"] is None) == (forbidden in (VALIDATING, BINDINGS))
     if forbidden == CLAIMS:
         assert states == {}
     elif forbidden == VOLUMES:

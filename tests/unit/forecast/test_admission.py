@@ -26,6 +26,9 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling im
 from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
     PendingPod,
 )
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher import (
+    launcher_requests,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.admission import (
     LimitRange,
     PodMutator,
@@ -359,3 +362,31 @@ def test_next_pod_of_a_gated_template_is_gated_though_its_pod_runs() -> None:
     del made.start(ref, "n1")["spec"]["schedulingGates"]
     found = forecast(what_if(made.snapshot(), lost_nodes={"n1"}))
     assert (found.answer, found.codes) == (ForecastResult.POSSIBLE, ("scheduling_gates",))
+
+
+@pytest.mark.parametrize(
+    ("limits", "answer"), [("8Gi", ForecastResult.POSSIBLE), ("2Gi", ForecastResult.GUARANTEED)]
+)
+@pytest.mark.parametrize(
+    "requests", [{}, {"cpu": "1", "memory": "2Gi"}], ids=["only limits", "both"]
+)
+def test_limits_that_a_vm_gets_by_its_restart_are_not_certain_beside_an_older_limit_range(
+    requests: JSON, limits: str, answer: ForecastResult
+) -> None:
+    """Its requests may stay the same, and the maximum of a LimitRange is about limits."""
+    made = cluster("ab", migrates=False)
+    resources = {"requests": requests, "limits": {"cpu": "1", "memory": "2Gi"}}
+    ref = machine(made, "db", "n1", {"domain": {"resources": resources}})
+    first = made.snapshot()
+    asked = launcher_requests({"domain": {"resources": resources}}, first.platform)
+    for pod in made.pods.values():
+        pod["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+        amounts = {"cpu": f"{asked['cpu']}m", "memory": str(asked["memory"])}
+        pod["spec"]["containers"] = [{"name": "compute", "resources": {"requests": amounts}}]
+    changed = {**resources, "limits": {"cpu": "1", "memory": limits}}
+    made.workloads[ref]["spec"]["template"]["spec"] = {"domain": {"resources": changed}}
+    older = dataclasses.replace(LIMITS, changed="2026-01-01T00:00:00Z")
+    before = dataclasses.replace(made.snapshot(), limit_ranges=(older,))
+    change = what_if(before, lost_nodes=["n1"])
+    drilled = drill(before, [HOST], event="drain").drills[0]
+    assert (forecast(change).answer, drilled.answer) == (answer, answer), drilled

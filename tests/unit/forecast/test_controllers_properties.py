@@ -140,6 +140,7 @@ def test_no_order_contradicts_a_forecast_of_a_rollout(seed: int) -> None:
 @example(
     seed=4296012
 )  # the new pod of one waits for a node, and keeps the share of a quota that the other needs
+@example(seed=9114)  # no new pod of a rollout has a node, and it creates one of two
 @example(seed=76410)  # a new pod is placed beside an old one that ends later
 @given(seed=st.integers(0, 10**9))
 def test_no_order_contradicts_a_forecast_of_two_rollouts_at_once(seed: int) -> None:

@@ -206,3 +206,30 @@ def test_new_instance_of_a_replica_set_has_the_memory_of_its_template(
     found = forecast(change, doubts=doubts_of_change(change, scale))
 
     assert found.answer.value == answer, found.reasons
+
+
+def test_vm_that_may_stay_off_is_no_estimate_of_its_next_pod() -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1", {"evictionStrategy": "None"})
+    made.workloads[ref]["spec"]["runStrategy"] = "RerunOnFailure"
+    assert answers(made) == [("possible", ("may_stay_off",))] * 2
+    assert [answer for answer, _codes in answers(made, "failure")] == ["guaranteed"] * 2
+
+
+def test_what_makes_a_drill_impossible_stands_before_what_is_not_certain() -> None:
+    made = cluster("ab")
+    spec = {"evictionStrategy": "None"}
+    ref = machine(made, "first", "n1", spec)
+    made.workloads[ref]["spec"]["runStrategy"] = "RerunOnFailure"
+    machine(made, "second", "n1", {"evictionStrategy": "LiveMigrate"})
+    (vmi,) = (x for x in made.machines.values() if x["metadata"]["name"] == "second")
+    vmi["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False", "message": "no"}]
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+    (drilled,) = (
+        x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.domain == "n1"
+    )
+    for found in (forecast(change, doubts=doubts_of_change(change)), drilled):
+        assert found.answer.value == "impossible", found
+        assert "second" in found.reasons[0], found.reasons
+        assert "may stay off" not in found.reasons[0]
+    assert any("may stay off" in x for x in drilled.reasons[1:])

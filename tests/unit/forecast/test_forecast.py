@@ -552,7 +552,7 @@ def test_vm_on_a_node_without_virt_handler_may_not_migrate() -> None:
 
     found = forecast(change, doubts=doubts_of_change(change))
 
-    assert found.answer == "possible"
+    assert (found.answer, found.codes) == ("possible", ("not_reported_migratable",))
     assert found.reasons == (
         "not guaranteed: VirtualMachineInstance shop/db may not migrate: node n1 has the label"
         " kubevirt.io/schedulable=false, so its virt-handler may not run",

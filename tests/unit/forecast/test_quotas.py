@@ -188,7 +188,8 @@ def test_rollout_beside_a_new_vm_is_unknown_where_a_quota_has_room_for_one_of_th
 
     assert found.answer.value == "unknown"
     assert found.reasons[-1] == (
-        "Pod shop/web-0-next: beside other new pods, ResourceQuota shop/small allows 2 pods, and 3 are needed"
+        "the next pod of Deployment shop/web: beside other new pods, ResourceQuota shop/small allows 2 pods, and 3 are"
+        " needed"
     )
 
 

@@ -22,7 +22,10 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.drill_tabl
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
-from ansible_collections.virt.placement.plugins.module_utils.model.admission import PodMutator
+from ansible_collections.virt.placement.plugins.module_utils.model.admission import (
+    PodMutator,
+    PodValidator,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Ref,
     Requirement,
@@ -195,6 +198,62 @@ def test_webhook_that_adds_gates_is_a_doubt_also_where_pods_run(
 
     assert drained(made).codes == codes
     assert drilled(made)[1] == codes
+
+
+POLICY = PodMutator(Ref("ValidatingAdmissionPolicy", "", "no-latest"))
+
+
+def with_policy(made: Cluster, changed: str, policy: PodMutator = POLICY) -> None:
+    for pod in made.pods.values():
+        pod["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    made.more["pod_validators"] = (PodValidator(policy, PodMutator(POLICY.source), changed),)
+
+
+@pytest.mark.parametrize("kind", ["vm", "deployment"])
+@pytest.mark.parametrize(
+    ("changed", "answer"),
+    [
+        ("2026-01-01T00:00:00Z", "guaranteed"),
+        ("2026-01-03T00:00:00Z", "possible"),
+        ("", "possible"),
+    ],
+)
+def test_policy_that_is_newer_than_the_running_pod_may_refuse_the_next(
+    kind: str, changed: str, answer: str
+) -> None:
+    made = cluster("ab")
+    if kind == "vm":
+        machine(made, "db", "n1")
+    else:
+        deployment(made, "db", ["n1"], {})
+    with_policy(made, changed)
+    found = drained(made)
+    assert (found.answer.value, drilled(made)[0]) == (answer, answer)
+    if answer == "possible":
+        assert found.codes == drilled(made)[1] == ("admission_unknown",)
+        (reason,) = found.reasons
+        assert reason.startswith("not guaranteed: ValidatingAdmissionPolicy no-latest may refuse")
+        assert reason.endswith("it is newer than the running one")
+
+
+def test_policy_of_other_pods_is_no_doubt_and_one_that_could_not_be_read_is() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    elsewhere = Selector((Requirement("env", "Exists"),))
+    with_policy(made, "", PodMutator(POLICY.source, elsewhere))
+    assert drained(made).answer.value == drilled(made)[0] == "guaranteed"
+    made.more["pod_validators"] = None
+    assert drained(made).codes == drilled(made)[1] == ("admission_unknown",)
+
+
+def test_policy_may_refuse_the_first_pod_however_old_it_is() -> None:
+    made = cluster("ab")
+    vm = made.vm("db")
+    with_policy(made, "2020-01-01T00:00:00Z")
+    change = what_if(made.snapshot(), members={vm})
+    found = forecast(change, doubts=doubts_of_change(change))
+    assert (found.answer.value, found.codes) == ("possible", ("admission_unknown",))
+    assert "may refuse the first pod of VirtualMachine shop/db" in found.reasons[0]
 
 
 def test_webhook_of_other_namespaces_adds_no_gate() -> None:

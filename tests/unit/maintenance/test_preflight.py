@@ -567,8 +567,47 @@ def test_quota_without_room_for_a_second_launcher() -> None:
     made.more["quotas"] = (Quota("shop", "small", {"pods": 1}, {"pods": 1}),)
 
     assert errors(made) == ["no_place"]
-    assert "ResourceQuota shop/small" in check(made)["no_place"].why
+    finding = check(made)["no_place"]
+    assert finding.why == (
+        "1 of 1 instances of node n1 would have no node: VirtualMachineInstance shop/db: its live migration needs a"
+        " second pod, and ResourceQuota shop/small allows 1 pods, and 2 are needed."
+    )
+    assert finding.advice.startswith(
+        "Raise the ResourceQuota that is named, or end pods of its namespace: for that no other node helps. Or let db"
+    )
     assert errors(made, vm_policy="restart") == []
+
+
+def test_pod_that_a_quota_refuses_is_named_by_its_workload() -> None:
+    made = cluster("ab")
+    deployment(made, "web", ("n1", "n1"), {"containers": [{"name": "main"}]})
+    made.more["quotas"] = (Quota("shop", "small", {"limits.cpu": 1000}, {"limits.cpu": 0}),)
+
+    finding = check(made)["no_place"]
+
+    assert finding.why == (
+        "2 of 2 instances of node n1 would have no node: the next pod of Deployment shop/web: ResourceQuota shop/small"
+        " refuses a pod with a container that does not specify limits.cpu."
+    )
+    assert finding.advice.endswith("for that no other node helps.")
+    assert [x.name for x in finding.objects] == ["web-0", "web-1"]
+
+
+def test_no_room_and_a_quota_are_told_apart_and_each_reason_stands_once() -> None:
+    made = cluster("ab")
+    requests = {"cpu": "100m", "memory": "3Gi"}
+    spec = {"containers": [{"name": "main", "resources": {"requests": requests}}]}
+    deployment(made, "web", ("n1", "n1"), spec)
+    made.nodes["n2"]["status"]["allocatable"]["memory"] = "1Gi"
+    room = "Add or free a node that they may use, or relax their rules."
+    finding = check(made)["no_place"]
+    assert (finding.why.count("Insufficient memory"), finding.advice) == (2, room)
+    assert "-next" not in finding.why
+
+    made.more["quotas"] = (Quota("shop", "small", {"limits.cpu": 1000}, {"limits.cpu": 0}),)
+    finding = check(made)["no_place"]
+    assert finding.why.count("does not specify limits.cpu") == 1
+    assert finding.advice.startswith(f"{room} Raise the ResourceQuota that is named")
 
 
 def test_case_63_namespace_that_may_refuse_the_target_pod_is_named_before_the_cordon() -> None:

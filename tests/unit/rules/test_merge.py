@@ -6,6 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
@@ -13,13 +17,14 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.merge import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
     read_ownership,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
     read_undo_record,
 )
 
-from .builders import applied, plan, running, snapshot, vm, workload
+from .builders import applied, plan, request, running, snapshot, vm, workload
 
 JSON = t.Any
 ZONE = "topology.kubernetes.io/zone"
@@ -176,3 +181,53 @@ def test_label_is_taken_off_a_vmi_whose_labels_have_changed_since() -> None:
     assert again is not None
     assert applied(labelled(team="x", tier="api"), again) == labelled(team="x")
     assert planned.recompute(write, labelled(team="x")) is None
+
+
+def test_rule_that_names_its_workload_by_another_label_has_an_undo_record_of_that_change() -> None:
+    """The labels by which a rule names its workloads are in the annotation alone: its terms are the same."""
+    rule = {"name": "r", "run_on": {"zone": "a"}}
+    carrier = vm("db", labels={"tier": "api", "app": "db"})
+    first = workload(after(carrier, {**rule, "workloads": [{"labels": {"tier": "api"}}]}))
+
+    again = merged(first, {**rule, "workloads": [{"labels": {"app": "db"}}]})
+
+    assert again.write is not None
+    assert again.updated == (RuleId("shop", "default", "r"),)
+    second = workload(applied(dict(first.manifest), again.write))
+    record = read_undo_record(second)
+    assert record is not None
+    assert record.changes == {"shop/default": 2}
+    assert record.rules == first.annotations[RULES]
+    (change,) = plan_revert(snapshot(second), request(state="reverted")).workloads
+    assert change.merged.write is not None
+    restored = workload(applied(dict(second.manifest), change.merged.write))
+    assert restored.annotations[RULES] == first.annotations[RULES]
+
+
+def test_write_for_which_the_annotations_have_no_room_is_refused_before_it() -> None:
+    def with_text(size: int) -> Workload:
+        carrier = vm("db")
+        carrier.manifest["metadata"]["annotations"] = {"example.com/text": "\u00e9" * (size // 2)}
+        return carrier
+
+    rule = {**DB, "run_on": {"zone": "a"}}
+    assert merged(with_text(250 * 1024), rule).write is not None
+    with pytest.raises(InvalidInput) as raised:
+        merged(with_text(262_000), rule)
+    (error,) = raised.value.errors
+    assert "the annotations of VirtualMachine shop/db would have " in str(error)
+    assert "at most 262144 are possible; the largest: example.com/text 262016, " in str(error)
+
+
+def test_undo_for_which_the_annotations_have_no_room_leaves_the_workload_as_it_is() -> None:
+    written = after(vm("db"), {**DB, "run_on": {"zone": "a"}})
+    there = sum(len(k) + len(x) for k, x in written["metadata"]["annotations"].items())
+    written["metadata"]["annotations"]["example.com/text"] = "x" * (256 * 1024 - there - 16)
+    carrier = workload(written)
+    (change,) = plan_revert(snapshot(carrier), request(state="reverted")).workloads
+    assert change.merged.write is not None, "they get shorter"
+    written["metadata"]["annotations"]["example.com/text"] += "x" * 4000
+    found = plan_revert(snapshot(workload(written)), request(state="reverted"))
+    assert found.workloads == ()
+    (finding,) = found.findings
+    assert "at most 262144 are possible" in finding.why
