@@ -113,7 +113,7 @@ def test_validating_policies_are_those_that_a_binding_makes_deny_pods() -> None:
         """Its status was written last."""
         rule = {"operations": ["CREATE"], "apiGroups": [""], "resources": list(resources)}
         status = {"time": "2026-01-09T00:00:00Z", "subresource": "status"}
-        metadata = {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        metadata: JSON = {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
         metadata["managedFields"] = [{"time": "2026-01-02T00:00:00Z"}, status]
         return {"metadata": metadata, "spec": {"matchConstraints": {"resourceRules": [rule]}}}
 

@@ -180,7 +180,8 @@ def test_verification_that_is_refused_for_another_reason_fails() -> None:
 
 
 def test_vm_of_a_namespace_that_was_deleted_is_not_moved_home() -> None:
-    rules, home = {"rules": []}, {"moves": [], "failed": False}
+    rules: Result = {"rules": []}
+    home: Result = {"moves": [], "failed": False}
     answers = (rules, no_namespace("gone"), no_namespace("gone"), VERIFIED, home, VERIFIED)
     job = finished(*answers, moved=["gone", "shop"], return_home="moved", verify=False)
     job_maintenance.finish(t.cast(t.Any, job))
