@@ -138,7 +138,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "A VM that a drain ends may not be started again.",
         "Start the VM after the drain, or give it the run strategy `Always` before.",
         "stays",
-        "doubts.of_evicted",
+        "eviction.Evictions._vmi",
     ),
     "disruption_budget": CodeMeaning(
         "A PodDisruptionBudget does not allow now that an instance ends.",
@@ -395,7 +395,7 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
         "`reasons` names what is not known, such as an instance type or a changed template. Grant the right to read"
         " it, or restart the instance first, so that it runs with its present template.",
         "next_pod",
-        "doubts.of_evicted",
+        "eviction.Evictions._vmi",
     ),
     "tolerates_failure": CodeMeaning(
         "A pod tolerates the taints of a failed node, and the scheduler may choose that node again.",
