@@ -86,11 +86,13 @@ class PendingPod:
     @property
     def subject(self) -> str:
         """What a reason is about: the instance, or the workload of one whose name is not known yet."""
-        workload = self.workload
-        if self.reason == "migrate" or workload is None or KINDS[workload.kind].keeps_names:
-            return str(self.instance)
-        made = "VM" if KINDS[workload.kind].virtual_machines else "pod"
-        return f"the next {made} of {workload}"
+        workload, instance = self.workload, self.instance
+        kind = KINDS.get(workload.kind) if workload is not None else None
+        keeps_name = workload in (None, instance) or (kind is not None and kind.keeps_names)
+        if self.reason == "migrate" or keeps_name:
+            return str(instance)
+        of_vms = kind is not None and kind.virtual_machines
+        return f"the next {'VM' if of_vms else 'pod'} of {workload}"
 
     @property
     def uid(self) -> str:

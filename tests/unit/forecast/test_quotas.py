@@ -83,6 +83,17 @@ def test_second_pod_is_counted_with_what_it_requests(millicores: int, answer: st
     assert answers(made)[:2] == (answer, answer)
 
 
+@pytest.mark.parametrize("kind", ["Job", "ReplicaSet", "ReplicationController", "CloneSet"])
+def test_quota_refuses_the_next_pod_of_a_controller_of_another_kind(kind: str) -> None:
+    made = limited(cluster("ab"), pods=0)
+    owner = {"apiVersion": "x/v1", "kind": kind, "name": "batch", "uid": "u1", "controller": True}
+    made.bare_pod("batch-1", "n1")["metadata"]["ownerReferences"] = [owner]
+
+    assert answers(made)[:2] == ("impossible", "impossible")
+    (reason,) = lost(made, "n1").reasons
+    assert reason.startswith(f"the next pod of {kind} shop/batch: ResourceQuota shop/small allows")
+
+
 def test_drill_counts_a_vm_that_a_quota_keeps_from_migrating() -> None:
     made = limited(cluster("ab"), used=1, pods=1)
     machine(made, "db", "n1")
