@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..model.findings import Finding
-from ..model.json_pointer import JSON
+from ..model.json_pointer import JSON, Pointer
 from ..model.objects import Ref
 from ..rules.term_slots import FIELDS
 from .template_places import template_of, template_pointer
@@ -86,8 +86,13 @@ def with_stand_ins(item: dict[str, JSON], texts: list[str]) -> dict[str, JSON]:
 
 
 def restored(value: JSON, texts: t.Sequence[str]) -> JSON:
-    """A result with the texts in place of their stand-ins."""
-    return _with_texts(value, lambda text: _STAND_INS.sub(lambda found: texts[int(found[1])], text))
+    """A result with the texts in place of their stand-ins. A text that only looks like one stays."""
+
+    def text_of(stand_in: re.Match[str]) -> str:
+        number = int(stand_in[1])
+        return texts[number] if number < len(texts) else stand_in[0]
+
+    return _with_texts(value, lambda text: _STAND_INS.sub(text_of, text))
 
 
 def _with_texts(value: JSON, change: t.Callable[[str], str]) -> JSON:
@@ -111,17 +116,22 @@ def with_unknown_labels(items: t.Sequence[t.Mapping[str, JSON]]) -> list[dict[st
     }
 
     def is_unknown(key: str, values: JSON) -> bool:
-        return key in keys or any(str(x).startswith(_STAND_IN) for x in values or ())
+        given = values if isinstance(values, list) else ()
+        return key in keys or any(str(x).startswith(_STAND_IN) for x in given)
 
     def widened(selector: JSON) -> JSON:
-        labels, parts = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
+        labels, parts = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+        is_valid = isinstance(labels, dict) and isinstance(parts, list)
+        keys_of_parts = (x.get("key") if isinstance(x, dict) else None for x in parts)
+        if not is_valid or not all(isinstance(key, str) for key in keys_of_parts):
+            return selector  # of a kind whose own selector is not checked
         wide = [key for key, value in labels.items() if is_unknown(key, [value])]
         wide += [
             x["key"]
             for x in parts
-            if x["operator"] == "In" and is_unknown(x["key"], x.get("values"))
+            if x.get("operator") == "In" and is_unknown(x["key"], x.get("values"))
         ]
-        kept = [x for x in parts if x["operator"] != "In" or x["key"] not in wide]
+        kept = [x for x in parts if x.get("operator") != "In" or x["key"] not in wide]
         return {
             **selector,
             "matchLabels": {key: value for key, value in labels.items() if key not in wide},
@@ -176,7 +186,7 @@ def _with_selectors(
             for key, x in value.items()
         }
 
-    selector = (item.get("spec") or {}).get("selector")
+    selector = Pointer(("spec", "selector")).read(item, None)
     is_selector = isinstance(selector, dict) and selector.keys() & {
         "matchLabels",
         "matchExpressions",

@@ -711,6 +711,57 @@ def test_value_that_a_template_fills_in_is_not_guessed(value: str) -> None:
     assert "APP" not in str(lint(manifests=[vm])[0]).replace(value, "")
 
 
+@pytest.mark.parametrize("spec", ["web", ["web"]])
+def test_pod_without_a_map_as_its_spec_is_a_finding_beside_a_label_of_a_template(
+    tmp_path: Path, spec: JSON
+) -> None:
+    metadata = {"name": "web", "labels": {"app": "${APP}"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    result, _warnings = lint(write(tmp_path, {"pod.json": json.dumps(pod)}))
+
+    (finding,) = result["findings"]
+    assert finding["name"] == "invalid_manifest"
+    assert "spec: must be a map" in finding["why"]
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"matchExpressions": [{"key": "app"}]},
+        {"matchExpressions": [{"operator": "In"}]},
+        {"matchExpressions": [{"key": "app", "operator": "In", "values": 5}]},
+        {"matchExpressions": "app", "matchLabels": {"app": "${APP}"}},
+        {"matchLabels": ["app"]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet"])
+def test_invalid_selector_beside_a_label_of_a_template_is_no_exception(
+    tmp_path: Path, kind: str, selector: JSON
+) -> None:
+    web = {**app("web", "${APP}"), "kind": kind}
+    web["spec"]["selector"] = selector
+
+    result, _warnings = lint(write(tmp_path, {"web.json": json.dumps(web)}))
+
+    names = {finding["name"] for finding in result["findings"]}
+    assert result["counts"]["objects"] == ("invalid_manifest" not in names)
+
+
+def test_label_that_only_looks_like_a_stand_in_stays() -> None:
+    web = app("web", "unrendered.placement.virt-7", "db")
+    rule = {
+        "name": "apart",
+        "keep_apart": "zone",
+        "workloads": [{"kind": "Deployment", "name": "web"}],
+    }
+
+    result, _warnings = lint(manifests=[web], rules=[rule])
+
+    assert "unrendered.placement.virt-7" in str(result)
+
+
 @pytest.mark.parametrize("place", ["nodeSelector", "topologyKey", "namespaces", "key"])
 def test_object_with_a_place_that_a_template_fills_in_is_a_note(place: str) -> None:
     """Also one that is named by itself. It had errors about the text as it stands."""
