@@ -94,11 +94,11 @@ def _number(text: str) -> float:
 
 def cut(text: str, size: int) -> str:
     """The text where JSON writes it in at most `size` characters: it writes some as 2, 6 or 12. Else its beginning and
-    CUT, in that size."""
+    as much of CUT as there is room for, in that size."""
     ends = list(accumulate(len(json.dumps(character)) - 2 for character in text[: size + 1]))
     if not ends or ends[-1] <= size:
         return text
-    return f"{text[: bisect_right(ends, size - len(CUT))]}{CUT}"
+    return f"{text[: bisect_right(ends, size - len(CUT))]}{CUT[: max(0, size)]}"
 
 
 def decoded(text: bytes | str) -> JSON:

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.model.json_text import (
+    CUT,
     TOO_DEEP,
     ListPage,
+    cut,
 )
 
 TEXTS = st.text(alphabet='[]{},:"\\ aé\ud800', max_size=6) | st.sampled_from(
@@ -121,3 +123,12 @@ def test_text_that_turns_out_to_be_no_json_is_an_error(items: bytes) -> None:
 
     with pytest.raises(ValueError, match=r"."):
         list(read.items())
+
+
+@given(st.text(alphabet='a"\\é\ud800', max_size=9), st.integers(0, 20))
+def test_text_that_is_cut_has_its_size_and_a_mark(text: str, size: int) -> None:
+    """Also where not even the mark has room, as in the mark of a node from which very many VMs do not run."""
+    shown = cut(text, size)
+
+    assert len(json.dumps(shown)) - 2 <= size
+    assert shown == text or (shown.endswith(CUT[:size]) and len(json.dumps(text)) - 2 > size)
