@@ -32,11 +32,12 @@ MOST = 1024
 
 
 class PodRefusals:
-    """Reads events as far as this identity may. Without that right there is no answer, and no second request."""
+    """Reads events as far as this identity may. Without that right in a namespace there is no answer, and no second
+    request."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
-        self._forbidden = False
+        self._forbidden: set[str] = set()
 
     def newest(self, namespace: str, owners: t.Collection[str], since: str = "") -> Obstacle | None:
         """What the API server answered when a pod was to be created for one of the objects with these uids; several of
@@ -70,13 +71,13 @@ class PodRefusals:
     def _newest(
         self, namespace: str, about: str, chosen_by: str, owners: t.Container[str]
     ) -> t.Mapping[str, JSON] | None:
-        if self._forbidden:
+        if namespace in self._forbidden:
             return None
         chosen = {"fieldSelector": f"involvedObject.{about},{chosen_by}"}
         try:
             events = list_all(self._api, f"/api/v1/namespaces/{namespace}/events", params=chosen)
         except Forbidden:
-            self._forbidden = True
+            self._forbidden.add(namespace)
             return None
         of_owners = (x for x in events.items if x["involvedObject"].get("uid") in owners)
         return max(of_owners, key=_time, default=None)

@@ -180,7 +180,10 @@ def test_text_of_an_event_is_one_line_and_bounded(
     assert re.search(r"xxx\.\.\. \(3984 more characters are in that event\)$", text)
 
 
-def test_identity_that_may_not_read_events_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_of_a_namespace_that_may_not_be_read_are_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A RoleBinding may grant the right in another namespace, whose workloads must not depend on which comes first."""
     requests = []
 
     def refused(_api: ApiClient, path: str, **_more: t.Any) -> t.NoReturn:
@@ -189,5 +192,6 @@ def test_identity_that_may_not_read_events_is_asked_once(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(refusals, "list_all", refused)
     pods = PodRefusals(API)
-    assert [pods.newest("shop", [uid]) for uid in "abc"] == [None] * 3
-    assert len(requests) == 1
+    names = ("shop", "shop", "bank", "shop", "bank")
+    assert [pods.newest(name, ["u1"]) for name in names] == [None] * 5
+    assert requests == [f"/api/v1/namespaces/{name}/events" for name in ("shop", "bank")]
