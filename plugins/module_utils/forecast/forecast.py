@@ -213,7 +213,8 @@ class _Forecaster:
         )
 
     def _least(self, decision: Decision, migrating: t.Collection[int]) -> int:
-        """The least number of pods that stay without a node. A rollout that waits creates no more than its room."""
+        """The least number of pods that stay without a node. A rollout that waits creates no more than its room, and at
+        least one."""
         room = in_flight(self.change)
         of_rollouts = [
             (number, x.workload)
@@ -226,7 +227,8 @@ class _Forecaster:
             for pods in (of_rollouts, never)
         )
         certain = len(decision.never.difference(migrating)) - never_created
-        return max(certain, decision.least_without(migrating) - not_created)
+        least = decision.least_without(migrating)
+        return max(certain, least - not_created, min(1, least))
 
     def _named(self, decision: Decision) -> tuple[frozenset[Ref], frozenset[Ref]]:
         """The instances that a reason explains, and those that the proof of the search is about."""

@@ -298,3 +298,15 @@ def test_new_pods_with_affinity_to_their_own_workload(
     found = written(made, template_write(web, "affinity", near("web", *keys)))
 
     assert str(found.answer) == answer
+
+
+def test_rollout_that_waits_has_a_pod_without_a_node() -> None:
+    """One of three has a node. The rollout creates the second one, which waits, and no third one."""
+    made = cluster("ab")
+    made.nodes["n1"]["status"]["allocatable"]["cpu"] = "1"
+    container = {"name": "web", "resources": {"requests": {"cpu": "1"}}}
+    web = deployment(made, "web", ["n2", "n2", "n2"], {"containers": [container]})
+
+    found = written(made, pinned(web, "a"))
+
+    assert (found.answer.value, found.min_unschedulable) == ("impossible", 1)
