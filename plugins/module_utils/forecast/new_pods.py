@@ -24,7 +24,7 @@ def needs_of_change(change: ChangedCluster, *, drills: bool = False) -> NewPodNe
         moved=before.drivers if drills else moved_claims(change),
         drivers=before.drivers,
         namespaces=namespaces,
-        mutators=drills or bool(new),
+        mutators=bool(namespaces),
         priority_class=any(
             x.asks_for_priority and x.namespace in namespaces for x in before.quotas
         ),

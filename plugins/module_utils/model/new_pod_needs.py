@@ -15,8 +15,8 @@ from .storage import ClaimKey
 class NewPodNeeds:
     """`claims` are those that must be read, each with the template that makes it where it does not exist; None where
     nothing does. `moved` are bound claims of pods that move, `drivers` those of all bound claims. `namespaces` are
-    those of the pods, for LimitRanges. With `mutators` what changes new pods is read, with `priority_class` which class
-    they have by default."""
+    those of the pods, for LimitRanges. With `mutators` what changes or refuses new pods is read, with `priority_class`
+    which class they have by default."""
 
     claims: t.Mapping[ClaimKey, ClaimTemplate | None] = field(default_factory=dict)
     moved: t.Collection[ClaimKey] = ()

@@ -27,7 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
-from tests.unit.planning.scenes import cluster, machine
+from tests.unit.planning.scenes import cluster, machine, pinned
 
 from .test_scopes import CLAIMS, VOLUMES, Server
 
@@ -77,6 +77,18 @@ def test_drills_read_the_limit_ranges_of_all_pods_that_run() -> None:
     needs = needs_of_change(change, drills=True)
     nothing = {"limit_ranges": (), "pod_mutators": (), "pod_validators": ()}
     assert new_pod_fields(api, needs) == nothing
+
+
+def test_what_changes_or_refuses_pods_is_read_for_vms_that_rules_move() -> None:
+    """No pod is pending: the target pod of a live migration is made once a rollout moves the VM."""
+    made = cluster("ab")
+    db = machine(made, "db", "n1")
+    server = Server({})
+    change = what_if(made.snapshot(), writes=[pinned(db, "b")])
+    assert not change.pending
+    fields = new_pod_fields(t.cast(ApiClient, server), needs_of_change(change))
+    assert fields.keys() == {"limit_ranges", "pod_mutators", "pod_validators"}
+    assert {WEBHOOKS, POLICIES, VALIDATING, BINDINGS} <= set(lists(server))
 
 
 def test_policies_are_read_in_the_version_that_is_served_if_any() -> None:
