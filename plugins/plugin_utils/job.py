@@ -13,13 +13,13 @@ import signal
 import typing as t
 from pathlib import Path
 
-import yaml
 from ansible import constants as C  # noqa: N812
 
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     NO_THREAD,
     THREADS,
 )
+from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import load_yaml
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import (
     FOREIGN,
@@ -222,7 +222,7 @@ class Job:
 def steps_of(role: str) -> list[str]:
     """The names of the tasks of a role that run in each job without a failure, up to the one that reports: those of
     this collection without a condition."""
-    (main,) = yaml.safe_load((ROLES / role / "tasks" / "main.yml").read_text())
+    (main,) = load_yaml((ROLES / role / "tasks" / "main.yml").read_text())
     return list(_steps(main["block"], ROLES / role / "tasks"))
 
 
@@ -231,11 +231,11 @@ def _steps(tasks: t.Sequence[Result], folder: Path) -> t.Iterator[str]:
         if "when" in task:
             continue
         if file := task.get("ansible.builtin.import_tasks"):
-            yield from _steps(yaml.safe_load((folder / file).read_text()), folder)
+            yield from _steps(load_yaml((folder / file).read_text()), folder)
         elif other := task.get("ansible.builtin.import_role"):
             tasks_of = ROLES / other["name"].rpartition(".")[2] / "tasks"
             text = (tasks_of / f"{other['tasks_from']}.yml").read_text()
-            yield from _steps(yaml.safe_load(text), tasks_of)
+            yield from _steps(load_yaml(text), tasks_of)
         elif any(key.startswith("virt.placement.") for key in task):
             yield task["name"]
 
