@@ -19,7 +19,9 @@ import time
 import types
 import typing as t
 
+from ansible import constants as C  # noqa: N812
 from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe import (
@@ -50,6 +52,10 @@ from ansible_collections.virt.placement.plugins.plugin_utils.progress_pipe impor
 from ansible_collections.virt.placement.plugins.plugin_utils.terminal import show_lines
 
 AUTHENTICATION = "kubernetes.core.k8s_info"
+
+INVOCATION = "ansible_inject_invocation"
+"""Variable by which a result has its `invocation`, in ansible-core before 2.21 each one (config/base.yml,
+INJECT_INVOCATION). `own_result` knows by it a failure for options, which has nothing else of the module."""
 
 Result = dict[str, t.Any]
 
@@ -152,11 +158,16 @@ class KubeconfigAction(ActionBase):
         except AnsibleError as error:
             return {"failed": True, "msg": str(error)}
         host = str(task_vars.get("inventory_hostname", ""))
+        shown = task_vars.get(INVOCATION, getattr(C, "INJECT_INVOCATION", True))
 
         def run() -> Result:
-            ran: Result = self._execute_module(module, module_args=arguments, task_vars=task_vars)
+            variables = {**task_vars, INVOCATION: True}
+            ran: Result = self._execute_module(module, module_args=arguments, task_vars=variables)
             self._remove_tmp_path(self._connection._shell.tmpdir)
-            return own_result(ran, self.RETURNS)
+            own = own_result(ran, self.RETURNS)
+            if not boolean(shown, strict=False):
+                own.pop("invocation", None)
+            return own
 
         with self._lines_shown(host) as piped, self._table_printed(task_vars):
             waiting = Waiting(

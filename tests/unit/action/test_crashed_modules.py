@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.action.plays import CHECKOUT, run_playbook
+from tests.unit.action.plays import CHECKOUT, played, run_playbook
 
 RULE = {"name": "apart", "workloads": ["a", "b"], "keep_apart": "zone"}
 NO_RULES = {"namespace": "shop", "rules": [RULE]}
@@ -205,6 +205,14 @@ def test_failure_in_foreign_json_leaves_open_what_was_written(tmp_path: Path) ->
     assert job["outcome"] == "failed"
     assert "of a wrapper" in job["failed"][0]
     assert job["next"] == ["correct the cause, then launch the same job again: it continues"]
+
+
+def test_wrong_option_is_no_foreign_json(tmp_path: Path) -> None:
+    """ansible-core fails then, and since 2.21 its result has no field but the message."""
+    wrong = {"virt.placement.placement_info": {"details": "wrong"}}
+    ended = played(tmp_path, [wrong], "-v")
+    assert "value of details must be one of" in ended.stdout
+    assert "The result is not that of the module" not in ended.stdout
 
 
 def test_job_whose_module_prints_foreign_json_beside_its_result_has_failed(tmp_path: Path) -> None:
