@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ..api.errors import TRANSIENT_ERRORS, ApiError
 from ..api.progress_pipe import PATIENCE
-from ..api.transport import ComputingTimeout, uptime
+from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster import lease
 from ..cluster.access import require_rights
 from ..cluster.leader import Leader
@@ -96,8 +96,9 @@ class Step(t.Generic[AnyView]):
             reason = f"the Ansible task of this {self._source.task} was interrupted"
             if held is None:
                 return self._context.failed(reason)
+            soon = self._api.under(Deadline(takeover.RELEASE_LIMIT))
             with contextlib.suppress(ApiError, InvalidInput, LeaseLost):
-                self._journal = takeover.journal_of(lease.read(self._api), held)
+                self._journal = takeover.journal_of(lease.read(soon), held)
             return self._leave(held, reason)
         if held is not None:
             return self._continue(held)
