@@ -75,7 +75,7 @@ class ActionModule(KubeconfigAction):
         bytes_read = 0
         while True:
             step = self._step(run, task_vars)
-            if has_crashed(step):
+            if has_crashed(step) and not self._interrupted.is_set():
                 step = self._with_moves_in_flight(step, run, task_vars)
             bytes_read += step.get("cluster", {}).get("bytes_read", 0)
             if self._interrupted.is_set():
