@@ -100,7 +100,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             return
         count = max(1, result.min_unschedulable, len(result.not_migratable))
         more = [
-            f"{_leaving(x).name}: {x.reason}"
+            f"{_leaving(view, x).name}: {x.reason}"
             for x in lacking
             if x.instance not in (result.explained if x.certain else result.proven)
         ]
@@ -113,7 +113,7 @@ def place_findings(view: DrainView, result: Forecast) -> t.Iterator[Finding]:
             f"{count} of {result.instances_to_schedule} instances of {nodes} would have no node:"
             f" {why}{rules}.",
             f"{_advice_about_room(result)}{others}",
-            *map(_leaving, lacking),
+            *(_leaving(view, x) for x in lacking),
         )
         yield replace(finding, named=())
     elif result.answer is ForecastResult.UNKNOWN:
@@ -165,9 +165,12 @@ def _without_node(result: Forecast) -> list[WithoutNode]:
     return [*result.pending, *result.not_migratable]
 
 
-def _leaving(lacking: WithoutNode) -> Ref:
-    """What leaves: the pod on its node, in place of the next one, which has no name yet."""
-    return lacking.instance._replace(name=lacking.instance.name.removesuffix(NEXT))
+def _leaving(view: DrainView, lacking: WithoutNode) -> Ref:
+    """What leaves: the VMI, or the pod on its node in place of the next one, which has no name yet."""
+    instance = lacking.instance
+    if instance in view.snapshot.vmis_by_ref:
+        return instance
+    return instance._replace(name=instance.name.removesuffix(NEXT))
 
 
 def _with_alternative(view: DrainView) -> dict[Ref, Vmi]:

@@ -193,6 +193,13 @@ def test_ac_o6_two_vms_apart_on_two_nodes_have_no_place_and_vm_and_term_are_name
     assert "no_place" not in check(made)
 
 
+def test_vm_without_place_keeps_its_name_that_ends_like_that_of_a_next_pod() -> None:
+    made = cluster("a")
+    machine(made, "db-next", "n1")
+    finding = check(made)["no_place"]
+    assert [ref.name for ref in finding.objects] == ["db-next"]
+
+
 def test_ac_o6_vms_that_need_each_other_have_no_place_and_vms_and_terms_are_named() -> None:
     made = cluster("ab")
     for name, other in (("a", "b"), ("b", "a")):
