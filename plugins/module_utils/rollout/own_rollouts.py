@@ -198,7 +198,11 @@ def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
     )
     if rollout.seen and _has_ended(workload, rollout):
         return None
-    pods = (x for x in snapshot.pods if pod_workload(x, snapshot.controllers) == workload.ref)
+    pods = (
+        x  # the workload of a pod costs more than whether it waits
+        for x in snapshot.pods
+        if x.unscheduled and pod_workload(x, snapshot.controllers) == workload.ref
+    )
     return replace(rollout, pending=_why_incomplete([workload], pods))
 
 
