@@ -57,9 +57,10 @@ class ActionModule(ActionBase):
         job.record.open = job.task_name
         job.record.save()
         if stage != "check" and not job.record.asked:  # Ansible has left that stage out
-            job.record.asked, errors = job.read_options()
+            options, errors = job.read_options()
             if errors:
                 raise JobFailed(errors)
+            job.record.asked = options
         try:
             returned = STAGES[stage](job)
         except JobFailed:
@@ -67,7 +68,8 @@ class ActionModule(ActionBase):
         except BaseException as error:
             job.record.cut(error, self._task)
             raise
-        job.record.ran.append(job.task_name)
+        finally:
+            job.record.ran.append(job.task_name)
         if job.record.open == job.task_name:
             job.record.open = ""
         return returned

@@ -112,14 +112,13 @@ class Job:
             self.begun()
         record = self.record
         record.role = self.role
-        has_begun = bool(record.asked)
-        if not has_begun:
-            record.asked, _errors = self.read_options()
-        is_known = bool(record.failures)
-        if (record.open and not is_known) or (is_known and has_begun):
-            return
-        steps = [name for name in steps_of(self.role) if name not in record.ran]
-        if not steps:
+        first, *others = steps_of(self.role)
+        steps = [name for name in (first, *others) if name not in record.ran]
+        if not record.asked and first in steps:
+            options, errors = self.read_options()
+            record.asked = {} if errors else options
+        follow = first not in steps if record.failures else record.open
+        if not steps or follow:  # what failed has kept them from running
             return
         record.fail(
             "",

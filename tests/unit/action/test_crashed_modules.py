@@ -310,6 +310,25 @@ def test_job_that_ansible_begins_late_names_the_steps_that_did_not_run(
         assert "Check variables and clusters, Read topology" in job["failed"][1]
 
 
+@pytest.mark.parametrize(
+    ("module", "variable", "value"),
+    [
+        ("rollout", "placement_rollout_max_parallel", "many"),
+        ("node_maintenance", "placement_maintenance_state", "wrong"),
+        ("drs_import", "placement_drs_import_vm_names", "wrong"),
+    ],
+)
+def test_job_with_a_wrong_variable_names_nothing_else(
+    tmp_path: Path, module: str, variable: str, value: str
+) -> None:
+    """The steps after the check did not run, which is no fault of its own, and nothing reads the wrong value."""
+    wrong = json.dumps({variable: value})
+    job = jobs_with(tmp_path, [module], RAISES, "--extra-vars", wrong).jobs[module]
+    assert job["outcome"] == "failed"
+    assert job["failed"][0].startswith(f"{variable}: ")
+    assert "did not run" not in " ".join(job["failed"])
+
+
 def test_job_whose_task_fails_before_its_action_begins_has_failed(tmp_path: Path) -> None:
     undefined = '{"__placement_apply_node_labels": "{{ not_a_variable }}"}'
     job = jobs_with(tmp_path, ["rules"], RAISES, "--extra-vars", undefined).jobs["rules"]
