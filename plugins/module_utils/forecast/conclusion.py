@@ -399,7 +399,8 @@ CODES: t.Final[t.Mapping[str, CodeMeaning]] = {
     ),
     "tolerates_failure": CodeMeaning(
         "A pod tolerates the taints of a failed node, and the scheduler may choose that node again.",
-        "Fence the node by deleting its Node object: [What happens on a node](forecasting.md#what-happens-on-a-node)."
+        "Fence the node: once its host is surely off, delete its Node object"
+        " ([What happens on a node](forecasting.md#what-happens-on-a-node))."
         " Or remove the toleration.",
         "failure",
         "doubts.of_failed_nodes",

@@ -145,7 +145,8 @@ CODES: t.Final[t.Mapping[str, Described]] = {
     "node_not_ready": Described(
         "The node of the instance is NotReady. virt-handler of that node carries out a live migration, so none is"
         " possible.",
-        "Look at the kubelet of the node. If it does not come back, fence it: the VM then starts on another node"
+        "Look at the kubelet of the node. If it does not come back, make sure that its host is off, since its VMs may"
+        " still run there. Then fence it: the VM starts on another node"
         " ([What happens on a node](forecasting.md#what-happens-on-a-node)).",
     ),
     "needless": Described("The VM is started, or KubeVirt is about to start it.", "Nothing."),
