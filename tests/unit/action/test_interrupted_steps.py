@@ -9,7 +9,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.action.rollout import ActionModule, Result
+from ansible_collections.virt.placement.plugins.action.rollout import ActionModule
+from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import Result
 
 LATER = {"transitions": 1, "interrupted": False}
 
