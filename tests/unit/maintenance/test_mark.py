@@ -147,7 +147,8 @@ def test_mark_has_room_for_any_number_of_workloads_that_are_down(
     )
     if count <= 300:
         assert list(down) == names
-        assert all(why and why in character * 300 for why in down.values())
+        reasons = {why.removesuffix("...") for why in down.values()}
+        assert all(why and why in character * 300 for why in reasons)
     else:
         assert len(down) > 250
         assert set(down.values()) == {f"one of {count} that do not run"}
