@@ -174,7 +174,7 @@ class _Planner:
     def _renew(self, wanted: t.Iterable[Uid], reason: str) -> list[PlannedMove]:
         """Moves of those that are to run with their declared terms, affinity targets first."""
         todo = {uid for uid in wanted if uid not in self.repair.moved and uid not in self.skipped}
-        for uid in [uid for uid in todo if not self._renewing(uid)]:
+        for uid in sorted((x for x in todo if not self._renewing(x)), key=self._name):
             todo.discard(uid)
             if uid not in self.request.not_movable:
                 movable, migrates = self.candidates[uid], bool(self._methods(uid))
