@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
             options, errors = job.read_options()
             if errors:
                 raise JobFailed(errors)
-            job.record.asked = options
+            job.record.role, job.record.asked = job.role, options
         try:
             returned = STAGES[stage](job)
         except JobFailed:

@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import types
 import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.action import job as action
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import THREADS
 from ansible_collections.virt.placement.plugins.plugin_utils.job import (
     TRACEBACK as TRACEBACK_ADVICE,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job import lines_of
+from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
 CRASH = "MODULE FAILURE\nSee stdout/stderr for the exact error"
 TRACEBACK = "Traceback (most recent call last):\n  File \"x.py\", line 1\nNameError: name 'y' is not defined\n"
@@ -83,3 +86,19 @@ class Summary(t.NamedTuple):
 )
 def test_lines_of_a_failed_module(result: dict[str, t.Any], lines: list[str]) -> None:
     assert lines_of({"failed": True, **result}) == lines
+
+
+def test_undo_that_begins_late_keeps_what_its_tasks_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tasks are written in the role placement_apply, whose name their record has."""
+    monkeypatch.setattr(JobRecord, "save", lambda _record: None)
+    monkeypatch.setattr(action, "STAGES", {"verify_applied": lambda _job: {}})
+    record = JobRecord("placement_apply", "localhost", "play", 0.0)
+    job = types.SimpleNamespace(
+        record=record,
+        role="placement_undo",
+        task_name="Verify",
+        read_options=lambda: ({"rule_set": "default"}, []),
+    )
+    module: t.Any = object.__new__(action.ActionModule)
+    module._staged("verify_applied", job)
+    assert (record.role, record.ran) == ("placement_undo", ["Verify"])
