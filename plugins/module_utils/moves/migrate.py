@@ -257,19 +257,20 @@ def _failure(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON])
     """The VMI's word on this very migration, else what was last seen of it."""
     if record.phase is Phase.GIVEN_UP:
         return Obstacle(record.code, record.note)
+    uid = seen.migration["metadata"]["uid"] if seen.migration is not None else None
+    failure = state.get("failureReason") if state.get("migrationUid") == uid else None
     silent = "and KubeVirt gives no reason"
     warning = f"; newest warning: {seen.warning}" if seen.warning is not None else ""
     advice = f"{warning}. Look at virt-handler on the node of the target pod, and at its log"
     if record.phase is Phase.CANCELLING:
         canceled = f"canceled because it took too long: {record.note}"
-        is_silent = record.code == GOING_ON and phase_of(seen.migration) == "Failed"
+        is_silent = record.code == GOING_ON and phase_of(seen.migration) == "Failed" and not failure
         return Obstacle(record.code, f"{canceled}, {silent}{advice}" if is_silent else canceled)
     if seen.migration is None:
         return Obstacle(
             "migration_failed", "its VirtualMachineInstanceMigration was deleted, which cancels it"
         )
-    mine = state.get("migrationUid") == seen.migration["metadata"]["uid"]
-    if mine and (failure := state.get("failureReason")):
+    if failure:
         return Obstacle("migration_failed", str(failure))
     if known := seen.pending or seen.refused:
         return known

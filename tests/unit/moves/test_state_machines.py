@@ -320,6 +320,11 @@ class TestMigrate:
         assert ended is not None
         begins, silent = "canceled because it took too long: ", ", and KubeVirt gives no reason"
         assert str(ended.reason) == begins + rest.format(silent)
+        state = {"migrationUid": "m1", "failureReason": "Live migration aborted"}
+        aborted = replace(failed, instance=instance(migration=state))
+        ended = migrate.advance(canceled, aborted, 120, SETTINGS).ended
+        assert ended is not None
+        assert str(ended.reason) == f"{begins}the migration is PreparingTarget; {pod}"
 
     def test_migration_that_copies_memory_is_not_canceled(self) -> None:
         running = Observation(instance(), migration=migration("Running"))
