@@ -146,7 +146,12 @@ def _of_results() -> t.Iterator[str]:
     yield (
         "`ansible-playbook -v` prints the results of tasks. Options are named as in the modules. The variable of a role"
     )
-    yield ("has the name of the role before it: `allow` of `rollout` is `placement_rollout_allow`.")
+    yield (
+        "has the name of the role before it: `allow` of `rollout` is `placement_rollout_allow`. A role may have no such"
+    )
+    yield (
+        "variable, as `placement_apply` none for `apply_pending_changes`: then run the playbook `rollout` with it."
+    )
     for heading in SECTIONS.values():
         of_section = [field for field in fields if field.heading == heading]
         codes = sorted({code for field in of_section for code in field.codes})
