@@ -11,13 +11,14 @@ answer counts. Conditions of workloads show what was refused already.
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 from functools import cached_property
 
 from ..kubevirt.launcher import guest_resources
 from ..kubevirt.next_pod import OWN_LAUNCHER
 from ..model.admission import LimitRange, PodMutator
 from ..model.kinds import DEPLOYMENT, STATEFUL_SET
-from ..model.objects import Pod, Ref
+from ..model.objects import Placement, Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.pod_security import BASELINE, ENFORCE, PRIVILEGED, enforced_level, refusing_level
 from ..model.rendering import listed
@@ -31,6 +32,9 @@ from .simulation import PendingPod
 
 _WITH_TEMPLATES = (DEPLOYMENT.name, STATEFUL_SET.name)
 """Kinds whose controllers make a pod of the template alone, so that the server can be asked for it."""
+
+
+_TERMS = ("affinity", "topologySpreadConstraints")
 
 
 class PodAdmission:
@@ -176,25 +180,38 @@ class PodAdmission:
         if self._snapshot.pod_validators is None and new:
             text = "ValidatingAdmissionPolicies could not be read, which may refuse new pods"
             yield Doubt("admission_unknown", text)
-        alike: dict[tuple[str, bool], dict[object, None]] = {}
+        alike: dict[tuple[str, bool, bool], dict[object, None]] = {}
         for pending in new:
             for policy in self._unproven(pending):
-                key = str(policy), self._is_first(pending)
+                key = str(policy), self._is_first(pending), self._has_other_terms(pending)
                 alike.setdefault(key, {})[pending.workload or pending.name] = None
-        for (policy_name, first), shown in alike.items():
+        for (policy_name, first, other_terms), shown in alike.items():
             text = f"{policy_name} may refuse the {'first' if first else 'next'} pod of {listed([*shown])}"
-            text += "" if first else ": it is newer than the running one"
+            if other_terms:
+                text += ": the running one has other affinity or spread"
+            elif not first:
+                text += ": it is newer than the running one"
             yield Doubt("admission_unknown", text)
 
     def _unproven(self, pending: PendingPod) -> t.Iterator[Ref]:
         """The ValidatingAdmissionPolicies of which no pod shows that they accept this one."""
         before = self._before(pending)
         created = pending.pod.created or (before.created if before is not None else "")
+        shows_nothing = self._is_first(pending) or self._has_other_terms(pending)
         for validator in self._snapshot.pod_validators or ():
-            if not self._is_first(pending) and not validator.is_newer_than(created):
+            if not shows_nothing and not validator.is_newer_than(created):
                 continue
             if all(self._selects(x, pending.pod) for x in (validator.policy, validator.binding)):
                 yield validator.policy.source
+
+    def _has_other_terms(self, pending: PendingPod) -> bool:
+        """Whether a pod has not the terms, which rules write, of the one before. Those that KubeVirt gives a launcher
+        pod, as for a migration, are no difference."""
+        before, workload = self._before(pending), self._workload(pending.workload)
+        if pending.vmi is not None and workload is not None:
+            following = workload.template.get("spec") or {}
+            return any(pending.vmi.spec.get(name) != following.get(name) for name in _TERMS)
+        return before is not None and _terms(before) != _terms(pending.pod)
 
     def _of_gates(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:
         """A running pod does not show the gate that it had."""
@@ -243,6 +260,10 @@ class PodAdmission:
             advice = _level_advice(namespace, level, BASELINE if is_baseline else PRIVILEGED)
             forbids = NO_GUARANTEE if unsure else NO_PLACEMENT
             yield Doubt("pod_security", text, forbids, advice=advice)
+
+
+def _terms(pod: Pod) -> Placement:
+    return replace(pod.placement, node_selector=(), tolerations=())
 
 
 def _level_advice(namespace: str, level: str, admitting: str) -> str:

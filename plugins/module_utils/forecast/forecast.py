@@ -280,7 +280,13 @@ class _Forecaster:
         for vm in self.changed.candidates:
             if method := methods.get(vm.uid):
                 reason: Reason = "migrate" if method is Method.MIGRATE else "recreate"
-                yield PendingPod(vm.next_pod(method), vm.pod, reason, vmi=vm.instance.vmi)
+                yield PendingPod(
+                    vm.next_pod(method),
+                    vm.pod,
+                    reason,
+                    workload=vm.instance.workload,
+                    vmi=vm.instance.vmi,
+                )
 
     def _doubts_of_moves(self) -> t.Iterator[Doubt]:
         """The doubts about VMs that the plan moves or skips, and whose next pod may have other requests or

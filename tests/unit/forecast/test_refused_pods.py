@@ -256,6 +256,22 @@ def test_policy_may_refuse_the_first_pod_however_old_it_is() -> None:
     assert "may refuse the first pod of VirtualMachine shop/db" in found.reasons[0]
 
 
+@pytest.mark.parametrize("kind", ["VirtualMachine", "Deployment"])
+def test_older_policy_may_refuse_a_pod_with_the_terms_of_a_new_rule(kind: str) -> None:
+    """What runs shows that it accepts pods without them."""
+    made = cluster("ab")
+    if kind == "VirtualMachine":
+        machine(made, "db", "n1")
+    else:
+        deployment(made, "db", ["n1"], {})
+    with_policy(made, "2020-01-01T00:00:00Z")
+    change = what_if(made.snapshot(), writes=[pinned(Ref(kind, "shop", "db"), "b")])
+    found = forecast(change, doubts=doubts_of_change(change))
+    assert (found.answer.value, found.codes) == ("possible", ("admission_unknown",))
+    (reason,) = found.reasons
+    assert reason.endswith(f"of {kind} shop/db: the running one has other affinity or spread")
+
+
 def test_webhook_of_other_namespaces_adds_no_gate() -> None:
     made = cluster("ab")
     deployment(made, "web", ["n1"], {})
