@@ -19,7 +19,7 @@ from ..scheduler.index import Index
 from .journal import RunJournal
 from .move import MoveRecord
 
-WhyNoRestart: t.TypeAlias = "t.Callable[[MovableInstance, Platform], Obstacle | None]"
+WhyNoRestart = t.Callable[[MovableInstance, Platform], t.Optional[Obstacle]]  # noqa: UP045
 """Why a restart would apply more than placement."""
 
 
