@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from dev.commands import CHECKOUT
+from dev.written_part import with_part
 
 MODULES = CHECKOUT / "plugins" / "modules"
 OBSTACLES = CHECKOUT / "plugins" / "module_utils" / "model" / "obstacle.py"
@@ -82,13 +83,19 @@ class CodeField(t.NamedTuple):
         return re.findall(r"\bV\((\w+)\)", self.description)
 
 
+def return_text(module: Path) -> str:
+    """The text RETURN of a module, which is YAML."""
+    block = re.search(r'^RETURN = r?"""\n(.*?)^"""', module.read_text(), re.M | re.S)
+    if block is None:
+        raise ValueError(f"{module.name} has no RETURN")
+    return block[1]
+
+
 def code_fields() -> list[CodeField]:
     """Those of all modules, without the ones that are always empty."""
     fields: list[CodeField] = []
     for path in sorted(MODULES.glob("*.py")):
-        block = re.search(r'^RETURN = r?"""\n(.*?)^"""', path.read_text(), re.M | re.S)
-        if block is not None:
-            fields += _of_fields(path.stem, yaml.safe_load(block[1]), "")
+        fields += _of_fields(path.stem, yaml.safe_load(return_text(path)), "")
     return [field for field in fields if field.description != NO_OBSTACLE]
 
 
@@ -217,11 +224,7 @@ def _anchor(heading: str) -> str:
 
 def with_section(document: str) -> str:
     """The document with the codes as they are now. Raises ValueError if a marker is missing."""
-    before, begin, rest = document.partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{DOCUMENT.name} needs the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{codes_section()}\n{END}{after}"
+    return with_part(document, BEGIN, f"\n{codes_section()}", END, DOCUMENT.name)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import ast
 from pathlib import Path
 
 from dev.commands import CHECKOUT
+from dev.written_part import with_part
 
 ROOT = CHECKOUT / "plugins" / "module_utils"
 DOCUMENT = CHECKOUT / "docs" / "architecture.md"
@@ -67,9 +68,7 @@ def first_line(path: Path) -> str:
 
 def with_section(document: str) -> str:
     """The document with the list as it is now."""
-    before, _begin, rest = document.partition(BEGIN)
-    _old, _end, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{files_section()}\n{END}{after}"
+    return with_part(document, BEGIN, f"\n{files_section()}", END, DOCUMENT.name)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import yaml
 
+from dev.written_part import with_part
+
 ROLES = Path(__file__).resolve().parents[1] / "roles"
 BEGIN = "<!-- variables: python -m dev.role_tables -->"
 END = "<!-- end of variables -->"
@@ -37,11 +39,7 @@ def table(role: str) -> str:
 
 def with_table(role: str, readme: str) -> str:
     """The README of a role with its present table. Raises ValueError if a comment is missing."""
-    before, begin, rest = readme.partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"roles/{role}/README.md needs the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table(role)}\n{END}{after}"
+    return with_part(readme, BEGIN, table(role), END, f"roles/{role}/README.md")
 
 
 def _type(option: dict[str, t.Any]) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dev.codes import return_text
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 QUERIES = yaml.safe_load((CHECKOUT / "extensions" / "audit" / "event_query.yml").read_text())
 MODULES = sorted(path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py"))
@@ -62,9 +64,7 @@ def test_each_module_that_writes_has_a_query() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(RESULTS) - {"job"}))
 def test_query_reads_what_the_module_returns(name: str) -> None:
-    source = (CHECKOUT / "plugins" / "modules" / f"{name}.py").read_text()
-    (text,) = re.findall(r'RETURN = r"""(.*?)"""', source, re.S)
-    returned = yaml.safe_load(text)
+    returned = yaml.safe_load(return_text(CHECKOUT / "plugins" / "modules" / f"{name}.py"))
     query = QUERIES[f"virt.placement.{name}"]["query"]
     for listed in re.findall(r"\.(\w+)\[\]", query):
         (entry,) = RESULTS[name][listed][:1]

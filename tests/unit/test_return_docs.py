@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
+from dev.codes import return_text
 from tests.returned import undocumented
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -36,12 +36,6 @@ WITHOUT_CONTAINS = {
 """Maps with keys of the user, and operations with keys of a standard."""
 
 
-def documentation(module: Path) -> str:
-    block = re.search(r'^RETURN = r?"""\n(.*?)^"""', module.read_text(), re.M | re.S)
-    assert block is not None
-    return block[1]
-
-
 def bare(documented: dict[str, t.Any], path: str = "") -> t.Iterator[str]:
     for name, item in documented.items():
         where = f"{path}{name}"
@@ -53,12 +47,12 @@ def bare(documented: dict[str, t.Any], path: str = "") -> t.Iterator[str]:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
 def test_maps_and_lists_of_maps_document_what_they_contain(module: Path) -> None:
-    assert list(bare(yaml.safe_load(documentation(module)))) == []
+    assert list(bare(yaml.safe_load(return_text(module)))) == []
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
 def test_samples_have_documented_keys_and_types(module: Path) -> None:
-    text = documentation(module)
+    text = return_text(module)
     samples = {
         name: item["sample"] for name, item in yaml.safe_load(text).items() if "sample" in item
     }
@@ -70,5 +64,5 @@ def test_samples_have_documented_keys_and_types(module: Path) -> None:
 def test_no_value_has_a_name_that_ansible_takes_for_the_state_of_the_task(module: Path) -> None:
     """With a list that is not empty in `skipped`, ansible-core counts the task as skipped and evaluates
     neither changed_when nor failed_when (executor/task_result.py, task_executor.py)."""
-    names = set(yaml.safe_load(documentation(module)))
+    names = set(yaml.safe_load(return_text(module)))
     assert names & {"skipped", "failed", "unreachable", "results", "exception", "rc"} == set()
