@@ -135,8 +135,7 @@ class PodAdmission:
             return ranges
         if self._sets_other_limits(pending):
             return ranges
-        created = pending.pod.created or (before.created if before is not None else "")
-        return [x for x in ranges if x.is_newer_than(created)]
+        return [x for x in ranges if x.is_newer_than(self._shown_at(pending))]
 
     def _sets_other_limits(self, pending: PendingPod) -> bool:
         """Whether a template sets a limit that what runs does not have. A migration keeps those of the VMI. One that
@@ -195,14 +194,19 @@ class PodAdmission:
 
     def _unproven(self, pending: PendingPod) -> t.Iterator[Ref]:
         """The ValidatingAdmissionPolicies of which no pod shows that they accept this one."""
-        before = self._before(pending)
-        created = pending.pod.created or (before.created if before is not None else "")
-        shows_nothing = self._is_first(pending) or self._has_other_terms(pending)
         for validator in self._snapshot.pod_validators or ():
-            if not shows_nothing and not validator.is_newer_than(created):
-                continue
-            if all(self._selects(x, pending.pod) for x in (validator.policy, validator.binding)):
+            parts = (validator.policy, validator.binding)
+            if all(self._selects(x, pending.pod) for x in parts) and (
+                self._is_first(pending)
+                or validator.is_newer_than(self._shown_at(pending))
+                or self._has_other_terms(pending)
+            ):
                 yield validator.policy.source
+
+    def _shown_at(self, pending: PendingPod) -> str:
+        """The time at which a pod was created that shows what was made of it, "" before the first one."""
+        before = self._before(pending)
+        return pending.pod.created or (before.created if before is not None else "")
 
     def _has_other_terms(self, pending: PendingPod) -> bool:
         """Whether a pod has not the terms, which rules write, of the one before. Those that KubeVirt gives a launcher
