@@ -123,6 +123,9 @@ class Ended(t.NamedTuple):
     jobs: dict[str, dict[str, t.Any]]
     """By module: the artifact of the job."""
     output: str
+    code: int
+    passed: t.Collection[str]
+    """The modules whose role did not fail."""
 
     def block(self, module: str) -> str:
         """What is printed of its job."""
@@ -131,22 +134,27 @@ class Ended(t.NamedTuple):
         return before.rpartition("PLAY [")[2]
 
 
-def jobs_with(folder: Path, modules: t.Iterable[str], end: str, *arguments: str) -> Ended:
+def run_plays(folder: Path, plays: list[dict[str, t.Any]], end: str, *arguments: str) -> Ended:
     collections = crashing_collection(folder / "collections", end)
-    (folder / "plays.yml").write_text(json.dumps([play_of(module) for module in modules]))
+    (folder / "plays.yml").write_text(json.dumps(plays))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections), prepend=os.pathsep)
         patched.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
         inventory = ("--inventory", ",".join([*CASES, ""]))
         ran = run_playbook(folder, "plays.yml", *inventory, *arguments)
     output, found, stats = ran.stdout.rpartition("CUSTOM STATS")
-    assert ran.returncode == 0 and found, ran.stdout[-5000:] + ran.stderr
+    assert found, ran.stdout[-5000:] + ran.stderr
     published = json.loads(stats.partition("RUN: ")[2])
-    assert "passed" not in published
     jobs = {
         host: job for host, roles in published["placement_job"].items() for job in roles.values()
     }
-    return Ended(jobs, output)
+    return Ended(jobs, output, ran.returncode, published.get("passed", ()))
+
+
+def jobs_with(folder: Path, modules: t.Iterable[str], end: str, *arguments: str) -> Ended:
+    ended = run_plays(folder, [play_of(module) for module in modules], end, *arguments)
+    assert (ended.code, ended.passed) == (0, ()), ended.output[-5000:]
+    return ended
 
 
 @pytest.fixture(scope="module")
@@ -290,16 +298,9 @@ def test_job_that_ansible_begins_late_names_the_steps_that_did_not_run(
     variables = {f"placement_{case.role}_{name}": value for name, value in case.variables.items()}
     role = {"role": f"virt.placement.placement_{case.role}", "rolespec_validate": False}
     play = {**play_of(module), "vars": {**play_of(module)["vars"], **variables}, "roles": [role]}
-    (tmp_path / "plays.yml").write_text(json.dumps([{**play, "tasks": []}]))
-    collections = crashing_collection(tmp_path / "collections", RAISES)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("ANSIBLE_COLLECTIONS_PATH", str(collections), prepend=os.pathsep)
-        patched.setenv("ANSIBLE_SHOW_CUSTOM_STATS", "1")
-        started = ("--start-at-task", f"virt.placement.placement_{case.role} : {start}")
-        ran = run_playbook(tmp_path, "plays.yml", "--inventory", f"{module},", *started)
-    output, found, stats = ran.stdout.rpartition("CUSTOM STATS")
-    assert found, ran.stdout + ran.stderr
-    job = json.loads(stats.partition("RUN: ")[2])["placement_job"][module][case.role]
+    started = ("--start-at-task", f"virt.placement.placement_{case.role} : {start}")
+    ended = run_plays(tmp_path, [{**play, "tasks": []}], RAISES, *started)
+    job, output = ended.jobs[module], ended.output
     assert job["outcome"] == "failed"
     assert job["asked"]
     if left_out:
