@@ -34,6 +34,8 @@ EVERYTHING_READ = {
     "limitranges": "",
     "mutatingwebhookconfigurations": "admissionregistration.k8s.io",
     "mutatingadmissionpolicies": "admissionregistration.k8s.io",
+    "validatingadmissionpolicies": "admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings": "admissionregistration.k8s.io",
     "kubevirts": "kubevirt.io",
     "virtualmachines": "kubevirt.io",
     "virtualmachineinstances": "kubevirt.io",
@@ -51,7 +53,6 @@ NEVER_READ = {
     "pods/exec": "",
     "pods/status": "",
     "pods/eviction": "",
-    "events": "",
     "leases": "coordination.k8s.io",
     "clusterroles": "rbac.authorization.k8s.io",
     "clusterrolebindings": "rbac.authorization.k8s.io",
@@ -72,7 +73,9 @@ AUTOMATION = {
     "machinehealthchecks": "cluster.x-k8s.io",
     "machineconfigpools": "machineconfiguration.openshift.io",
 }
-RESOURCES = {**EVERYTHING_READ, **NEVER_READ, **AUTOMATION}
+#: what everybody lists, without a watch
+LISTED = {"events": ""}
+RESOURCES = {**EVERYTHING_READ, **NEVER_READ, **LISTED, **AUTOMATION}
 
 #: what an identity may write, beside reading
 WRITES: dict[str, dict[str, set[str]]] = {
@@ -89,7 +92,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
         "virtualmachineinstancemigrations": {"create", "delete"},
         "virtualmachines/restart": {"update"},
         "pods/eviction": {"create"},
-        "events": {"create", "list"},
+        "events": {"create"},
     },
     "maintainer": {
         "nodes": {"patch"},
@@ -102,7 +105,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
         "virtualmachines/stop": {"update"},
         "virtualmachineinstances/evacuate": {"update"},
         "virtualmachineinstances/evacuate/cancel": {"update"},
-        "events": {"create", "list"},
+        "events": {"create"},
     },
 }
 WRITES["labeler-mover"] = {**WRITES["labeler"], **WRITES["mover"]}
@@ -145,6 +148,7 @@ def allowed(sandbox: Sandbox, identity: str) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("identity", WRITES)
 def test_identity_has_just_its_rights(plain: Sandbox, identity: str) -> None:
     expected = {(verb, resource) for verb in READ for resource in EVERYTHING_READ}
+    expected |= {("list", resource) for resource in LISTED}
     expected |= {(verb, res) for res, verbs in WRITES[identity].items() for verb in verbs}
     assert allowed(plain, identity) == expected
 
