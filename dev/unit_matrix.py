@@ -21,12 +21,14 @@ from dev.commands import CHECKOUT, Command, Outcome, end_with_us, environment, f
 
 REPORTS = CHECKOUT / "build" / "reports"
 
+CAPABILITIES = ("drs", "cpu", "capi")
+"""Folders of module_utils that nothing imports but flows, modules and registries: tests/unit/test_deletion.py."""
+
 PURE = (
-    "drs",
+    *CAPABILITIES,
     "lint",
     "forecast",
     "planning",
-    "cpu",
     "compliance",
     "node_labels",
     "rules",
@@ -38,6 +40,7 @@ PURE = (
 """The layers of module_utils that import the standard library alone, outermost first; tests/unit has a folder each."""
 
 _SWEEPS = (
+    "tests/unit/test_deletion.py",
     "tests/unit/test_hostile_objects.py",
     "tests/unit/test_layout.py",
     "tests/unit/test_structure.py",

@@ -274,14 +274,14 @@ errors:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virt.placement.plugins.module_utils.capi.objects import (
+    HOST_KEY,
+)
 from ansible_collections.virt.placement.plugins.module_utils.flows.capi_hosts_info import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
-from ansible_collections.virt.placement.plugins.module_utils.node_labels.capi_objects import (
-    HOST_KEY,
-)
 
 
 def main() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dev.unit_matrix import PURE
+from dev.house import REGISTRIES
+from dev.unit_matrix import CAPABILITIES, PURE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 COLLECTION = "ansible_collections.virt.placement"
@@ -77,10 +78,15 @@ def layer_of(name: str) -> str | None:
 
 
 def allowed_from(layer: str) -> tuple[str, ...]:
-    """The layers that this one may import, itself among them."""
+    """The layers that this one may import, itself among them. A capability is imported by what a task starts."""
+    core = PURE[len(CAPABILITIES) :]
+    if layer in CAPABILITIES:
+        return (layer, *core)
     if layer in PURE:
         return PURE[PURE.index(layer) :]
-    pure = PURE[PURE.index(READERS.get(layer, PURE[0])) :]
+    pure = (
+        PURE if layer in ("modules", "flows") else core[core.index(READERS.get(layer, core[0])) :]
+    )
     effects = (x for x in EFFECTS[EFFECTS.index(layer) :] if x != APART.get(layer))
     return (*effects, *pure)
 
@@ -113,7 +119,11 @@ def faults_of(module: str, source: str) -> list[str]:
         return []
     if layer not in EFFECTS and layer not in PURE:
         return [f"{module}: no layer is called {layer}; name its place in EFFECTS or PURE"]
-    found = [(imported, fault_of(layer, imported)) for imported in imports_of(module, source)]
+    found = [
+        (imported, fault_of(layer, imported))
+        for imported in imports_of(module, source)
+        if not (module.endswith(REGISTRIES) and layer_of(imported.name) in CAPABILITIES)
+    ]
     return [f"{module}:{imported.line}: {fault}" for imported, fault in found if fault]
 
 
@@ -206,6 +216,20 @@ def test_sandbox_and_demos_import_nothing_of_the_collection(folder: str) -> None
             id="network-in-pure",
         ),
         pytest.param("rules.merge", "import json", None, id="standard-library"),
+        pytest.param("flows.cpu_info", "from ..cpu import reach", None, id="flow-to-capability"),
+        pytest.param("lint.registry", "from ..cpu import reach", None, id="registry"),
+        pytest.param(
+            "forecast.loss",
+            "from ..cpu import reach",
+            "forecast may not import cpu",
+            id="core-to-capability",
+        ),
+        pytest.param(
+            "drs.convert",
+            "from ..cpu import reach",
+            "drs may not import cpu",
+            id="one-capability-to-another",
+        ),
         pytest.param("stuff.all", "", "no layer is called stuff", id="new-package"),
     ],
 )

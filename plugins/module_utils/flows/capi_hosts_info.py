@@ -9,14 +9,7 @@ import typing as t
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
-from ..cluster.served_versions import ServedVersions
-from ..interface.arguments import topology_of
-from ..interface.results import warn_once
-from ..model.findings import InputError, InvalidInput
-from ..model.input import nearest
-from ..model.json_pointer import JSON
-from ..model.topology import UndeclaredKey
-from ..node_labels.capi_hosts import (
+from ..capi.hosts import (
     Answer,
     HostReport,
     anti_affinity,
@@ -24,7 +17,7 @@ from ..node_labels.capi_hosts import (
     missing_modules,
     node_labeling,
 )
-from ..node_labels.capi_objects import (
+from ..capi.objects import (
     Controller,
     HostedNode,
     cluster_of,
@@ -33,6 +26,13 @@ from ..node_labels.capi_objects import (
     machines_of_vsphere,
     settings_from,
 )
+from ..cluster.served_versions import ServedVersions
+from ..interface.arguments import topology_of
+from ..interface.results import warn_once
+from ..model.findings import InputError, InvalidInput
+from ..model.input import nearest
+from ..model.json_pointer import JSON
+from ..model.topology import UndeclaredKey
 from ..scheduler.labels import is_label_key
 
 if t.TYPE_CHECKING:

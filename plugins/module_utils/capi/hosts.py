@@ -13,7 +13,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import columns, listed, table_text
 from ..scheduler.labels import is_label_value
-from .capi_objects import CONTROL_PLANE, Controller, Group, HostedNode, VSphereSettings, host_label
+from .objects import CONTROL_PLANE, Controller, Group, HostedNode, VSphereSettings, host_label
 
 NODE_ANTI_AFFINITY = "NodeAntiAffinity"
 NODE_LABELING = "NodeLabeling"

@@ -8,14 +8,14 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.node_labels.capi_hosts import (
+from ansible_collections.virt.placement.plugins.module_utils.capi.hosts import (
     HostReport,
     anti_affinity,
     host_report,
     missing_modules,
     node_labeling,
 )
-from ansible_collections.virt.placement.plugins.module_utils.node_labels.capi_objects import (
+from ansible_collections.virt.placement.plugins.module_utils.capi.objects import (
     HOST_KEY,
     Controller,
     VSphereSettings,

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each capability can be deleted: in a copy without it, all other files import, and tests of the core pass.
+
+What is deleted follows from its folder in plugins/module_utils: the flows, modules and tests that import it, the
+action plugins of these modules, and the lines of registries that name it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dev.house import REGISTRIES
+from dev.unit_matrix import CAPABILITIES
+from tests.unit.test_imports import CHECKOUT, COLLECTION, imports_of
+
+CORE_TASKS = (
+    *("drill_info", "forecast_info", "lint_info", "node_labels", "node_maintenance"),
+    *("placement_info", "rollout", "rules", "rules_info", "topology_info"),
+)
+"""The modules of the core: no capability takes one of them along."""
+
+CORE_TESTS = (
+    "test_imports_of_all_files.py",
+    "cluster/test_read.py",
+    "compliance/test_judge.py",
+    "compliance/test_pending.py",
+    "forecast/test_forecast.py",
+    "lint/test_rules.py",
+    "maintenance/test_pods.py",
+    "moves/test_state_machines.py",
+    "node_labels/test_node_labels.py",
+    "planning/test_plan.py",
+    "plugin_utils/test_job.py",
+    "rules/test_compile.py",
+    "rules/test_merge.py",
+    "rules/test_parse.py",
+    "scheduler/test_index.py",
+    "view/test_view.py",
+)
+"""Some quick tests of each layer of the core, below tests/unit. The first one is written by this test."""
+
+IMPORT_ALL = """
+import importlib
+from pathlib import Path
+
+def test_each_file_of_plugins_imports():
+    for path in sorted(Path("plugins").rglob("*.py")):
+        if path.parts[1] != "doc_fragments" and path.name != "__init__.py":
+            importlib.import_module(".".join(("{collection}", *path.with_suffix("").parts)))
+"""
+
+
+class Copy:
+    """A copy of the checkout, from which one capability after the other is taken."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        left_out = shutil.ignore_patterns("exports", "*.json", "pytest_plugin.py")
+        for folder in ("plugins", "dev", "docs", "sandbox", "tests/unit"):
+            shutil.copytree(CHECKOUT / folder, root / folder, ignore=left_out)
+        for path in [*CHECKOUT.glob("tests/*.py"), CHECKOUT / "pyproject.toml"]:
+            shutil.copy2(path, root / path.relative_to(CHECKOUT))
+        written = root / "tests" / "unit" / CORE_TESTS[0]
+        written.write_text(IMPORT_ALL.format(collection=COLLECTION))
+
+    def files_of(self, capability: str) -> list[Path]:
+        """The files that go with a capability, below the copy."""
+        files = {
+            path: path.read_text()
+            for folder in ("plugins", "tests")
+            for path in self.root.joinpath(folder).rglob("*.py")
+            if path.stem not in REGISTRIES
+        }
+        gone = {path for path in files if capability in path.parent.parts}
+        added = gone
+        while added:
+            names = {self.dotted(path) for path in added}
+            words = {(path.parent.name, path.stem) for path in added}
+            modules = {path.stem for path in added if path.parent.name == "modules"}
+            added = {
+                path
+                for path, text in files.items()
+                if path not in gone
+                and (
+                    (path.parent.name == "action" and path.stem in modules)
+                    or (
+                        any(folder in text and stem in text for folder, stem in words)
+                        and names & self.imported(path, text)
+                    )
+                )
+            }
+            gone |= added
+        return sorted(gone)
+
+    def dotted(self, path: Path) -> str:
+        """The name by which a file is imported."""
+        name = ".".join(path.relative_to(self.root).with_suffix("").parts)
+        return f"{COLLECTION}.{name}" if name.startswith("plugins.") else name
+
+    def imported(self, path: Path, text: str) -> set[str]:
+        """The names that a file imports, and the files that they may be in."""
+        names = {entry.name for entry in imports_of(self.dotted(path), text)}
+        return names | {name.rpartition(".")[0] for name in names}
+
+    def registry_lines(self, capability: str) -> dict[Path, str]:
+        """The registries that name a capability, as they are without it."""
+        found = {}
+        for path in self.root.joinpath("plugins").rglob("*.py"):
+            text = path.read_text() if path.stem in REGISTRIES else ""
+            lines = text.splitlines(keepends=True)
+            kept = [line for line in lines if not re.search(rf"\b{capability}\b", line)]
+            if len(kept) < len(lines):
+                found[path] = "".join(kept)
+        return found
+
+    def test(self) -> subprocess.CompletedProcess[str]:
+        """Run the tests of the core in the copy."""
+        paths = [f"tests/unit/{name}" for name in CORE_TESTS]
+        environment = {**os.environ, "PLACEMENT_EXAMPLES": "5"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "--tb=short", *paths],
+            cwd=self.root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("deletion") / "placement")
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_core_works_without_capability(copy: Copy, capability: str, tmp_path: Path) -> None:
+    files = copy.files_of(capability)
+    names = [str(path.relative_to(copy.root)) for path in files]
+    plugins = [name for name in names if name.startswith("plugins/")]
+    own = re.compile(rf"plugins/(module_utils/({capability}|flows)|modules|action)/")
+    assert [name for name in plugins if not own.match(name)] == []
+    assert [name for name in plugins if Path(name).stem in CORE_TASKS] == []
+    assert [name for name in CORE_TESTS if f"tests/unit/{name}" in names] == []
+    assert f"tests/unit/{capability}" in {str(Path(name).parent) for name in names}
+    before = {path: path.read_text() for path in copy.registry_lines(capability)}
+    for path, text in copy.registry_lines(capability).items():
+        path.write_text(text)
+    moved = [(path, tmp_path / str(number)) for number, path in enumerate(files)]
+    for path, aside in moved:
+        path.rename(aside)
+    try:
+        result = copy.test()
+    finally:
+        for path, aside in moved:
+            aside.rename(path)
+        for path, text in before.items():
+            path.write_text(text)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
