@@ -30,6 +30,8 @@ PACKAGES = {
     "drs": "rules of vSphere DRS as exports hold them, and what they become: one file per format of exports",
     "cpu": "what CPU labels of nodes let VMs do: where they reach, common models, odd nodes, what a model costs",
     "capi": "the hosts of the nodes that Cluster API made: which share one, and what keeps them apart",
+    "capacity": "may any one of some failures happen, and how many more VMs have room then",
+    "repository": "lint of manifests in files and options: what they are, and what is found without a cluster",
     "lint": "findings: one file per family of checks, all in the registry of `lint/run.py`",
     "forecast": "what becomes unschedulable after a change, with reasons; drills",
     "planning": "the fewest moves that repair violated groups, and their order",

@@ -21,7 +21,7 @@ from dev.unit_matrix import CAPABILITIES
 from tests.unit.test_imports import CHECKOUT, COLLECTION, imports_of
 
 CORE_TASKS = (
-    *("drill_info", "forecast_info", "lint_info", "node_labels", "node_maintenance"),
+    *("drill_info", "forecast_info", "node_labels", "node_maintenance"),
     *("placement_info", "rollout", "rules", "rules_info", "topology_info"),
 )
 """The modules of the core: no capability takes one of them along."""
@@ -32,7 +32,7 @@ CORE_TESTS = (
     "compliance/test_judge.py",
     "compliance/test_pending.py",
     "forecast/test_forecast.py",
-    "lint/test_rules.py",
+    "lint/test_topology.py",
     "maintenance/test_pods.py",
     "moves/test_state_machines.py",
     "node_labels/test_node_labels.py",

@@ -8,8 +8,8 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
+from ..capacity.capacity import CapacityReport, Tolerated, VmSize, capacity, capacity_table
 from ..cluster.read_instance_types import instance_types
-from ..forecast.capacity import CapacityReport, Tolerated, VmSize, capacity, capacity_table
 from ..forecast.change import ChangedCluster
 from ..forecast.doubts import relevant_gaps
 from ..forecast.forecast import forecast

@@ -13,9 +13,17 @@ from ..api.yaml_text import InvalidYaml, refuse_endless
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..kubevirt.instance_types import InstanceType
-from ..lint.documents import Document, reasons_as_json, summary
-from ..lint.manifests import ReadManifests, in_namespace, read_manifests
-from ..lint.offline import (
+from ..lint.run import without_findings_of_rules
+from ..model.findings import Finding, InputError, InvalidInput
+from ..model.json_pointer import JSON
+from ..model.json_text import HALF_A_CHARACTER, is_text
+from ..model.rendering import as_json, listed, one_line, plural
+from ..model.rule import Rule
+from ..model.snapshot import Platform, Snapshot
+from ..model.topology import Topology
+from ..repository.documents import Document, reasons_as_json, summary
+from ..repository.manifests import ReadManifests, in_namespace, read_manifests
+from ..repository.offline import (
     CONTEXT_KINDS,
     lint_manifests,
     lint_nodes,
@@ -25,16 +33,8 @@ from ..lint.offline import (
     render,
     types_not_read,
 )
-from ..lint.offline_rules import checked_without_manifests
-from ..lint.run import without_findings_of_rules
-from ..lint.unfilled import certain, restored, with_unknown_labels
-from ..model.findings import Finding, InputError, InvalidInput
-from ..model.json_pointer import JSON
-from ..model.json_text import HALF_A_CHARACTER, is_text
-from ..model.rendering import as_json, listed, one_line, plural
-from ..model.rule import Rule
-from ..model.snapshot import Platform, Snapshot
-from ..model.topology import Topology
+from ..repository.offline_rules import checked_without_manifests
+from ..repository.unfilled import certain, restored, with_unknown_labels
 from ..rules.parse import Parsed, read_rules
 from ..view.label_input import assumed_node_labels, with_node_labels
 from .manifest_files import documents_in, documents_of

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ..api.manifest_text import decode, read_parts
 from ..api.yaml_text import InvalidYaml, PyYamlMissing
-from ..lint.documents import Document, template_reason
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.regular_file import MOST_BYTES, FileTooLarge, read_regular_file
+from ..repository.documents import Document, template_reason
 
 SUFFIXES = (".json", ".yaml", ".yml")
 

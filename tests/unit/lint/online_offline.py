@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
+    lint_manifests,
+)
 from tests.unit.compliance.cluster import Cluster
 
 FindingsByName = dict[str, Finding]

@@ -10,11 +10,6 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
-    lint_manifests,
-    lint_nodes,
-    lint_rules,
-)
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import (
     lint,
     without_findings_of_rules,
@@ -29,6 +24,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
+    lint_manifests,
+    lint_nodes,
+    lint_rules,
+)
 from tests.unit.compliance.cluster import Cluster
 from tests.unit.lint import rule_examples
 from tests.unit.lint.documented import DOCUMENTED

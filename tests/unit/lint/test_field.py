@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
     lint_rules,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
-from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 
 JSON = t.Any

@@ -25,6 +25,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 UTILS = CHECKOUT / "plugins" / "module_utils"
 LINT = [
     *(path for path in (UTILS / "lint").glob("*.py") if path.name != "topology.py"),
+    *(UTILS / "repository").glob("*.py"),
     UTILS / "compliance" / "declared.py",
     UTILS / "kubevirt" / "evacuation.py",
 ]

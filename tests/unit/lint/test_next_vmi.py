@@ -16,17 +16,19 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod i
     launcher_pod,
     planned_vmi,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.documents import Document
 from ansible_collections.virt.placement.plugins.module_utils.lint.lint_input import lint_input_of
-from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
-    in_namespace,
-    read_manifests,
-)
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.repository.documents import Document
+from ansible_collections.virt.placement.plugins.module_utils.repository.manifests import (
+    in_namespace,
+    read_manifests,
+)
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
+    lint_manifests,
+)
 from tests.unit.compliance.cluster import Cluster, expression, node_affinity
 
 JSON = t.Any

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_rules
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     NodeTerm,
     Requirement,
 )
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import lint_rules
 from tests.parsed import parsed
 from tests.unit.compliance.cluster import (
     HOST,

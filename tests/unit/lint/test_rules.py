@@ -8,8 +8,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_rules
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import lint_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 from tests.unit.compliance.cluster import HOST, REQUIRED, ZONE, affinity, anti_affinity, apart
 

@@ -8,16 +8,18 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.documents import Document
-from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
-    in_namespace,
-    read_manifests,
-)
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     NodeTerm,
     Requirement,
+)
+from ansible_collections.virt.placement.plugins.module_utils.repository.documents import Document
+from ansible_collections.virt.placement.plugins.module_utils.repository.manifests import (
+    in_namespace,
+    read_manifests,
+)
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
+    lint_manifests,
 )
 from tests.unit.compliance.cluster import (
     HOST,

@@ -8,10 +8,14 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.documents import Document
-from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import read_manifests
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+from ansible_collections.virt.placement.plugins.module_utils.repository.documents import Document
+from ansible_collections.virt.placement.plugins.module_utils.repository.manifests import (
+    read_manifests,
+)
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
+    lint_manifests,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import (
     HOST,

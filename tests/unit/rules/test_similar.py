@@ -10,12 +10,14 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Unreadable,
     Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
+    lint_manifests,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
 

@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.flows.manifest_file
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from tests.fuzz.tasks import bounded
 from tests.unit.lint.documented import DOCUMENTED
-from tests.unit.lint.repository import FILES, write_repository
+from tests.unit.repository.repository import FILES, write_repository
 
 JSON = t.Any
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -15,6 +15,8 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
+from ..lint.lint_input import LintedWorkload, LintInput, linted_workload
+from ..lint.run import findings_about
 from ..model.findings import Finding
 from ..model.input import nearest
 from ..model.json_pointer import JSON
@@ -37,8 +39,6 @@ from ..rules.rules_request import RulesRequest
 from ..rules.undo import read_undo_record
 from ..scheduler.labels import matches
 from ..view.view import view_of
-from .lint_input import LintedWorkload, LintInput, linted_workload
-from .run import findings_about
 
 NEWEST = Platform(kubernetes=(999, 0), kubevirt="v999.0.0")
 """Knows every field: lint says by itself what a server lacks."""

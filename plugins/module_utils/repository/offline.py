@@ -25,6 +25,9 @@ from ..kubevirt.expansion import (
 )
 from ..kubevirt.instance_types import InstanceType, instance_type_from_manifest
 from ..kubevirt.labels import vm_spec
+from ..lint.lint_input import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
+from ..lint.run import all_findings, merged
+from ..lint.topology import topology_report
 from ..model.budget import BUDGET
 from ..model.budget_manifests import budget_spec
 from ..model.findings import Finding, InputError
@@ -47,12 +50,9 @@ from ..rules.checks import single_workload
 from ..rules.members import targets_of
 from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..view.selection import without_kubevirt
-from .lint_input import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
 from .offline_rules import NEWEST, stand_in_workloads, write_into_manifests
 from .rendered import rendered_rules
-from .run import all_findings, merged
 from .template_places import PLACES, has_vms, place_of, template_of, template_pointer
-from .topology import topology_report
 
 _OF_KUBEVIRT = (*KUBEVIRT_KINDS, VMI)
 

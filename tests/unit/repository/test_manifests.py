@@ -10,12 +10,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.documents import Document
-from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
+from ansible_collections.virt.placement.plugins.module_utils.repository.documents import Document
+from ansible_collections.virt.placement.plugins.module_utils.repository.manifests import (
     ReadManifests,
     read_manifests,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
+from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
     lint_rules,
 )

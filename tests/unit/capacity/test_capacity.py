@@ -11,9 +11,7 @@ from unittest import mock
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.flows import capacity_info
-from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as flow
-from ansible_collections.virt.placement.plugins.module_utils.forecast.capacity import (
+from ansible_collections.virt.placement.plugins.module_utils.capacity.capacity import (
     MOST_VMS,
     CapacityReport,
     CapacityState,
@@ -23,6 +21,8 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.capacity i
     capacity_table,
     new_vm,
 )
+from ansible_collections.virt.placement.plugins.module_utils.flows import capacity_info
+from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as flow
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drained import drained
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (

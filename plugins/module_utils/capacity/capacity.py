@@ -13,6 +13,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..forecast.conclusion import WORSE, Doubt, ForecastResult, holds_at_last
+from ..forecast.doubts import of_left_over, relevant_gaps
+from ..forecast.drained import drained
+from ..forecast.drill import Drill, DrillEngine, DrillReport
+from ..forecast.drill_table import SHOWN_ROWS, impact_lines, totals
+from ..forecast.simulation import PendingPod
 from ..kubevirt.instance_types import InstanceType
 from ..kubevirt.instances import settled
 from ..kubevirt.next_pod import doubt_about_new_vm, launcher_pod, planned_vmi
@@ -26,12 +32,6 @@ from ..model.topology import Topology
 from ..scheduler.framework import pod_key
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView, view_of
-from .conclusion import WORSE, Doubt, ForecastResult, holds_at_last
-from .doubts import of_left_over, relevant_gaps
-from .drained import drained
-from .drill import Drill, DrillEngine, DrillReport
-from .drill_table import SHOWN_ROWS, impact_lines, totals
-from .simulation import PendingPod
 
 MOST_VMS = 200
 """More VMs are not counted."""
@@ -343,12 +343,9 @@ def _most_that_hold(
     return low
 
 
-_NAMESPACE = "placement.virt-room"
-"""No namespace has this name, so that no quota and no term of others is about these VMs."""
-
-
 def _vm(size: VmSize) -> Workload:
-    ref = Ref(VIRTUAL_MACHINE.name, _NAMESPACE, "vm")
+    """It is in no namespace, so that no quota and no term of others is about it."""
+    ref = Ref(VIRTUAL_MACHINE.name, "", "vm")
     if size.instance_type is not None:
         template = size.instance_type.template
     else:
