@@ -23,15 +23,15 @@ import typing as t
 from dataclasses import replace
 from unittest import mock
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    DeclaredInstance,
+    InstanceSelection,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.model.gc import collector_paused
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-    MovableInstance,
-)
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     VerifiedIndex,
 )
@@ -175,7 +175,7 @@ class _Verifying:
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def of(self, snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> VerifiedIndex:
+    def of(self, snapshot: Snapshot, candidates: t.Iterable[DeclaredInstance]) -> VerifiedIndex:
         started = time.process_time()
         verified = VerifiedIndex.of(snapshot, candidates)
         self.seconds += time.process_time() - started

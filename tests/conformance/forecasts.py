@@ -13,6 +13,9 @@ import dataclasses
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import Drift
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    DeclaredInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.bounds import (
     reachable_nodes,
 )
@@ -39,9 +42,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Snapshot,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    MovableInstance,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.search import shortest_repair
 from tests.unit.planning.movable import StrictSimulation, movable
@@ -101,7 +101,7 @@ def _is_disproved(case: Case) -> bool:
     return bool(examine(filling, reachable_nodes(filling)).proofs)
 
 
-def _candidates(case: Case, method: Method) -> tuple[Snapshot, dict[str, MovableInstance]]:
+def _candidates(case: Case, method: Method) -> tuple[Snapshot, dict[str, DeclaredInstance]]:
     pods = [_named(pod_from_manifest(item)) for item in case["pods"]]
     found = {}
     for item, pod in zip(case["newPods"], pods, strict=False):
@@ -113,7 +113,7 @@ def _candidates(case: Case, method: Method) -> tuple[Snapshot, dict[str, Movable
                 new, uid=pod.uid, name=pod.name, node_name=pod.node_name
             ),
             migration_target=dataclasses.replace(new, uid="", name=f"{pod.name}-next"),
-            move_options=MoveOptions((method,)),
+            move_options=lambda apply_pending_changes=False: MoveOptions((method,)),
             can_migrate=method is Method.MIGRATE,
             drift=Drift(),
         )

@@ -13,6 +13,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+    movable_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import table
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
@@ -30,10 +34,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rendering imp
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.moves.observe import (
     why_unschedulable,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-    movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.moves_needed import (
     moves_needed,

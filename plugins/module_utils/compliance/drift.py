@@ -1,13 +1,9 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Does the running pod carry what its workload declares, and if not, what differs?
-
-EvaluatedInstance has both for a placed instance: its running pod, and the pod as declared.
-"""
+"""Does the running pod carry what its workload declares, and if not, what differs?"""
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +15,6 @@ from ..kubevirt.labels import (
     cluster_node_selector,
     vm_spec,
 )
-from ..kubevirt.next_pod import pod_as_declared
 from ..model.json_pointer import JSON, Object
 from ..model.objects import (
     Labels,
@@ -29,10 +24,7 @@ from ..model.objects import (
     PodTerm,
 )
 from ..model.placement_manifests import CREATED_BY, placement_from_spec
-from ..model.snapshot import Instance, Platform, Snapshot, Vmi, Workload
-from ..scheduler.framework import pod_key
-from ..scheduler.index import Index
-from ..view.view import ClusterView
+from ..model.snapshot import Platform, Snapshot, Vmi, Workload
 from .declared import Declared, DeclaredReader
 from .terms import Term, TermKind, added_by_platform, pod_terms_of, selecting_keys, terms_of
 
@@ -271,92 +263,3 @@ def _differs_by_created_by(term: PodTerm) -> bool:
 
 def _as_written(term: PodTerm) -> PodTerm:
     return replace(term, differs_in="") if term.differs_in else term
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedInstance:
-    """`pod` is the running pod. `declared_pod` is the pod that would be in its place if what is
-    declared were enforced; it is `pod` itself where that is so."""
-
-    instance: Instance
-    pod: Pod
-    declared_pod: Pod
-    workload: Workload | None = None
-    declared: Declared | None = None
-    drift: Drift | None = None
-
-    @property
-    def key(self) -> str:
-        return pod_key(self.pod)
-
-    @property
-    def node(self) -> str:
-        return self.pod.node_name
-
-
-@dataclass(frozen=True)
-class EvaluatedInstances:
-    """`placed` run on a node. `waiting` do not: unbound pods, VMIs without a pod. `targets` are pods
-    that a live migration makes beside the one that the guest runs in, or has left behind."""
-
-    placed: tuple[EvaluatedInstance, ...]
-    waiting: tuple[Instance, ...]
-    targets: tuple[tuple[Instance, Pod], ...]
-
-
-def evaluated_instances(view: ClusterView) -> EvaluatedInstances:
-    """All instances of a cluster."""
-    placed, waiting = [], []
-    for instance in view.instances:
-        pod = instance.pod
-        if pod is None or pod.node_name not in view.snapshot.nodes_by_name:
-            waiting.append(instance)
-        else:
-            workload = view.workload_of(instance)
-            placed.append(_evaluated(instance, pod, workload, view.snapshot))
-    return EvaluatedInstances(tuple(placed), tuple(waiting), _targets(view))
-
-
-def _evaluated(
-    instance: Instance,
-    pod: Pod,
-    workload: Workload | None,
-    snapshot: Snapshot,
-) -> EvaluatedInstance:
-    if workload is None:
-        return EvaluatedInstance(instance, pod, pod)
-    declared = snapshot.derived(DeclaredReader).declared(workload)
-    drift = snapshot.derived(DriftComparison).drift(workload, pod, instance.vmi)
-    if drift is None:
-        return EvaluatedInstance(instance, pod, pod, workload, declared)
-    declared_pod = pod_as_declared(pod, instance.vmi, declared.placement, declared.labels)
-    return EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift)
-
-
-def _targets(view: ClusterView) -> tuple[tuple[Instance, Pod], ...]:
-    launchers = view.launcher_pods
-    return tuple(
-        (instance, pod)
-        for instance in view.instances
-        if instance.vmi is not None and len(launchers.get(instance.uid, ())) > 1
-        for pod in launchers[instance.uid]
-        if instance.pod is not None and pod is not instance.pod
-    )
-
-
-@contextlib.contextmanager
-def declared_cluster(index: Index, instances: EvaluatedInstances) -> t.Iterator[None]:
-    """While it lasts, every instance is on its node as its workload declares it. Pods that
-    migrations make and leave behind are not there: an instance does not compete with itself, and
-    violates nothing where it no longer runs."""
-    with contextlib.ExitStack() as reverts:
-        for _instance, pod in instances.targets:
-            if pod_key(pod) in index:
-                node = index.node_of(pod_key(pod))
-                reverts.callback(index.place, index.remove(pod_key(pod)), node)
-        for instance in instances.placed:
-            if instance.declared_pod is not instance.pod:
-                reverts.callback(index.place, index.remove(instance.key), instance.node)
-                index.place(instance.declared_pod, instance.node)
-                reverts.callback(index.remove, instance.key)
-        yield

@@ -28,7 +28,8 @@ from ..scheduler.index import Index
 from ..scheduler.node_affinity import allows_only
 from . import terms as wording
 from .declared import RuleTerms
-from .drift import Drift, EvaluatedInstance
+from .drift import Drift
+from .instances import DeclaredInstance
 from .terms import (
     Term,
     TermKind,
@@ -168,10 +169,10 @@ class RuleEvaluator:
         self._plain: dict[int, tuple[RuleVerdict, ...]] = {}
 
     def results(
-        self, instance: EvaluatedInstance, violations: t.Sequence[Violation]
+        self, instance: DeclaredInstance, violations: t.Sequence[Violation]
     ) -> RuleResults | tuple[RuleVerdict, ...]:
         """The results of an instance; for one that satisfies all rules its verdicts, which are shared."""
-        unmet = unmet_preferences(self._index, instance.declared_pod, instance.node)
+        unmet = unmet_preferences(self._index, instance.judged_pod, instance.node)
         if not violations and not unmet and instance.drift is None and not self._missing:
             return self._plain_verdicts(instance)
         results = self._applicable(instance)
@@ -187,7 +188,7 @@ class RuleEvaluator:
             self._add_unreadable(results, instance)
         return results
 
-    def _plain_verdicts(self, instance: EvaluatedInstance) -> tuple[RuleVerdict, ...]:
+    def _plain_verdicts(self, instance: DeclaredInstance) -> tuple[RuleVerdict, ...]:
         declared = instance.declared
         if declared is None:
             number = instance.pod.placement.number
@@ -199,7 +200,7 @@ class RuleEvaluator:
             verdicts = self._plain[number] = self._applicable(instance).verdicts()
         return verdicts
 
-    def _applicable(self, instance: EvaluatedInstance) -> RuleResults:
+    def _applicable(self, instance: DeclaredInstance) -> RuleResults:
         """A result for each rule and each foreign term of the instance, with the problems that do not
         depend on its node."""
         results = RuleResults()
@@ -219,7 +220,7 @@ class RuleEvaluator:
             results.of("", self._described(instance, term))
         return results
 
-    def _foreign_terms(self, instance: EvaluatedInstance) -> list[Term]:
+    def _foreign_terms(self, instance: DeclaredInstance) -> list[Term]:
         """Terms that no rule owns. Tolerations are none of them: they only permit."""
         declared = instance.declared
         if declared is None:
@@ -239,7 +240,7 @@ class RuleEvaluator:
         ]
         return sorted(foreign, key=lambda term: self._described(instance, term))
 
-    def _described(self, instance: EvaluatedInstance, term: Term) -> str:
+    def _described(self, instance: DeclaredInstance, term: Term) -> str:
         """A term in words as the workload declares it: in the running pod the values of matchLabelKeys are in
         its selector. Without what the platform adds if it is read from the pod itself."""
         if instance.declared is None:
@@ -247,7 +248,7 @@ class RuleEvaluator:
         declared = next((x for x in instance.declared.terms if x == term), term)
         return wording.describe(declared, self._topology)
 
-    def _result(self, results: RuleResults, instance: EvaluatedInstance, term: Term) -> RuleResult:
+    def _result(self, results: RuleResults, instance: DeclaredInstance, term: Term) -> RuleResult:
         """The result of a term's first rule, or of the term itself."""
         owners = instance.declared.owners.get(term, ()) if instance.declared is not None else ()
         if owners:
@@ -255,7 +256,7 @@ class RuleEvaluator:
         return results.of("", self._described(instance, term))
 
     def _add_violation(
-        self, results: RuleResults, instance: EvaluatedInstance, violation: Violation
+        self, results: RuleResults, instance: DeclaredInstance, violation: Violation
     ) -> None:
         term = violation.term
         violated = [results.of(rule) for rule in violation.rules]
@@ -267,7 +268,7 @@ class RuleEvaluator:
             if term is not None and term.kind in _DOUBTFUL:
                 result.doubtful = True
 
-    def _add_drift(self, results: RuleResults, instance: EvaluatedInstance, drift: Drift) -> None:
+    def _add_drift(self, results: RuleResults, instance: DeclaredInstance, drift: Drift) -> None:
         effect = self._takes_effect(instance) if drift.missing or drift.stale else ""
         self._add_missing_terms(results, instance, drift, effect)
         label_effect = self._takes_effect(instance, drift.labels) if drift.labels else ""
@@ -291,20 +292,20 @@ class RuleEvaluator:
                 if result.missing and result.takes_effect:
                     result.missing.append(obstacle.text)
 
-    def _why_no_migration(self, instance: EvaluatedInstance) -> Obstacle | None:
+    def _why_no_migration(self, instance: DeclaredInstance) -> Obstacle | None:
         """Why what the workload declares allows no live migration."""
         if instance.declared is None or instance.instance.vmi is None:
             return None
         if allows_only(instance.declared.placement, instance.node, self._index.nodes):
             return pinned(instance.node)
-        return tied(self._index, instance.declared_pod)
+        return tied(self._index, instance.judged_pod)
 
-    def _takes_effect(self, instance: EvaluatedInstance, labels: t.Collection[str] = ()) -> str:
+    def _takes_effect(self, instance: DeclaredInstance, labels: t.Collection[str] = ()) -> str:
         vmi, stays = instance.instance.vmi, self._why_no_migration(instance) is not None
         return takes_effect(instance.workload, vmi, self._platform, labels=labels, pinned=stays)
 
     def _add_missing_terms(
-        self, results: RuleResults, instance: EvaluatedInstance, drift: Drift, effect: str
+        self, results: RuleResults, instance: DeclaredInstance, drift: Drift, effect: str
     ) -> None:
         where = _where(instance, drift)
         lacking: list[RuleResult] = []
@@ -327,7 +328,7 @@ class RuleEvaluator:
         for result in lacking:
             result.add_missing(where, effect)
 
-    def _add_unreadable(self, results: RuleResults, instance: EvaluatedInstance) -> None:
+    def _add_unreadable(self, results: RuleResults, instance: DeclaredInstance) -> None:
         declared = instance.declared
         namespace = instance.pod.namespace
         owned = declared.owners if declared is not None else {}
@@ -351,7 +352,7 @@ class RuleEvaluator:
                 results.of("", str(unreadable)).unreadable = str(unreadable)
 
 
-def _lacks(instance: EvaluatedInstance, rule: RuleTerms) -> bool:
+def _lacks(instance: DeclaredInstance, rule: RuleTerms) -> bool:
     """Whether a required node term of the running pod lacks an expression of the rule."""
     required = {*rule.nodes.term.expressions, *rule.nodes.term.fields} if rule.nodes else set()
     running = instance.pod.placement.node_terms or ()
@@ -360,7 +361,7 @@ def _lacks(instance: EvaluatedInstance, rule: RuleTerms) -> bool:
     return not running or any(not required <= {*term.expressions, *term.fields} for term in running)
 
 
-def _where(instance: EvaluatedInstance, drift: Drift) -> str:
+def _where(instance: DeclaredInstance, drift: Drift) -> str:
     if instance.instance.vmi is None or drift.reached:
         return "the pod is older than the rule"
     kind = VIRTUAL_MACHINE.name if instance.workload is None else instance.workload.ref.kind

@@ -34,18 +34,14 @@ from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
 from ..view.view import ClusterView, view_of
 from .declared import DeclaredReader
-from .drift import (
-    EvaluatedInstance,
-    EvaluatedInstances,
-    declared_cluster,
-    evaluated_instances,
-)
 from .evaluate import RuleEvaluator
+from .instances import DeclaredInstance, JudgedInstances, declared_cluster
 from .obstacles import Obstacles
 from .pending import PendingReasons, lacking_instances, pending_of
 from .violations import (
     MissingData,
     RuleAttribution,
+    TermOwners,
     Violation,
     good_nodes,
     risks_of_node,
@@ -61,8 +57,8 @@ NODES_LISTED = 20
 MovesCounter = t.Callable[
     [
         Index,
-        t.Iterable[EvaluatedInstance],
-        t.Iterable[tuple[EvaluatedInstance, Violation]],
+        t.Iterable[DeclaredInstance],
+        t.Iterable[tuple[DeclaredInstance, Violation]],
         Topology,
     ],
     dict[str, MoveCount],
@@ -94,7 +90,7 @@ def judge(
         return chosen is None or is_of(chosen, workload, instance)
 
     view = view_of(snapshot)
-    instances = evaluated_instances(view)
+    instances = JudgedInstances.of(view)
     index = view.new_index()
     judge = Judge(view, index, instances, topology or Topology.of(), details)
     moves: t.Mapping[str, MoveCount] = {}
@@ -128,14 +124,14 @@ class Judge:
         self,
         view: ClusterView,
         index: Index,
-        instances: EvaluatedInstances,
+        instances: JudgedInstances,
         topology: Topology,
         details: bool,
     ) -> None:
         self.topology = topology
         self.verdicts: list[InstanceVerdict] = []
-        self.evaluated: list[EvaluatedInstance] = []
-        self.attributed: list[tuple[EvaluatedInstance, Violation]] = []
+        self.evaluated: list[DeclaredInstance] = []
+        self.attributed: list[tuple[DeclaredInstance, Violation]] = []
         self.risks: list[Risk] = []
         self.missing = MissingData(view.snapshot.unreadable)
         self._index = index
@@ -143,12 +139,11 @@ class Judge:
         self._details = details
         self._nodes = view.snapshot.nodes_by_name
         self._domains: dict[str, dict[str, str]] = {}
-        by_pod = {instance.pod.ref: instance for instance in instances.placed}
-        self._attribution = RuleAttribution(topology, self._nodes, by_pod.get)
+        self._attribution = RuleAttribution(topology, self._nodes, TermOwners(view).instance_of)
         self._platform = view.snapshot.platform
         self._evaluator = RuleEvaluator(self._index, topology, self.missing, self._platform)
 
-    def evaluate(self, instance: EvaluatedInstance) -> None:
+    def evaluate(self, instance: DeclaredInstance) -> None:
         """Add the verdict of one instance. The index must hold the cluster as declared."""
         node = self._nodes[instance.node]
         failures = self._index.failures_in_place(instance.key)
@@ -205,16 +200,16 @@ class Judge:
             )
 
     def _rules(
-        self, instance: EvaluatedInstance, failures: tuple[FilterStatus, ...]
+        self, instance: DeclaredInstance, failures: tuple[FilterStatus, ...]
     ) -> tuple[RuleVerdict, ...]:
-        violated = self._attribution.attribute(instance, failures)
+        violated = self._attribution.attribute(instance, instance.node, failures)
         self.attributed += [(instance, violation) for violation in violated]
         results = self._evaluator.results(instance, violated)
         if isinstance(results, tuple):
             return results
         if violated:
             good = good_nodes(
-                self._index, instance.declared_pod, instance.declared, instance.workload
+                self._index, instance.judged_pod, instance.declared, instance.workload
             )
             better = self._index.table.names_of(good)
             for result in results.values():
@@ -224,13 +219,13 @@ class Judge:
             result.better = self._cut(result.better)
         return results.verdicts()
 
-    def _if_restarted(self, instance: EvaluatedInstance) -> tuple[str, ...]:
+    def _if_restarted(self, instance: DeclaredInstance) -> tuple[str, ...]:
         pod, declared = instance.pod, instance.declared
         if declared is not None:
             pod = pod_after_restart(pod, instance.instance.vmi, declared.placement, declared.labels)
         return self._index.feasible_nodes(pod, without=instance.key)
 
-    def _if_migrated(self, instance: EvaluatedInstance) -> tuple[str, ...]:
+    def _if_migrated(self, instance: DeclaredInstance) -> tuple[str, ...]:
         vmi, node = instance.instance.vmi, self._nodes[instance.node]
         if vmi is None or why_not_migratable(vmi) or not node.ready:
             return ()

@@ -42,7 +42,7 @@ from ..scheduler.framework import (
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
 from . import terms as wording
-from .drift import EvaluatedInstances
+from .instances import JudgedInstances
 from .obstacles import REMEMBERED, Obstacles, Refusals, lacks_least
 from .violations import MissingData, TermOwners
 
@@ -332,7 +332,7 @@ class PendingReasons:
 
 
 def pending_of(
-    instances: EvaluatedInstances,
+    instances: JudgedInstances,
     reasons: PendingReasons,
     missing: MissingData,
     covers: t.Callable[[Ref | None, Ref], bool],

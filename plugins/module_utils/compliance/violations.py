@@ -35,8 +35,8 @@ from ..scheduler.labels import matches_node
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
 from . import terms as wording
-from .declared import Declared, DeclaredReader, ForeignNodeTerms, NodeRule
-from .drift import EvaluatedInstance
+from .declared import Declared, ForeignNodeTerms, NodeRule
+from .instances import DeclaredInstance, InstanceReader
 from .terms import Term, TermKind, pod_term, spread_term, terms_of
 
 RISKS: t.Mapping[str, str] = {
@@ -182,7 +182,7 @@ class Violation:
     rules: tuple[str, ...]
     reason: str
     term: Term | None = None
-    owner: EvaluatedInstance | None = None
+    owner: DeclaredInstance | None = None
 
 
 class RuleAttribution:
@@ -193,7 +193,7 @@ class RuleAttribution:
         self,
         topology: Topology,
         nodes: t.Mapping[str, Node],
-        of_pod: t.Callable[[Ref], EvaluatedInstance | None],
+        of_pod: t.Callable[[Ref], DeclaredInstance | None],
     ) -> None:
         self._topology = topology
         self._nodes = nodes
@@ -201,24 +201,24 @@ class RuleAttribution:
         self._described: dict[str, set[str]] = {}
 
     def attribute(
-        self, instance: EvaluatedInstance, failures: t.Sequence[FilterStatus]
+        self, instance: DeclaredInstance, node_name: str, failures: t.Sequence[FilterStatus]
     ) -> list[Violation]:
-        """The violations of an instance where it runs, each with its rules."""
-        node = self._nodes[instance.node]
+        """The violations of an instance on a node, each with its rules."""
+        node = self._nodes[node_name]
         attributed = []
-        for status in violations(instance.declared_pod, instance.declared, node, failures):
+        for status in violations(instance.judged_pod, instance.declared, node, failures):
             if status.plugin == NODE_AFFINITY:
                 attributed += self._node_violations(instance, node, status)
             else:
-                attributed += [self._violation(instance, reason) for reason in status.reasons]
+                attributed += [self._violation(instance, node, reason) for reason in status.reasons]
         return attributed
 
-    def risks(self, instance: EvaluatedInstance, failures: t.Iterable[FilterStatus]) -> list[Risk]:
+    def risks(self, instance: DeclaredInstance, failures: t.Iterable[FilterStatus]) -> list[Risk]:
         """The reasons of filters that violate no constraint."""
         ref, node = instance.instance.ref, instance.node
         reasons = [reason for failure in failures for reason in failure.reasons]
         risks = [Risk(ref, node, RISKS[x.kind], x.text) for x in reasons if x.kind in RISKS]
-        pod = instance.declared_pod
+        pod = instance.judged_pod
         others = [x.text for x in reasons if is_of_other_namespace(pod, x)]
         if others:
             more = f", and {len(others) - 1} more terms" if len(others) > 1 else ""
@@ -233,7 +233,7 @@ class RuleAttribution:
         return risks
 
     def _node_violations(
-        self, instance: EvaluatedInstance, node: Node, status: FilterStatus
+        self, instance: DeclaredInstance, node: Node, status: FilterStatus
     ) -> list[Violation]:
         """The rules that the node does not satisfy, and the node requirements that no rule owns."""
         violated = [
@@ -243,7 +243,7 @@ class RuleAttribution:
         if instance.declared is not None:
             foreign = instance.declared.foreign
         else:
-            placement = instance.declared_pod.placement
+            placement = instance.judged_pod.placement
             foreign = ForeignNodeTerms(placement.node_selector, placement.node_terms)
         parts = [part for part in foreign.unmet_by(node) if not adds_node_key(part.key)]
         remaining = [reason for reason in status.reasons if reason.kind != "node-affinity"]
@@ -253,21 +253,23 @@ class RuleAttribution:
             violated += [Violation((), reason.text) for reason in remaining or status.reasons]
         return violated
 
-    def _violation(self, instance: EvaluatedInstance, reason: FilterReason) -> Violation:
-        owner: EvaluatedInstance | None = instance
+    def _violation(self, instance: DeclaredInstance, node: Node, reason: FilterReason) -> Violation:
+        owner: DeclaredInstance | None = instance
         if reason.kind == "existing-anti":
             owner = self._of_pod(reason.counterpart) if reason.counterpart else None
-        labels = owner.declared_pod.labels if owner is not None else {}
+        labels = owner.judged_pod.labels if owner is not None else {}
         rules = owning_rules(reason, owner.declared, labels) if owner is not None else ()
         term = _term_of(reason, labels)
-        return Violation(rules, self._reason(instance, reason, term), term, owner)
+        return Violation(rules, self._reason(instance, node, reason, term), term, owner)
 
-    def _reason(self, instance: EvaluatedInstance, reason: FilterReason, term: Term | None) -> str:
+    def _reason(
+        self, instance: DeclaredInstance, node: Node, reason: FilterReason, term: Term | None
+    ) -> str:
         """The violated term, the topology domain and the other pod, in words."""
         if term is None:
             return reason.text
         description = wording.describe(term, self._topology)
-        domain = self._nodes[instance.node].labels.get(reason.topology_key)
+        domain = node.labels.get(reason.topology_key)
         over = self._topology.name_of(reason.topology_key)
         if reason.kind in ("anti", "existing-anti"):
             counterpart = self._of_pod(reason.counterpart) if reason.counterpart else None
@@ -278,16 +280,16 @@ class RuleAttribution:
             of_counterpart = f" of {name}" if foreign else ""
             return f"{name} is in the same {over} {domain!r} ({description}{of_counterpart})"
         if domain is None:
-            return f"node {instance.node} has no label {reason.topology_key} ({description})"
+            return f"node {node.name} has no label {reason.topology_key} ({description})"
         if reason.kind == "affinity":
             return f"no pod that matches its pod affinity is in {over} {domain!r} ({description})"
         return f"{reason.text} ({description})"
 
-    def _descriptions(self, instance: EvaluatedInstance) -> set[str]:
+    def _descriptions(self, instance: DeclaredInstance) -> set[str]:
         """The terms of an instance in words. Two instances with the same term both violate it."""
         described = self._described.get(instance.key)
         if described is None:
-            pod = instance.declared_pod
+            pod = instance.judged_pod
             described = self._described[instance.key] = {
                 wording.describe(term, self._topology)
                 for term in terms_of(pod.placement, pod.labels)
@@ -295,13 +297,13 @@ class RuleAttribution:
         return described
 
 
-def risks_of_node(instance: EvaluatedInstance, node: Node) -> list[Risk]:
+def risks_of_node(instance: DeclaredInstance, node: Node) -> list[Risk]:
     """Risks that no filter reports."""
     ref = instance.instance.ref
     risks = []
     if not node.ready:
         risks.append(Risk(ref, node.name, "not_ready", f"node {node.name} is not Ready"))
-    anti_affinity = instance.declared_pod.placement.anti_affinity
+    anti_affinity = instance.judged_pod.placement.anti_affinity
     for key in dict.fromkeys(term.topology_key for term in anti_affinity):
         if key not in node.labels:
             detail = f"node {node.name} has no label {key}, so anti-affinity has no effect there"
@@ -335,15 +337,12 @@ class TermOwners:
         owner = self.instance_of(pod)
         return owning_rules(reason, owner.declared, owner.pod.labels) if owner is not None else ()
 
-    def instance_of(self, pod: Ref) -> EvaluatedInstance | None:
-        """The instance of a pod, with what its workload declares and as if the pod had that."""
+    def instance_of(self, pod: Ref) -> DeclaredInstance | None:
+        """The instance of a pod, with what its workload declares."""
         instance = self._view.instances_by_pod.get(pod)
         if instance is None or instance.pod is None:
             return None
-        workload = self._view.workload_of(instance)
-        reader = self._view.snapshot.derived(DeclaredReader)
-        declared = reader.declared(workload) if workload is not None else None
-        return EvaluatedInstance(instance, instance.pod, instance.pod, workload, declared)
+        return self._view.snapshot.derived(InstanceReader).read(instance, instance.pod)
 
 
 def _term_of(reason: FilterReason, labels: Labels) -> Term | None:
@@ -383,7 +382,7 @@ class MissingData:
             return self.gap("nodes") or self._of_pod_term(source, namespace)
         return self.gap("nodes")
 
-    def of_workload(self, instance: EvaluatedInstance) -> Unreadable | None:
+    def of_workload(self, instance: DeclaredInstance) -> Unreadable | None:
         """For the workload of an instance, and what it declares."""
         namespace = (instance.instance.ref.namespace,)
         if instance.declared is not None:

@@ -11,6 +11,7 @@ from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
 from ..cluster.refusals import with_refused_workloads
 from ..compliance.declared import DeclaredReader
+from ..compliance.instances import why_kept
 from ..compliance.judge import judge
 from ..compliance.vm_states import NO_VMS, VmStates, vm_states
 from ..interface.arguments import topology_of
@@ -25,7 +26,6 @@ from ..model.rendering import as_json, columns, listed, one_line, plural, table_
 from ..model.snapshot import Snapshot, Workload, unreadable_texts
 from ..model.topology import Topology, UndeclaredKey
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
-from ..planning.movable_instances import why_kept
 from ..planning.moves_needed import moves_needed
 from ..view.selection import look_up, question_of
 from ..view.view import view_of

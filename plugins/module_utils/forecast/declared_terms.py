@@ -13,8 +13,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..compliance.instances import DeclaredInstance
 from ..model.objects import Pod
-from ..planning.movable_instances import MovableInstance
 from ..scheduler.framework import PodInfo, pod_key
 from ..scheduler.index import Index
 from .change import ChangedCluster
@@ -25,7 +25,7 @@ from .simulation import PendingPod, PlacementSequence, selected_by_terms
 class DeclaredTerms:
     """Terms that are declared for VMs but not enforced yet. `index` has the VMs as they run."""
 
-    def __init__(self, vms: t.Iterable[MovableInstance], index: Index) -> None:
+    def __init__(self, vms: t.Iterable[DeclaredInstance], index: Index) -> None:
         self._index = index
         self._vms = [vm for vm in vms if vm.declared_pod is not vm.pod]
         self._declared = [index.pod_info(vm.declared_pod) for vm in self._vms]

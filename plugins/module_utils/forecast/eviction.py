@@ -16,6 +16,7 @@ from functools import cached_property
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
+from ..compliance.instances import node_not_ready
 from ..kubevirt.changed_pods import (
     ChangedPod,
     as_restarted,
@@ -54,7 +55,6 @@ from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.obstacle import NOT_STARTED, Obstacle
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
-from ..planning.movable_instances import node_not_ready
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT, tolerates
 from .conclusion import NOTHING, Doubt, Evidence
 from .simulation import Reason

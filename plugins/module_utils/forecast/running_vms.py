@@ -13,6 +13,12 @@ import itertools
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..compliance.instances import (
+    DeclaredInstance,
+    InstanceSelection,
+    kept_in_place,
+    movable_instances,
+)
 from ..compliance.obstacles import Obstacles
 from ..compliance.pending import PendingReasons
 from ..compliance.violations import violations
@@ -23,12 +29,6 @@ from ..model.rendering import listed
 from ..model.topology import Topology
 from ..planning.dependencies import Dependencies
 from ..planning.missed_preferences import MissedPreference, missed_preferences
-from ..planning.movable_instances import (
-    InstanceSelection,
-    MovableInstance,
-    kept_in_place,
-    movable_instances,
-)
 from ..planning.plan import plan_moves
 from ..planning.plan_request import PlanRequest, Scope
 from ..planning.search import shortest_repair
@@ -106,7 +106,7 @@ class ChangedVms:
             self.plan = replace(plan, skipped=skipped)
 
     @property
-    def staying(self) -> list[MovableInstance]:
+    def staying(self) -> list[DeclaredInstance]:
         """Those that no move is planned for."""
         moved = {move.uid for move in self.plan.moves}
         return [vm for vm in self.candidates if vm.uid not in moved]
@@ -177,7 +177,7 @@ class ChangedVms:
         waiting = PendingReasons(index, self.topology, Obstacles(self.view))
         moved = {move.uid: move for move in self.plan.moves}
         for vm in self.candidates:
-            if Method.MIGRATE not in vm.move_options.methods or vm.pod.uid not in index:
+            if not vm.can_migrate or vm.pod.uid not in index:
                 continue
             target = vm.next_pod(Method.MIGRATE)
             here = index.node_of(vm.pod.uid)
@@ -194,7 +194,7 @@ class ChangedVms:
             )
 
     def _could_reach(
-        self, target: Pod, vm: MovableInstance, here: str, pending: t.Sequence[PendingPod]
+        self, target: Pod, vm: DeclaredInstance, here: str, pending: t.Sequence[PendingPod]
     ) -> bool:
         """Whether some other choice of nodes, for the moves and the pending pods, may open a node to
         the migration target of a VM."""
@@ -214,13 +214,13 @@ class ChangedVms:
 
     def _candidates(
         self, concerned: t.Collection[Ref], evicted: t.Container[str]
-    ) -> tuple[MovableInstance, ...]:
+    ) -> tuple[DeclaredInstance, ...]:
         workloads = self.view.snapshot.workloads_by_ref
         refs = frozenset(ref for ref in concerned if workloads[ref].kind.virtual_machines)
         if not refs:
             return ()
         wanted = InstanceSelection(workloads=refs)
-        movable = movable_instances(self.after, wanted, apply_pending_changes=True)
+        movable = movable_instances(self.after, wanted)
         return tuple(vm for vm in movable if vm.node and vm.uid not in evicted)
 
     def _plan(self, scope: Scope) -> Plan:
@@ -232,6 +232,7 @@ class ChangedVms:
             allow=EVERY_METHOD,
             kept=self.kept,
             topology=self.topology,
+            apply_pending_changes=True,
         )
         return plan_moves(self.after, request, self.candidates)
 
@@ -342,11 +343,10 @@ class ChangedVms:
         if len(members) > SEARCHED:
             return given_up
         cluster = ClusterSimulation(self.after, self.candidates)
-        methods = {
-            vm.uid: vm.move_options.methods
-            for vm in self.candidates
-            if vm.move_options.methods and vm.uid not in self.kept
+        by_uid = {
+            vm.uid: vm.move_options(apply_pending_changes=True).methods for vm in self.candidates
         }
+        methods = {uid: x for uid, x in by_uid.items() if x and uid not in self.kept}
         repair = shortest_repair(cluster, members, methods, once=False, in_place=True, limit=LIMIT)
         if repair.moves is not None:
             if pending:

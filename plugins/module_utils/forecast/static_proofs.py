@@ -10,13 +10,13 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..compliance.instances import DeclaredInstance
 from ..compliance.obstacles import Obstacles
 from ..compliance.pending import PendingReasons
 from ..compliance.violations import violations
 from ..model.plan import Method
 from ..model.rule import RuleId
 from ..model.topology import Topology
-from ..planning.movable_instances import MovableInstance
 from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .bounds import reachable_nodes
@@ -38,7 +38,7 @@ class StaticProofs:
 
 def static_proofs(
     view: ClusterView,
-    vms: t.Sequence[MovableInstance],
+    vms: t.Sequence[DeclaredInstance],
     pending: t.Sequence[PendingPod],
     topology: Topology,
 ) -> StaticProofs:
@@ -72,7 +72,7 @@ def static_proofs(
     return StaticProofs(codes, texts, of_pending.least, never)
 
 
-def rules_of(vm: MovableInstance) -> str:
+def rules_of(vm: DeclaredInstance) -> str:
     """The rules of a VM in brackets, if it has several: any of them may be the cause that it has no node."""
     rules = vm.declared.rules if vm.declared is not None else ()
     names = [RuleId.parse(rule.rule).in_namespace for rule in rules]
@@ -81,7 +81,7 @@ def rules_of(vm: MovableInstance) -> str:
 
 def _static_simulation(
     view: ClusterView,
-    vms: t.Sequence[MovableInstance],
+    vms: t.Sequence[DeclaredInstance],
     pending: t.Sequence[PendingPod],
     every: t.Sequence[PendingPod],
 ) -> PlacementSimulation:
@@ -96,7 +96,7 @@ def _static_simulation(
     return PlacementSimulation(view.new_index(pods), every, ended=ended)
 
 
-def without_node(vm: MovableInstance) -> PendingPod:
+def without_node(vm: DeclaredInstance) -> PendingPod:
     return PendingPod(vm.next_pod(Method.RECREATE), vmi=vm.instance.vmi)
 
 
@@ -107,7 +107,7 @@ def at_last(pending: PendingPod) -> PendingPod:
     return replace(pending, reason="start", required=False)
 
 
-def _may_stay(view: ClusterView, index: Index, vm: MovableInstance) -> bool:
+def _may_stay(view: ClusterView, index: Index, vm: DeclaredInstance) -> bool:
     """Whether nothing but others of its kind keeps a running VM off its own node: a cordon or too little
     room moves no VM."""
     failures = index.failures(vm.next_pod(Method.RECREATE), vm.node)

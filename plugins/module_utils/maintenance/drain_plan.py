@@ -13,6 +13,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from ..compliance.instances import (
+    DeclaredInstance,
+    InstanceReader,
+    InstanceSelection,
+    why_kept,
+)
 from ..kubevirt.disruption import Allowance, Budgets, Delegation, ends_pod
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..kubevirt.moving import run_strategy, why_not_recreated
@@ -31,12 +37,6 @@ from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase, ready
 from ..moves.view import WhyNoRestart
 from ..planning.dependencies import Dependencies
-from ..planning.movable_instances import (
-    InstanceSelection,
-    MovableInstance,
-    MovableReader,
-    why_kept,
-)
 from ..view.view import view_of
 from . import returns
 from .approved_drain import ApprovedDrain, why_not_as_approved
@@ -189,17 +189,17 @@ class DrainView:
         return starts
 
     @cached_property
-    def by_uid(self) -> t.Mapping[str, MovableInstance]:
-        reader = MovableReader(self.snapshot, True)
+    def by_uid(self) -> t.Mapping[str, DeclaredInstance]:
+        reader = self.snapshot.derived(InstanceReader)
         movable = {}
         for decision in self.decisions:
             if decision.action in (PodAction.EVICT, PodAction.MOVE_VM):
-                instance, workload = self._instance(decision)
-                movable[instance.uid] = MovableInstance(instance, decision.pod, workload, reader)
+                instance, _workload = self._instance(decision)
+                movable[instance.uid] = reader.read(instance, decision.pod)
         return movable
 
     @cached_property
-    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
+    def by_workload(self) -> t.Mapping[Ref | None, DeclaredInstance]:
         return {movable.instance.workload: movable for movable in self.by_uid.values()}
 
     def plan(self, journal: RunJournal | None = None) -> Plan:

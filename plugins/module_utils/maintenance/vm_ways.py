@@ -11,6 +11,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ..compliance.instances import why_kept
 from ..kubevirt.disruption import ends_pod
 from ..kubevirt.eviction_strategy import EXTERNAL, eviction_strategy
 from ..kubevirt.instances import vmi_workload
@@ -26,7 +27,6 @@ from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.snapshot import Instance, Vmi, Workload
-from ..planning.movable_instances import why_kept
 from ..view.view import ClusterView
 from .pods import DO_NOT_MOVE_FINDING, PENDING_CHANGES
 

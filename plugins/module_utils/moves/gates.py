@@ -13,13 +13,13 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ..compliance.instances import InstanceSelection
 from ..kubevirt.moving import outbound_nodes, run_strategy
 from ..model.kinds import POOL, VIRTUAL_MACHINE, VMI
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
 from ..model.snapshot import Instance, Snapshot, Workload
-from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
 from .move import MoveRecord, ready
 from .run_options import RunOptions

@@ -13,10 +13,10 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..compliance.instances import DeclaredInstance
 from ..model.objects import Pod
 from ..model.plan import WITHOUT_SUCCESSOR, Method
 from ..model.snapshot import Instance
-from ..planning.movable_instances import MovableInstance
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
@@ -49,7 +49,7 @@ class Room:
         self,
         view: ClusterView,
         index: Index,
-        movable: t.Mapping[str, MovableInstance],
+        movable: t.Mapping[str, DeclaredInstance],
         successors: t.Mapping[str, Instance],
     ) -> None:
         self._view = view

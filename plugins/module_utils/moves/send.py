@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerText, Throttled
 from ..cluster.access import Right
+from ..compliance.instances import DeclaredInstance
 from ..kubevirt.pending_changes import changes_since_start, why_applies_more
 from ..model import kinds as names
 from ..model.json_pointer import JSON
@@ -38,7 +39,6 @@ from ..model.obstacle import PENDING_CHANGES, Obstacle
 from ..model.plan import Method, Plan
 from ..model.snapshot import Platform, Vmi
 from ..model.write import Write
-from ..planning.movable_instances import MovableInstance
 from . import migrate, recreate
 from .journal import digest
 from .move import (
@@ -161,7 +161,7 @@ class StartRevisions:
         self._permission = permission
         self._started: dict[tuple[str, str], t.Mapping[str, JSON] | None] = {}
 
-    def why_no_restart(self, movable: MovableInstance, platform: Platform) -> Obstacle | None:
+    def why_no_restart(self, movable: DeclaredInstance, platform: Platform) -> Obstacle | None:
         """Why a restart would apply more than placement."""
         vmi, workload = movable.instance.vmi, movable.vm
         if vmi is None or workload is None:
@@ -225,13 +225,16 @@ def rights_of_run(plan: Plan, records: t.Iterable[MoveRecord]) -> set[Right]:
 
 
 def rights_of_any_move(
-    candidates: t.Iterable[MovableInstance], allow: t.Container[Method]
+    candidates: t.Iterable[DeclaredInstance],
+    allow: t.Container[Method],
+    *,
+    apply_pending_changes: bool,
 ) -> set[Right]:
     """The rights for every move of these instances that is allowed."""
     return needed_rights(
         (method, movable.instance.ref)
         for movable in candidates
-        for method in movable.move_options.methods
+        for method in movable.move_options(apply_pending_changes=apply_pending_changes).methods
         if method in allow
     )
 

@@ -6,20 +6,20 @@ from __future__ import annotations
 
 import typing as t
 
+from ..compliance.instances import (
+    DeclaredInstance,
+    InstanceSelection,
+)
 from ..kubevirt.disruption import Budgets
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan
 from ..model.snapshot import Platform, Snapshot
-from ..planning.movable_instances import (
-    InstanceSelection,
-    MovableInstance,
-)
 from ..scheduler.index import Index
 from .journal import RunJournal
 from .move import MoveRecord
 
-WhyNoRestart = t.Callable[[MovableInstance, Platform], t.Optional[Obstacle]]  # noqa: UP045
+WhyNoRestart = t.Callable[[DeclaredInstance, Platform], t.Optional[Obstacle]]  # noqa: UP045
 """Why a restart would apply more than placement."""
 
 
@@ -35,11 +35,11 @@ class View(t.Protocol):
         """The instances that count for max_unavailable."""
 
     @property
-    def by_uid(self) -> t.Mapping[str, MovableInstance]:
+    def by_uid(self) -> t.Mapping[str, DeclaredInstance]:
         """The instances that may move, by uid."""
 
     @property
-    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
+    def by_workload(self) -> t.Mapping[Ref | None, DeclaredInstance]:
         """One instance of each workload."""
 
     @property

@@ -9,12 +9,12 @@ import typing as t
 from dataclasses import dataclass
 
 from ..cluster import lease
+from ..compliance.instances import DeclaredInstance
 from ..kubevirt.disruption import DISRUPTIVE, Allowance, ends_pod
 from ..model.objects import Pod
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
 from ..planning.dependencies import Dependencies
-from ..planning.movable_instances import MovableInstance
 from . import report
 from .gates import Load, limit_reached, why_defer
 from .journal import RunJournal
@@ -140,7 +140,7 @@ class Waits:
         is_asked = method is Method.EVICT and not several
         return Obstacle("budget", answer.why, True) if answer.why and not is_asked else None
 
-    def _related_in_flight(self, movable: MovableInstance) -> MoveRecord | None:
+    def _related_in_flight(self, movable: DeclaredInstance) -> MoveRecord | None:
         """The move in flight of an instance that this one has a rule about, or that has one about it."""
         for record in self.journal.records:
             like = self.now.view.by_uid.get(record.uid) or self.now.view.by_workload.get(
@@ -153,7 +153,7 @@ class Waits:
         return None
 
 
-def _related(movable: MovableInstance, other: Pod, now: Reconciliation) -> bool:
+def _related(movable: DeclaredInstance, other: Pod, now: Reconciliation) -> bool:
     """Whether a constraint of the one pod is about the other, which may be its successor."""
     pair = {movable.uid: movable.declared_pod, "other": other}
     return bool(Dependencies.among(pair, now.view.snapshot.namespaces).related(movable.uid))

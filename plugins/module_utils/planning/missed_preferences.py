@@ -7,12 +7,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..compliance.instances import DeclaredInstance
 from ..compliance.unmet import unmet_preferences, unmet_text
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import listed, one_line
 from ..model.topology import Topology
-from .movable_instances import MovableInstance
 from .simulation import ClusterSimulation
 
 NAMED = 3
@@ -51,7 +51,7 @@ class MissedPreference:
 
 
 def missed_preferences(
-    cluster: ClusterSimulation, instances: t.Iterable[MovableInstance], topology: Topology
+    cluster: ClusterSimulation, instances: t.Iterable[DeclaredInstance], topology: Topology
 ) -> tuple[MissedPreference, ...]:
     """Those of `instances` whose node, after the moves of the simulation, does not meet a preferred term that
     their workloads declare."""

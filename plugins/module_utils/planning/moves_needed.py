@@ -15,7 +15,7 @@ import typing as t
 from collections import Counter, defaultdict
 
 from ..compliance import terms as wording
-from ..compliance.drift import EvaluatedInstance
+from ..compliance.instances import DeclaredInstance
 from ..compliance.terms import Term, TermKind, spread_term
 from ..compliance.violations import Violation, good_nodes
 from ..model.objects import PodTerm, Ref, SpreadConstraint
@@ -43,8 +43,8 @@ RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, IN
 
 def moves_needed(
     index: Index,
-    instances: t.Iterable[EvaluatedInstance],
-    violations: t.Iterable[tuple[EvaluatedInstance, Violation]],
+    instances: t.Iterable[DeclaredInstance],
+    violations: t.Iterable[tuple[DeclaredInstance, Violation]],
     topology: Topology,
 ) -> dict[str, MoveCount]:
     """Each violated rule (or the description of a term that no rule owns) to the fewest moves that
@@ -113,7 +113,7 @@ class _TooMuchWork(Exception):
     pass
 
 
-_Group = tuple[Term, dict[str, EvaluatedInstance]]
+_Group = tuple[Term, dict[str, DeclaredInstance]]
 """A term, and the instances whose term is violated."""
 
 _Count = tuple[frozenset[str], "int | None"]
@@ -149,17 +149,17 @@ class _MoveCounter:
     """Collects violations, then counts. Only `instances` move."""
 
     def __init__(
-        self, index: Index, instances: t.Iterable[EvaluatedInstance], topology: Topology
+        self, index: Index, instances: t.Iterable[DeclaredInstance], topology: Topology
     ) -> None:
         self._index = index
         self._instances = {instance.key: instance for instance in instances}
         self._topology = topology
         self._budget = WORK_BASE + WORK_PER_INSTANCE * len(self._instances)
         self._counted: dict[tuple[frozenset[str], str], dict[str, GroupMember]] = {}
-        self._groups: dict[tuple[str, str, Term], dict[str, EvaluatedInstance]] = {}
-        self._alone: dict[str, dict[str, EvaluatedInstance]] = defaultdict(dict)
+        self._groups: dict[tuple[str, str, Term], dict[str, DeclaredInstance]] = {}
+        self._alone: dict[str, dict[str, DeclaredInstance]] = defaultdict(dict)
 
-    def add(self, instance: EvaluatedInstance, violation: Violation) -> None:
+    def add(self, instance: DeclaredInstance, violation: Violation) -> None:
         term, owner = violation.term, violation.owner or instance
         names = violation.rules
         if not names and term is not None:
@@ -194,7 +194,7 @@ class _MoveCounter:
         movable = frozenset[str]().union(*(members for members, _moves in counts))
         for key, x in alone.items():
             with self._index.without(*movable - {key}):
-                if not good_nodes(self._index, x.declared_pod, x.declared, x.workload):
+                if not good_nodes(self._index, x.judged_pod, x.declared, x.workload):
                     return None
         if any(moves is None for _members, moves in counts):
             return None
@@ -220,8 +220,8 @@ class _MoveCounter:
                     yield owning | selected, self._moves_from(owning, selected, key)
 
     def _sides(
-        self, owner: EvaluatedInstance, term: PodTerm
-    ) -> tuple[dict[str, EvaluatedInstance], dict[str, EvaluatedInstance]]:
+        self, owner: DeclaredInstance, term: PodTerm
+    ) -> tuple[dict[str, DeclaredInstance], dict[str, DeclaredInstance]]:
         """The instances that have the anti-affinity term, and those that it selects."""
         matching, namespace = self._index.selectors, owner.pod.namespace
         part = matching.part_for_incoming(term, namespace)
@@ -244,7 +244,7 @@ class _MoveCounter:
     def _spread(self, group: _Group) -> _Count:
         # With policy Honor each owner counts the nodes that are open to itself.
         term, owners = group
-        alike: dict[t.Any, dict[str, EvaluatedInstance]] = defaultdict(dict)
+        alike: dict[t.Any, dict[str, DeclaredInstance]] = defaultdict(dict)
         for key, owner in owners.items():
             alike[self._constraint(owner, term)][key] = owner
         counts = [self._moves_to_spread(c, same) for c, same in alike.items() if c is not None]
@@ -252,19 +252,19 @@ class _MoveCounter:
         possible = [moves for _members, moves in counts if moves is not None]
         return members, max(possible, default=None if len(counts) == 1 else 1)
 
-    def _constraint(self, owner: EvaluatedInstance, term: Term) -> Constraint | None:
-        labels = owner.declared_pod.labels
+    def _constraint(self, owner: DeclaredInstance, term: Term) -> Constraint | None:
+        labels = owner.judged_pod.labels
         return next(
             (
                 constraint
-                for constraint in self._index.pod_info(owner.declared_pod).constraints
+                for constraint in self._index.pod_info(owner.judged_pod).constraints
                 if spread_term(constraint.source, labels) == term
             ),
             None,
         )
 
     def _moves_to_spread(
-        self, constraint: Constraint, owners: t.Mapping[str, EvaluatedInstance]
+        self, constraint: Constraint, owners: t.Mapping[str, DeclaredInstance]
     ) -> _Count:
         if constraint.spread_count is None or constraint.selector_count is None:
             return frozenset(owners), None
@@ -283,7 +283,7 @@ class _MoveCounter:
             return names, repair.moves
         return names, None if all(constraint in pod.constraints for pod in counted) else 1
 
-    def _of(self, pods: t.Iterable[PodInfo]) -> dict[str, EvaluatedInstance]:
+    def _of(self, pods: t.Iterable[PodInfo]) -> dict[str, DeclaredInstance]:
         keys = sorted(pod.key for pod in pods)
         return {key: self._instances[key] for key in keys if key in self._instances}
 
@@ -304,7 +304,7 @@ class _MoveCounter:
         members = {}
         with index.without(*names):
             for name in names:
-                pod, node = self._instances[name].declared_pod, self._instances[name].node
+                pod, node = self._instances[name].judged_pod, self._instances[name].node
                 feasible = index.nodes_passing(index.pod_info(pod))
                 if feasible not in domains_of:
                     named = [d for d, nodes in table.domains(key).items() if nodes & feasible]

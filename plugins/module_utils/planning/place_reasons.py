@@ -8,6 +8,7 @@ import typing as t
 from collections import defaultdict
 from functools import cached_property
 
+from ..compliance.instances import DeclaredInstance
 from ..compliance.pending import why_not_on_node
 from ..compliance.violations import owning_rules, unmet_rules
 from ..model.input import nearest
@@ -20,7 +21,6 @@ from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME
 from ..scheduler.framework import FilterReason
 from ..view.view import view_of
-from .movable_instances import MovableInstance
 from .place_moves import PlaceMoves
 from .plan_request import PlanRequest
 from .repair import violation_text
@@ -41,7 +41,7 @@ class PlaceReasons:
         snapshot: Snapshot,
         request: PlanRequest,
         moves: PlaceMoves,
-        candidates: t.Iterable[MovableInstance],
+        candidates: t.Iterable[DeclaredInstance],
     ) -> None:
         self.snapshot = snapshot
         self.request = request
@@ -88,9 +88,9 @@ class PlaceReasons:
             names.setdefault(ref.namespace, set()).add(ref.name)
         return names
 
-    def why_fixed(self, movable: MovableInstance, node: str) -> Obstacle | None:
+    def why_fixed(self, movable: DeclaredInstance, node: str) -> Obstacle | None:
         """Why an instance does not go there, whatever else moves."""
-        request, options = self.request, movable.move_options
+        request, options = self.request, self.request.options_of(movable)
         names = self.simulation.table.numbers
         if node not in names:
             return Obstacle(NOT_FOUND, f"there is no node {node!r}{self._nearest(node, names)}")
@@ -216,9 +216,9 @@ class PlaceReasons:
         texts.update(dict.fromkeys(f"rule {rule} does not allow {node}" for rule in rules))
         return ", ".join(texts) or "the scheduler would not choose it"
 
-    def _of_rules(self, movable: MovableInstance, reason: FilterReason) -> str:
+    def _of_rules(self, movable: DeclaredInstance, reason: FilterReason) -> str:
         """The rules of the VM, or of the pod whose anti-affinity is the reason."""
-        owner: MovableInstance | None = movable
+        owner: DeclaredInstance | None = movable
         if reason.kind == "existing-anti":
             owner = self.by_pod.get(reason.counterpart) if reason.counterpart else None
         if owner is None:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
 
+from ..compliance.instances import DeclaredInstance
 from ..model.gc import collector_paused
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -21,7 +22,6 @@ from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan, SkippedInstance, Uid
 from ..model.snapshot import Snapshot
 from ..model.topology import HOSTNAME
-from .movable_instances import MovableInstance
 from .order import order
 from .place_moves import PlaceMoves
 from .place_reasons import PlaceReasons
@@ -45,7 +45,7 @@ def hostname_of(snapshot: Snapshot, node: str) -> str:
 def plan_places(
     snapshot: Snapshot,
     request: PlanRequest,
-    candidates: t.Sequence[MovableInstance],
+    candidates: t.Sequence[DeclaredInstance],
     places: Places,
     *,
     verified: VerifiedIndex | None = None,
@@ -63,7 +63,7 @@ class _PlacesPlanner:
         snapshot: Snapshot,
         request: PlanRequest,
         simulation: ClusterSimulation,
-        candidates: t.Sequence[MovableInstance],
+        candidates: t.Sequence[DeclaredInstance],
         places: Places,
     ) -> None:
         self.request = request
@@ -195,7 +195,7 @@ class _PlacesPlanner:
                     ref, x.uid, workload.ref, x.method, x.source, x.targets, x.reason, after[x.uid]
                 )
 
-    def _skip(self, movable: MovableInstance, reason: Obstacle) -> None:
+    def _skip(self, movable: DeclaredInstance, reason: Obstacle) -> None:
         """Migrations of others and ending pods are waited for. That a VM does not run yet is an answer."""
         ref = movable.workload.ref if movable.workload is not None else None
         instance = movable.instance.ref

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..compliance.instances import DeclaredInstance
 from ..compliance.pending import no_good_node
 from ..compliance.violations import bypass_text
 from ..kubevirt.ordinals import ordinal_of
@@ -20,7 +21,6 @@ from ..model.plan import Method, Move, Plan, SkippedInstance, Uid
 from ..model.snapshot import Snapshot
 from ..scheduler.nodes import NodeSet
 from ..scheduler.preferences import meeting_nodes
-from .movable_instances import MovableInstance
 from .order import order
 from .plan_request import PlanRequest, simulate
 from .repair import RETRIES, TARGETS, PlannedMove, RepairPlanner, violation_text
@@ -33,7 +33,7 @@ _HELD: t.Final = "the rollout of its workload is held"
 def plan_moves(
     snapshot: Snapshot,
     request: PlanRequest,
-    candidates: t.Sequence[MovableInstance],
+    candidates: t.Sequence[DeclaredInstance],
     *,
     verified: VerifiedIndex | None = None,
 ) -> Plan:
@@ -213,7 +213,7 @@ class _Planner:
         """Moves of Pending instances with previous terms that fit a node with the declared ones. A held replica with
         the same terms is of another template in what is not known here, such as its requests: it moves in any case."""
         for movable in self.without_node:
-            methods = movable.move_options.methods
+            methods = self.request.options_of(movable).methods
             allowed = next((method for method in methods if method in self.request.allow), None)
             same_terms = movable.drift is None
             if movable.workload is None or (same_terms and movable.uid not in self.request.held):
@@ -285,7 +285,7 @@ class _Planner:
             for x in sequence
         ]
 
-    def _skip(self, movable: MovableInstance, reason: Obstacle, *, no_node: bool = False) -> None:
+    def _skip(self, movable: DeclaredInstance, reason: Obstacle, *, no_node: bool = False) -> None:
         ref = movable.workload.ref if movable.workload is not None else None
         self.skipped[movable.uid] = SkippedInstance(
             movable.instance.ref,
@@ -386,7 +386,7 @@ _PAIRS = 20
 
 
 def _move(
-    movable: MovableInstance,
+    movable: DeclaredInstance,
     method: Method,
     source: str,
     targets: tuple[str, ...],

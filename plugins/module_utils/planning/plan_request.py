@@ -7,12 +7,13 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..compliance.instances import DeclaredInstance, InstanceSelection
 from ..kubevirt.instances import in_flight
+from ..kubevirt.moving import MoveOptions
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Uid
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
-from .movable_instances import InstanceSelection, MovableInstance
 from .simulation import ClusterSimulation, VerifiedIndex
 
 Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]
@@ -32,7 +33,8 @@ class PlanRequest:
     `held`: pods of a StatefulSet and VMs of a pool whose own rollout is set aside, and which are not of its present
     template: they are moved whatever the scope is.
     `topology`: the names of label keys in reasons. `preferred_nodes`: the node that the plan counts on for an
-    instance, where it is among the nodes that are available.
+    instance, where it is among the nodes that are available. `apply_pending_changes`: a move may apply more than
+    the placement of an instance.
     """
 
     selection: InstanceSelection
@@ -46,8 +48,9 @@ class PlanRequest:
     held: frozenset[Uid] = frozenset()
     topology: Topology = field(default_factory=Topology.of)
     preferred_nodes: t.Mapping[Uid, str] = field(default_factory=dict)
+    apply_pending_changes: bool = False
 
-    def methods(self, movable: MovableInstance) -> tuple[Method, ...]:
+    def methods(self, movable: DeclaredInstance) -> tuple[Method, ...]:
         """The methods by which an instance may be moved, the gentlest first."""
         uid = movable.uid
         if uid in self.not_movable or uid in self.kept:
@@ -55,11 +58,15 @@ class PlanRequest:
         if self.allow == _ONLY_MIGRATE:
             return (Method.MIGRATE,) if movable.can_migrate else ()
         allow = self._allowed(uid)
-        return tuple(method for method in movable.move_options.methods if method in allow)
+        return tuple(method for method in self.options_of(movable).methods if method in allow)
 
-    def is_waited_for(self, movable: MovableInstance) -> bool:
+    def options_of(self, movable: DeclaredInstance) -> MoveOptions:
+        """The methods by which an instance can be moved, whether or not this plan may use them."""
+        return movable.move_options(apply_pending_changes=self.apply_pending_changes)
+
+    def is_waited_for(self, movable: DeclaredInstance) -> bool:
         """Whether an instance that has no method now gets one by itself."""
-        options, uid = movable.move_options, movable.uid
+        options, uid = self.options_of(movable), movable.uid
         if uid in self.kept or not options.temporary:
             return False
         return options.awaited is None or options.awaited in self._allowed(uid)
@@ -68,9 +75,9 @@ class PlanRequest:
         allow = self.allow - {Method.RESTART} if uid in self.no_restart else self.allow
         return allow & _ONLY_MIGRATE if uid in self.not_disrupted else allow
 
-    def why_not_moved(self, movable: MovableInstance) -> Obstacle:
+    def why_not_moved(self, movable: DeclaredInstance) -> Obstacle:
         """Why no method is left for an instance, with what to do."""
-        uid, options = movable.uid, movable.move_options
+        uid, options = movable.uid, self.options_of(movable)
         if uid in self.not_movable or uid in self.kept:
             return self.not_movable.get(uid) or self.kept[uid]
         methods = options.methods or tuple(filter(None, (options.awaited,)))
@@ -89,8 +96,8 @@ class PlanRequest:
             text += f"; {options.refusal}"
         return Obstacle("method_not_allowed", text)
 
-    def _why_not_disrupted(self, movable: MovableInstance) -> Obstacle:
-        options, refused = movable.move_options, self.not_disrupted[movable.uid]
+    def _why_not_disrupted(self, movable: DeclaredInstance) -> Obstacle:
+        options, refused = self.options_of(movable), self.not_disrupted[movable.uid]
         cannot = options.obstacle is not None
         text = f"it cannot migrate ({options.obstacle}), and {refused}" if cannot else str(refused)
         if Method.MIGRATE in options.methods and Method.MIGRATE not in self.allow:
@@ -101,7 +108,7 @@ class PlanRequest:
 def simulate(
     snapshot: Snapshot,
     request: PlanRequest,
-    candidates: t.Iterable[MovableInstance],
+    candidates: t.Iterable[DeclaredInstance],
     verified: VerifiedIndex | None,
 ) -> tuple[ClusterSimulation, frozenset[Uid]]:
     """The cluster in which the candidates may move, but for those with a move under way; and the uids of the latter."""

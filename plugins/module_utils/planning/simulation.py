@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..compliance.declared import NodeRule
-from ..compliance.drift import EvaluatedInstance
+from ..compliance.instances import DeclaredInstance
 from ..compliance.pending import no_good_node
 from ..compliance.violations import (
     RuleAttribution,
@@ -42,7 +42,6 @@ from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet, NodeTable
 from ..view.view import view_of
 from .dependencies import Dependencies
-from .movable_instances import MovableInstance
 
 FailuresByPod = t.Mapping[str, tuple[FilterStatus, ...]]
 
@@ -61,7 +60,7 @@ class VerifiedIndex:
     failures: FailuresByPod | None
 
     @classmethod
-    def of(cls, snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> VerifiedIndex:
+    def of(cls, snapshot: Snapshot, candidates: t.Iterable[DeclaredInstance]) -> VerifiedIndex:
         """What plans for `candidates` begin with. If one of them does not run as declared, the
         declared cluster has another index, and nothing is verified here."""
         with collector_paused():
@@ -151,7 +150,7 @@ class ClusterSimulation:
     def __init__(
         self,
         snapshot: Snapshot,
-        candidates: t.Sequence[MovableInstance],
+        candidates: t.Sequence[DeclaredInstance],
         *,
         on_the_way: InFlight | None = None,
         verified: VerifiedIndex | None = None,
@@ -238,12 +237,8 @@ class ClusterSimulation:
         if not (violated := self.violations(uid)):
             return ()
         instance, node = self.candidates[uid], self.node_of[uid]
-        pod = replace(instance.pod, node_name=node)
-        evaluated = EvaluatedInstance(
-            instance.instance, pod, instance.declared_pod, instance.workload, instance.declared
-        )
         texts = dict[str, None]()
-        for violation in self._attribution.attribute(evaluated, violated):
+        for violation in self._attribution.attribute(instance, node, violated):
             rules = f"rule {', '.join(violation.rules)}: " if violation.rules else ""
             texts[f"{rules}{violation.reason}"] = None
         return tuple(texts)
@@ -364,7 +359,7 @@ class ClusterSimulation:
             for related in self.dependencies.related(uid):
                 self._violations.pop(related, None)
 
-    def _open_to_target(self, instance: MovableInstance) -> NodeSet:
+    def _open_to_target(self, instance: DeclaredInstance) -> NodeSet:
         """Where the target pod of a migration could be. If it is just like the source, the source
         stands for it, on any node but those of its own pods."""
         vmi = instance.instance.vmi
@@ -384,7 +379,7 @@ class ClusterSimulation:
         taken = {pod.node_labels[HOSTNAME] for pod in pods_of_vmi if HOSTNAME in pod.node_labels}
         return self.running.nodes_passing(source) & ~self.table.in_domains(HOSTNAME, taken)
 
-    def _target(self, instance: MovableInstance) -> Pod:
+    def _target(self, instance: DeclaredInstance) -> Pod:
         if instance.migration_target is None:
             raise AssertionError(f"{instance.instance.ref} is not migrated: it has no target pod")
         return instance.migration_target

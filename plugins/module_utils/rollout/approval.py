@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..compliance.instances import DeclaredInstance
 from ..kubevirt.instances import in_flight
 from ..model.objects import Toleration
 from ..model.obstacle import Obstacle
@@ -21,7 +22,6 @@ from ..moves.approved_plan import ApprovedPlan, other_method
 from ..moves.journal import RunJournal, digest
 from ..moves.move import Phase
 from ..moves.state import StepResult
-from ..planning.movable_instances import MovableInstance
 from ..scheduler.node_state import untolerated
 from .not_moved import skipped_texts
 
@@ -40,7 +40,7 @@ class LeftAlone:
 
     @classmethod
     def of(
-        cls, approved: ApprovedPlan, plan: Plan, candidates: t.Iterable[MovableInstance]
+        cls, approved: ApprovedPlan, plan: Plan, candidates: t.Iterable[DeclaredInstance]
     ) -> LeftAlone:
         """What the moves of `plan` go beyond the approved ones. Where a move is not approved at all, no candidate that
         is not approved moves in its place either."""

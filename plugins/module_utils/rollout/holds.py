@@ -15,13 +15,13 @@ from dataclasses import replace
 from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from ..cluster.access import Right
+from ..compliance.instances import DeclaredInstance, InstanceSelection
 from ..kubevirt.ordinals import is_of_other_revision
 from ..kubevirt.pools import BEFORE_STRATEGY, members_of, why_not_brought
 from ..model.kinds import HOLD, KUBEVIRT_V1, POOL, VMIS
 from ..model.obstacle import Obstacle
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
-from ..planning.movable_instances import InstanceSelection, MovableInstance
 from ..rules.hold import Hold, hold_of, release_of
 from .pool_revisions import KeptByRevision, revision_writes, write_revisions
 
@@ -51,7 +51,7 @@ def _with_members(hold: Hold, snapshot: Snapshot) -> Hold:
 
 
 def held_replicas(
-    holds: t.Iterable[Hold], candidates: t.Iterable[MovableInstance]
+    holds: t.Iterable[Hold], candidates: t.Iterable[DeclaredInstance]
 ) -> frozenset[str]:
     """The uids of the instances that are not of the present template, and wait to be moved."""
     held = {hold.ref for hold in holds if not hold.is_over}
@@ -68,13 +68,13 @@ def held_replicas(
     )
 
 
-def can_end(hold: Hold, candidates: t.Iterable[MovableInstance]) -> bool:
+def can_end(hold: Hold, candidates: t.Iterable[DeclaredInstance]) -> bool:
     """Whether the strategy can be given back, and nothing restarts by that."""
     return hold.ends and not held_replicas((hold,), candidates)
 
 
 def why_waiting(
-    holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]
+    holds: t.Iterable[Hold], candidates: t.Collection[DeclaredInstance]
 ) -> Obstacle | None:
     """What the controller of a held workload has still to do, beside the moves."""
     for hold in holds:
@@ -105,12 +105,12 @@ def rights_of(holds: t.Iterable[Hold]) -> set[Right]:
     return rights
 
 
-def lines(holds: t.Iterable[Hold], candidates: t.Collection[MovableInstance]) -> list[str]:
+def lines(holds: t.Iterable[Hold], candidates: t.Collection[DeclaredInstance]) -> list[str]:
     """A line about each hold that a run finds."""
     return [f"{hold.ref}: its own rollout {_state(hold, candidates)}" for hold in holds]
 
 
-def _state(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
+def _state(hold: Hold, candidates: t.Collection[DeclaredInstance]) -> str:
     if hold.is_over:
         return "is not held any more, since its update strategy was changed meanwhile"
     if hold.strategy is None:
@@ -130,7 +130,7 @@ def _replacing(hold: Hold) -> str:
     return update.replacing if update is not None else ""
 
 
-def why_kept(hold: Hold, candidates: t.Collection[MovableInstance]) -> Obstacle | None:
+def why_kept(hold: Hold, candidates: t.Collection[DeclaredInstance]) -> Obstacle | None:
     """Why a hold stays, and what to do."""
     if can_end(hold, candidates):
         return None
@@ -151,7 +151,7 @@ def _kept(hold: Hold, code: str, text: str) -> Obstacle:
 
 
 def why_kept_after(
-    hold: Hold, candidates: t.Collection[MovableInstance], moved: t.Collection[str]
+    hold: Hold, candidates: t.Collection[DeclaredInstance], moved: t.Collection[str]
 ) -> Obstacle | None:
     """As `why_kept`, once the instances with these uids have moved."""
     left = held_replicas((hold,), candidates)
@@ -200,7 +200,7 @@ def ended(hold: Hold) -> str:
     return f"{hold.ref}: its update strategy is {_replacing(hold)} again"
 
 
-def _left(hold: Hold, candidates: t.Collection[MovableInstance]) -> str:
+def _left(hold: Hold, candidates: t.Collection[DeclaredInstance]) -> str:
     if not hold.seen:
         return "its controller has not seen the latest change yet"
     count = max(hold.behind, len(held_replicas((hold,), candidates)))

@@ -8,6 +8,12 @@ import functools
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..compliance.instances import (
+    DeclaredInstance,
+    InstanceSelection,
+    kept_in_place,
+    movable_instances,
+)
 from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
@@ -18,12 +24,6 @@ from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase
 from ..moves.report import NodeDescriptions
 from ..moves.view import WhyNoRestart
-from ..planning.movable_instances import (
-    InstanceSelection,
-    MovableInstance,
-    kept_in_place,
-    movable_instances,
-)
 from ..planning.places import hostname_of, plan_places
 from ..planning.plan import plan_moves
 from ..planning.plan_request import PlanRequest
@@ -46,10 +46,10 @@ class JudgedSnapshot:
     snapshot: Snapshot
     options: RolloutOptions
     selection: InstanceSelection
-    candidates: tuple[MovableInstance, ...]
+    candidates: tuple[DeclaredInstance, ...]
     verified: VerifiedIndex
     why_no_restart: WhyNoRestart
-    neighbors: tuple[MovableInstance, ...] = ()
+    neighbors: tuple[DeclaredInstance, ...] = ()
     own_rollouts: tuple[OwnRollout, ...] = ()
 
     @classmethod
@@ -60,13 +60,10 @@ class JudgedSnapshot:
         options: RolloutOptions,
         why_no_restart: WhyNoRestart = lambda _movable, _platform: None,
     ) -> JudgedSnapshot:
-        pending = options.apply_pending_changes
-        candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
-        neighbors = candidates
+        candidates = neighbors = movable_instances(snapshot, wanted)
         if options.places is not None:
             all_of_them = InstanceSelection(namespaces=wanted.all_namespaces)
-            # Pending changes matter to a restart alone, which is not among the ways to a node of a map.
-            neighbors = movable_instances(snapshot, all_of_them, apply_pending_changes=True)
+            neighbors = movable_instances(snapshot, all_of_them)
         verified = VerifiedIndex.of(snapshot, neighbors)
         given = any(x is not None for x in (options.places, options.approved, options.only))
         own_rollouts = () if given else own_rollouts_of(snapshot, wanted)
@@ -84,7 +81,7 @@ class JudgedSnapshot:
         return holds_of(self.snapshot, self.selection)
 
     @functools.cached_property
-    def by_uid(self) -> t.Mapping[str, MovableInstance]:
+    def by_uid(self) -> t.Mapping[str, DeclaredInstance]:
         return {movable.uid: movable for movable in self.candidates}
 
     @functools.cached_property
@@ -114,7 +111,7 @@ class JudgedSnapshot:
         return Instance(record.instance, record.uid, record.workload, None) in self.selection
 
     @functools.cached_property
-    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
+    def by_workload(self) -> t.Mapping[Ref | None, DeclaredInstance]:
         return {movable.instance.workload: movable for movable in self.candidates}
 
     def plan(self, journal: RunJournal | None = None) -> Plan:
@@ -130,7 +127,11 @@ class JudgedSnapshot:
                 elif digest(uid) in journal.lost:
                     spent[uid] = Obstacle("move_failed", "its move failed in this rollout")
         options = self.options
-        stuck = stuck_instances(self.own_rollouts, self.candidates)
+        # They matter to a restart alone, which is not among the ways to a node of a map.
+        pending_changes = options.apply_pending_changes or options.places is not None
+        stuck = stuck_instances(
+            self.own_rollouts, self.candidates, apply_pending_changes=pending_changes
+        )
         request = PlanRequest(
             self.selection,
             options.scope,
@@ -141,6 +142,7 @@ class JudgedSnapshot:
             not_disrupted=self.not_disrupted,
             held=held_replicas(self.holds, self.candidates),
             topology=options.topology,
+            apply_pending_changes=pending_changes,
         )
         approved = options.approved
         if approved is not None:

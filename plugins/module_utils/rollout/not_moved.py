@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..compliance.instances import DeclaredInstance
 from ..compliance.tied import tied
 from ..kubevirt.moving import MIGRATION, RESTART, pinned
 from ..model.json_pointer import JSON
@@ -19,7 +20,6 @@ from ..moves import report
 from ..moves.report import NAMED, instance_named
 from ..moves.state import StepResult
 from ..planning.missed_preferences import MissedPreference, missed_preferences
-from ..planning.movable_instances import MovableInstance
 from ..planning.simulation import ClusterSimulation
 
 
@@ -51,7 +51,7 @@ def judge_places(result: StepResult, skipped: t.Sequence[SkippedInstance], *, fa
 def report_not_enforced(
     result: StepResult,
     snapshot: Snapshot,
-    candidates: t.Sequence[MovableInstance],
+    candidates: t.Sequence[DeclaredInstance],
     plan: Plan,
     topology: Topology,
 ) -> None:
@@ -79,7 +79,7 @@ def report_held(result: StepResult, kept: t.Mapping[Ref, Obstacle]) -> None:
     result.warnings += map(str, kept.values())
 
 
-def why_tied(simulation: ClusterSimulation, movable: MovableInstance) -> Obstacle | None:
+def why_tied(simulation: ClusterSimulation, movable: DeclaredInstance) -> Obstacle | None:
     """Other pods on its node that leave a VM no live migration."""
     if movable.instance.vmi is None or movable.pinned:
         return None
@@ -109,8 +109,8 @@ def _names(skipped: t.Sequence[SkippedInstance]) -> str:
 
 
 def not_enforced(
-    candidates: t.Iterable[MovableInstance], plan: Plan
-) -> tuple[MovableInstance, ...]:
+    candidates: t.Iterable[DeclaredInstance], plan: Plan
+) -> tuple[DeclaredInstance, ...]:
     """Instances that still run with the previous constraints and need no move for that."""
     concerned = {move.uid for move in plan.moves} | {left.uid for left in plan.skipped}
     return tuple(x for x in candidates if x.drift and x.node and x.uid not in concerned)
@@ -120,7 +120,7 @@ _NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation
 
 
 def well_placed(
-    movable: MovableInstance, plan: Plan, unmet: str = "", obstacle: Obstacle | None = None
+    movable: DeclaredInstance, plan: Plan, unmet: str = "", obstacle: Obstacle | None = None
 ) -> dict[str, JSON]:
     """An instance that still runs with the previous constraints, on a node that the new ones allow: now, or after the
     moves of the plan. `unmet`: the preferences that the node does not meet, in words. `obstacle`: other pods on its
@@ -163,7 +163,7 @@ def well_placed_lines(placed: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
     return [f"{listed(names, NAMED)}: {reason}" for reason, names in sorted(by_reason.items())]
 
 
-def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:
+def removed_constraints(candidates: t.Iterable[DeclaredInstance]) -> list[str]:
     """The warning about workloads that lack constraints of their rules, since another client removed them."""
     named = {
         f"{movable.workload.ref} (rule {rule.rule})"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..compliance.instances import InstanceSelection
 from ..kubevirt.instances import instances
 from ..kubevirt.moving import chooses_target
 from ..model.findings import InputError, InvalidInput
@@ -24,7 +25,6 @@ from ..model.topology import Topology
 from ..moves.approved_plan import PLANNED_OPTIONS, ApprovedPlan
 from ..moves.run_options import RunOptions, request_digest
 from ..moves.window import parse_window
-from ..planning.movable_instances import InstanceSelection
 from ..planning.places import Places
 from ..planning.plan_request import Scope
 from ..view import selection as references

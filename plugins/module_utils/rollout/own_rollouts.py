@@ -16,6 +16,7 @@ import itertools
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..compliance.instances import DeclaredInstance, InstanceSelection
 from ..kubevirt.instances import pod_workload
 from ..kubevirt.labels import POOL_REVISION
 from ..kubevirt.moving import lagging_fields, missed_deadline, rolls_itself, run_strategy
@@ -30,7 +31,6 @@ from ..model.kinds import DEPLOYMENT, POOL, RULES, STATEFUL_SET, partition_of
 from ..model.objects import Pod, Ref
 from ..model.obstacle import NO_NODE, WORKLOAD_ROLLOUT_STOPPED, Obstacle
 from ..model.snapshot import Snapshot, Vmi, Workload
-from ..planning.movable_instances import InstanceSelection, MovableInstance
 
 ROLLED = (DEPLOYMENT.name, STATEFUL_SET.name, POOL.name)
 """The kinds that a run waits for."""
@@ -132,7 +132,10 @@ def _why_late(
 
 
 def stuck_instances(
-    rollouts: t.Iterable[OwnRollout], candidates: t.Iterable[MovableInstance]
+    rollouts: t.Iterable[OwnRollout],
+    candidates: t.Iterable[DeclaredInstance],
+    *,
+    apply_pending_changes: bool,
 ) -> dict[str, Obstacle]:
     """The instances, by uid, that wait for a rollout that does not go on, with the reason."""
     stuck = {
@@ -144,7 +147,9 @@ def stuck_instances(
             f"the rollout of its workload is stuck: {stuck[x.workload.ref]}",
         )
         for x in candidates
-        if x.workload is not None and x.workload.ref in stuck and x.move_options.temporary
+        if x.workload is not None
+        and x.workload.ref in stuck
+        and x.move_options(apply_pending_changes=apply_pending_changes).temporary
     }
 
 

@@ -100,7 +100,11 @@ class RolloutSource:
     ) -> set[Right]:
         rights = rights_of_run(plan, records) | holds.rights_of(view.holds)
         if self.options.require_rights:
-            rights |= rights_of_any_move(view.candidates, self.options.allow)
+            rights |= rights_of_any_move(
+                view.candidates,
+                self.options.allow,
+                apply_pending_changes=self.options.apply_pending_changes,
+            )
         return rights
 
     def plan_lines(self, view: JudgedSnapshot, plan: Plan, run: str = "") -> list[str]:

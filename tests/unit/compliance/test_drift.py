@@ -9,9 +9,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
-    EvaluatedInstance,
-    evaluated_instances,
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    DeclaredInstance,
+    JudgedInstances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
@@ -29,13 +29,13 @@ from tests.unit.compliance.cluster import (
 TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
 
 
-def case_of(cluster: Cluster) -> EvaluatedInstance:
+def case_of(cluster: Cluster) -> DeclaredInstance:
     snapshot = cluster.snapshot()
-    (case,) = evaluated_instances(view_of(snapshot)).placed
+    (case,) = JudgedInstances.of(view_of(snapshot)).placed
     return case
 
 
-def kinds(case: EvaluatedInstance) -> tuple[list[str], list[str]]:
+def kinds(case: DeclaredInstance) -> tuple[list[str], list[str]]:
     assert case.drift is not None
     return sorted(str(x.kind) for x in case.drift.missing), sorted(
         str(x.kind) for x in case.drift.stale
@@ -202,7 +202,11 @@ def test_a_node_selector_that_aimed_a_migration_is_not_stale() -> None:
     cluster.run("db", "n1")
     next(iter(cluster.pods.values()))["spec"]["nodeSelector"]["example.com/rack"] = "7"
 
-    assert case_of(cluster).drift is None
+    case = case_of(cluster)
+
+    assert case.drift is None
+    assert case.judged_pod is case.pod
+    assert ("example.com/rack", "7") not in case.declared_pod.placement.node_selector
 
 
 def test_term_that_admission_adds_to_a_pod_is_not_stale() -> None:
@@ -211,7 +215,35 @@ def test_term_that_admission_adds_to_a_pod_is_not_stale() -> None:
     cluster.pods["shop", "web-1"]["spec"]["tolerations"] = [TOLERATION]
     cluster.pods["shop", "web-1"]["spec"].update(anti_affinity(apart(team="x")))
 
-    assert case_of(cluster).drift is None
+    case = case_of(cluster)
+
+    assert case.drift is None
+    assert case.judged_pod is case.pod
+    assert not case.declared_pod.placement.anti_affinity
+
+
+def test_pod_is_judged_with_its_labels_where_no_term_selects_those_that_it_lacks() -> None:
+    """The next pod has them, which admission and disruption budgets select."""
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", tier="db")
+    cluster.template(ref)["metadata"]["labels"]["team"] = "x"
+
+    case = case_of(cluster)
+
+    assert case.drift is None
+    assert "team" not in case.judged_pod.labels
+    assert case.declared_pod.labels["team"] == "x"
+
+
+def test_pod_that_lacks_a_term_is_judged_as_declared() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", tier="db")
+    cluster.template(ref)["spec"].update(anti_affinity(apart(tier="db")))
+
+    case = case_of(cluster)
+
+    assert case.drift is not None
+    assert case.judged_pod is case.declared_pod
 
 
 def test_a_replica_keeps_what_it_was_made_with() -> None:

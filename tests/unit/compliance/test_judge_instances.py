@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
     InstanceSelection,
     movable_instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from tests.unit.compliance.cluster import (
     ZONE,
     Cluster,

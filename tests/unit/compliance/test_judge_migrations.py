@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    JudgedInstances,
     declared_cluster,
-    evaluated_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.compliance.obstacles import Obstacles
 from ansible_collections.virt.placement.plugins.module_utils.compliance.pending import (
@@ -92,7 +92,7 @@ def test_index_is_as_before_after_the_cluster_was_judged_as_declared() -> None:
     index = view.new_index()
     before = placed(index)
 
-    with declared_cluster(index, evaluated_instances(view)):
+    with declared_cluster(index, JudgedInstances.of(view)):
         assert placed(index) != before
 
     assert placed(index) == before

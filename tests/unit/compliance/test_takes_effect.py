@@ -13,6 +13,12 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection as Chosen,
+)
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    movable_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     workload_from_manifest,
@@ -20,12 +26,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection as Chosen,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    movable_instances,
-)
 from ansible_collections.virt.placement.plugins.module_utils.rules import change as effect
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge

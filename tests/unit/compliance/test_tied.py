@@ -8,12 +8,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
     InstanceSelection,
     movable_instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     ClusterSimulation,
 )

@@ -14,6 +14,11 @@ from hypothesis import event as classify
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    DeclaredInstance,
+    InstanceSelection,
+    movable_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.violations import RISKS
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
@@ -27,11 +32,6 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-    MovableInstance,
-    movable_instances,
-)
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import (
     matches_node,
@@ -96,7 +96,7 @@ def _writes(made: Cluster, chance: random.Random) -> t.Any:
 
 
 def assert_obeyed(
-    snapshot: Snapshot, pods: t.Mapping[str, Pod], touched: t.Iterable[MovableInstance]
+    snapshot: Snapshot, pods: t.Mapping[str, Pod], touched: t.Iterable[DeclaredInstance]
 ) -> None:
     """Every rule of those that were changed holds where they are now, whoever has not moved."""
     leaving = {pod.uid for pod in snapshot.pods if pod.terminating}

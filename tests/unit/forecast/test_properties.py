@@ -12,6 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import Drift
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    DeclaredInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import MoveOptions
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Node,
@@ -28,9 +31,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Snapshot,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    MovableInstance,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.repair import RepairPlanner
 from ansible_collections.virt.placement.plugins.module_utils.planning.search import shortest_repair
@@ -67,7 +67,7 @@ PLACEMENTS = st.builds(
 @st.composite
 def clusters(
     draw: st.DrawFn, rooms: tuple[int, ...] = (1, 3, 110)
-) -> tuple[Snapshot, dict[str, MovableInstance], Method]:
+) -> tuple[Snapshot, dict[str, DeclaredInstance], Method]:
     """Up to five instances on up to five nodes, with new terms, and a way to move them. `rooms`:
     how many pods a node may take."""
     nodes = tuple(
@@ -83,7 +83,7 @@ def clusters(
         for number in range(draw(st.integers(2, 5)))
     )
     method = draw(st.sampled_from([Method.MIGRATE, Method.RECREATE]))
-    found: dict[str, MovableInstance] = {}
+    found: dict[str, DeclaredInstance] = {}
     pods = []
     placements = {app: draw(PLACEMENTS) for app in APPS}
     for number in range(draw(st.integers(1, 5))):
@@ -98,7 +98,7 @@ def clusters(
             pod,
             declared_pod=wanted,
             migration_target=replace(wanted, uid="", name=f"{pod.name}-next", node_name=""),
-            move_options=MoveOptions((method,)),
+            move_options=lambda apply_pending_changes=False: MoveOptions((method,)),
             can_migrate=method is Method.MIGRATE,
             drift=Drift(),
         )
@@ -106,7 +106,7 @@ def clusters(
     return Snapshot(nodes=nodes, pods=tuple(pods)), found, method
 
 
-def healer(snapshot: Snapshot, found: dict[str, MovableInstance], method: Method) -> RepairPlanner:
+def healer(snapshot: Snapshot, found: dict[str, DeclaredInstance], method: Method) -> RepairPlanner:
     world = ClusterSimulation(snapshot, list(found.values()))
     return RepairPlanner(world, lambda _uid: (method,), lambda _uid: ())
 
@@ -118,7 +118,7 @@ def violators(world: ClusterSimulation) -> set[str]:
 @settings(max_examples=300)
 @given(clusters())
 def test_each_move_is_legal_in_its_turn(
-    cluster: tuple[Snapshot, dict[str, MovableInstance], Method],
+    cluster: tuple[Snapshot, dict[str, DeclaredInstance], Method],
 ) -> None:
     """As the plain reference of the filters says: who has not moved runs by his old terms."""
     snapshot, found, method = cluster
@@ -143,7 +143,7 @@ def test_each_move_is_legal_in_its_turn(
 @settings(max_examples=200)
 @given(clusters(rooms=(110,)))
 def test_repair_makes_the_fewest_moves(
-    cluster: tuple[Snapshot, dict[str, MovableInstance], Method],
+    cluster: tuple[Snapshot, dict[str, DeclaredInstance], Method],
 ) -> None:
     """Leaders who break no rule stay where they are. Groups that have nothing in common but room
     on nodes are not planned as one, so there is room here."""
@@ -166,7 +166,7 @@ def test_repair_makes_the_fewest_moves(
 @settings(max_examples=200)
 @given(clusters())
 def test_reverted_moves_restore_the_simulation(
-    cluster: tuple[Snapshot, dict[str, MovableInstance], Method],
+    cluster: tuple[Snapshot, dict[str, DeclaredInstance], Method],
 ) -> None:
     snapshot, found, method = cluster
     planner = healer(snapshot, found, method)
@@ -184,7 +184,7 @@ def state_of(world: ClusterSimulation) -> t.Any:
         list(world.ranking.loads),
         {uid: world.failures(uid) for uid in world.candidates},
         {
-            uid: world.open_set(uid, candidate.move_options.methods[0])
+            uid: world.open_set(uid, candidate.move_options().methods[0])
             for uid, candidate in world.candidates.items()
         },
     )

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
     InstanceSelection,
     movable_instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,

@@ -9,6 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+    movable_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
     InFlight,
     in_flight,
@@ -26,10 +30,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Vmi,
     Workload,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-    movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (

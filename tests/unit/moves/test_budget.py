@@ -10,6 +10,9 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, NotFound
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -27,9 +30,6 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.gates import 
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.moves.observe import (
     ForeignMigrations,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
 )
 from tests.unit.moves.test_gates import parameters
 

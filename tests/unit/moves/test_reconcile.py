@@ -16,6 +16,9 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.lease impor
     HeldLease,
     LeaseKeeper,
 )
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.budget import DisruptionBudget
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Ref,
@@ -49,9 +52,6 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.state import 
     UNCOUNTED,
     MoveCount,
     StepReport,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
     JudgedSnapshot,

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    DeclaredInstance,
+    InstanceReader,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Uid
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Snapshot,
     Workload,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    MovableInstance,
-    MovableReader,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     ClusterSimulation,
@@ -32,10 +32,10 @@ class StrictSimulation(ClusterSimulation):
 
 def movable(
     instance: Instance, pod: Pod, workload: Workload | None = None, **facts: t.Any
-) -> MovableInstance:
-    """`facts` are properties of MovableInstance."""
-    found = MovableInstance(instance, pod, workload, MovableReader(Snapshot(), False))
+) -> DeclaredInstance:
+    """`facts` are properties of DeclaredInstance."""
+    found = DeclaredInstance(instance, pod, workload, InstanceReader(Snapshot()))
     for name, value in facts.items():
-        assert hasattr(MovableInstance, name), name
+        assert hasattr(DeclaredInstance, name), name
         setattr(found, name, value)
     return found

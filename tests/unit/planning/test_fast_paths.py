@@ -20,6 +20,10 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.drift im
     DriftComparison,
     TemplateMatcher,
 )
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+    movable_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
     instances,
 )
@@ -30,10 +34,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.planning import simulation as worlds
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-    movable_instances,
-)
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
@@ -148,7 +148,7 @@ def said(pod: Pod) -> t.Any:
 @given(seed=st.integers(0, 10**9))
 def test_the_movable_instances_do_not_depend_on_the_planned_ones(seed: int) -> None:
     for found in movable_instances(random_cluster(seed).snapshot(), SHOP):
-        assert found.can_migrate == (Method.MIGRATE in found.move_options.methods)
+        assert found.can_migrate == (Method.MIGRATE in found.move_options().methods)
 
 
 @thorough

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
-    evaluated_instances,
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    JudgedInstances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
@@ -159,11 +159,11 @@ def test_several_terms_never_count_more_moves_than_are_needed(seed: int) -> None
             if app == "web":
                 cluster.write(ref, "several", *terms)
     snapshot = cluster.snapshot()
-    declared = evaluated_instances(view_of(snapshot)).placed
+    declared = JudgedInstances.of(view_of(snapshot)).placed
 
     counts = judge(snapshot).moves_needed
 
-    needed = fewest(replace(snapshot, pods=tuple(instance.declared_pod for instance in declared)))
+    needed = fewest(replace(snapshot, pods=tuple(instance.judged_pod for instance in declared)))
     # None: what violates nothing stays in the way, and `fewest` may move it, too.
     moves = [moves for moves in counts.values() if isinstance(moves, int)]
     assert needed is None or all(count <= needed for count in moves), counts

@@ -9,17 +9,17 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+    kept_in_place,
+    movable_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Migration,
     Snapshot,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-    kept_in_place,
-    movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.places import plan_places
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (

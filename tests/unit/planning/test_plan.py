@@ -9,6 +9,10 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+    movable_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import (
     MIGRATION,
     RESTART,
@@ -24,10 +28,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.planning import repair
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-    movable_instances,
-)
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,

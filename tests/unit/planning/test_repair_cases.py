@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import Drift
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    DeclaredInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import MoveOptions
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     namespace_from_manifest,
@@ -26,9 +29,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Snapshot,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    MovableInstance,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.repair import RepairPlanner
 from ansible_collections.virt.placement.plugins.module_utils.planning.search import shortest_repair
@@ -47,7 +47,7 @@ def _cases() -> list[dict[str, t.Any]]:
 
 def _world(
     case: dict[str, t.Any], method: Method
-) -> tuple[ClusterSimulation, dict[str, MovableInstance]]:
+) -> tuple[ClusterSimulation, dict[str, DeclaredInstance]]:
     pods = [_named(pod_from_manifest(item)) for item in case["pods"]]
     found = {}
     for item, pod in zip(case["newPods"], pods, strict=False):
@@ -58,7 +58,7 @@ def _world(
             pod,
             declared_pod=wanted,
             migration_target=replace(new, uid="", name=f"{pod.name}-next"),
-            move_options=MoveOptions((method,)),
+            move_options=lambda apply_pending_changes: MoveOptions((method,)),
             can_migrate=method is Method.MIGRATE,
             drift=Drift(),
         )

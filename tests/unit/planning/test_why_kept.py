@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    why_kept,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Vmi,
     Workload,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    why_kept,
 )
 
 LABEL = "placement.virt/do-not-move"

@@ -14,6 +14,10 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     Conflict,
     NotFound,
 )
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+    movable_instances,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
     POOL_REVISION,
 )
@@ -22,10 +26,6 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pending_ch
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-    movable_instances,
-)
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,

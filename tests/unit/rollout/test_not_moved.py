@@ -11,6 +11,9 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.declared
     RuleTerms,
 )
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import Drift
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    DeclaredInstance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.terms import Term, TermKind
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import MoveOptions
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
@@ -24,9 +27,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Instance,
     Snapshot,
     Workload,
-)
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    MovableInstance,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import (
     removed_constraints,
@@ -53,7 +53,7 @@ def candidate(
     outdated: bool = False,
     node: str = "w1",
     need: str = "",
-) -> MovableInstance:
+) -> DeclaredInstance:
     pod = Pod("shop", found.ref.name, found.uid, node_name=node)
     instance = Instance(VMI, found.uid, found.ref, pod)
     return movable(
@@ -62,7 +62,7 @@ def candidate(
         found,
         declared_pod=pod,
         migration_target=None,
-        move_options=MoveOptions(()),
+        move_options=lambda apply_pending_changes=False: MoveOptions(()),
         takes_effect=need,
         drift=Drift() if outdated else None,
     )

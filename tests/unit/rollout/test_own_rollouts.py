@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import POOL_REVISION
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
-from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
-    InstanceSelection,
-)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.own_rollouts import (
     OwnRollout,
     Progress,

@@ -8,8 +8,8 @@ import gc
 import weakref
 from dataclasses import replace
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
-    evaluated_instances,
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    JudgedInstances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView, view_of
@@ -54,7 +54,7 @@ def test_snapshot_that_nothing_refers_to_is_freed_without_a_search_for_cycles() 
     snapshot = view().snapshot
     for name in vars(ClusterView):
         getattr(view_of(snapshot), name, None)
-    assert len(evaluated_instances(view_of(snapshot)).placed) == 3
+    assert len(JudgedInstances.of(view_of(snapshot)).placed) == 3
     alive = weakref.ref(snapshot)
     gc.disable()
     try:

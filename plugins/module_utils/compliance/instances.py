@@ -1,21 +1,21 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instances could be moved: as they run, as their workloads declare them, and by which methods.
+"""Which instances have a pod: as they run, as their workloads declare them, and by which methods they may move.
 
-Of most instances a plan needs only that what is declared is enforced. All else about an instance is
-read when it is first asked for.
+Judge, planner, rollout, drain and forecast read the same instances, which are made once for a snapshot. Of most
+instances they need only that what is declared is enforced. All else about an instance is read when it is first
+asked for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..compliance.declared import Declared, DeclaredReader
-from ..compliance.drift import Drift, DriftComparison
 from ..kubevirt.changed_pods import as_restarted, changed_by_migration, with_staged_model
-from ..kubevirt.instances import instances, is_of
+from ..kubevirt.instances import is_of
 from ..kubevirt.moving import (
     MIGRATION,
     MoveOptions,
@@ -32,14 +32,20 @@ from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
+from ..scheduler.framework import pod_key
+from ..scheduler.index import Index
 from ..scheduler.node_affinity import allows_only
+from ..view.view import ClusterView, view_of
+from .declared import Declared, DeclaredReader
+from .drift import Drift, DriftComparison
 
 
-class MovableInstance:
-    """An instance that runs in `pod`. `workload` is None for one that no controller recreates."""
+class DeclaredInstance:
+    """An instance in its pod, with what its workload declares. `workload` is None for one that no controller recreates,
+    and for one whose workload could not be read."""
 
     def __init__(
-        self, instance: Instance, pod: Pod, workload: Workload | None, reader: MovableReader
+        self, instance: Instance, pod: Pod, workload: Workload | None, reader: InstanceReader
     ) -> None:
         self.instance = instance
         self.pod = pod
@@ -47,22 +53,27 @@ class MovableInstance:
         self.vm = reader.vm_of(instance, workload)
         """The VirtualMachine that restarts it: its workload, or one of that pool. None where none does."""
         self.uid = instance.uid
+        self.key = pod_key(pod)
         self.node = pod.node_name
         self._reader = reader
+        self._move_options: dict[bool, MoveOptions] = {}
         if workload is None or reader.comparison.templates.matches(workload.template, pod):
             self.declared_pod = pod
 
     @cached_property
     def declared_pod(self) -> Pod:
-        """The running pod (name, uid, node) as the workload declares it; the very `pod` where that
-        is how it runs."""
-        return (
-            pod_as_declared(
-                self.pod, self.instance.vmi, self.declared.placement, self.declared.labels
-            )
-            if self.declared is not None
-            else self.pod
-        )
+        """The running pod (name, uid, node) as its controller would make it now; the very `pod` where that is how it
+        runs. It lacks what only admission or a migration has added to the running pod."""
+        declared = self.declared
+        if declared is None:
+            return self.pod
+        return pod_as_declared(self.pod, self.instance.vmi, declared.placement, declared.labels)
+
+    @property
+    def judged_pod(self) -> Pod:
+        """The pod by which the place of the instance is judged: the running one with all that was added to it, unless
+        something that is declared is not enforced."""
+        return self.pod if self.drift is None else self.declared_pod
 
     @cached_property
     def declared(self) -> Declared | None:
@@ -81,7 +92,7 @@ class MovableInstance:
     def takes_effect(self) -> str:
         """What has to happen before the pod runs as declared: a word of kubevirt.moving."""
         labels = self.drift.labels if self.drift is not None else ()
-        platform, pinned = self._reader.snapshot.platform, self.pinned
+        platform, pinned = self._reader.platform, self.pinned
         return takes_effect(
             self.workload,
             self.instance.vmi,
@@ -96,9 +107,7 @@ class MovableInstance:
         """Whether what its workload requires of nodes allows only the one that it runs on."""
         if self.declared is None or self.instance.vmi is None:
             return False
-        return allows_only(
-            self.declared.placement, self.node, self._reader.snapshot.nodes_by_name.values()
-        )
+        return allows_only(self.declared.placement, self.node, self._reader.nodes.values())
 
     @cached_property
     def why_not_by_migration(self) -> Obstacle | None:
@@ -118,15 +127,22 @@ class MovableInstance:
         partly = self.drift.missing or self.drift.stale
         return tuple(x for x in methods if x is not Method.MIGRATE) or (methods if partly else ())
 
-    @cached_property
-    def move_options(self) -> MoveOptions:
-        """The methods by which it can be moved."""
+    def move_options(self, *, apply_pending_changes: bool = False) -> MoveOptions:
+        """The methods by which it can be moved; also those that would apply more than its placement, where that is
+        allowed."""
+        options = self._move_options.get(apply_pending_changes)
+        if options is None:
+            options = self._options(apply_pending_changes)
+            self._move_options[apply_pending_changes] = options
+        return options
+
+    def _options(self, apply_pending_changes: bool) -> MoveOptions:
         reader = self._reader
         options = move_options(
             self.workload,
             self.instance,
-            reader.snapshot.platform,
-            apply_pending_changes=reader.apply_pending_changes,
+            reader.platform,
+            apply_pending_changes=apply_pending_changes,
             vm=self.vm,
             vm_changed=self._vm_changed,
         )
@@ -149,15 +165,15 @@ class MovableInstance:
     @cached_property
     def why_no_target(self) -> Obstacle | None:
         """Why KubeVirt makes no target pod for a migration of it."""
-        vmi, source = self.instance.vmi, self._reader.snapshot.nodes_by_name.get(self.node)
+        vmi, source = self.instance.vmi, self._reader.nodes.get(self.node)
         if vmi is None:
             return None
-        return why_no_target(self.pod, vmi, source, self._reader.snapshot.platform)
+        return why_no_target(self.pod, vmi, source, self._reader.platform)
 
     @cached_property
     def can_migrate(self) -> bool:
         """Method.MIGRATE is among the methods; it costs less to ask than all of them."""
-        platform = self._reader.snapshot.platform
+        platform = self._reader.platform
         return self.why_no_target is None and can_migrate(
             self.workload, self.instance.vmi, platform, self.vm
         )
@@ -168,9 +184,9 @@ class MovableInstance:
         vmi = self.instance.vmi
         if vmi is None or self.declared is None or not self.can_migrate:
             return None
-        source = self._reader.snapshot.nodes_by_name.get(self.node)
+        source = self._reader.nodes.get(self.node)
         target = migration_target_pod(self.pod, vmi, self.declared.placement, source)
-        return changed_by_migration(target, vmi, self._reader.snapshot.platform)[0]
+        return changed_by_migration(target, vmi, self._reader.platform)[0]
 
     def next_pod(self, method: Method) -> Pod:
         """The pod that the scheduler would have to place for this move."""
@@ -181,7 +197,7 @@ class MovableInstance:
     @cached_property
     def _replacement(self) -> Pod:
         pod, vmi = self.declared_pod, self.instance.vmi
-        platform = self._reader.snapshot.platform
+        platform = self._reader.platform
         placement = without_migration_cpu(pod.placement, vmi)
         if vmi is not None:
             placement = with_staged_model(placement, self.vm, vmi, platform)
@@ -210,7 +226,7 @@ class InstanceSelection:
 
 
 def kept_in_place(
-    snapshot: Snapshot, candidates: t.Iterable[MovableInstance]
+    snapshot: Snapshot, candidates: t.Iterable[DeclaredInstance]
 ) -> dict[str, Obstacle]:
     """The instances that no rollout moves, by uid, with the reason."""
     not_ready = snapshot.not_ready_nodes
@@ -248,36 +264,53 @@ def node_not_ready(node: str) -> Obstacle:
 
 
 def movable_instances(
-    snapshot: Snapshot, wanted: InstanceSelection, *, apply_pending_changes: bool = False
-) -> tuple[MovableInstance, ...]:
+    snapshot: Snapshot, wanted: InstanceSelection
+) -> tuple[DeclaredInstance, ...]:
     """The selected instances that have a pod. Those with an unreadable workload are left out."""
+    chosen = declared_instances(snapshot, wanted)
+    return tuple(
+        x for x in chosen if x.workload is not None or x.instance.workload == x.instance.ref
+    )
+
+
+def declared_instances(
+    snapshot: Snapshot, wanted: InstanceSelection | None = None
+) -> tuple[DeclaredInstance, ...]:
+    """The instances that have a pod, with a node or without: all (None), or those of a selection."""
+    reader = snapshot.derived(InstanceReader)
     with collector_paused():
-        reader = MovableReader(snapshot, apply_pending_changes)
-        movable = []
-        for instance in instances(snapshot, wanted.all_namespaces):
-            ref, pod = instance.workload, instance.pod
-            if ref is None or pod is None or (wanted.workloads and instance not in wanted):
-                continue
-            workload = snapshot.workloads_by_ref.get(ref)
-            if workload is not None or ref == instance.ref:
-                movable.append(MovableInstance(instance, pod, workload, reader))
-        return tuple(movable)
+        return tuple(
+            reader.read(x, x.pod)
+            for x in view_of(snapshot).instances
+            if x.pod is not None and (wanted is None or x in wanted)
+        )
 
 
-class MovableReader:
-    """What the movable instances of one snapshot are read with."""
+class InstanceReader:
+    """Makes the instances of one snapshot, each once. It does not refer to the snapshot (see `Snapshot.derived`)."""
 
-    def __init__(self, snapshot: Snapshot, apply_pending_changes: bool) -> None:
-        self.snapshot = snapshot
-        self.apply_pending_changes = apply_pending_changes
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.platform = snapshot.platform
+        self.nodes = snapshot.nodes_by_name
+        self.workloads = snapshot.workloads_by_ref
         self.declared = snapshot.derived(DeclaredReader)
         self.comparison = snapshot.derived(DriftComparison)
+        self._instances: dict[tuple[str, str], DeclaredInstance] = {}
+
+    def read(self, instance: Instance, pod: Pod) -> DeclaredInstance:
+        """An instance in its pod."""
+        key = instance.uid, pod_key(pod)
+        known = self._instances.get(key)
+        if known is None:
+            workload = self.workloads.get(instance.workload) if instance.workload else None
+            known = self._instances[key] = DeclaredInstance(instance, pod, workload, self)
+        return known
 
     @cached_property
     def vms_of_pools(self) -> t.Mapping[str, t.Sequence[Workload]]:
         """The VMs of each pool, by the uid of the pool."""
         vms: dict[str, list[Workload]] = {}
-        for vm in self.snapshot.workloads:
+        for vm in self.workloads.values():
             if vm.owner is not None and vm.owner.kind == POOL.name:
                 vms.setdefault(vm.owner.uid, []).append(vm)
         return vms
@@ -287,4 +320,48 @@ class MovableReader:
         if workload is None or instance.vmi is None or workload.ref.kind != POOL.name:
             has_vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
             return workload if has_vm else None
-        return vm_of(instance.vmi, self.snapshot.workloads_by_ref)
+        return vm_of(instance.vmi, self.workloads)
+
+
+@dataclass(frozen=True)
+class JudgedInstances:
+    """`placed` run on a node. `waiting` do not: unbound pods, VMIs without a pod. `targets` are pods
+    that a live migration makes beside the one that the guest runs in, or has left behind."""
+
+    placed: tuple[DeclaredInstance, ...]
+    waiting: tuple[Instance, ...]
+    targets: tuple[tuple[Instance, Pod], ...]
+
+    @classmethod
+    def of(cls, view: ClusterView) -> JudgedInstances:
+        """All instances of a cluster."""
+        nodes, launchers = view.snapshot.nodes_by_name, view.launcher_pods
+        return cls(
+            tuple(x for x in declared_instances(view.snapshot) if x.node in nodes),
+            tuple(x for x in view.instances if x.pod is None or x.pod.node_name not in nodes),
+            tuple(
+                (instance, pod)
+                for instance in view.instances
+                if instance.vmi is not None and len(launchers.get(instance.uid, ())) > 1
+                for pod in launchers[instance.uid]
+                if instance.pod is not None and pod is not instance.pod
+            ),
+        )
+
+
+@contextlib.contextmanager
+def declared_cluster(index: Index, instances: JudgedInstances) -> t.Iterator[None]:
+    """While it lasts, every instance is on its node as its workload declares it. Pods that
+    migrations make and leave behind are not there: an instance does not compete with itself, and
+    violates nothing where it no longer runs."""
+    with contextlib.ExitStack() as reverts:
+        for _instance, pod in instances.targets:
+            if pod_key(pod) in index:
+                node = index.node_of(pod_key(pod))
+                reverts.callback(index.place, index.remove(pod_key(pod)), node)
+        for instance in instances.placed:
+            if instance.judged_pod is not instance.pod:
+                reverts.callback(index.place, index.remove(instance.key), instance.node)
+                index.place(instance.judged_pod, instance.node)
+                reverts.callback(index.remove, instance.key)
+        yield
