@@ -62,6 +62,16 @@ class Guests(Maintenance):
         found = self.api.list(self.path("VirtualMachineInstanceMigration"))
         return sum(entry.get("status", {}).get("phase") == "Succeeded" for entry in found)
 
+    def migrations(self) -> dict[str, list[str]]:
+        """The phases of the migrations of each guest, of one that has not succeeded with what KubeVirt says of it."""
+        phases: dict[str, list[str]] = {}
+        for entry in self.api.list(self.path("VirtualMachineInstanceMigration")):
+            status = entry.get("status", {})
+            phase = status.get("phase", "")
+            shown = phase if phase == "Succeeded" else f"{phase}: {status.get('migrationState')}"
+            phases.setdefault(entry["spec"]["vmiName"], []).append(shown)
+        return phases
+
     def in_flight(self) -> int:
         """Migrations of the namespace that have not ended."""
         found = self.api.list(self.path("VirtualMachineInstanceMigration"))
