@@ -96,12 +96,12 @@ rules:
       type: str
     type:
       description:
-        - The rule type that compiles to the rule's terms. V(run_on), V(avoid), V(keep_apart), V(keep_together),
-          V(spread), V(terms), or V(label) for a label alone.
-        - Empty where something else removed all terms of the rule.
+        - The rule type, from the annotation C(placement.virt/rules) of the rule's workloads. V(run_on), V(avoid),
+          V(keep_apart), V(keep_together), V(spread), V(terms), or V(label) for a label alone.
+        - Empty where the workloads have different types, as after an interrupted change.
       type: str
     preferred:
-      description: Whether the rule is preferred. V(false) for a rule that rests.
+      description: Whether the rule is preferred on one of its workloads.
       type: bool
     resting:
       description:
@@ -132,10 +132,10 @@ rules:
     declaration:
       description:
         - The rule as it was declared, from the annotation C(placement.virt/rules) of its workloads, without
-          C(allow_findings). Written as it is, it changes no term on this cluster, except that it restores lost ones.
-          Workloads that were named are those that have the rule.
-        - Null where the workloads have different options or none, or where these options do not compile to the terms
-          that the annotation names. Write the rule again then.
+          C(allow_findings). Written as it is, it changes nothing of the workloads that have the rule, except that
+          it restores lost terms. Workloads that were named are those that have the rule.
+        - Null where the workloads have different options, as after an interrupted change, or where something else has
+          changed the options so that M(virt.placement.rules) refuses them. Write the rule again then.
       returned: if O(declarations=true)
       type: dict
     workloads:

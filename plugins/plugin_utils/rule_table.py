@@ -95,7 +95,7 @@ def _fault(rule: Rule) -> str | None:
     if not all(is_plain(rule[part]) for part in ("rule_set", "name")):
         return "its name is no name of a rule"
     if not rule["declaration"]:
-        return "its workloads do not have its options, or not their terms"
+        return "its workloads have different options, or such that cannot be written"
     if not has_plain_keys(rule["declaration"]):
         return "its terms have a key that is no key of a label"
     return None

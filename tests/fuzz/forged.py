@@ -48,6 +48,30 @@ _fingerprints = st.lists(
     st.sampled_from([_TOLERATED, "label:ab.cd", "toleration:ab.cd", "spread:ab", "?", ""]),
     max_size=2,
 )
+_rules_of_a_workload = st.fixed_dictionaries(
+    {"terms": _fingerprints},
+    optional={
+        "declared": st.one_of(
+            st.sampled_from(
+                [
+                    {"terms": {"tolerations": [_TOLERATION]}},
+                    {"run_on": {"<b>": "{{ 1 }}"}, "weight": "x"},
+                    {
+                        "keep_apart": {
+                            "topology_key": "zone",
+                            "from": {"namespace": "x", "names": "*"},
+                        }
+                    },
+                    {"label": {"example.com/x": "y"}, "preferred": True},
+                    {"spread": 3, "avoid": None},
+                ]
+            ),
+            scalars.map(storable),
+        ),
+        "chosen": st.sampled_from([{"app": "web"}, {"<b>": "x"}, {}, 7]),
+        "enabled": st.sampled_from([False, True, "<b>", 0]),
+    },
+)
 _numbers = st.one_of(
     st.sampled_from(["9" * 4299, "9" * 5000, "1e999", "NaN", "-1", "0", "true", "1000000000"]),
     st.integers(-5, 2**70).map(str),
@@ -90,13 +114,11 @@ def _rules(draw: t.Any, item: Object, annotations: Object) -> Object:
     many = draw(st.sampled_from([0, 0, 0, 70]))
     content["rules"] = {
         **(content["rules"] if isinstance(content.get("rules"), dict) else {}),
-        **draw(st.dictionaries(_rule_ids, _fingerprints, max_size=2)),
-        **{f"{TENANT}/default/r{number}": [] for number in range(many)},
+        **draw(st.dictionaries(_rule_ids, _rules_of_a_workload, max_size=2)),
+        **{f"{TENANT}/default/r{number}": {"terms": []} for number in range(many)},
     }
     if draw(st.booleans()):
         content["created"] = [draw(st.sampled_from(["/spec", "spec", "/metadata", "/spec/x", ""]))]
-    if draw(st.booleans()):
-        content["resting"] = {draw(_rule_ids): draw(st.sampled_from(["spread", "<b>", ""]))}
     return {f"{PREFIX}rules": json.dumps(content)}
 
 
@@ -129,7 +151,9 @@ def _claim(draw: t.Any, item: Object) -> str | None:
     if not rule:
         return None
     content = {"version": 1, "uid": item["metadata"]["uid"], "created": []}
-    return json.dumps({**content, "rules": {rule: [_TOLERATED]}})
+    return json.dumps(
+        {**content, "rules": {rule: {"terms": [_TOLERATED], "declared": {"terms": {}}}}}
+    )
 
 
 def _hold(draw: t.Any, _item: Object, _annotations: Object) -> Object:

@@ -199,8 +199,9 @@ def test_deep_json_in_an_unknown_field_is_lost_alone(objects: Objects, depth: in
 def test_an_annotation_with_thousands_of_fingerprints_stalls_nothing(objects: Objects) -> None:
     vm = objects[f"{VMS}/web0"]
     marks = [f"node-expression:{number:010x}.000000" for number in range(6000)]
+    of_rule = {"terms": marks, "declared": {"run_on": {"k": "v"}}}
     text = json.dumps(
-        {**OWNERSHIP, "uid": vm["metadata"]["uid"], "rules": {f"{TENANT}/b/c": marks}}
+        {**OWNERSHIP, "uid": vm["metadata"]["uid"], "rules": {f"{TENANT}/b/c": of_rule}}
     )
     vm["metadata"]["annotations"] = {"placement.virt/rules": text}
     expressions = [{"key": f"k{number}", "operator": "Exists"} for number in range(2000)]
@@ -435,12 +436,13 @@ def of_tenant(objects: Objects, rules: Object, **more: t.Any) -> Object:
 @pytest.mark.parametrize(
     "rules",
     [
-        {f"{OTHERS}/default/web-apart": []},
-        {f"{OTHERS}/default/forged": ["toleration:ab.cd"]},
-        {f"{TENANT}/default/r{number}": [] for number in range(10_000)},
-        {f"{TENANT}/default/{{{{ 1 }}}}": []},
+        {f"{OTHERS}/default/web-apart": {"terms": []}},
+        {f"{OTHERS}/default/forged": {"terms": ["toleration:ab.cd"], "declared": {"terms": {}}}},
+        {f"{TENANT}/default/r{number}": {"terms": []} for number in range(10_000)},
+        {f"{TENANT}/default/{{{{ 1 }}}}": {"terms": []}},
+        {f"{TENANT}/default/untyped": {"terms": ["toleration:ab.cd"]}},
     ],
-    ids=["rule of others", "forged rule of others", "10000 rules", "template"],
+    ids=["rule of others", "forged rule of others", "10000 rules", "template", "no type"],
 )
 def test_rules_that_options_refuse_are_a_finding_and_no_rules(
     objects: Objects, rules: Object

@@ -93,8 +93,8 @@ def _read_nodes(
     pairs = {fingerprint.effect: pair for fingerprint, pair in marked}
     rules = {
         str(rule): node_rule
-        for rule, fingerprints in ownership.rules.items()
-        if (node_rule := _node_rule(str(rule), fingerprints, terms, pairs)) is not None
+        for rule, owned in ownership.rules.items()
+        if (node_rule := _node_rule(str(rule), owned.terms, terms, pairs)) is not None
     }
     foreign_pairs = tuple(pair for fingerprint, pair in marked if not ownership.owned(fingerprint))
     if any_of is None:
@@ -212,27 +212,10 @@ class RuleTerms:
     removed: bool = False
 
     @property
-    def rule_type(self) -> str | None:
-        """The rule type that compiles to such terms: `terms` for any others, `label` for a label
-        alone, None if nothing of the rule is present."""
-        types = {_RULE_TYPE_OF.get(term.kind, "terms") for term in self.terms}
-        sources = [term.source for term in self.terms if isinstance(term.source, NodeTerm)]
-        if self.nodes is not None and self.nodes.requires_nodes:
-            types.add("terms" if self.nodes.any_of or self.nodes.pairs else "run_on")
-            sources.append(self.nodes.term)
-        if types == {"run_on"}:
-            operators = {part.operator for x in sources for part in x.expressions}
-            fields = any(source.fields for source in sources)
-            return "terms" if fields else _NODE_RULE_OF.get(frozenset(operators), "terms")
-        if types:
-            return types.pop() if len(types) == 1 else "terms"
-        return "label" if self.labels else None
-
-    @property
-    def preferred(self) -> bool:
-        """Whether all terms of the rule are preferred."""
-        required = self.nodes is not None and self.nodes.requires_nodes
-        return bool(self.terms) and not required and all(term.preferred for term in self.terms)
+    def is_required(self) -> bool:
+        """Whether one of its terms is required."""
+        nodes = self.nodes is not None and self.nodes.requires_nodes
+        return nodes or not all(term.preferred for term in self.terms)
 
     def described(self, topology: Topology) -> list[str]:
         """The terms and labels in words."""
@@ -245,18 +228,6 @@ class RuleTerms:
                 texts.append(f"{TermKind.NODE_AFFINITY} {' or '.join(map(node_term, any_of))}")
             texts += [f"{TermKind.NODE_SELECTOR} {label_text(*pair)}" for pair in self.nodes.pairs]
         return [*texts, *(f"label {label_text(*pair)}" for pair in self.labels)]
-
-
-_RULE_TYPE_OF: t.Mapping[TermKind, str] = {
-    TermKind.PREFERRED_NODE_AFFINITY: "run_on",
-    TermKind.AFFINITY: "keep_together",
-    TermKind.PREFERRED_AFFINITY: "keep_together",
-    TermKind.ANTI_AFFINITY: "keep_apart",
-    TermKind.PREFERRED_ANTI_AFFINITY: "keep_apart",
-    TermKind.SPREAD: "spread",
-    TermKind.PREFERRED_SPREAD: "spread",
-}
-_NODE_RULE_OF = {frozenset({"In"}): "run_on", frozenset({"NotIn"}): "avoid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,17 +334,21 @@ def _with_rules(
             terms.setdefault(name, []).append(term)
     rules = tuple(
         _rule_terms(
-            str(rule), fingerprints, terms.get(str(rule), ()), nodes.get(str(rule)), template
+            str(rule), owned.terms, terms.get(str(rule), ()), nodes.get(str(rule)), template
         )
-        for rule, fingerprints in ownership.rules.items()
-        if rule not in ownership.resting and rule.namespace == plain.workload.namespace
+        for rule, owned in ownership.rules.items()
+        if owned.enabled and rule.namespace == plain.workload.namespace
     )
     foreign = replace(foreign, pairs=(*foreign.pairs, *added))
-    resting = {str(rule): kind for rule, kind in sorted(ownership.resting.items())}
+    resting = {
+        str(rule): owned.type_name
+        for rule, owned in sorted(ownership.rules.items())
+        if not owned.enabled
+    }
     chosen = {
-        str(rule): dict(labels)
-        for rule, labels in ownership.chosen.items()
-        if rule not in ownership.resting
+        str(rule): dict(owned.chosen)
+        for rule, owned in ownership.rules.items()
+        if owned.chosen and owned.enabled
     }
     return replace(
         plain, rules=rules, owners=owners, foreign=foreign, resting=resting, chosen=chosen

@@ -24,10 +24,12 @@ from ..model.rule import RuleId
 from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict, Verdicts
-from ..rules.declaration import DeclarationReader
 from ..rules.ownership import UnreadableAnnotation
+from ..rules.ownership_index import OwnershipIndex
+from ..rules.stored_rules import StoredRules
 from ..rules.undo import read_undo_record
 from ..view.selection import look_up, question_of
+from ..view.view import view_of
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -48,15 +50,13 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     reader = DeclaredReader()
     gaps = [*verdicts.unreadable, *_damaged(workloads, reader)]
     warn_unreadable(module.warn, gaps)
-    rules = [
-        _rule(rule, parts, topology, known=_are_instances_known(rule, snapshot))
-        for rule, parts in sorted(_rules_of(workloads, verdicts, reader).items())
-    ]
-    if params["declarations"]:
-        declarations = DeclarationReader(snapshot, topology)
-        for entry in rules:
-            listed = RuleId(entry["namespace"], entry["rule_set"], entry["name"])
-            entry["declaration"] = declarations.declaration(listed)
+    stored = StoredRules(OwnershipIndex.of(view_of(snapshot)), snapshot)
+    rules = []
+    for rule, parts in sorted(_rules_of(workloads, verdicts, reader).items()):
+        entry = _rule(rule, parts, stored, topology, known=_are_instances_known(rule, snapshot))
+        if params["declarations"]:
+            entry["declaration"] = stored.declaration(rule, topology)
+        rules.append(entry)
     return {
         "rules": rules,
         "permission_gaps": as_json(tuple(gaps)),
@@ -66,12 +66,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
 
 @dataclass
 class _RuleParts:
-    """What the workloads of a rule have of it. `at_rest`: its type, where workloads have the rule at rest; they have no
-    terms that show it."""
+    """What the workloads of a rule have of it."""
 
     workloads: list[dict[str, JSON]] = field(default_factory=list)
     terms: list[RuleTerms] = field(default_factory=list)
-    at_rest: str = ""
 
 
 def _damaged(workloads: t.Iterable[Workload], reader: DeclaredReader) -> t.Iterator[Unreadable]:
@@ -101,9 +99,8 @@ def _rules_of(
             of_rule = evaluated[workload.ref, terms.rule]
             entry = _workload(workload.ref, of_rule, since.get(terms.rule))
             parts.workloads.append({**entry, "complete": not terms.removed})
-        for name, kind in declared.resting.items():
+        for name in declared.resting:
             parts = rules[RuleId.parse(name)]
-            parts.at_rest = kind
             entry = _workload(workload.ref, (), since.get(name))
             entry |= {"resting": True, "instances": running[workload.ref]}
             parts.workloads.append(entry)
@@ -145,12 +142,13 @@ def _workload(
 def _rule(
     rule: RuleId,
     parts: _RuleParts,
+    stored: StoredRules,
     topology: Topology,
     *,
     known: bool,
 ) -> dict[str, JSON]:
-    terms, workloads, at_rest = parts.terms, parts.workloads, parts.at_rest
-    types = {part.rule_type for part in terms} - {None} or {at_rest} - {""}
+    terms, workloads = parts.terms, parts.workloads
+    resting = any(workload["resting"] for workload in workloads)
     instances = sum(workload["instances"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)
     since = [workload["since"] for workload in workloads]
@@ -158,13 +156,13 @@ def _rule(
         "namespace": rule.namespace,
         "rule_set": rule.rule_set,
         "name": rule.name,
-        "type": types.pop() if len(types) == 1 else "terms" if types else "",
-        "preferred": any(part.preferred for part in terms),
+        "type": stored.type_name(rule) or "",
+        "preferred": stored.is_preferred(rule),
         "terms": list(dict.fromkeys(text for part in terms for text in part.described(topology))),
-        "resting": bool(at_rest),
+        "resting": resting,
         "since": min(since) if all(since) else None,
         "enforced": known
-        and not at_rest
+        and not resting
         and enforced == instances
         and all(x["complete"] for x in workloads),
         "violated": any(workload["violated"] for workload in workloads),

@@ -338,7 +338,7 @@ def why_unschedulable(pod: t.Mapping[str, JSON], workload: Workload | None) -> O
             text = without_preemption(condition.get("message") or condition.get("reason") or "")
             declared = DeclaredReader().declared(workload) if workload is not None else None
             of_rules = declared.rules if declared is not None else ()
-            rules = [x.rule for x in of_rules if (x.terms or x.nodes) and not x.preferred]
+            rules = [x.rule for x in of_rules if x.is_required]
             noun = "rule" if len(rules) == 1 else "rules"
             named = f" with its required {noun} {listed(rules)}" if rules else ""
             return Obstacle("no_node", f"the scheduler finds no node{named}: {text}", True)

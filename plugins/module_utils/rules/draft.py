@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import typing as t
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.findings import Finding
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .ownership import Fingerprint, LabelsOfRule, Ownership
+from .ownership import Fingerprint, OwnedRule, Ownership
 from .similar import SelectablePods, is_similar
 from .term_slots import FIELDS, LISTS, MAPS, NODE_TERMS, CompiledTerm, TermLocation, terms_of
 from .undo import RuleSetChange
@@ -31,9 +31,8 @@ class RequestedRules:
     `listed` has the terms of each rule that is to be carried, None for a rule that is to go.
     With `prune`, (namespace, set), every rule of that set that is not listed goes too. With `adopt` terms that are
     equal to those of the rules become theirs, with `adopt_similar` similar terms are replaced by them. `pods` tell
-    what terms select; without them no term is similar. `resting` has the type of each listed rule that rests, `chosen`
-    the labels by which listed rules name the workload, `declared` type and options of those that have it as a member.
-    `change` is what the undo record of the workload names.
+    what terms select; without them no term is similar. `stored` is what the annotation gets of each listed rule that
+    has the workload as a member, beside the terms. `change` is what the undo record of the workload names.
     """
 
     listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
@@ -42,9 +41,7 @@ class RequestedRules:
     adopt: bool = False
     adopt_similar: bool = False
     pods: SelectablePods | None = None
-    resting: t.Mapping[RuleId, str] = field(default_factory=dict)
-    chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
-    declared: t.Mapping[RuleId, str] = field(default_factory=dict)
+    stored: t.Mapping[RuleId, OwnedRule] = field(default_factory=dict)
 
     @property
     def carries(self) -> bool:
@@ -70,19 +67,15 @@ class OwnershipChange:
     terms that no rule owns any more, `wanted_by` the listed rules by the locations of their terms. A term of
     `ours` that is in the template is owned; other requested terms are added, even beside a term with the
     same meaning. `stripped` are terms of rules that a console wrote again with less in them, `similar` terms of
-    others that mean the same as those of rules. `resting`, `chosen` and `declared` are those of the ownership
-    afterwards."""
+    others that mean the same as those of rules."""
 
-    rules: t.Mapping[RuleId, tuple[Fingerprint, ...]]
+    rules: t.Mapping[RuleId, OwnedRule]
     values: t.Mapping[Fingerprint, JSON]
     removed: tuple[Fingerprint, ...]
     ours: frozenset[Fingerprint]
     wanted_by: t.Mapping[TermLocation, t.Sequence[RuleId]]
     stripped: tuple[SimilarTerm, ...] = ()
     similar: tuple[SimilarTerm, ...] = ()
-    resting: t.Mapping[RuleId, str] = field(default_factory=dict)
-    chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
-    declared: t.Mapping[RuleId, str] = field(default_factory=dict)
 
     def of(self, locations: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
         """The wanted terms of some locations, in the order of their rules."""
@@ -98,7 +91,7 @@ class OwnershipChange:
     def rules_with(self, fingerprint: Fingerprint) -> list[RuleId]:
         """The listed rules that have this term."""
         listed = self.wanted_by.get(fingerprint.location, ())
-        return [rule for rule in listed if fingerprint in self.rules.get(rule, ())]
+        return [rule for rule in listed if fingerprint in self.rules[rule].terms]
 
 
 def ownership_change(
@@ -109,9 +102,7 @@ def ownership_change(
 ) -> OwnershipChange:
     """Which rule owns which term after the request. Rules are processed in the order of their ids,
     so that the order of a list never matters."""
-    rules = {
-        rule: fingerprints for rule, fingerprints in ownership.rules.items() if wanted.keeps(rule)
-    }
+    rules = {rule: owned for rule, owned in ownership.rules.items() if wanted.keeps(rule)}
     present = present_terms(template)
     values: dict[Fingerprint, JSON] = {}
     adopted: set[Fingerprint] = set()
@@ -129,8 +120,9 @@ def ownership_change(
             fingerprint = next((m for m in values if m.has_same_effect(fingerprint)), fingerprint)
             values.setdefault(fingerprint, term.value)
             fingerprints.append(fingerprint)
-        rules[rule] = tuple(sorted(set(fingerprints)))
-    claimed = {fingerprint for fingerprints in rules.values() for fingerprint in fingerprints}
+        stored = wanted.stored.get(rule, OwnedRule())
+        rules[rule] = replace(stored, terms=tuple(sorted(set(fingerprints))))
+    claimed = {fingerprint for owned in rules.values() for fingerprint in owned.terms}
     removed = tuple(sorted(ownership.fingerprints() - claimed))
     stripped = tuple(_stripped(ownership, wanted, [*values, *removed], template))
     return OwnershipChange(
@@ -141,18 +133,6 @@ def ownership_change(
         wanted_by=wanted_by,
         stripped=stripped,
         similar=tuple(_similar(ownership, wanted, values, stripped, template, namespace)),
-        resting={
-            **{rule: kind for rule, kind in ownership.resting.items() if wanted.keeps(rule)},
-            **wanted.resting,
-        },
-        chosen={
-            **{rule: labels for rule, labels in ownership.chosen.items() if wanted.keeps(rule)},
-            **wanted.chosen,
-        },
-        declared={
-            **{rule: options for rule, options in ownership.declared.items() if wanted.keeps(rule)},
-            **wanted.declared,
-        },
     )
 
 
@@ -174,9 +154,7 @@ def _stripped(
         recorded = ownership.owned(own)
         if recorded is None or own.effect in there:
             continue
-        # An annotation of a workload that was never written since does not have the bare meaning.
-        known = own if own.bare else recorded
-        entry = next((entry for x, entry in present if known.is_stripped_to(x)), None)
+        entry = next((entry for x, entry in present if recorded.is_stripped_to(x)), None)
         if entry is not None:
             rules = ownership.rules_of[recorded]
             yield SimilarTerm(own.location, entry, tuple(x for x in rules if not wanted.keeps(x)))

@@ -109,10 +109,7 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     previous = read_undo_record(workload)
     # A term of a rule that was lost and is written again is no change of the rules. Terms of a copy that become its
     # own are one.
-    before_and_after = [
-        (x.uid, dict(x.rules), dict(x.resting), dict(x.declared), dict(x.chosen))
-        for x in (ownership, owned)
-    ]
+    before_and_after = [(x.uid, dict(x.rules)) for x in (ownership, owned)]
     changed = before_and_after[0] != before_and_after[1] or bool(draft.replacing)
     # The record of a request that is made again has the placement before it.
     again = previous is not None and previous.is_of(wanted.change)
@@ -230,8 +227,8 @@ def _check_affinity(
     if pods is None or not select_the_same(TermLocation.AFFINITY, entries, namespace, pods):
         carried = [
             rule
-            for rule, fingerprints in change.rules.items()
-            if any(fingerprint.location is TermLocation.AFFINITY for fingerprint in fingerprints)
+            for rule, owned in change.rules.items()
+            if any(fingerprint.location is TermLocation.AFFINITY for fingerprint in owned.terms)
         ]
         draft.findings += checks.multiple_required_affinity(
             rules, draft.ref, len(meanings), carried
@@ -252,18 +249,11 @@ def _ownership_after(
         )
     if not draft.touched and dict(change.rules) == dict(before.rules):
         created = set(before.created)
-    return Ownership(
-        workload.uid,
-        change.rules,
-        frozenset(created),
-        change.resting,
-        change.chosen,
-        change.declared,
-    )
+    return Ownership(workload.uid, change.rules, frozenset(created))
 
 
 def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple[RuleId, ...]:
-    """Rules that stay and have other terms now, or had lost one, and those that begin or end to rest."""
+    """Rules that stay and have other terms or options now, or had lost a term, and those that begin or end to rest."""
     both = set(before.rules) & set(after.rules)
     return tuple(
         sorted(
@@ -271,10 +261,7 @@ def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple
             for rule in both
             if before.uid != after.uid
             or rule in draft.replacing
-            or before.resting.get(rule) != after.resting.get(rule)
-            or before.declared.get(rule) != after.declared.get(rule)
-            or before.chosen.get(rule) != after.chosen.get(rule)
-            or set(before.rules[rule]) != set(after.rules[rule])
-            or draft.touched & set(after.rules[rule])
+            or before.rules[rule] != after.rules[rule]
+            or draft.touched & {*after.rules[rule].terms}
         )
     )

@@ -10,17 +10,18 @@ same term.
 
     {"version": 1,
      "uid": "<uid of the object>",
-     "rules": {"<namespace>/<set>/<name>": ["<location>:<meaning>.<form>[.<bare>]", ...], ...},
-     "created": ["/spec/affinity", ...],
-     "resting": {"<namespace>/<set>/<name>": "<rule type>", ...},
-     "chosen": {"<namespace>/<set>/<name>": {"<key>": "<value>", ...}, ...},
-     "declared": {"<namespace>/<set>/<name>": {"<rule type>": ..., "preferred": true, ...}, ...}}
+     "rules": {"<namespace>/<set>/<name>": {"terms": ["<location>:<meaning>.<form>[.<bare>]", ...],
+                                            "declared": {"<rule type>": ..., "preferred": true, ...},
+                                            "chosen": {"<key>": "<value>", ...},
+                                            "enabled": false},
+               ...},
+     "created": ["/spec/affinity", ...]}
 
-`rules` has each rule of the object with the fingerprints of its terms; a rule without a term of its
-own has an empty list. `resting` has the types of those that are not enabled, and is left out where all
-are. `chosen` has the labels by which a rule names this object, and is left out where rules name it by its
-name: other objects with these labels are members, too. `declared` has the type and the options of each rule that names
-this object as one of its workloads, with full label keys (`rules/declaration`). `<bare>` is the meaning that a term of
+`rules` has each rule of the object. `terms` are the fingerprints of its terms; a rule without a term of its own has
+an empty list. `declared` has its type and options, with full label keys; the rule of a workload that this one is only
+kept apart from, or kept together with, sets a label here and has none. `chosen` has the labels by which the rule
+names this object, and is left out where it names it by its name: other objects with these labels are members, too.
+`enabled` is left out where the rule does not rest. `<bare>` is the meaning that a term of
 pods has left once a console has written it again without the fields that it does not know. `created` are the maps
 and lists that the rules added, as pointers into the template: they are removed with the last term in them.
 In `/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
@@ -209,11 +210,8 @@ _CONTAINERS = frozenset(
 """What rules may add to a template, so that it goes with their last term."""
 
 
-_TYPES = frozenset({*TYPE_NAMES.values(), "label"})
-_DECLARED = _TYPES | {"preferred", "weight"}
-
-MOST_DECLARED = 8192
-"""Characters of the options of one rule that are stored."""
+_TYPES = frozenset(TYPE_NAMES.values())
+_OPTIONS = _TYPES | {"label", "preferred", "weight"}
 
 
 def rule_id(text: str) -> RuleId:
@@ -236,40 +234,51 @@ class NoRoomForRules(UnreadableAnnotation):
 
 
 @dataclass(frozen=True)
+class OwnedRule:
+    """What a workload has of a rule. `declared`: its type and options as JSON with sorted keys, empty where the rule is
+    about other workloads and only sets a label here. `enabled` False: the rule rests, and has no terms. `chosen`: the
+    labels by which the rule names the workload, sorted."""
+
+    terms: tuple[Fingerprint, ...] = ()
+    declared: str = ""
+    enabled: bool = True
+    chosen: LabelsOfRule = ()
+
+    @property
+    def type_name(self) -> str:
+        """The option of the rule type, `label` for a label alone."""
+        return next(iter(_TYPES & self.options().keys()), "label")
+
+    def options(self) -> dict[str, JSON]:
+        """Type and options, with full label keys."""
+        return t.cast("dict[str, JSON]", json.loads(self.declared or "{}"))
+
+    def content(self) -> dict[str, JSON]:
+        """The rule in the annotation."""
+        content: dict[str, JSON] = {"terms": sorted(map(str, self.terms))}
+        if self.declared:
+            content["declared"] = self.options()
+        if self.chosen:
+            content["chosen"] = dict(self.chosen)
+        return content if self.enabled else {**content, "enabled": False}
+
+
+@dataclass(frozen=True)
 class Ownership:
     """The content of the annotation of one object."""
 
     uid: str
-    rules: t.Mapping[RuleId, tuple[Fingerprint, ...]] = field(default_factory=dict)
+    rules: t.Mapping[RuleId, OwnedRule] = field(default_factory=dict)
     created: frozenset[str] = frozenset()
-    resting: t.Mapping[RuleId, str] = field(default_factory=dict)
-    """The rules of `rules` that are not enabled, with their types: they have no terms."""
-    chosen: t.Mapping[RuleId, LabelsOfRule] = field(default_factory=dict)
-    """The labels by which rules of `rules` name the workload, sorted."""
-    declared: t.Mapping[RuleId, str] = field(default_factory=dict)
-    """Type and options of the rules of `rules` that have the workload as a member, as JSON with sorted keys."""
 
     def text(self) -> str:
         """The annotation's value: the same text for the same content."""
         content = {
             "version": VERSION,
             "uid": self.uid,
-            "rules": {
-                str(rule): sorted(map(str, fingerprints))
-                for rule, fingerprints in sorted(self.rules.items())
-            },
+            "rules": {str(rule): owned.content() for rule, owned in sorted(self.rules.items())},
             "created": sorted(self.created),
         }
-        if self.resting:
-            content["resting"] = {str(rule): kind for rule, kind in sorted(self.resting.items())}
-        if self.chosen:
-            content["chosen"] = {
-                str(rule): dict(labels) for rule, labels in sorted(self.chosen.items())
-            }
-        if self.declared:
-            content["declared"] = {
-                str(rule): json.loads(text) for rule, text in sorted(self.declared.items())
-            }
         return json.dumps(content, separators=(",", ":"))
 
     def fingerprints(self) -> frozenset[Fingerprint]:
@@ -280,8 +289,8 @@ class Ownership:
     def rules_of(self) -> t.Mapping[Fingerprint, tuple[RuleId, ...]]:
         """The rules with each fingerprint."""
         rules: dict[Fingerprint, list[RuleId]] = {}
-        for rule, fingerprints in sorted(self.rules.items()):
-            for fingerprint in dict.fromkeys(fingerprints):
+        for rule, owned in sorted(self.rules.items()):
+            for fingerprint in owned.terms:
                 rules.setdefault(fingerprint, []).append(rule)
         return {fingerprint: tuple(listed) for fingerprint, listed in rules.items()}
 
@@ -301,14 +310,12 @@ class Ownership:
 
 
 def owners_of(
-    rules: t.Mapping[RuleId, t.Collection[Fingerprint]], location: TermLocation, entry: JSON
+    rules: t.Mapping[RuleId, OwnedRule], location: TermLocation, entry: JSON
 ) -> list[RuleId]:
     """Those of these rules that own an entry of a template."""
     fingerprint = Fingerprint.of(location, entry)
     return [
-        rule
-        for rule, fingerprints in rules.items()
-        if any(map(fingerprint.has_same_effect, fingerprints))
+        rule for rule, owned in rules.items() if any(map(fingerprint.has_same_effect, owned.terms))
     ]
 
 
@@ -333,66 +340,52 @@ def read_ownership(workload: Workload) -> Ownership:
 
 
 def _ownership(content: t.Mapping[str, JSON]) -> Ownership:
-    rules = {
-        rule_id(rule): tuple(sorted(map(Fingerprint.parse, fingerprints)))
-        for rule, fingerprints in content["rules"].items()
-    }
+    rules = {rule_id(rule): _owned_rule(rule, owned) for rule, owned in content["rules"].items()}
     if len(rules) > MOST_RULES:
         raise ValueError(f"it has {len(rules)} rules, at most {MOST_RULES} are allowed")
-    resting = {rule_id(rule): str(kind) for rule, kind in content.get("resting", {}).items()}
-    if not (resting.keys() <= rules.keys() and {*resting.values()} <= _TYPES):
-        raise ValueError("a rule that rests is not among its rules, or has an unknown type")
     created = frozenset(map(str, content["created"]))
     if unknown := [x for x in created if x not in _CONTAINERS and not _IN_A_TERM.fullmatch(x)]:
         raise ValueError(f"rules create no {shown(min(unknown))}")
-    chosen = {
-        rule_id(rule): tuple(sorted(labels.items()))
-        for rule, labels in content.get("chosen", {}).items()
-    }
-    legal = (
-        is_label_key(key) and is_label_value(x) for pairs in chosen.values() for key, x in pairs
+    return Ownership(str(content["uid"]), rules, created)
+
+
+def _owned_rule(name: str, content: t.Mapping[str, JSON]) -> OwnedRule:
+    """One rule of the annotation; the names of its options are checked, `rules/stored_rules` reads their values. Raises
+    ValueError, and others for wrong types."""
+    options, labels = content.get("declared", {}), content.get("chosen", {})
+    owned = OwnedRule(
+        tuple(sorted({Fingerprint.parse(text) for text in content["terms"]})),
+        canonical_json(options) if options else "",
+        content.get("enabled", True),
+        tuple(sorted(labels.items())),
     )
-    if not (chosen.keys() <= rules.keys() and all(chosen.values()) and all(legal)):
-        raise ValueError(
-            "a rule that chooses by labels is not among its rules, or has no valid labels"
-        )
-    declared = {
-        rule_id(rule): _declared_text(options)
-        for rule, options in content.get("declared", {}).items()
-    }
-    if not declared.keys() <= rules.keys():
-        raise ValueError("a rule that is declared is not among its rules")
-    return Ownership(str(content["uid"]), rules, created, resting, chosen, declared)
-
-
-def _declared_text(options: JSON) -> str:
-    """The options of a rule as text, their names checked; `rules/declaration` reads their values. Raises ValueError."""
-    if unknown := sorted({*options} - _DECLARED):
+    if unknown := sorted({*options} - _OPTIONS):
         raise ValueError(f"{shown(unknown[0])} is no option of a rule")
-    text = canonical_json(options)
-    if len(text) > MOST_DECLARED:
-        raise ValueError(f"the options of a rule have {len(text)} characters")
-    return text
+    types = len(_TYPES & options.keys())
+    labels_alone = {x.location for x in owned.terms} <= {TermLocation.LABEL}
+    is_target = not options and labels_alone and not labels and owned.enabled is True
+    if not is_target and types != 1 and (types or "label" not in options):
+        raise ValueError(f"rule {name} has {'several types' if types else 'no type'}")
+    flags = owned.enabled, options.get("preferred", True)
+    if not all(isinstance(flag, bool) for flag in flags):
+        raise ValueError(f"an option of rule {name} is neither true nor false")
+    if not all(is_label_key(key) and is_label_value(value) for key, value in owned.chosen):
+        raise ValueError(f"rule {name} chooses by labels that are not valid")
+    return owned
 
 
 def _check_scope(ownership: Ownership, workload: Workload) -> None:
     """Rules are about workloads of their own namespace. On those of others, which they keep away from, they set labels
     alone. Raises ValueError."""
-    for rule, fingerprints in ownership.rules.items():
-        labels = {fingerprint.location for fingerprint in fingerprints} == {TermLocation.LABEL}
-        foreign = rule.namespace != workload.ref.namespace
-        if foreign and (not labels or rule in ownership.resting or rule in ownership.declared):
+    for rule, owned in ownership.rules.items():
+        labels = {fingerprint.location for fingerprint in owned.terms} == {TermLocation.LABEL}
+        if rule.namespace != workload.ref.namespace and (not labels or owned.declared):
             raise ValueError(f"rule {rule} is of another namespace")
 
 
 def _of_namespace(ownership: Ownership, namespace: str) -> Ownership:
-    return replace(
-        ownership,
-        rules={rule: x for rule, x in ownership.rules.items() if rule.namespace == namespace},
-        resting={rule: x for rule, x in ownership.resting.items() if rule.namespace == namespace},
-        chosen={rule: x for rule, x in ownership.chosen.items() if rule.namespace == namespace},
-        declared={rule: x for rule, x in ownership.declared.items() if rule.namespace == namespace},
-    )
+    rules = {rule: x for rule, x in ownership.rules.items() if rule.namespace == namespace}
+    return replace(ownership, rules=rules)
 
 
 def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:

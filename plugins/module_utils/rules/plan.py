@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import typing as t
 from dataclasses import replace
-from types import MappingProxyType
 
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
@@ -32,13 +31,12 @@ from .change import (
 )
 from .checks import how_to_accept, is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
-from .declaration import stored_options, with_carriers
 from .draft import RequestedRules
 from .labels_first import label_needs
 from .members import GroupSelectorBuilder, resolve
 from .merge import merge
 from .ownership import (
-    LabelsOfRule,
+    OwnedRule,
     Ownership,
     UnreadableAnnotation,
     digest,
@@ -49,11 +47,10 @@ from .pools import pool_faults
 from .rules_plan import ExtraFindings, RulesPlan, plan_of_changes
 from .rules_request import RulesRequest, is_missing, option_faults
 from .similar import SelectablePods
+from .stored_rules import StoredRules, stored_options, with_members
 from .term_slots import CompiledTerm
 from .undo import change_of_request, is_begun
 from .write import labels_of
-
-NO_TYPES: t.Mapping[RuleId, str] = MappingProxyType({})
 
 Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]
 
@@ -65,15 +62,10 @@ def requested_rules(
     ownerships: OwnershipIndex,
     faults: list[InputError],
     findings: list[Finding],
-    types: t.Mapping[RuleId, str] = NO_TYPES,
 ) -> dict[Ref, RequestedRules]:
-    """The requested rules of each workload that the request is about, changed or not. `types`: those of rules that the
-    request names alone."""
+    """The requested rules of each workload that the request is about, changed or not."""
     prune = (request.namespace, request.rule_set) if request.prune else None
     where = {rule.id: rule.where for rule in reversed(request.rules)}
-    resting = {
-        rule.id: types.get(rule.id, rule.type_name) for rule in request.rules if not rule.enabled
-    }
     change = change_of_request(
         f"{request.namespace}/{request.rule_set}",
         _digest(request, compiled),
@@ -108,9 +100,11 @@ def requested_rules(
                 prune,
                 request.adopt,
                 request.adopt and request.adopt_similar,
-                resting={rule: resting[rule] for rule in members if rule in resting},
-                chosen=_chosen(request, members, workload),
-                declared=_declared(compiled, workload, ownership),
+                stored={
+                    x.rule.id: _stored(x.rule, workload, ownership)
+                    for x in compiled
+                    if ref in x.member_refs
+                },
             )
     added = {ref: dict(labels_of_terms(x)) for ref, x in requested.items()}
     pods = SelectablePods(view, added)
@@ -145,32 +139,14 @@ def _listed(
     return listed
 
 
-def _declared(
-    compiled: t.Sequence[Compiled], workload: Workload, ownership: Ownership
-) -> dict[RuleId, str]:
-    """Type and options of the rules that have the workload as a member. One that is named alone keeps its own."""
-    declared: dict[RuleId, str] = {}
-    for x in compiled:
-        if workload.ref in x.member_refs:
-            rule = x.rule
-            alone = rule.rule_type is None and rule.label is None
-            kept = ownership.declared.get(rule.id)
-            if options := kept if alone else stored_options(rule):
-                declared[rule.id] = options
-    return declared
-
-
-def _chosen(
-    request: RulesRequest, members: t.Iterable[RuleId], workload: Workload
-) -> dict[RuleId, LabelsOfRule]:
-    """The labels by which these rules name the workload, where they do not name it by its name."""
-    references = {rule.id: rule.workloads for rule in request.rules if not rule.is_named_alone}
-    chosen = {}
-    for rule in members:
-        naming = [x for x in references.get(rule, ()) if is_named([x], workload)]
-        if naming and all(x.labels is not None for x in naming):
-            chosen[rule] = tuple(sorted((naming[0].labels or {}).items()))
-    return chosen
+def _stored(rule: Rule, workload: Workload, ownership: Ownership) -> OwnedRule:
+    """What the annotation of a member gets of the rule, beside its terms. A rule that is named alone keeps its own."""
+    if rule.is_named_alone:
+        return replace(ownership.rules[rule.id], enabled=False)
+    naming = [x for x in rule.workloads if is_named([x], workload)]
+    by_name = not naming or any(x.labels is None for x in naming)
+    chosen = () if by_name else tuple(sorted((naming[0].labels or {}).items()))
+    return OwnedRule((), stored_options(rule), rule.enabled, chosen)
 
 
 def is_named(references: t.Iterable[WorkloadSelector], workload: Workload) -> bool:
@@ -260,9 +236,9 @@ def plan_rules(
     ownerships = OwnershipIndex.of(view)
     faults = [*request.faults, *option_faults(request, view)]
     findings: list[Finding] = []
-    request, types = with_carriers(request, view.snapshot, faults)
+    request = with_members(request, StoredRules(ownerships, view.snapshot), faults)
     compiled = _compile(request, view, ownerships, faults, findings)
-    requested = requested_rules(request, compiled, view, ownerships, faults, findings, types)
+    requested = requested_rules(request, compiled, view, ownerships, faults, findings)
     unread_workloads(request, view, faults, findings)
     if request.state == "absent":
         ids = dict.fromkeys((rule.id for rule in request.rules), frozenset[Ref]())

@@ -38,9 +38,7 @@ def merge_node_terms(draft: TemplateDraft, change: OwnershipChange) -> None:
     inside = change.of(IN_NODE_TERM)
     whole = change.of((TermLocation.NODE_TERM,))
     locations = {
-        fingerprint.location
-        for fingerprints in change.rules.values()
-        for fingerprint in fingerprints
+        fingerprint.location for rule in change.rules.values() for fingerprint in rule.terms
     }
     if TermLocation.NODE_TERM in locations and locations & set(IN_NODE_TERM) and (inside or whole):
         _refuse_to_mix(draft, change)
@@ -55,7 +53,7 @@ def take_over_selector(draft: TemplateDraft, change: OwnershipChange) -> None:
     says it alone. Only where it stands in every term, so that no node more is allowed than before.
     """
     selector = _SELECTOR.read(draft.root, None) or {}
-    owned = {fingerprint for fingerprints in change.rules.values() for fingerprint in fingerprints}
+    owned = {fingerprint for rule in change.rules.values() for fingerprint in rule.terms}
     for expression in change.of((TermLocation.NODE_EXPRESSION,)):
         key = expression.value["key"]
         wanted_fingerprint = Fingerprint.of(expression.location, expression.value)

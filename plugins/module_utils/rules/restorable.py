@@ -21,7 +21,7 @@ from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .ownership import Fingerprint, Ownership, foreign_part, is_empty
+from .ownership import Fingerprint, OwnedRule, Ownership, foreign_part, is_empty
 from .similar import have_one_place
 from .term_slots import (
     IN_NODE_TERM,
@@ -88,14 +88,17 @@ class RuleSetOnWorkload:
 
     def _effects(self, ownership: Ownership) -> frozenset[Effect]:
         rules = self._of_set(ownership)
-        return frozenset(x.effect for rule in rules for x in ownership.rules[rule])
+        return frozenset(x.effect for rule in rules for x in ownership.rules[rule].terms)
 
     def _fault_of_rules(self) -> str | None:
         now, before = self._of_set(self.now), self._of_set(self.before)
         name = self.change.rule_set.partition("/")[2]
         if not now | before:
             return f"it has no rule of rule set {name!r}, neither now nor in its undo record"
-        others = [_rules(x, self._of_set(x)) for x in (self.now, self.before)]
+        others = [
+            {rule: owned for rule, owned in x.rules.items() if rule not in of_set}
+            for x, of_set in ((self.now, now), (self.before, before))
+        ]
         if others[0] != others[1]:
             return "its undo record changes rules of other rule sets"
         known = [x for ref, x in self.known.items() if ref != self.workload.ref]
@@ -125,7 +128,7 @@ class RuleSetOnWorkload:
         """A term that comes back with a rule that has no such term anywhere else."""
         now, before = map(_terms, self.parts)
         for rule in sorted(self._of_set(self.before)):
-            back = {x.effect for x in self.before.rules[rule]} & (before.keys() - now.keys())
+            back = {x.effect for x in self.before.rules[rule].terms} & (before.keys() - now.keys())
             if unknown := [before[x] for x in back if not self._is_known(rule, before[x])]:
                 name = rule.name
                 return f"its undo record brings back what rule {name} has nowhere else: {_text(unknown)}"
@@ -148,7 +151,8 @@ class RuleSetOnWorkload:
         if compared or location is TermLocation.LABEL:
             return not compared
         there = _terms(self.parts[0])
-        here = {_kind(x.location) for x in self.now.rules.get(rule, ()) if x.effect in there}
+        owned = self.now.rules.get(rule, OwnedRule())
+        here = {_kind(x.location) for x in owned.terms if x.effect in there}
         return not here or _kind(location) in here
 
     def _fault_of_node_terms(self) -> str | None:
@@ -159,20 +163,6 @@ class RuleSetOnWorkload:
         if now - before - effects[0] or before - now - effects[1]:
             return "its undo record changes node terms that no rule of the set has written"
         return None
-
-
-def _rules(
-    ownership: Ownership, without: frozenset[RuleId]
-) -> dict[RuleId, tuple[frozenset[Fingerprint], str | None, str | None]]:
-    return {
-        rule: (
-            frozenset(fingerprints),
-            ownership.resting.get(rule),
-            ownership.declared.get(rule),
-        )
-        for rule, fingerprints in ownership.rules.items()
-        if rule not in without
-    }
 
 
 def _terms(parts: JSON) -> Terms:
@@ -189,9 +179,9 @@ def traits(ownership: Ownership, parts: JSON) -> dict[RuleId, frozenset[Effect]]
     there = _terms(parts)
     return {
         rule: frozenset(
-            _trait(*there[x.effect]) if x.effect in there else x.effect for x in fingerprints
+            _trait(*there[x.effect]) if x.effect in there else x.effect for x in owned.terms
         )
-        for rule, fingerprints in ownership.rules.items()
+        for rule, owned in ownership.rules.items()
     }
 
 

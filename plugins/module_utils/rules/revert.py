@@ -179,10 +179,7 @@ def restore(workload: Workload, record: UndoRecord, known: KnownBy) -> Merged:
     updated = {
         rule
         for rule in same
-        if ownership.uid != owned.uid
-        or ownership.rules[rule] != owned.rules[rule]
-        or ownership.resting.get(rule) != owned.resting.get(rule)
-        or ownership.declared.get(rule) != owned.declared.get(rule)
+        if ownership.uid != owned.uid or ownership.rules[rule] != owned.rules[rule]
     }
     if rules[0] == rules[1] and not updated:  # similar terms of others come back
         updated = {x for x in same if f"{x.namespace}/{x.rule_set}" == record.change.rule_set}

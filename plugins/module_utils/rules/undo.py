@@ -170,14 +170,8 @@ def written_since(
     the change leaves as it is, and whose time the record before does not have."""
     known = previous.since if previous is not None and not previous.reverted else {}
     since = {}
-    for rule, fingerprints in after.rules.items():
-        same = (
-            before.uid == after.uid
-            and set(before.rules.get(rule, ())) == set(fingerprints)
-            and rule in before.rules
-            and before.resting.get(rule) == after.resting.get(rule)
-            and before.declared.get(rule) == after.declared.get(rule)
-        )
+    for rule, owned in after.rules.items():
+        same = before.uid == after.uid and before.rules.get(rule) == owned
         if time := known.get(str(rule), "") if same else at:
             since[str(rule)] = time
     return since

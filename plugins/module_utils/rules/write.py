@@ -246,8 +246,8 @@ def _shown(
 ) -> dict[str, JSON]:
     """One side of the diff: the placement fields and labels that differ, and the rules."""
     shown: dict[str, JSON] = {"rules": sorted(map(str, ownership.rules))}
-    if ownership.resting:
-        shown["resting"] = sorted(map(str, ownership.resting))
+    if resting := [str(rule) for rule, owned in ownership.rules.items() if not owned.enabled]:
+        shown["resting"] = sorted(resting)
     for name in FIELDS:
         if side["spec"].get(name) != other["spec"].get(name) and name in side["spec"]:
             shown[name] = side["spec"][name]

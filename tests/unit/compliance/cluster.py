@@ -25,6 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     CompiledTerm,
     TermLocation,
@@ -166,8 +167,9 @@ class Cluster:
         compiled = tuple(CompiledTerm(slot, value) for slot, value in terms)
         workload = workload_from_manifest(ref.kind, self.workloads[ref])
         change = RuleSetChange(f"{ref.namespace}/default", 1, "")
-        listed = {RuleId(ref.namespace, "default", rule): compiled}
-        merged = merge(workload, RequestedRules(listed, change))
+        written = RuleId(ref.namespace, "default", rule)
+        stored = {written: OwnedRule(declared='{"terms":{}}')}
+        merged = merge(workload, RequestedRules({written: compiled}, change, stored=stored))
         assert merged.write is not None and not merged.findings, merged
         # The API server takes a test for null for one that there is nothing.
         patch = [op for op in merged.write.patch() if op != {**op, "op": "test", "value": None}]

@@ -173,8 +173,8 @@ def test_rules_that_rest_are_listed_and_not_verified(monkeypatch: pytest.MonkeyP
     for ref in refs:
         annotations = cluster.workloads[ref]["metadata"]["annotations"]
         rules = json.loads(annotations[RULES])
-        rules["rules"]["shop/default/later"] = []
-        rules["resting"] = {"shop/default/later": "run_on"}
+        later = {"terms": [], "declared": {"run_on": {"k": "v"}}, "enabled": False}
+        rules["rules"]["shop/default/later"] = later
         annotations[RULES] = json.dumps(rules)
 
     result = run_placement_info(monkeypatch, cluster, "problems")

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rule that stands on a workload is read back with its type and its terms in words."""
+"""A rule that stands on a workload is read back with its terms in words."""
 
 from __future__ import annotations
 
@@ -33,54 +33,51 @@ def read_back(rule: dict[str, t.Any], **options: t.Any) -> RuleTerms:
 
 
 @pytest.mark.parametrize(
-    ("rule", "rule_type", "texts"),
+    ("rule", "texts"),
     [
         (
             {"run_on": {"performance": "high"}},
-            "run_on",
             ["node affinity performance In (high)"],
         ),
         (
             {"avoid": {"zone": "a"}},
-            "avoid",
             ["node affinity topology.kubernetes.io/zone NotIn (a)"],
         ),
-        ({"keep_apart": "zone"}, "keep_apart", [f"pod anti-affinity over zone to {IDS}"]),
+        ({"keep_apart": "zone"}, [f"pod anti-affinity over zone to {IDS}"]),
         (
             {"keep_together": {"topology_key": "zone", "with": "db"}},
-            "keep_together",
             ["pod affinity over zone to vmi.kubevirt.io/id In (db)"],
         ),
-        ({"spread": "zone"}, "spread", [f"spread over zone of {IDS}, max_skew 1"]),
-        ({"terms": {"tolerations": [TOLERATION]}}, "terms", ["toleration of gpu"]),
-        ({"label": {"tier": "web"}}, "label", ["label tier=web"]),
+        ({"spread": "zone"}, [f"spread over zone of {IDS}, max_skew 1"]),
+        ({"terms": {"tolerations": [TOLERATION]}}, ["toleration of gpu"]),
+        ({"label": {"tier": "web"}}, ["label tier=web"]),
     ],
 )
-def test_a_required_rule(rule: dict[str, t.Any], rule_type: str, texts: list[str]) -> None:
+def test_a_required_rule(rule: dict[str, t.Any], texts: list[str]) -> None:
     terms = read_back(rule)
 
-    assert (terms.rule_type, terms.preferred) == (rule_type, False)
+    assert terms.is_required == ("label" not in rule)
     assert terms.described(Topology.of()) == texts
 
 
 @pytest.mark.parametrize(
-    ("rule", "rule_type"),
+    "rule",
     [
-        ({"run_on": {"performance": "high"}}, "run_on"),
-        ({"avoid": {"performance": "high"}}, "avoid"),
-        ({"keep_apart": "zone"}, "keep_apart"),
-        ({"spread": "zone"}, "spread"),
+        {"run_on": {"performance": "high"}},
+        {"avoid": {"performance": "high"}},
+        {"keep_apart": "zone"},
+        {"spread": "zone"},
     ],
 )
-def test_a_preferred_rule(rule: dict[str, t.Any], rule_type: str) -> None:
+def test_a_preferred_rule(rule: dict[str, t.Any]) -> None:
     terms = read_back({**rule, "preferred": True})
 
-    assert (terms.rule_type, terms.preferred) == (rule_type, True)
+    assert not terms.is_required
     (text,) = terms.described(Topology.of())
     assert text.startswith("preferred ")
 
 
-def test_terms_of_two_kinds_are_raw_terms() -> None:
+def test_raw_terms_of_two_kinds() -> None:
     anti_affinity = {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
@@ -89,7 +86,7 @@ def test_terms_of_two_kinds_are_raw_terms() -> None:
     both = {"tolerations": [TOLERATION], "affinity": {"podAntiAffinity": anti_affinity}}
     terms = read_back({"terms": both, "allow_findings": ["selector_matches_nothing"]})
 
-    assert (terms.rule_type, terms.preferred) == ("terms", False)
+    assert terms.is_required
     assert sorted(terms.described(Topology.of())) == [
         "pod anti-affinity over node to a In (b)",
         "toleration of gpu",

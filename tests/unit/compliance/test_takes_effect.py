@@ -29,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.rules import change as effect
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     CompiledTerm,
     TermLocation,
@@ -122,8 +123,9 @@ def before_the_write(cluster: Cluster, ref: Ref, term: tuple[TermLocation, JSON]
     workload = workload_from_manifest(ref.kind, cluster.workloads[ref])
     compiled = (CompiledTerm(*term),)
     change = RuleSetChange(f"{ref.namespace}/default", 1, "")
-    listed = {RuleId(ref.namespace, "default", "new"): compiled}
-    merged = merge(workload, RequestedRules(listed, change))
+    rule = RuleId(ref.namespace, "default", "new")
+    stored = {rule: OwnedRule(declared='{"terms":{}}')}
+    merged = merge(workload, RequestedRules({rule: compiled}, change, stored=stored))
     return effect.takes_effect(workload, merged, view_of(cluster.snapshot()))
 
 

@@ -73,7 +73,7 @@ def test_each_rule_is_a_line_with_its_workloads() -> None:
 def test_declarations_are_variables_of_apply() -> None:
     apart = {"name": "apart", "workloads": ["db1", "db2"], "keep_apart": "zone"}
     resting = rule(workload("db", resting=True), name="rests", declaration=None)
-    why = "its workloads do not have its options, or not their terms"
+    why = "its workloads have different options, or such that cannot be written"
     of_team = rule(workload("db"), rule_set="team", declaration={**apart, "name": "a"})
     lines = declaration_lines([rule(workload("db"), declaration=apart), resting, of_team])
     first, second = yaml.safe_load_all("\n".join(lines))

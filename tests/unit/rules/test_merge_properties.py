@@ -19,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.draft import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
     Fingerprint,
+    OwnedRule,
     read_ownership,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
@@ -45,9 +46,14 @@ def _object(template: JSON) -> JSON:
     }
 
 
+def _requested(listed: t.Mapping[RuleId, t.Any], **options: t.Any) -> RequestedRules:
+    stored = dict.fromkeys(listed, OwnedRule(declared='{"terms":{}}'))
+    return RequestedRules(listed, CHANGE, stored=stored, **options)
+
+
 def _after(manifest: JSON, listed: t.Mapping[RuleId, t.Any], **options: t.Any) -> JSON:
     """What a caller would have written: terms that cannot stand there are refused."""
-    merged = merge(_workload(manifest), RequestedRules(listed, CHANGE, **options))
+    merged = merge(_workload(manifest), _requested(listed, **options))
     assume(not any(finding.name in NEVER_ALLOWED for finding in merged.findings))
     return manifest if merged.write is None else applied(manifest, merged.write)
 
@@ -99,7 +105,7 @@ def test_rules_taken_away_one_by_one_restore_every_byte(
 @given(strategies.templates, strategies.rule_maps, st.booleans())
 def test_a_second_merge_writes_nothing(template: JSON, rules: Rules, adopt: bool) -> None:
     there = _after(_object(template), rules, adopt=adopt)
-    again = merge(_workload(there), RequestedRules(rules, CHANGE, adopt=adopt))
+    again = merge(_workload(there), _requested(rules, adopt=adopt))
     assert again.write is None
     assert not (again.added or again.updated or again.removed)
 
@@ -196,7 +202,7 @@ def test_list_that_a_rule_created_is_removed_if_it_has_an_equal_foreign_entry() 
     for order in ([first, second], [second, first]):
         seen = before
         for listed in (*own.items(), *((rule, None) for rule in order)):
-            write = merge(_workload(seen), RequestedRules(dict([listed]), CHANGE)).write
+            write = merge(_workload(seen), _requested(dict([listed]))).write
             assert write is not None
             seen = applied(seen, write)
         assert _placement(seen) == _placement(before)

@@ -13,6 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rule import R
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
     Fingerprint,
+    OwnedRule,
     Ownership,
     UnreadableAnnotation,
     read_ownership,
@@ -36,6 +37,7 @@ ONE, TWO = RuleId("shop", "s", "one"), RuleId("shop", "s", "two.with-dots_2")
 TERM = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 _SELECTORS: tuple[dict[str, JSON], ...] = ({}, {"labelSelector": {}})
 MARK = Fingerprint.of(TermLocation.NODE_EXPRESSION, TERM)
+PIN = '{"run_on":{"zone":["a","b"]}}'
 
 
 def _machine(**annotations: str) -> t.Any:
@@ -46,13 +48,15 @@ def _machine(**annotations: str) -> t.Any:
 
 
 def test_annotation_that_is_written_and_read_is_unchanged() -> None:
-    owned = Ownership("uid-a", {ONE: (MARK,), TWO: ()}, frozenset({"/spec/affinity"}))
+    owned = Ownership(
+        "uid-a", {ONE: OwnedRule((MARK,), PIN), TWO: OwnedRule()}, frozenset({"/spec/affinity"})
+    )
     assert read_ownership(_machine(rules=owned.text())) == owned
     assert read_ownership(vm("a")) == Ownership("uid-a")
 
 
 def test_a_term_belongs_to_its_rules_however_it_is_written() -> None:
-    owned = Ownership("uid-a", {ONE: (MARK,), TWO: (MARK,)})
+    owned = Ownership("uid-a", {ONE: OwnedRule((MARK,), PIN), TWO: OwnedRule((MARK,), PIN)})
     rewritten = {"values": ["b", "a"], "operator": "In", "key": "zone"}
     assert rules_of_term(owned, TermLocation.NODE_EXPRESSION, rewritten) == (ONE, TWO)
     assert rules_of_term(owned, TermLocation.NODE_EXPRESSION, TERM) == (ONE, TWO)
@@ -106,8 +110,11 @@ def test_defaults_of_the_api_are_filled_in(written: JSON) -> None:
         ("[]", "is damaged (it is no JSON object)"),
         ("{}", "is damaged (it has no version)"),
         ('{"version": 2, "uid": "x"}', "was written by a newer release"),
-        ('{"version": 1, "uid": "x", "rules": {"a": []}, "created": []}', "is damaged"),
-        ('{"version": 1, "uid": "x", "rules": {"a/b/c": ["?"]}, "created": []}', "is damaged"),
+        ('{"version": 1, "uid": "x", "rules": {"a": {"terms": []}}, "created": []}', "is damaged"),
+        (
+            '{"version": 1, "uid": "x", "rules": {"a/b/c": {"terms": ["?"]}}, "created": []}',
+            "is damaged",
+        ),
         ('{"version": 1, "uid": "x", "rules": {}}', "is damaged (its field 'created' is missing)"),
         ('{"version": 1, "uid": "x", "rules": 3}', "is damaged (a value in it has a wrong type)"),
     ],
@@ -204,10 +211,12 @@ def test_an_undo_record_with_a_wrong_type_is_damaged(field: str) -> None:
 
 
 NODE = str(MARK)
+NONE: dict[str, JSON] = {"terms": []}
+PINNED: dict[str, JSON] = {"terms": [NODE], "declared": json.loads(PIN)}
 OF_RULES: dict[str, JSON] = {
     "version": 1,
     "uid": "uid-a",
-    "rules": {"shop/s/one": []},
+    "rules": {"shop/s/one": {"terms": []}},
     "created": [],
 }
 
@@ -215,23 +224,30 @@ OF_RULES: dict[str, JSON] = {
 @pytest.mark.parametrize(
     ("changed", "seen"),
     [
-        ({"rules": {"other/s/one": [NODE]}}, "rule other/s/one is of another namespace"),
-        ({"rules": {"other/s/one": []}}, "rule other/s/one is of another namespace"),
-        ({"rules": {"Shop/s/one": []}}, "'Shop' is no name of a namespace"),
-        ({"rules": {"shop/s/{{ 1 }}": []}}, "'{{ 1 }}' is no name of a rule"),
-        ({"rules": {"shop/s/a\nb": []}}, "is no name of a rule"),
-        ({"rules": {"shop/s/": []}}, "'' is no name of a rule"),
-        ({"rules": {"shop/s x/a": []}}, "'s x' is no name of a rule or rule set"),
-        ({"rules": {f"shop/s/r{n}": [] for n in range(65)}}, "it has 65 rules, at most 64"),
-        ({"rules": {"shop/s/one": ["toleration:{{ 1 }}.b"]}}, "has no digests"),
-        ({"rules": {"shop/s/one": [f"{'x' * 100_000}:ab.cd"]}}, "is damaged"),
+        ({"rules": {"other/s/one": PINNED}}, "rule other/s/one is of another namespace"),
+        ({"rules": {"other/s/one": NONE}}, "rule other/s/one is of another namespace"),
+        ({"rules": {"Shop/s/one": NONE}}, "'Shop' is no name of a namespace"),
+        ({"rules": {"shop/s/{{ 1 }}": NONE}}, "'{{ 1 }}' is no name of a rule"),
+        ({"rules": {"shop/s/a\nb": NONE}}, "is no name of a rule"),
+        ({"rules": {"shop/s/": NONE}}, "'' is no name of a rule"),
+        ({"rules": {"shop/s x/a": NONE}}, "'s x' is no name of a rule or rule set"),
+        ({"rules": {f"shop/s/r{n}": NONE for n in range(65)}}, "it has 65 rules, at most 64"),
+        ({"rules": {"shop/s/one": {"terms": ["toleration:{{ 1 }}.b"]}}}, "has no digests"),
+        ({"rules": {"shop/s/one": {"terms": [f"{'x' * 100_000}:ab.cd"]}}}, "is damaged"),
         ({"created": ["/spec"]}, "rules create no '/spec'"),
         ({"created": ["spec"]}, "rules create no 'spec'"),
         ({"created": ["/metadata/annotations"]}, "rules create no"),
-        ({"resting": {"shop/s/two": "spread"}}, "a rule that rests is not among its rules"),
-        ({"resting": {"shop/s/one": "<b>"}}, "or has an unknown type"),
+        ({"rules": {"shop/s/one": {**NONE, "enabled": False}}}, "rule shop/s/one has no type"),
+        ({"rules": {"shop/s/one": {**PINNED, "enabled": "<b>"}}}, "neither true nor false"),
+        ({"rules": {"shop/s/one": {"terms": [NODE]}}}, "rule shop/s/one has no type"),
+        ({"rules": {"shop/s/one": {**PINNED, "declared": {"<b>": 1}}}}, "is no option of a rule"),
+        (
+            {"rules": {"shop/s/one": {**PINNED, "chosen": {"k": "<b>"}}}},
+            "labels that are not valid",
+        ),
+        ({"rules": {"shop/s/one": [NODE]}}, "a value in it has a wrong type"),
         ({"version": int("9" * 4300)}, "more than 64 bits"),
-        ({"version": True, "rules": {"other/s/one": [NODE]}}, "another namespace"),
+        ({"version": True, "rules": {"other/s/one": PINNED}}, "another namespace"),
         ({"version": 0}, "it has no version"),
     ],
     ids=lambda value: str(value)[:40],
@@ -244,20 +260,20 @@ def test_what_options_refuse_is_damage_in_the_annotation(
         read_ownership(_machine(rules=json.dumps({**OF_RULES, **changed})))
     assert seen in str(error.value)
     assert len(str(error.value)) < 500
-    assert read_ownership(_machine(rules=json.dumps(OF_RULES))).rules == {ONE: ()}
+    assert read_ownership(_machine(rules=json.dumps(OF_RULES))).rules == {ONE: OwnedRule()}
 
 
 def test_rule_of_another_namespace_may_have_labelled_the_workload() -> None:
     """A rule that keeps away from workloads of another namespace labels them, if nothing else selects them."""
     label = Fingerprint.of(TermLocation.LABEL, {"key": "k", "value": "v"})
     other = RuleId("other", "s", "one")
-    content = {**OF_RULES, "rules": {str(other): [str(label)]}}
-    assert read_ownership(_machine(rules=json.dumps(content))).rules == {other: (label,)}
-    content["rules"] = {str(other): [str(label), NODE]}
+    content = {**OF_RULES, "rules": {str(other): {"terms": [str(label)]}}}
+    assert read_ownership(_machine(rules=json.dumps(content))).rules == {other: OwnedRule((label,))}
+    content["rules"] = {str(other): {**PINNED, "terms": [str(label), NODE]}}
     with pytest.raises(UnreadableAnnotation):
         read_ownership(_machine(rules=json.dumps(content)))
-    copied = {**content, "uid": "of another object", "rules": {str(other): [NODE], str(ONE): []}}
-    assert read_ownership(_machine(rules=json.dumps(copied))).rules == {ONE: ()}
+    copied = {**content, "uid": "of another object", "rules": {str(other): PINNED, str(ONE): NONE}}
+    assert read_ownership(_machine(rules=json.dumps(copied))).rules == {ONE: OwnedRule()}
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,14 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rules.declaration import (
-    DeclarationReader,
-)
 from ansible_collections.virt.placement.plugins.module_utils.rules.hold import hold_of, release_of
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership_index import (
+    OwnershipIndex,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
+from ansible_collections.virt.placement.plugins.module_utils.rules.stored_rules import StoredRules
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from sandbox import objects
 
 from .builders import PLATFORM, applied, plan, request, running, snapshot, workload
@@ -182,8 +184,9 @@ def test_hold_whose_strategy_others_have_changed_is_over() -> None:
 
 
 def test_rule_that_a_pool_carries_is_declared_as_it_was_written() -> None:
-    reader = DeclarationReader(snapshot(held(pool())), Topology.of())
-    declaration = reader.declaration(RuleId("shop", "default", "apart"))
+    seen = snapshot(held(pool()))
+    rules = StoredRules(OwnershipIndex.of(view_of(seen)), seen)
+    declaration = rules.declaration(RuleId("shop", "default", "apart"), Topology.of())
     assert declaration is not None
     assert declaration["workloads"] == [{"kind": "VirtualMachinePool", "names": ["web"]}]
     assert (declaration["name"], "keep_apart" in declaration) == ("apart", True)

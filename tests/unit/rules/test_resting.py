@@ -66,7 +66,8 @@ def test_rule_that_rests_has_no_terms_and_gets_the_same_ones_again(rule_type: st
 
     assert specs(resting) == specs(before)
     for carrier in resting[:2]:
-        assert read_ownership(carrier).rules == {RULE_ID: ()}
+        (owned,) = read_ownership(carrier).rules.items()
+        assert (owned[0], owned[1].terms, owned[1].enabled) == (RULE_ID, (), False)
         declared = DeclaredReader().declared(carrier)
         assert (declared.rules, declared.resting) == ((), {str(RULE_ID): rule_type})
     assert plan(snapshot(*resting), {**enabled, "enabled": False}).writes == ()
@@ -86,11 +87,9 @@ def test_rule_is_written_at_rest_without_a_change_of_the_template() -> None:
     record = read_undo_record(after)
     assert record is not None, "an undo takes the rule away"
     assert (record.rules, dict(record.written.fields)) == (None, {})
-    assert (
-        written([after], {"name": "other", "workloads": ["db1"], "avoid": {"zone": "b"}})[0]
-        .annotations["placement.virt/rules"]
-        .count("resting")
-    )
+    other = {"name": "other", "workloads": ["db1"], "avoid": {"zone": "b"}}
+    (both,) = written([after], other)
+    assert not read_ownership(both).rules[RULE_ID].enabled
 
 
 def test_change_between_rest_and_work_is_an_update_and_names_the_rule() -> None:
@@ -190,7 +189,8 @@ def test_new_vm_with_the_labels_of_a_rule_is_a_finding(rule_type: str) -> None:
 def test_rule_by_names_has_no_new_members() -> None:
     rule: Object = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
     members = written([vm("db1", labels={"app": "oracle"})], rule)
-    assert read_ownership(members[0]).chosen == {}
+    (owned,) = read_ownership(members[0]).rules.values()
+    assert owned.chosen == ()
     found = lint(snapshot(*members, vm("db2", labels={"app": "oracle"})))
     assert not [x for x in found if x.name == "rule_not_on_new_member"]
 
@@ -205,7 +205,8 @@ def test_name_is_enough_to_disable_a_rule(rule_type: str) -> None:
 
     assert specs(resting) == specs(written(active, {**enabled, "enabled": False}))
     for carrier in resting[:2]:
-        assert read_ownership(carrier).resting == {RULE_ID: rule_type}
+        owned = read_ownership(carrier).rules[RULE_ID]
+        assert (owned.type_name, owned.enabled) == (rule_type, False)
     again = {"name": "r", "enabled": False, "allow_findings": []}
     assert plan(snapshot(*resting), again).writes == ()
     assert specs(written(resting, enabled)) == specs(active)

@@ -85,14 +85,15 @@ def owning(record: JSON, rule: str, *fingerprints: Fingerprint) -> None:
     """The record says that the workload had a rule with these terms."""
     rules = json.loads(record["rules"] or json.dumps({"rules": {}, "created": []}))
     rules |= {"version": 1, "uid": record["uid"]}
-    rules["rules"][rule] = list(map(str, fingerprints))
+    declared = {"terms": {"tolerations": [ANYWHERE]}}
+    rules["rules"][rule] = {"terms": list(map(str, fingerprints)), "declared": declared}
     record["rules"] = json.dumps(rules)
 
 
 def owning_now(manifest: JSON, rule: str, fingerprint: Fingerprint) -> None:
     """The annotation says that a rule of the workload has this term, too. The template has none."""
     owned = json.loads(manifest["metadata"]["annotations"][RULES])
-    owned["rules"][rule].append(str(fingerprint))
+    owned["rules"][rule]["terms"].append(str(fingerprint))
     manifest["metadata"]["annotations"][RULES] = json.dumps(owned)
 
 

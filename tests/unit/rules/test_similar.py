@@ -377,20 +377,6 @@ def test_term_that_a_console_stripped_is_removed_with_its_rule() -> None:
     assert entries(gone, "podAntiAffinity") == []
 
 
-def test_annotation_without_the_bare_meaning_still_leads_to_a_stripped_term() -> None:
-    rule = {"name": "r", "workloads": PAIR, "keep_apart": "zone"}
-    first = written(vm("a"), rule, others=[vm("b")])
-    annotations = first.manifest["metadata"]["annotations"]
-    content = json.loads(annotations["placement.virt/rules"])
-    (name,) = content["rules"]
-    content["rules"][name] = [x.rpartition(".")[0] for x in content["rules"][name]]
-    annotations["placement.virt/rules"] = json.dumps(content)
-
-    again = written(_stripped(first), rule, others=[vm("b")])
-
-    assert again.template == first.template
-
-
 def test_stripped_copy_beside_the_term_of_the_rule_is_similar_and_not_ours() -> None:
     """As after a release that wrote the term anew beside the stripped one."""
     rule = {"name": "r", "workloads": PAIR, "keep_apart": "zone"}

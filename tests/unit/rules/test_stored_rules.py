@@ -16,13 +16,15 @@ from ansible_collections.virt.placement.plugins.module_utils.model.kinds import 
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rules.declaration import (
-    DeclarationReader,
-)
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
     UnreadableAnnotation,
     read_ownership,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership_index import (
+    OwnershipIndex,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.stored_rules import StoredRules
+from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 
 from .builders import NAMESPACE, applied, deployment, plan, snapshot, vm, vmirs, workload
 
@@ -47,8 +49,13 @@ def written(workloads: t.Sequence[Workload], *rules: Object) -> list[Workload]:
     ]
 
 
+def stored(workloads: t.Sequence[Workload]) -> StoredRules:
+    seen = snapshot(*workloads)
+    return StoredRules(OwnershipIndex.of(view_of(seen)), seen)
+
+
 def declared(workloads: t.Sequence[Workload]) -> Object | None:
-    return DeclarationReader(snapshot(*workloads), Topology.of()).declaration(R)
+    return stored(workloads).declaration(R, Topology.of())
 
 
 TOLERATION = {"key": "gpu", "operator": "Exists"}
@@ -104,6 +111,8 @@ def test_rule_of_vms_is_declared_as_it_was(options: Object) -> None:
     allowed = ["mutual_affinity", "no_node_has_key", "selector_matches_nothing"]
     carrying = written(cluster(), {**rule, "allow_findings": allowed})
     assert declared(carrying) == rule
+    again = plan(snapshot(*carrying), {**rule, "allow_findings": allowed}, workload_rollout="allow")
+    assert again.writes == ()
 
 
 OTHERWISE: t.Mapping[str, Object] = {
@@ -158,7 +167,7 @@ def test_rule_that_rests_or_lost_its_terms_is_declared_as_it_was() -> None:
     for each in carrying[:2]:
         Pointer(("spec", "template", "spec")).read(dict(each.manifest)).pop("affinity")
     assert declared(carrying) == rule
-    assert DeclarationReader(snapshot(), Topology.of()).declaration(R) is None
+    assert declared([]) is None
 
 
 @pytest.mark.parametrize("by", ["names", "labels"])
@@ -192,11 +201,6 @@ def test_second_run_writes_nothing_and_another_declaration_of_the_terms_is_an_up
     assert plan(snapshot(*carrying), rule).writes == ()
     other = {"name": "r", "workloads": ["db1"], "run_on": {"zone": ["a", "a"]}}
     assert plan(snapshot(*carrying), other).writes == ()
-    old = [with_content(carrying[0], lambda content: content.pop("declared")), *carrying[1:]]
-    assert declared(old) is None
-    again = plan(snapshot(*old), rule)
-    assert [write.target for write in again.writes] == [carrying[0].ref]
-    assert declared(written(old, rule)) == rule
 
 
 def with_content(each: Workload, change: t.Callable[[Object], object]) -> Workload:
@@ -208,43 +212,68 @@ def with_content(each: Workload, change: t.Callable[[Object], object]) -> Worklo
     return workload(manifest)
 
 
-TAMPERED: t.Mapping[str, Object] = {
-    "other values": {"run_on": {"topology.kubernetes.io/zone": "b"}},
-    "other type": {"avoid": {"topology.kubernetes.io/zone": "a"}},
-    "no label value": {"run_on": {"topology.kubernetes.io/zone": "{{ x }}"}},
-    "two types": {"run_on": {"topology.kubernetes.io/zone": "a"}, "spread": "zone"},
-    "no type": {},
+def with_options(each: Workload, options: object) -> Workload:
+    """The workload with other options of the rule in its annotation; without any for None."""
+
+    def change(content: Object) -> None:
+        content["rules"][str(R)]["declared"] = options
+        if options is None:
+            del content["rules"][str(R)]["declared"]
+
+    return with_content(each, change)
+
+
+ZONE = "topology.kubernetes.io/zone"
+REFUSED: t.Mapping[str, Object] = {
+    "no label value": {"run_on": {ZONE: "{{ x }}"}},
     "wrong type": {"run_on": 7},
-    "unknown target": {"keep_apart": {"topology_key": "a.example/z", "from": "none"}},
+    "other namespace": {"keep_together": {"topology_key": ZONE, "with": {"namespace": "/"}}},
+    "a label of ours": {"label": {"placement.virt/do-not-move": "true"}},
 }
 
 
-@pytest.mark.parametrize("options", TAMPERED.values(), ids=TAMPERED)
-def test_tampered_options_are_not_believed(options: Object) -> None:
+@pytest.mark.parametrize("options", REFUSED.values(), ids=REFUSED)
+def test_options_that_the_module_refuses_are_no_declaration(options: Object) -> None:
     rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
     first, *others = written(cluster(), rule)
-    tampered = with_content(first, lambda content: content["declared"].update({str(R): options}))
+    tampered = with_options(first, options)
     assert declared([tampered, *others]) is None
     made = plan(snapshot(tampered, *others), rule)
     assert [write.target for write in made.writes] == [first.ref]
     assert declared(written([tampered, *others], rule)) == rule
 
 
-DAMAGED: t.Mapping[str, tuple[Object, str]] = {
-    "option": ({str(R): {"workloads": ["db2"]}}, "'workloads' is no option of a rule"),
-    "rule": ({"shop/default/other": {"spread": "a/b"}}, "is not among its rules"),
-    "size": ({str(R): {"terms": {"x": "y" * 9000}}}, "characters"),
-    "form": ({str(R): 3}, "a value in it has a wrong type"),
+def test_workloads_with_different_options_have_no_declaration() -> None:
+    rule = {"name": "r", "workloads": ["db1", "db2"], "run_on": {"zone": "a"}}
+    first, *others = written(cluster(), rule)
+    value = with_options(first, {"run_on": {ZONE: "b"}})
+    assert (declared([value, *others]), stored([value, *others]).type_name(R)) == (None, "run_on")
+    other = with_options(first, {"avoid": {ZONE: "a"}})
+    assert (declared([other, *others]), stored([other, *others]).type_name(R)) == (None, None)
+
+
+DAMAGED: t.Mapping[str, tuple[object, str]] = {
+    "option": ({"spread": "a/b", "workloads": ["db2"]}, "'workloads' is no option of a rule"),
+    "none": (None, f"rule {R} has no type"),
+    "no type": ({"preferred": True}, f"rule {R} has no type"),
+    "two types": ({"run_on": {ZONE: "a"}, "spread": "zone"}, f"rule {R} has several types"),
+    "preferred": ({"spread": ZONE, "preferred": "<b>"}, "neither true nor false"),
+    "form": (3, "a value in it has a wrong type"),
+    "text": ("spread", "is no option of a rule"),
 }
 
 
-@pytest.mark.parametrize(("content", "why"), DAMAGED.values(), ids=DAMAGED)
-def test_options_of_another_form_damage_the_annotation(content: Object, why: str) -> None:
+@pytest.mark.parametrize(("options", "why"), DAMAGED.values(), ids=DAMAGED)
+def test_rule_without_a_type_damages_the_annotation(options: object, why: str) -> None:
+    """It is a finding and no guess: the terms are those of a rule run_on."""
     rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
-    first, *_others = written(cluster(), rule)
-    damaged = with_content(first, lambda there: there.update(declared=content))
+    first, *others = written(cluster(), rule)
+    damaged = with_options(first, options)
     with pytest.raises(UnreadableAnnotation, match=why):
         read_ownership(damaged)
+    assert declared([damaged, *others]) is None
+    with pytest.raises(InvalidInput, match="is damaged"):
+        plan(snapshot(damaged, *others), rule)
 
 
 def test_label_on_a_target_of_the_rule_makes_it_no_workload_of_it() -> None:
@@ -262,29 +291,29 @@ def test_label_on_a_target_of_the_rule_makes_it_no_workload_of_it() -> None:
     assert found["keep_apart"] == {"topology_key": "zone", "from": target}
 
 
-def test_rule_named_alone_that_has_no_stored_type_needs_it() -> None:
-    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
-    first, *others = written(cluster(), rule)
-    old = with_content(first, lambda content: content.pop("declared"))
-    with pytest.raises(InvalidInput) as refused:
-        plan(snapshot(old, *others), {"name": "r", "enabled": False})
-    assert [str(error) for error in refused.value.errors] == [
-        "rules[0] r: its workloads do not have its type, or not the same one: give the rule its type and workloads"
-    ]
+def test_rule_named_alone_keeps_the_labels_that_choose_its_workloads() -> None:
+    by_labels = [{"labels": {"app": "db"}}]
+    rule = {
+        "name": "r",
+        "workloads": by_labels,
+        "keep_apart": {"topology_key": "zone", "from": "web"},
+    }
+    carrying = written(cluster(), rule)
+    resting = written(carrying, {"name": "r", "enabled": False})
+    assert declared(resting) == {**rule, "enabled": False}
+    assert declared(written(resting, rule)) == rule
 
 
-def test_options_that_are_too_long_are_not_stored() -> None:
+def test_long_options_are_stored() -> None:
     values = [f"{number:063}" for number in range(200)]
     rule = {"name": "r", "workloads": ["db1"], "avoid": {"zone": values}}
     carrying = written(cluster(), rule)
-    assert declared(carrying) is None
-    assert read_ownership(carrying[0]).declared == {}
+    assert declared(carrying) == rule
     assert plan(snapshot(*carrying), rule).writes == ()
 
 
 def test_stored_key_without_prefix_needs_no_topology_key() -> None:
     rule = {"name": "r", "workloads": ["db1"], "avoid": {"performance": "a"}}
     carrying = written(cluster(), {**rule, "allow_findings": ["no_node_has_key"]})
-    reader = DeclarationReader(snapshot(*carrying), Topology({}))
-    assert reader.type_name(R) == "avoid"
-    assert reader.declaration(R) == rule
+    assert stored(carrying).type_name(R) == "avoid"
+    assert stored(carrying).declaration(R, Topology({})) == rule

@@ -1,0 +1,210 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How was a rule declared that workloads carry?
+
+The annotation of each of its workloads has type and options, with full label keys. A tenant can write it, so it is read
+as the option `rules` is. Nothing is concluded from terms.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import replace
+
+from ..model.findings import InputError
+from ..model.input import nearest
+from ..model.json_pointer import JSON
+from ..model.kinds import VIRTUAL_MACHINE
+from ..model.objects import Ref
+from ..model.rule import (
+    Avoid,
+    KeepApart,
+    KeepTogether,
+    PodSelector,
+    RawTerms,
+    Rule,
+    RuleId,
+    RunOn,
+    Spread,
+    Target,
+    WorkloadSelector,
+)
+from ..model.snapshot import Snapshot
+from ..model.topology import Topology
+from .ownership import LabelsOfRule, OwnedRule, canonical_json
+from .ownership_index import OwnershipIndex
+from .parse import read_rules
+from .rules_request import RulesRequest
+
+Declaration = dict[str, JSON]
+
+_FULL_KEYS = Topology({})
+
+
+def stored_options(rule: Rule) -> str:
+    """Type and options of a rule as an annotation has them."""
+    return canonical_json(options_of(rule, _FULL_KEYS))
+
+
+def options_of(rule: Rule, topology: Topology) -> Declaration:
+    """Type, preference and label of a rule, as the option `rules` takes them."""
+    options: Declaration = {}
+    if rule.rule_type is not None:
+        options[rule.type_name] = _type_options(rule, topology)
+    if rule.preferred:
+        options["preferred"] = True
+        if rule.weight != 100:
+            options["weight"] = rule.weight
+    if rule.label is not None:
+        options["label"] = dict([rule.label])
+    return options
+
+
+def _type_options(rule: Rule, topology: Topology) -> JSON:
+    rule_type, namespace = rule.rule_type, rule.id.namespace
+    if isinstance(rule_type, RawTerms):
+        return rule_type.fields
+    if isinstance(rule_type, (RunOn, Avoid)):
+        return {
+            topology.name_of(key): values[0] if len(values) == 1 else list(values)
+            for key, values in rule_type.nodes
+        }
+    more: Declaration = {}
+    if isinstance(rule_type, KeepApart):
+        more = _targets(rule_type.targets, "from", namespace)
+    elif isinstance(rule_type, KeepTogether) and rule_type.target is not None:
+        more = _targets([rule_type.target], "with", namespace)
+    elif isinstance(rule_type, Spread) and rule_type.max_skew != 1:
+        more = {"max_skew": rule_type.max_skew}
+    key = topology.name_of(t.cast("KeepApart | KeepTogether | Spread", rule_type).topology_key)
+    return {"topology_key": key, **more} if more else key
+
+
+def _targets(targets: t.Iterable[Target], option: str, namespace: str) -> Declaration:
+    """The targets by their options, in their order: workloads, then pods."""
+    options: dict[str, list[JSON]] = {}
+    for target in targets:
+        if isinstance(target, PodSelector):
+            own = target.namespaces == (namespace,)
+            where = {} if own else {"namespaces": list(target.namespaces)}
+            options.setdefault("pods", []).append({"labels": dict(target.labels), **where})
+            continue
+        other: Declaration = (
+            {} if target.namespace == namespace else {"namespace": target.namespace}
+        )
+        selector = {**_kind(target.kind), **other, **_chosen(target.names, target.labels)}
+        # VMs that are given by name become the first target.
+        first = option not in options
+        plain = first and {*selector} == {"names"} and len(target.names) == 1
+        options.setdefault(option, []).append(target.names[0] if plain else selector)
+    return {name: values[0] if len(values) == 1 else values for name, values in options.items()}
+
+
+def _chosen(names: t.Sequence[str], labels: t.Mapping[str, str] | None) -> Declaration:
+    return {"names": list(names)} if labels is None else {"labels": dict(labels)}
+
+
+def _kind(kind: str) -> Declaration:
+    return {} if kind == VIRTUAL_MACHINE.name else {"kind": kind}
+
+
+def _label_keys(options: Declaration) -> t.Iterator[str]:
+    """The label keys of stored options: a key without a prefix is no name of a topology key there."""
+    for value in options.values():
+        if isinstance(value, dict):
+            yield from (key for key in (*value, value.get("topology_key")) if isinstance(key, str))
+        elif isinstance(value, str):
+            yield value
+
+
+class StoredRules:
+    """The rules that the workloads of a snapshot have as their members."""
+
+    def __init__(self, ownerships: OwnershipIndex, snapshot: Snapshot) -> None:
+        self.members: dict[RuleId, dict[Ref, OwnedRule]] = {}
+        """What each workload of a rule has of it. Neither copies of a workload are among them, nor workloads that a
+        rule only labels."""
+        for ref, ownership in sorted(ownerships.owned.items()):
+            if ownership.uid == snapshot.workloads_by_ref[ref].uid:
+                for rule, owned in ownership.rules.items():
+                    if owned.declared:
+                        self.members.setdefault(rule, {})[ref] = owned
+
+    def type_name(self, rule: RuleId) -> str | None:
+        """The option of its type. None where its workloads have several types, as after an interrupted change."""
+        types = {owned.type_name for owned in self.members.get(rule, {}).values()}
+        return types.pop() if len(types) == 1 else None
+
+    def is_preferred(self, rule: RuleId) -> bool:
+        """Whether the rule is preferred on one of its workloads."""
+        return any("preferred" in owned.options() for owned in self.members.get(rule, {}).values())
+
+    def declaration(self, rule: RuleId, topology: Topology) -> Declaration | None:
+        """The rule as the module `rules` takes it. None where no workload has it, where its workloads have different
+        options, as after an interrupted change, and where the module would refuse these options."""
+        members = self.members.get(rule, {})
+        stored = {(owned.declared, owned.enabled) for owned in members.values()}
+        if len(stored) != 1:
+            return None
+        ((text, enabled),) = stored
+        beside: Declaration = {"name": rule.name, "workloads": _references(members)}
+        options: Declaration = json.loads(text)
+        parsed = read_rules(
+            [{**options, **beside}],
+            namespace=rule.namespace,
+            rule_set=rule.rule_set,
+            topology=Topology({key: key for key in _label_keys(options)}),
+        )
+        if parsed.faults:
+            return None
+        resting = {} if enabled else {"enabled": False}
+        return {**beside, **options_of(parsed.rules[0], topology), **resting}
+
+
+def _references(members: t.Mapping[Ref, OwnedRule]) -> list[JSON]:
+    """The workloads of a rule, by labels where these chose them."""
+    groups: dict[tuple[str, LabelsOfRule], list[str]] = {}
+    for ref, owned in members.items():
+        groups.setdefault((ref.kind, owned.chosen), []).append(ref.name)
+    references: list[JSON] = []
+    for (kind, labels), names in groups.items():
+        if not labels and kind == VIRTUAL_MACHINE.name:
+            references += names
+        else:
+            references.append({**_kind(kind), **_chosen(names, dict(labels) or None)})
+    return references
+
+
+def with_members(
+    request: RulesRequest, rules: StoredRules, faults: list[InputError]
+) -> RulesRequest:
+    """The request in which rules that are to rest, and are named alone, have the workloads that carry them. One that no
+    workload carries is a fault."""
+    if request.state != "present":
+        return request
+    named = list(request.rules)
+    for number, rule in enumerate(request.rules):
+        if rule.is_named_alone:
+            by_kind: dict[str, list[str]] = {}
+            for ref in rules.members.get(rule.id, ()):
+                by_kind.setdefault(ref.kind, []).append(ref.name)
+            if not by_kind:
+                faults.append(_unknown(rule, rules))
+            selectors = (
+                WorkloadSelector(kind, rule.id.namespace, tuple(names))
+                for kind, names in by_kind.items()
+            )
+            named[number] = replace(rule, workloads=tuple(selectors))
+    return replace(request, rules=tuple(named))
+
+
+def _unknown(rule: Rule, rules: StoredRules) -> InputError:
+    ours = rule.id.namespace, rule.id.rule_set
+    known = [x.name for x in rules.members if (x.namespace, x.rule_set) == ours]
+    return InputError(
+        rule.where,
+        f"no workload of namespace {rule.id.namespace!r} has this rule of rule set"
+        f" {rule.id.rule_set!r}. A rule that is new and rests needs its type and workloads"
+        f"{nearest(rule.id.name, known)}",
+    )
