@@ -30,6 +30,8 @@ if t.TYPE_CHECKING:
 
 Parts = dict[str, t.Any]
 
+UNREAD = " by this job, and those of earlier jobs were not read"
+
 PLAIN = re.compile(r"[A-Za-z][\w.-]*")
 """Texts that are texts in YAML without quotes."""
 
@@ -176,11 +178,8 @@ def _restarted_again(record: JobRecord) -> t.Iterator[str]:
 
 
 def _stopped_vms(known: Parts) -> list[Parts]:
-    vms: dict[tuple[str, str], Parts] = {}
-    for node in known.get("ended", ()):
-        for vm in node.get("stopped", ()):
-            vms[vm["namespace"], vm["name"]] = vm
-    return list(vms.values())
+    stopped = [vm for node in known.get("ended", ()) for vm in node.get("stopped", ())]
+    return list({(vm["namespace"], vm["name"]): vm for vm in stopped}.values())
 
 
 def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator[str]:
@@ -223,8 +222,8 @@ def _after_failure(record: JobRecord, states: t.Mapping[str, str]) -> t.Iterator
     if carries_out_plan(record):
         yield CORRECT_OR_PLAN
     else:
-        yield RELAUNCH if begun else f"no node was begun: {AGAIN}"
-    if any(state in ("failed", "drained") for state in states.values()):
+        yield RELAUNCH if begun else f"no node was begun{'' if states else UNREAD}: {AGAIN}"
+    if any(state in ("failed", "draining", "drained") for state in states.values()):
         yield (
             "to undo it: launch it with placement_maintenance_state: in_service and without"
             " placement_maintenance_change_id"

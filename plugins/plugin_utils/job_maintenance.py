@@ -56,7 +56,11 @@ def check(job: Job) -> Result:
     if found.get("failed") and (approved or not _goes_on_without_some(job, found, plan)):
         raise JobFailed(lines_of(found))
     states = dict.fromkeys((name for group in plan.groups for name in group), "not_begun")
-    states |= {node["name"]: "skipped" for node in plan.done}
+    states |= {
+        **{node["name"]: "skipped" for node in plan.done},
+        # this job may end before it comes to them
+        **{node["name"]: node["state"] for node in plan.begun if not job.check_mode},
+    }
     job.record.maintenance = {
         "groups": [list(group) for group in plan.groups],
         "states": states,

@@ -187,3 +187,36 @@ def test_vm_of_a_namespace_that_was_deleted_is_not_moved_home() -> None:
     job_maintenance.finish(t.cast(t.Any, job))
     assert [x["namespace"] for x in job.record.maintenance["stays"]] == ["shop"]
     assert [x["failed"] for x in job.record.of("rollout")] == [False]
+
+
+@pytest.mark.parametrize("state", ["draining", "drained"])
+def test_job_that_is_refused_names_the_node_that_an_earlier_one_has_begun(state: str) -> None:
+    """A right was taken away between the jobs: the node is cordoned, and the block tells how to undo it."""
+    node = {"zone": "z1", "cordoned": True, "since": "2026-11-22T19:00:00Z", "change_id": None}
+    fresh = {"zone": "z1", "cordoned": False, "since": None, "change_id": None}
+    read = {
+        "nodes": [
+            {**node, "name": "w1", "state": state},
+            {**fresh, "name": "w2", "state": "in_service"},
+        ]
+    }
+    rules = {"rules": [{"namespace": "shop"}]}
+    job = Job(read, rules, failed("permission", changed=False), nodes=["w1", "w2"])
+    with pytest.raises(JobFailed):
+        job_maintenance.check(t.cast(t.Any, job))
+    block = job.closing("no right to create migrations")
+    assert block.nodes == {"w1": state, "w2": "not_begun"}
+    relaunch, undo = block.next_steps
+    assert "it continues" in relaunch
+    assert "placement_maintenance_state: in_service" in undo
+
+
+def test_job_that_has_read_no_node_does_not_answer_for_those_of_earlier_jobs() -> None:
+    job = Job(failed("permission", changed=False), nodes=["w1"])
+    with pytest.raises(JobFailed):
+        job_maintenance.check(t.cast(t.Any, job))
+    (step,) = job.closing("no right to patch nodes").next_steps
+    assert step == (
+        "no node was begun by this job, and those of earlier jobs were not read: correct the cause, then launch"
+        " the same job again"
+    )
