@@ -14,7 +14,7 @@ from ..kubevirt.instances import pod_workload, vmi_workload
 from ..model.findings import Finding
 from ..model.json_pointer import JSON
 from ..model.kinds import VMI
-from ..model.objects import Node, Ref
+from ..model.objects import Node
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..moves.approved_plan import ApprovedPlan
@@ -74,17 +74,17 @@ def asked_nodes(asked: MaintenanceOptions, view: DrainView) -> list[str]:
 def about_objects(findings: t.Iterable[Finding], snapshot: Snapshot) -> t.Iterator[AboutObject]:
     """The findings that a plan has, each with its objects: for a pod or a VMI its workload, since the next one has
     another name."""
-    stands_for: dict[Ref, Ref] = {
-        pod.ref: pod_workload(pod, snapshot.controllers) for pod in snapshot.pods
-    }
-    stands_for.update(
-        {vmi.ref: vmi_workload(vmi, snapshot.workloads_by_ref) for vmi in snapshot.vmis}
-    )
+    pods = {pod.ref: pod_workload(pod, snapshot.controllers) for pod in snapshot.pods}
+    vmis, workloads = snapshot.vmis_by_ref, snapshot.workloads_by_ref
     for finding in findings:
         # a VM that has just started does not report yet whether it can be migrated
         starting = (finding.name, finding.severity) == (NOT_MIGRATABLE, "warning")
         if not (starting or finding.severity == "info" or finding.name in _COME_AND_GO):
-            names = [str(stands_for.get(ref, ref)) for ref in finding.objects]
+            refs = (
+                vmi_workload(vmis[ref], workloads) if ref in vmis else pods.get(ref, ref)
+                for ref in finding.objects
+            )
+            names = list(map(str, refs))
             yield from ((finding.name, name) for name in names or [CLUSTER])
 
 

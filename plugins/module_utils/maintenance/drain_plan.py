@@ -32,7 +32,7 @@ from ..model.kinds import (
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
-from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from ..model.snapshot import Instance, Snapshot, Vmi
 from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase, ready
 from ..moves.view import WhyNoRestart
@@ -104,7 +104,7 @@ class DrainView:
         """By node and a digest of the uid, the instances that have to leave or are leaving."""
         present: dict[str, dict[str, returns.Present]] = {node: {} for node in self.nodes}
         for decision in self._decided:
-            instance, _workload = self._instance(decision)
+            instance = self._instance(decision).instance
             if instance.workload is not None and decision.pod.owner is not None:
                 leaving = decision.action is PodAction.WAIT
                 seen = returns.Present(returns.key(instance.workload), leaving)
@@ -115,15 +115,14 @@ class DrainView:
         """Why a plain pod is left on its node: its next one would be there again."""
         if decision.action is not PodAction.EVICT:
             return None
-        instance, workload = self._instance(decision)
-        names_node = returns.names_node(workload, decision.pod)
-        return names_node or self._comes_back(instance, decision)
+        names_node = returns.names_node(self._instance(decision).workload, decision.pod)
+        return names_node or self._comes_back(decision)
 
-    def _comes_back(self, instance: Instance, decision: PodDecision) -> Obstacle | None:
-        node = decision.pod.node_name
-        if instance.workload is None:
+    def _comes_back(self, decision: PodDecision) -> Obstacle | None:
+        node, workload = decision.pod.node_name, self.workload_of(decision)
+        if workload is None:
             return None
-        times = self.returned.get(node, {}).get(returns.key(instance.workload), 0)
+        times = self.returned.get(node, {}).get(returns.key(workload), 0)
         return returns.comes_back(node, times, tolerates=tolerates_cordon(decision.pod))
 
     @cached_property
@@ -169,11 +168,11 @@ class DrainView:
         """By node, the workloads with an instance that leaves it and that a rollout may move, as `Mark.away`."""
         away: dict[str, dict[str, str]] = defaultdict(dict)
         for decision in self.decisions:
-            instance, workload = self._instance(decision)
-            if instance.workload is not None and instance.workload.kind in WRITABLE_KINDS:
+            ref, workload = self.workload_of(decision), self._instance(decision).workload
+            if ref is not None and ref.kind in WRITABLE_KINDS:
                 stops = self._way(decision).method is Method.STOP
                 strategy = run_strategy(workload) if stops and workload is not None else ""
-                away[decision.pod.node_name]["/".join(instance.workload)] = strategy
+                away[decision.pod.node_name]["/".join(ref)] = strategy
         return away
 
     @cached_property
@@ -181,22 +180,17 @@ class DrainView:
         """By node, those of `away` that are stopped and started again, as `Mark.starts`."""
         starts: dict[str, list[str]] = defaultdict(list)
         for decision in self.decisions:
-            instance, _workload = self._instance(decision)
-            way = self._way(decision)
+            workload, way = self.workload_of(decision), self._way(decision)
             stops = way.method is Method.STOP and way.policy == STOP_AND_START
-            if instance.workload is not None and stops:
-                starts[decision.pod.node_name].append("/".join(instance.workload))
+            if workload is not None and stops:
+                starts[decision.pod.node_name].append("/".join(workload))
         return starts
 
     @cached_property
     def by_uid(self) -> t.Mapping[str, DeclaredInstance]:
-        reader = self.snapshot.derived(InstanceReader)
-        movable = {}
-        for decision in self.decisions:
-            if decision.action in (PodAction.EVICT, PodAction.MOVE_VM):
-                instance, _workload = self._instance(decision)
-                movable[instance.uid] = reader.read(instance, decision.pod)
-        return movable
+        leaving = (PodAction.EVICT, PodAction.MOVE_VM)
+        instances = (self._instance(x) for x in self.decisions if x.action in leaving)
+        return {instance.uid: instance for instance in instances}
 
     @cached_property
     def by_workload(self) -> t.Mapping[Ref | None, DeclaredInstance]:
@@ -209,7 +203,7 @@ class DrainView:
         ways: dict[str, VmWay] = {}
         skipped = []
         for decision in self.decisions:
-            instance, _workload = self._instance(decision)
+            instance = self._instance(decision).instance
             if instance.uid in busy:
                 continue
             way = self._way(decision)
@@ -233,7 +227,7 @@ class DrainView:
         return Plan(tuple(moves), tuple(skipped))
 
     def _skipped(self, decision: PodDecision, obstacle: Obstacle) -> SkippedInstance:
-        instance, _workload = self._instance(decision)
+        instance = self._instance(decision).instance
         return SkippedInstance(
             instance.ref,
             instance.uid,
@@ -256,14 +250,14 @@ class DrainView:
             or (workload.kind, run_strategy(declared)) == halted
         )
 
-    def _instance(self, decision: PodDecision) -> tuple[Instance, Workload | None]:
+    def _instance(self, decision: PodDecision) -> DeclaredInstance:
         pod, vmi = decision.pod, decision.vmi
-        workloads = self.snapshot.workloads_by_ref
         if vmi is not None:
-            ref = vmi_workload(vmi, workloads)
-            return Instance(vmi.ref, vmi.uid, ref, pod, vmi), workloads.get(ref)
-        ref = pod_workload(pod, self.snapshot.controllers)
-        return Instance(pod.ref, pod.uid, ref, pod), workloads.get(ref)
+            ref = vmi_workload(vmi, self.snapshot.workloads_by_ref)
+            instance = Instance(vmi.ref, vmi.uid, ref, pod, vmi)
+        else:
+            instance = Instance(pod.ref, pod.uid, pod_workload(pod, self.snapshot.controllers), pod)
+        return self.snapshot.derived(InstanceReader).read(instance, pod)
 
     def _way(self, decision: PodDecision) -> VmWay:
         """How the pod leaves; or why it does not, and whether that ends by itself."""
@@ -304,15 +298,14 @@ class DrainView:
         """The label that keeps a plain pod on its node."""
         if decision.action is not PodAction.EVICT:
             return None
-        instance, _workload = self._instance(decision)
-        return why_kept(instance, self.snapshot.workloads_by_ref)
+        return why_kept(self._instance(decision).instance, self.snapshot.workloads_by_ref)
 
     def way_of_vm(self, vmi: Vmi) -> VmWay:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
         way, decision = self.ways.way(vmi), self._vm_decisions.get(vmi.uid)
         if way.method is None or decision is None:
             return way
-        stays = self._comes_back(self._instance(decision)[0], decision)
+        stays = self._comes_back(decision)
         if stays is None:
             return way
         return VmWay(way.policy, None, returns.with_advice(stays), stays.code)
@@ -329,7 +322,7 @@ class DrainView:
 
     def workload_of(self, decision: PodDecision) -> Ref | None:
         """The workload whose template makes the pod or the VM."""
-        return self._instance(decision)[0].workload
+        return self._instance(decision).instance.workload
 
     def _why_never_ended(self, vmi: Vmi) -> Obstacle | None:
         """Why disruption budgets never allow that the VM ends."""

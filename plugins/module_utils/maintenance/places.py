@@ -201,17 +201,16 @@ def _rules_text(view: DrainView, lacking: t.Iterable[WithoutNode]) -> str:
 
 def _other_policies(view: DrainView, lacking: t.Sequence[WithoutNode]) -> str:
     """The policies by which all of these VMs could leave."""
-    leaving = {x.vmi.ref: x.vmi for x in view.decisions if x.vmi is not None}
-    ways = {
-        x.instance: _down(view, leaving[x.instance], x) for x in lacking if x.instance in leaving
-    }
+    leaving = {x.vmi.ref for x in view.decisions if x.vmi is not None}
+    vmis = view.snapshot.vmis_by_ref
+    ways = {x.instance: _down(view, vmis[x.instance], x) for x in lacking if x.instance in leaving}
     first, *others = ways.values() or [()]
     common = [way for way in first if all(way in other for other in others)]
     if not common:
         return ""
     names = listed([ref.name for ref in ways])
     text = f" Or let {names} be down for a time: set the label {VM_POLICY} of the VM to {' or '.join(common)}"
-    if any(view.ways.has_own_policy(leaving[ref]) for ref in ways):
+    if any(view.ways.has_own_policy(vmis[ref]) for ref in ways):
         return f"{text}."
     policies = ", ".join(dict.fromkeys((*(x for x in view.policies if x != "refuse"), common[0])))
     return f"{text}, or vm_policy to [{policies}], which does that only with VMs that have no better way."

@@ -41,13 +41,11 @@ class PlaceReasons:
         snapshot: Snapshot,
         request: PlanRequest,
         moves: PlaceMoves,
-        candidates: t.Iterable[DeclaredInstance],
     ) -> None:
         self.snapshot = snapshot
         self.request = request
         self.moves = moves
         self.simulation = moves.simulation
-        self.by_pod = {x.pod.ref: x for x in candidates}
         self.searches = 0
 
     def no_instance(self, ref: Ref) -> Obstacle:
@@ -219,10 +217,10 @@ class PlaceReasons:
     def _of_rules(self, movable: DeclaredInstance, reason: FilterReason) -> str:
         """The rules of the VM, or of the pod whose anti-affinity is the reason."""
         owner: DeclaredInstance | None = movable
-        if reason.kind == "existing-anti":
-            owner = self.by_pod.get(reason.counterpart) if reason.counterpart else None
+        if reason.kind == "existing-anti" and reason.counterpart is not None:
+            owner = self.simulation.owners.instance_of(reason.counterpart)
         if owner is None:
-            return _rules_text(self.simulation.owners.of_other(reason))
+            return ""
         return _rules_text(owning_rules(reason, owner.declared, owner.declared_pod.labels))
 
     def _violations_after(self, uid: Uid, node: str) -> str:

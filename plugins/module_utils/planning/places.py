@@ -69,7 +69,7 @@ class _PlacesPlanner:
         self.request = request
         self.simulation = simulation
         self.moves = PlaceMoves(simulation, snapshot.pods)
-        self.reasons = PlaceReasons(snapshot, request, self.moves, candidates)
+        self.reasons = PlaceReasons(snapshot, request, self.moves)
         self.by_ref = {x.instance.ref: x for x in candidates}
         self.places = places
         self.skipped: list[SkippedInstance] = []
