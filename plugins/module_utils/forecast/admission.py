@@ -14,6 +14,7 @@ import typing as t
 from dataclasses import replace
 from functools import cached_property
 
+from ..compliance.drift import DriftComparison
 from ..kubevirt.launcher import guest_resources
 from ..kubevirt.next_pod import OWN_LAUNCHER
 from ..model.admission import LimitRange, PodMutator
@@ -42,6 +43,7 @@ class PodAdmission:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        self._comparison = snapshot.derived(DriftComparison)
         levels = ((x.name, enforced_level(x.labels)) for x in snapshot.namespaces)
         self._levels = {name: level for name, level in levels if level[0] != PRIVILEGED}
         self._ranges: dict[str, list[LimitRange]] = {}
@@ -187,7 +189,7 @@ class PodAdmission:
         for (policy_name, first, other_terms), shown in alike.items():
             text = f"{policy_name} may refuse the {'first' if first else 'next'} pod of {listed([*shown])}"
             if other_terms:
-                text += ": the running one has other affinity or spread"
+                text += ": the running one has other constraints"
             elif not first:
                 text += ": it is newer than the running one"
             yield Doubt("admission_unknown", text)
@@ -209,12 +211,17 @@ class PodAdmission:
         return pending.pod.created or (before.created if before is not None else "")
 
     def _has_other_terms(self, pending: PendingPod) -> bool:
-        """Whether a pod has not the terms, which rules write, of the one before. Those that KubeVirt gives a launcher
-        pod, as for a migration, are no difference."""
+        """Whether a pod has not the terms, which rules write, of the one before. Drift leaves out what KubeVirt may
+        give a pod, and a policy may refuse even that: what is written of affinity and spread is compared, too. Nothing
+        shows which node selectors and tolerations admission adds again."""
         before, workload = self._before(pending), self._workload(pending.workload)
-        if pending.vmi is not None and workload is not None:
-            following = workload.template.get("spec") or {}
-            return any(pending.vmi.spec.get(name) != following.get(name) for name in _TERMS)
+        if workload is not None and before is not None:
+            drift = self._comparison.drift(workload, before, pending.vmi)
+            if drift is not None and (drift.missing or drift.stale):
+                return True
+            if pending.vmi is not None:
+                following = workload.template.get("spec") or {}
+                return any(pending.vmi.spec.get(name) != following.get(name) for name in _TERMS)
         return before is not None and _terms(before) != _terms(pending.pod)
 
     def _of_gates(self, new: t.Iterable[PendingPod]) -> t.Iterator[Doubt]:

@@ -32,7 +32,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
-from tests.unit.compliance.cluster import HOST, Cluster
+from tests.unit.compliance.cluster import HOST, Cluster, anti_affinity, apart
 from tests.unit.planning.scenes import cluster, deployment, machine, pinned
 
 JSON = t.Any
@@ -269,7 +269,42 @@ def test_older_policy_may_refuse_a_pod_with_the_terms_of_a_new_rule(kind: str) -
     found = forecast(change, doubts=doubts_of_change(change))
     assert (found.answer.value, found.codes) == ("possible", ("admission_unknown",))
     (reason,) = found.reasons
-    assert reason.endswith(f"of {kind} shop/db: the running one has other affinity or spread")
+    assert reason.endswith(f"of {kind} shop/db: the running one has other constraints")
+
+
+@pytest.mark.parametrize("kind", ["VirtualMachine", "Deployment"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"nodeSelector": {"disk": "ssd"}}, id="nodeSelector"),
+        pytest.param({"tolerations": [{"key": "gpu", "operator": "Exists"}]}, id="tolerations"),
+    ],
+)
+def test_older_policy_may_refuse_a_pod_with_a_new_field_of_any_kind(
+    kind: str, spec: dict[str, JSON]
+) -> None:
+    made = cluster("ab")
+    for node in made.nodes.values():
+        node["metadata"]["labels"]["disk"] = "ssd"
+    if kind == "VirtualMachine":
+        machine(made, "db", "n1")
+    else:
+        deployment(made, "db", ["n1"], {})
+    made.template(Ref(kind, "shop", "db"))["spec"].update(spec)
+    with_policy(made, "2020-01-01T00:00:00Z")
+    found = drained(made)
+    assert (found.answer.value, found.codes) == ("possible", ("admission_unknown",))
+
+
+def test_older_policy_may_refuse_a_pod_with_a_term_that_only_the_vmi_has_yet() -> None:
+    """KubeVirt changes a VMI while it runs, and not its pod."""
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    made.template(ref)["spec"].update(anti_affinity(apart(tier="web")))
+    made.propagate(ref)
+    with_policy(made, "2020-01-01T00:00:00Z")
+    found = drained(made)
+    assert (found.answer.value, found.codes) == ("possible", ("admission_unknown",))
 
 
 def test_webhook_of_other_namespaces_adds_no_gate() -> None:
