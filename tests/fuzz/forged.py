@@ -14,8 +14,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
     Fingerprint,
     digest,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import field_digest
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import field_digest
 
 from .cluster import OTHERS, TENANT, WORKLOADS, Object, Objects, of_kind, template_of
 from .values import PREFIX, scalars, storable

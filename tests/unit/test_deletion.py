@@ -115,7 +115,8 @@ class Copy:
         for path in self.root.joinpath("plugins").rglob("*.py"):
             text = path.read_text() if path.stem in REGISTRIES else ""
             lines = text.splitlines(keepends=True)
-            kept = [line for line in lines if not re.search(rf"\b{capability}\b", line)]
+            own = re.compile(rf"from \.+{capability}[. ]|\s+\**{capability}\.")
+            kept = [line for line in lines if not own.match(line)]
             if len(kept) < len(lines):
                 found[path] = "".join(kept)
         return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..kubevirt import labels as platform_terms
+from ..model.json_pointer import JSON
 from ..model.objects import (
     Labels,
     NodeTerm,
@@ -26,8 +27,10 @@ from ..model.objects import (
     Toleration,
     next_number,
 )
-from ..model.rendering import label_text, value_text
+from ..model.placement_manifests import placement_from_spec
+from ..model.rendering import label_text, one_line, value_text
 from ..model.topology import Topology
+from ..model.write import Write
 
 
 class TermKind(str, enum.Enum):
@@ -277,3 +280,27 @@ def node_term(term: NodeTerm) -> str:
 def requirement_text(source: Requirement) -> str:
     values = f" ({', '.join(map(value_text, source.values))})" if source.values else ""
     return f"{source.key} {source.operator}{values}"
+
+
+def term_changes(write: Write, topology: Topology) -> list[str]:
+    """`- node affinity zone In (a)`, `+ rule shop/default/web-apart`."""
+    before, after = (_words(side, topology) for side in (write.before, write.after))
+    return [
+        *(f"- {text}" for text in before if text not in after),
+        *(f"+ {text}" for text in after if text not in before),
+    ]
+
+
+def _words(side: JSON, topology: Topology) -> dict[str, None]:
+    """Of one side of a diff, in order: its rules, those that are not enabled, the terms and the labels."""
+    shown: dict[str, JSON] = side or {}
+    resting = shown.get("resting") or ()
+    texts = [
+        f"rule {rule}{', not enabled' if rule in resting else ''}"
+        for rule in shown.get("rules") or ()
+    ]
+    for term in TermSet(placement_from_spec(shown)).ordered:
+        weight = f", weight {term.weight}" if term.weight else ""
+        texts.append(f"{describe(term, topology)}{weight}")
+    texts += [f"label {label_text(*pair)}" for pair in (shown.get("labels") or {}).items()]
+    return dict.fromkeys(map(one_line, texts))

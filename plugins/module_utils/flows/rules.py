@@ -15,7 +15,7 @@ from ..cluster.expanded_templates import with_expanded_templates
 from ..cluster.patching import Replaced, apply
 from ..cluster.read_storage import claims_of, with_claim_terms
 from ..cluster.reading import ReadScope, reaches_across, read_more, read_snapshot
-from ..compliance.term_changes import term_changes
+from ..compliance.terms import term_changes
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
@@ -42,14 +42,13 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
 from ..rules.changed_back import changed_back, changed_back_by_revert
-from ..rules.checks import NOT_REVERTED, how_to_accept
+from ..rules.checks import how_to_accept
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import plan_rules
-from ..rules.revert import plan_revert
+from ..rules.registry import RESTORATIONS
 from ..rules.rules_plan import ExtraFindings, RulesPlan
 from ..rules.rules_request import RulesRequest
-from ..rules.undo import REVERTED
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
 from .rule_writes import changed_back_again, held_writes, refused_labels, refused_writes
 
@@ -105,8 +104,8 @@ def _result(
     }
     if change := outcome.change():
         result["change"] = change
-    if params["state"] == REVERTED:
-        result |= {"reverted": outcome.reverted(), "not_reverted": outcome.not_reverted()}
+    if restoration := RESTORATIONS.get(params["state"]):
+        result |= restoration.result(outcome.as_workloads(plan.members), plan.findings)
     return result
 
 
@@ -226,26 +225,15 @@ class Written:
             return None
         return {"id": change.id, "continues": self.plan.continues}
 
-    def reverted(self) -> list[dict[str, JSON]]:
-        """The workloads that are as they were before the last change, now or since an earlier run."""
-        return self._as_workloads(self.plan.members)
-
     def held(self) -> list[dict[str, JSON]]:
         """The Deployments, StatefulSets and pools whose own rollouts the rule set holds."""
-        return self._as_workloads(self.plan.held)
+        return self.as_workloads(self.plan.held)
 
-    def _as_workloads(self, refs: frozenset[Ref]) -> list[dict[str, JSON]]:
+    def as_workloads(self, refs: frozenset[Ref]) -> list[dict[str, JSON]]:
         """As the option workloads of a rollout takes them."""
         left = refs - self._failed()
         return [
             ref._asdict() for ref in sorted(left if not (self.plan.refused or self.refusal) else ())
-        ]
-
-    def not_reverted(self) -> list[dict[str, JSON]]:
-        """The workloads that an undo leaves as they are, with the reason."""
-        left = [finding for finding in self.plan.findings if finding.name == NOT_REVERTED]
-        return [
-            {**ref._asdict(), "reason": finding.why} for finding in left for ref in finding.objects
         ]
 
     def counts(self) -> dict[str, int]:
@@ -345,8 +333,8 @@ def _planned(
     api: ApiClient, snapshot: Snapshot, request: RulesRequest, extra_findings: ExtraFindings | None
 ) -> tuple[Snapshot, RulesPlan]:
     """As `plan_with_instance_types`. Volumes are read if rules name nodes that these may not reach."""
-    if request.state == REVERTED:
-        return snapshot, plan_revert(snapshot, request, extra_findings=extra_findings)
+    if restoration := RESTORATIONS.get(request.state):
+        return snapshot, restoration.plan(snapshot, request, extra_findings)
     expanded, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
     if not any(isinstance(rule.rule_type, (RunOn, Avoid, RawTerms)) for rule in request.rules):
         return snapshot, plan
@@ -365,8 +353,8 @@ def plan_with_instance_types(
 ) -> tuple[Snapshot, RulesPlan]:
     """The plan, and the snapshot with the expanded templates of the halted members that have an
     instance type: which VMs these are, only the plan knows."""
-    if request.state == REVERTED:
-        plan = plan_revert(snapshot, request, extra_findings=extra_findings)
+    if restoration := RESTORATIONS.get(request.state):
+        plan = restoration.plan(snapshot, request, extra_findings)
         return with_expanded_templates(api, snapshot, plan.members), plan
     plan = plan_rules(snapshot, request, extra_findings=extra_findings)
     expanded = with_expanded_templates(api, snapshot, plan.members)

@@ -26,8 +26,8 @@ from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict, Verdicts
 from ..rules.ownership import UnreadableAnnotation
 from ..rules.ownership_index import OwnershipIndex
+from ..rules.record import read_undo_record
 from ..rules.stored_rules import StoredRules
-from ..rules.undo import read_undo_record
 from ..view.selection import look_up, question_of
 from ..view.view import view_of
 

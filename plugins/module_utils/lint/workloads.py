@@ -26,7 +26,7 @@ from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
 )
-from ..rules.undo import read_undo_record
+from ..rules.record import read_undo_record
 from ..scheduler.labels import NAME_FIELD
 from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
 

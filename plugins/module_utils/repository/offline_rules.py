@@ -35,8 +35,8 @@ from ..rules.ownership import (
     read_ownership,
 )
 from ..rules.plan import is_named, plan_rules
+from ..rules.record import read_undo_record
 from ..rules.rules_request import RulesRequest
-from ..rules.undo import read_undo_record
 from ..scheduler.labels import matches
 from ..view.view import view_of
 

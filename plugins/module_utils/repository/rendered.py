@@ -20,9 +20,9 @@ from ..rules.change import EXTERNALLY_MANAGED, labels_of_terms
 from ..rules.checks import UNSUPPORTED_BY_SERVER
 from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..rules.plan import is_named, plan_rules
+from ..rules.record import read_undo_record
 from ..rules.rules_plan import RulesPlan
 from ..rules.term_slots import FIELDS
-from ..rules.undo import read_undo_record
 from .offline_rules import offline_snapshot, references_of, stand_ins_for, written_request
 
 

@@ -35,8 +35,8 @@ from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_s
 from .merge import Merged, merge
 from .ownership import Ownership, UnreadableAnnotation, owners_of
 from .pools import deleted_by_autohealing, extent_of_rollout, started_vms, why_not_on_vm
+from .record import read_undo_record
 from .term_slots import TermLocation, pair
-from .undo import read_undo_record
 from .write import Relabel, relabels
 
 

@@ -19,9 +19,9 @@ from ..model.objects import Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from .ownership import Fingerprint, OwnedRule, Ownership
+from .record import RuleSetChange
 from .similar import SelectablePods, is_similar
 from .term_slots import FIELDS, LISTS, MAPS, NODE_TERMS, CompiledTerm, TermLocation, terms_of
-from .undo import RuleSetChange
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,12 @@ from .ownership import (
     owners_of,
     read_ownership,
 )
+from .record import (
+    read_undo_record,
+    undo_record_of,
+    written_placement,
+    written_since,
+)
 from .required_node_terms import merge_node_terms, take_over_selector
 from .similar import SelectablePods, select_the_same
 from .term_slots import (
@@ -46,12 +52,6 @@ from .term_slots import (
     TermLocation,
     ensure,
     tidy,
-)
-from .undo import (
-    read_undo_record,
-    undo_record_of,
-    written_placement,
-    written_since,
 )
 from .write import build_write
 

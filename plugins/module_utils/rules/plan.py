@@ -44,12 +44,12 @@ from .ownership import (
 )
 from .ownership_index import OwnershipIndex
 from .pools import pool_faults
+from .record import change_of_request, is_begun
 from .rules_plan import ExtraFindings, RulesPlan, plan_of_changes
 from .rules_request import RulesRequest, is_missing, option_faults
 from .similar import SelectablePods
 from .stored_rules import StoredRules, stored_options, with_members
 from .term_slots import CompiledTerm
-from .undo import change_of_request, is_begun
 from .write import labels_of
 
 Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]

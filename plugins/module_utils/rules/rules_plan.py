@@ -18,11 +18,19 @@ from .change import Recompute, RecomputeHeld, WorkloadChange, held_workloads, of
 from .checks import is_refused, unchecked
 from .draft import RequestedRules
 from .labels_first import LabelNeeds, ordered_stages
+from .record import RuleSetChange
 from .rules_request import RulesRequest
-from .undo import RuleSetChange
 
 ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.Iterable[Finding]]
 """More checks, given the snapshot, the rules and the writes to come."""
+
+
+class Restoration(t.NamedTuple):
+    """What a state of the module rules that restores workloads plans, and adds to the result: from the workloads that
+    are restored, as JSON, and the findings."""
+
+    plan: t.Callable[[Snapshot, RulesRequest, ExtraFindings | None], RulesPlan]
+    result: t.Callable[[t.Any, t.Iterable[Finding]], dict[str, t.Any]]
 
 
 @dataclass(frozen=True)

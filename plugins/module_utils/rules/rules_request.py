@@ -12,7 +12,8 @@ from ..model.rule import Rule
 from ..view.view import ClusterView
 from .change import WORKLOAD_ROLLOUT
 
-STATES = ("present", "absent", "reverted")
+STATES = ("present", "absent")
+"""Those of rules; undo adds its own."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ class RulesRequest:
     undoes: str = ""
 
 
-def option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
+def option_faults(
+    request: RulesRequest, view: ClusterView, states: tuple[str, ...] = STATES
+) -> list[InputError]:
     """What is wrong with the options beside the rules."""
     faults = []
     for option, value, allowed in (
-        ("state", request.state, STATES),
+        ("state", request.state, states),
         ("workload_rollout", request.workload_rollout, WORKLOAD_ROLLOUT),
     ):
         if value not in allowed:
@@ -53,16 +56,8 @@ def option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
                 "prune", "goes with state present: an empty list of rules removes the whole set"
             )
         )
-    if request.undoes and request.state != "reverted":
+    if request.undoes and request.state in STATES:
         faults.append(InputError("change", "goes with state reverted, which it restricts: omit it"))
-    if request.state == "reverted":
-        faults += [
-            InputError(
-                name, "does not go with state reverted, which restores the whole rule set: omit it"
-            )
-            for name in ("rules", "prune", "adopt")
-            if getattr(request, name) or (name == "rules" and request.broken)
-        ]
     reported = any(fault.where == "namespace" for fault in request.faults)
     if not reported and is_missing(request.namespace, view):
         hint = nearest(request.namespace, view.snapshot.namespaces_by_name)

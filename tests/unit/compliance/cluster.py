@@ -26,11 +26,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import RuleSetChange
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     CompiledTerm,
     TermLocation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import RuleSetChange
 
 JSON = t.Any
 Object = dict[str, JSON]

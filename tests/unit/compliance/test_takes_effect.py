@@ -30,11 +30,11 @@ from ansible_collections.virt.placement.plugins.module_utils.rules import change
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import RuleSetChange
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     CompiledTerm,
     TermLocation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import RuleSetChange
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from tests.unit.compliance.cluster import ZONE, Cluster, apart, expression, selector, spread
 

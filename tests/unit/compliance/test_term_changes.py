@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.term_changes import (
+from ansible_collections.virt.placement.plugins.module_utils.compliance.terms import (
     term_changes,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.results import writes_result

@@ -31,7 +31,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.write import written
 from ansible_collections.virt.placement.plugins.module_utils.rules.changed_back import changed_back
-from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
 from tests.parsed import parsed
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, expression, node_affinity
 from tests.unit.planning import scenes

@@ -79,7 +79,7 @@ def test_topology_emits_every_finding_about_node_labels() -> None:
 def test_other_packages_emit_only_documented_findings() -> None:
     """Their names are constants, so that those of functions that pass a name on are found too."""
     found = set()
-    for folder in ("rules", "forecast", "planning", "kubevirt", "compliance", "view"):
+    for folder in ("rules", "undo", "forecast", "planning", "kubevirt", "compliance", "view"):
         for path in (UTILS / folder).glob("*.py"):
             if "Finding" in path.read_text():
                 found |= {

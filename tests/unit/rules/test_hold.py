@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.hold import (
     hold_of,
     release_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
 
 from .builders import applied, deployment, plan, request, snapshot, stateful_set, workload
 

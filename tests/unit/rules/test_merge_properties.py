@@ -22,13 +22,13 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
     OwnedRule,
     read_ownership,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import RuleSetChange
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     NODE_TERMS,
     CompiledTerm,
     TermLocation,
     terms_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import RuleSetChange
 
 from . import strategies
 from .builders import applied, workload

@@ -19,8 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
     read_ownership,
     rules_of_term,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import (
     MOST_CHANGES,
     RuleSetChange,
     UndoRecord,
@@ -29,6 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
     read_undo_record,
     undo_record_of,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 
 from .builders import vm
 

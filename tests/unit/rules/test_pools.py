@@ -32,9 +32,9 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.hold import h
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership_index import (
     OwnershipIndex,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.stored_rules import StoredRules
+from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
 from sandbox import objects
 

@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.kinds import 
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import read_undo_record
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, new_record
 from tests.fuzz.cluster import RULES as SERVED

@@ -19,7 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import read_undo_record
 
 from .builders import NAMESPACE, applied, deployment, plan, running, snapshot, vm, workload
 

@@ -13,11 +13,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
     UnreadableAnnotation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.revert import restore
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import (
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import (
     UndoRecord,
     read_undo_record,
 )
+from ansible_collections.virt.placement.plugins.module_utils.undo.revert import restore
 from tests.fuzz.cluster import RULES as SERVED
 from tests.fuzz.cluster import objects
 from tests.fuzz.server import Server

@@ -22,11 +22,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
     digest,
     read_ownership,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import field_digest
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import field_digest
-
-from .builders import deployment, plan, request, running, snapshot, vm, workload
+from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
+from tests.unit.rules.builders import deployment, plan, request, running, snapshot, vm, workload
 
 JSON = t.Any
 NAMES = ("a", "b", "c")

@@ -24,11 +24,19 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.write import written
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
-from ansible_collections.virt.placement.plugins.module_utils.rules.revert import plan_revert
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import read_undo_record
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
-from ansible_collections.virt.placement.plugins.module_utils.rules.undo import read_undo_record
-
-from .builders import NAMESPACE, deployment, plan, request, running, snapshot, vm, workload
+from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
+from tests.unit.rules.builders import (
+    NAMESPACE,
+    deployment,
+    plan,
+    request,
+    running,
+    snapshot,
+    vm,
+    workload,
+)
 
 JSON = t.Any
 NAMES = ("a", "b", "c")
@@ -568,7 +576,7 @@ def test_findings_of_the_forecast_refuse_an_undo_as_they_refuse_rules() -> None:
         return plan_revert(
             there,
             request(state="reverted", fail_on_findings=names),
-            extra_findings=lambda *_plan: (blocking,),
+            lambda *_plan: (blocking,),
         )
 
     assert planned("blocks_node_drain").refused == (blocking,)

@@ -19,15 +19,33 @@ from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload, managed_by, unreadable_texts
 from ..model.write import Write
-from ..view.view import ClusterView, view_of
-from .change import (
+from ..rules.change import (
     WorkloadChange,
     staged_change,
     with_hold,
 )
-from .checks import CHANGED_BY_WEBHOOK, NOT_REVERTED
-from .draft import placement_parts, present_terms
-from .labels_first import needs_of_restored
+from ..rules.checks import CHANGED_BY_WEBHOOK, NOT_REVERTED
+from ..rules.draft import placement_parts, present_terms
+from ..rules.labels_first import needs_of_restored
+from ..rules.merge import Merged
+from ..rules.ownership import (
+    NoRoomForRules,
+    Ownership,
+    UnreadableAnnotation,
+    digest,
+    read_ownership,
+)
+from ..rules.record import (
+    RuleSetChange,
+    UndoRecord,
+    field_digest,
+    read_undo_record,
+)
+from ..rules.rules_plan import ExtraFindings, Restoration, RulesPlan, plan_of_changes
+from ..rules.rules_request import RulesRequest, option_faults
+from ..rules.term_slots import MAPS, TermLocation, ensure, tidy
+from ..rules.write import Relabel, build_write, labels_of, relabels
+from ..view.view import ClusterView, view_of
 from .last_change import (
     WRITE_RULES,
     Candidate,
@@ -39,36 +57,25 @@ from .last_change import (
     no_record,
     other_change,
 )
-from .merge import Merged
-from .ownership import (
-    NoRoomForRules,
-    Ownership,
-    UnreadableAnnotation,
-    digest,
-    read_ownership,
-)
 from .restorable import KnownBy, RuleSetOnWorkload
-from .rules_plan import ExtraFindings, RulesPlan, plan_of_changes
-from .rules_request import RulesRequest, option_faults
-from .term_slots import MAPS, TermLocation, ensure, tidy
-from .undo import (
-    RuleSetChange,
-    UndoRecord,
-    field_digest,
-    read_undo_record,
-)
-from .write import Relabel, build_write, labels_of, relabels
 
 _LABELS = MAPS[TermLocation.LABEL]
 
 
 def plan_revert(
-    snapshot: Snapshot, request: RulesRequest, *, extra_findings: ExtraFindings | None = None
+    snapshot: Snapshot, request: RulesRequest, extra_findings: ExtraFindings | None = None
 ) -> RulesPlan:
     """What `state: reverted` changes. Raises InvalidInput with every error of the options, and where no workload has
     a record of the rule set."""
     view = view_of(snapshot)
-    faults = [*request.faults, *option_faults(request, view)]
+    faults = [
+        InputError(
+            name, "does not go with state reverted, which restores the whole rule set: omit it"
+        )
+        for name in ("rules", "prune", "adopt")
+        if getattr(request, name) or (name == "rules" and request.broken)
+    ]
+    faults = [*request.faults, *faults, *option_faults(request, view, ("reverted",))]
     faults += _unread(request, view)
     candidates, left = candidates_of(request, view)
     if not candidates and not left and not faults:
@@ -98,6 +105,23 @@ def plan_revert(
     recompute = RecomputeRevert({x.ref: x.record.change for x in candidates}, changes, known)
     plan = plan_of_changes(view, request, changes, findings, needs, recompute, extra_findings)
     return replace(plan, about=len({*restored, *left}), members=frozenset(restored))
+
+
+def restored_and_left(restored: t.Sequence[JSON], findings: t.Iterable[Finding]) -> dict[str, JSON]:
+    """The workloads that are as they were before the last change, and those that are left as they are, with the
+    reason."""
+    left = [
+        {**ref._asdict(), "reason": finding.why}
+        for finding in findings
+        if finding.name == NOT_REVERTED
+        for ref in finding.objects
+    ]
+    return {"reverted": restored, "not_reverted": left}
+
+
+RESTORATIONS: t.Mapping[str, Restoration] = {
+    "reverted": Restoration(plan_revert, restored_and_left)
+}
 
 
 def _unread(request: RulesRequest, view: ClusterView) -> list[InputError]:

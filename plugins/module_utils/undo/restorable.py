@@ -21,9 +21,10 @@ from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .ownership import Fingerprint, OwnedRule, Ownership, foreign_part, is_empty
-from .similar import have_one_place
-from .term_slots import (
+from ..rules.ownership import Fingerprint, OwnedRule, Ownership, foreign_part, is_empty
+from ..rules.record import RuleSetChange
+from ..rules.similar import have_one_place
+from ..rules.term_slots import (
     IN_NODE_TERM,
     MAPS,
     NODE_TERMS,
@@ -33,7 +34,6 @@ from .term_slots import (
     TermLocation,
     terms_of,
 )
-from .undo import RuleSetChange
 
 Effect = tuple[TermLocation, str]
 Terms = dict[Effect, tuple[TermLocation, JSON]]

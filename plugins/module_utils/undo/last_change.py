@@ -18,14 +18,14 @@ from ..model.kinds import RULE_KINDS, RULES, UNDO
 from ..model.objects import Labels, Ref
 from ..model.rendering import label_text, listed
 from ..model.snapshot import Workload
+from ..rules.change import WorkloadChange
+from ..rules.draft import placement_parts
+from ..rules.labels_first import Label, unmet_requirements
+from ..rules.ownership import UnreadableAnnotation, read_ownership
+from ..rules.record import UndoRecord, read_undo_record, records_of
+from ..rules.rules_request import RulesRequest
 from ..view.view import ClusterView
-from .change import WorkloadChange
-from .draft import placement_parts
-from .labels_first import Label, unmet_requirements
-from .ownership import UnreadableAnnotation, read_ownership
 from .restorable import KnownRules, Traits, traits
-from .rules_request import RulesRequest
-from .undo import UndoRecord, read_undo_record, records_of
 
 BY_HAND = "Compare its placement fields with those of its undo record, and change it by hand."
 WRITE_RULES = "Write the rules of this rule set as they should be."

@@ -59,9 +59,6 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 MOST_CHANGES = 10**9
 """Of one rule set."""
 
-REVERTED = "reverted"
-"""The state of the module rules that undoes the last change."""
-
 
 @dataclass(frozen=True, slots=True)
 class RuleSetChange:
