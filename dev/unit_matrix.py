@@ -21,7 +21,7 @@ from dev.commands import CHECKOUT, Command, Outcome, end_with_us, environment, f
 
 REPORTS = CHECKOUT / "build" / "reports"
 
-CAPABILITIES = ("drs", "cpu", "capi", "capacity", "repository", "undo")
+CAPABILITIES = ("drs", "cpu", "capi", "capacity", "repository", "undo", "places")
 """Folders of module_utils that nothing imports but flows, modules and registries: tests/unit/test_deletion.py."""
 
 PURE = (

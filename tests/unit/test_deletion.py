@@ -115,7 +115,7 @@ class Copy:
         for path in self.root.joinpath("plugins").rglob("*.py"):
             text = path.read_text() if path.stem in REGISTRIES else ""
             lines = text.splitlines(keepends=True)
-            own = re.compile(rf"from \.+{capability}[. ]|\s+\**{capability}\.")
+            own = re.compile(rf"from \.+{capability}[. ]|\s+(\*\*|\"\w+\": ){capability}\.")
             kept = [line for line in lines if not own.match(line)]
             if len(kept) < len(lines):
                 found[path] = "".join(kept)

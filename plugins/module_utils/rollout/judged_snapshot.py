@@ -24,7 +24,6 @@ from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase
 from ..moves.report import NodeDescriptions
 from ..moves.view import WhyNoRestart
-from ..planning.places import hostname_of, plan_places
 from ..planning.plan import plan_moves
 from ..planning.plan_request import PlanRequest
 from ..planning.simulation import VerifiedIndex
@@ -34,6 +33,7 @@ from .approval import LeftAlone, of_approved
 from .holds import held_replicas, holds_of
 from .options import RolloutOptions
 from .own_rollouts import OwnRollout, own_rollouts_of, stuck_instances
+from .registry import PLANNERS
 
 
 @dataclass(frozen=True)
@@ -167,13 +167,15 @@ class JudgedSnapshot:
         places = self.options.places
         if places is None:
             return plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
-        return plan_places(self.snapshot, request, self.neighbors, places, verified=self.verified)
+        plan = PLANNERS["places"]
+        return plan(self.snapshot, request, self.neighbors, places, verified=self.verified)
 
     def node_selector(self, move: Move) -> tuple[tuple[str, str], ...]:
         options, approved = self.options, self.options.approved
         nodes = approved.by_uid[move.uid].targets if approved is not None else move.targets
         if options.places is not None:
-            return ((HOSTNAME, hostname_of(self.snapshot, nodes[0])),)
+            node = self.snapshot.nodes_by_name.get(nodes[0])
+            return ((HOSTNAME, node.labels.get(HOSTNAME, "") if node is not None else ""),)
         if not options.pin_target_zone or not nodes or move.method is not Method.MIGRATE:
             return ()
         zone = self._zone_of_target(move, nodes[0])

@@ -25,11 +25,14 @@ from ..model.topology import Topology
 from ..moves.approved_plan import PLANNED_OPTIONS, ApprovedPlan
 from ..moves.run_options import RunOptions, request_digest
 from ..moves.window import parse_window
-from ..planning.places import Places
 from ..planning.plan_request import Scope
 from ..view import selection as references
 from ..view.selection import WorkloadLookup
 from ..view.view import view_of
+from .registry import PLANNERS
+
+Places = t.Mapping[Ref, str]
+"""VMIs to the nodes that they are to run on."""
 
 FLAGS = ("pin_target_zone", "apply_pending_changes", "fail_on_skipped", "require_rights")
 MAY_BE_ZERO = (
@@ -134,6 +137,8 @@ def _places(given: t.Mapping[str, JSON], faults: list[InputError]) -> Places | N
     listed = given["places"]
     if listed is None:
         return None
+    if "places" not in PLANNERS:
+        faults.append(InputError("places", "cannot be planned by this installation"))
     for name, default in NOT_WITH_PLACES.items():
         if given[name] != default:
             text = "places names the VMs that move, each by live migration to its node: leave this option out"

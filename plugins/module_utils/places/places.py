@@ -21,32 +21,21 @@ from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan, SkippedInstance, Uid
 from ..model.snapshot import Snapshot
-from ..model.topology import HOSTNAME
-from .order import order
-from .place_moves import PlaceMoves
-from .place_reasons import PlaceReasons
-from .plan_request import PlanRequest, simulate
-from .repair import PlannedMove
-from .simulation import ClusterSimulation, VerifiedIndex
-
-Places = t.Mapping[Ref, str]
-"""VMIs to the nodes that they are to run on."""
+from ..planning.order import order
+from ..planning.plan_request import PlanRequest, simulate
+from ..planning.repair import PlannedMove
+from ..planning.simulation import ClusterSimulation, VerifiedIndex
+from .reasons import PlaceMoves, PlaceReasons
 
 _AGAIN = 10
 """VMs at most that are tried again once a move has made room."""
-
-
-def hostname_of(snapshot: Snapshot, node: str) -> str:
-    """The label by which a migration is held to a node, empty where it has none."""
-    found = snapshot.nodes_by_name.get(node)
-    return found.labels.get(HOSTNAME, "") if found is not None else ""
 
 
 def plan_places(
     snapshot: Snapshot,
     request: PlanRequest,
     candidates: t.Sequence[DeclaredInstance],
-    places: Places,
+    places: t.Mapping[Ref, str],
     *,
     verified: VerifiedIndex | None = None,
 ) -> Plan:
@@ -64,7 +53,7 @@ class _PlacesPlanner:
         request: PlanRequest,
         simulation: ClusterSimulation,
         candidates: t.Sequence[DeclaredInstance],
-        places: Places,
+        places: t.Mapping[Ref, str],
     ) -> None:
         self.request = request
         self.simulation = simulation

@@ -21,7 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Migration,
     Snapshot,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.places import plan_places
+from ansible_collections.virt.placement.plugins.module_utils.places.places import plan_places
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
@@ -29,10 +29,18 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.simulation
     ClusterSimulation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-
-from .pools import pool
-from .random_clusters import random_cluster
-from .scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine, near
+from tests.unit.planning.pools import pool
+from tests.unit.planning.random_clusters import random_cluster
+from tests.unit.planning.scenes import (
+    HOST,
+    ZONE,
+    Cluster,
+    cluster,
+    deployment,
+    keep_apart,
+    machine,
+    near,
+)
 
 NAMESPACE = InstanceSelection(namespaces=frozenset({"shop"}))
 
