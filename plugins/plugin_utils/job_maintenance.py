@@ -585,11 +585,8 @@ def _staying(away: t.Iterable[Result], rollout: Result) -> list[Result]:
 
 
 def _unique(entries: t.Iterable[Result]) -> list[Result]:
-    found: list[Result] = []
-    for entry in entries:
-        if entry not in found:
-            found.append(entry)
-    return found
+    found = list(entries)
+    return [entry for place, entry in enumerate(found) if entry not in found[:place]]
 
 
 def _published(job: Job, **returned: t.Any) -> Result:

@@ -32,6 +32,7 @@ _DENIED = re.compile(r'\bUser ("(?:[^"\\]|\\["\\])+") cannot ')
 """Names with other escapes are left out."""
 READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
 ASK_POLICY = "an admission policy refused it: request what it allows, or extend the policy"
+ASK_WEBHOOK = "this webhook did not answer the API server: check its Service, and run again"
 
 
 class ServerText(TextEnum):
@@ -308,6 +309,9 @@ class ServerFault(ApiError):
 
     advice = "the API server or something in front of it failed: check its health, and run again"
     outcome_unknown = True
+
+    def advise(self) -> str:
+        return ASK_WEBHOOK if self.has(ServerText.NO_WEBHOOK) else self.advice
 
 
 class BadAnswer(ApiError):

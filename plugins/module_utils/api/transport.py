@@ -26,6 +26,7 @@ from .errors import (
     DeadlineExceeded,
     HostLimitReached,
     NoConfiguration,
+    ServerText,
     TooLarge,
     Unauthorized,
     Unreachable,
@@ -231,16 +232,19 @@ class Outage:
 
     def failing(self, error: ApiError, seconds: float) -> None:
         """A request has failed for so many seconds, with this error, and is sent again. A server that answers others
-        meanwhile is not away, and one that answers with errors has a fault with this request alone."""
+        meanwhile is not away, and one that answers with errors has a fault with this request alone. Where a webhook of
+        admission does not answer, the server does."""
         silence = min(seconds, uptime() - self._answered)
-        if silence < NOTED_AFTER or (error.is_status and silence < seconds):
+        answers = error.is_status and (silence < seconds or error.has(ServerText.NO_WEBHOOK))
+        if silence < NOTED_AFTER or answers:
             return
         self.begin(error, silence)
 
     def begin(self, error: ApiError, seconds: float) -> None:
         """It is away for so many seconds, if that is not noted yet."""
-        kind = "only errors" if error.is_status else "no answer"
-        self._away(kind, seconds, f"{error}; trying again")
+        self._away(
+            "only errors" if error.is_status else "no answer", seconds, f"{error}; trying again"
+        )
 
     @contextlib.contextmanager
     def sent(self, request: ApiRequest) -> t.Iterator[None]:

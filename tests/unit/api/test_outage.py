@@ -60,6 +60,18 @@ def test_request_that_fails_while_others_are_answered_is_no_outage() -> None:
     assert lines == []
 
 
+def test_webhook_that_does_not_answer_is_no_outage_of_the_server() -> None:
+    """The request is sent again for some seconds, and no other is answered meanwhile."""
+    outage, lines = Outage(), list[str]()
+    outage.note = lines.append
+    fault = 'failed calling webhook "x.example.com": connection refused'
+    error = ServerFault(REQUEST, fault, status=500, is_status=True)
+    outage.failing(error, 9.0)
+    assert lines == [] and not outage.noted
+    assert "check its Service" in str(error)
+    assert "check its health" not in str(error)
+
+
 def test_outage_begins_with_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not with the first failure of a request, where others were answered after it."""
     clock = iter((100.0, 101.0, 103.0))
