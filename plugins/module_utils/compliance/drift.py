@@ -74,10 +74,11 @@ class DriftComparison:
         running = self._terms.get(identity)
         if running is None:
             running = self._terms[identity] = frozenset(terms_of(pod.placement, pod.labels))
-        missing = declared.terms - running
-        stale = self._stale(declared, running, vmi, workload)
+        missing, extra = declared.terms - running, _undeclared(declared, running)
+        stale = self._stale(extra, vmi, workload)
         if not (missing or stale or labels):
-            self._alike.add(pair)
+            if not extra:  # else it depends on the VMI what is stale
+                self._alike.add(pair)
             return None
         reached = False
         if vmi is not None:
@@ -115,19 +116,10 @@ class DriftComparison:
         return placement.number, tuple(pod.labels.get(key) for key in keys)
 
     def _stale(
-        self,
-        declared: Declared,
-        running: frozenset[Term],
-        vmi: Vmi | None,
-        workload: Workload,
+        self, extra: frozenset[Term], vmi: Vmi | None, workload: Workload
     ) -> frozenset[Term]:
         """Only for VMIs: admission may add anything to other pods, and their controllers replace
         them on their own."""
-        extra = frozenset(
-            x
-            for x in running - declared.terms
-            if not added_by_platform(x) and not _is_narrowed(x, declared.terms)
-        )
         if not extra or vmi is None:
             return frozenset()
         kept = self._reader.placement(vmi.spec)[1].terms
@@ -135,6 +127,15 @@ class DriftComparison:
         return frozenset(
             x for x in extra if x.kind not in _FROM_INSTANCE or (own_keys and x in kept)
         )
+
+
+def _undeclared(declared: Declared, running: frozenset[Term]) -> frozenset[Term]:
+    """The terms of a running pod that neither its workload declares nor the platform adds."""
+    return frozenset(
+        x
+        for x in running - declared.terms
+        if not added_by_platform(x) and not _is_narrowed(x, declared.terms)
+    )
 
 
 def _is_narrowed(running: Term, declared: t.Iterable[Term]) -> bool:

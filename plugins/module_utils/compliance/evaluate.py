@@ -17,15 +17,12 @@ from ..kubevirt.moving import (
     RESTART,
     most_disruptive,
     pinned,
-    takes_effect,
 )
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.obstacle import Obstacle
-from ..model.snapshot import Platform
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
 from ..scheduler.index import Index
-from ..scheduler.node_affinity import allows_only
 from . import terms as wording
 from .declared import RuleTerms
 from .drift import Drift
@@ -159,11 +156,8 @@ _DOUBTFUL = (TermKind.AFFINITY, TermKind.SPREAD)
 class RuleEvaluator:
     """Makes the results of instances. The index must hold the cluster as declared."""
 
-    def __init__(
-        self, index: Index, topology: Topology, missing: MissingData, platform: Platform
-    ) -> None:
+    def __init__(self, index: Index, topology: Topology, missing: MissingData) -> None:
         self._index = index
-        self._platform = platform
         self._topology = topology
         self._missing = missing
         self._plain: dict[int, tuple[RuleVerdict, ...]] = {}
@@ -296,13 +290,12 @@ class RuleEvaluator:
         """Why what the workload declares allows no live migration."""
         if instance.declared is None or instance.instance.vmi is None:
             return None
-        if allows_only(instance.declared.placement, instance.node, self._index.nodes):
+        if instance.pinned:
             return pinned(instance.node)
         return tied(self._index, instance.judged_pod)
 
     def _takes_effect(self, instance: DeclaredInstance, labels: t.Collection[str] = ()) -> str:
-        vmi, stays = instance.instance.vmi, self._why_no_migration(instance) is not None
-        return takes_effect(instance.workload, vmi, self._platform, labels=labels, pinned=stays)
+        return instance.effect(labels, stays=self._why_no_migration(instance) is not None)
 
     def _add_missing_terms(
         self, results: RuleResults, instance: DeclaredInstance, drift: Drift, effect: str

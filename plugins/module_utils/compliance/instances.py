@@ -92,22 +92,22 @@ class DeclaredInstance:
     def takes_effect(self) -> str:
         """What has to happen before the pod runs as declared: a word of kubevirt.moving."""
         labels = self.drift.labels if self.drift is not None else ()
-        platform, pinned = self._reader.platform, self.pinned
-        return takes_effect(
-            self.workload,
-            self.instance.vmi,
-            platform,
-            labels=labels,
-            pinned=pinned,
-            vm=self.vm,
-        )
+        return self.effect(labels, stays=self.pinned)
+
+    def effect(self, labels: t.Collection[str], *, stays: bool) -> str:
+        """What has to happen before the pod has the terms that are declared, and these labels of the template. `stays`:
+        no live migration has a target."""
+        vmi, platform = self.instance.vmi, self._reader.platform
+        return takes_effect(self.workload, vmi, platform, labels=labels, pinned=stays, vm=self.vm)
 
     @cached_property
     def pinned(self) -> bool:
         """Whether what its workload requires of nodes allows only the one that it runs on."""
-        if self.declared is None or self.instance.vmi is None:
-            return False
-        return allows_only(self.declared.placement, self.node, self._reader.nodes.values())
+        return (
+            self.declared is not None
+            and self.instance.vmi is not None
+            and allows_only(self.declared.placement, self.node, self._reader.nodes.values())
+        )
 
     @cached_property
     def why_not_by_migration(self) -> Obstacle | None:

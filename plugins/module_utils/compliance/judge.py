@@ -141,7 +141,7 @@ class Judge:
         self._domains: dict[str, dict[str, str]] = {}
         self._attribution = RuleAttribution(topology, self._nodes, TermOwners(view).instance_of)
         self._platform = view.snapshot.platform
-        self._evaluator = RuleEvaluator(self._index, topology, self.missing, self._platform)
+        self._evaluator = RuleEvaluator(self._index, topology, self.missing)
 
     def evaluate(self, instance: DeclaredInstance) -> None:
         """Add the verdict of one instance. The index must hold the cluster as declared."""

@@ -209,6 +209,26 @@ def test_a_node_selector_that_aimed_a_migration_is_not_stale() -> None:
     assert ("example.com/rack", "7") not in case.declared_pod.placement.node_selector
 
 
+@pytest.mark.parametrize("names", [("aimed", "removed"), ("removed", "aimed")])
+def test_a_removed_node_selector_is_stale_beside_one_that_aimed_a_migration(
+    names: tuple[str, ...],
+) -> None:
+    """The two pods have the same terms, and only the one VMI still has the node selector."""
+    cluster = Cluster()
+    for name in names:
+        ref = cluster.run(name, "n1", {"nodeSelector": {"rack": "7"}} if name == "removed" else {})
+        cluster.template(ref)["spec"].pop("nodeSelector", None)
+    for pod in cluster.pods.values():
+        pod["spec"]["nodeSelector"] = {"kubevirt.io/schedulable": "true", "rack": "7"}
+
+    placed = JudgedInstances.of(view_of(cluster.snapshot())).placed
+
+    assert {x.instance.ref.name: x.drift is not None for x in placed} == {
+        "aimed": False,
+        "removed": True,
+    }
+
+
 def test_term_that_admission_adds_to_a_pod_is_not_stale() -> None:
     cluster = Cluster()
     deployment(cluster, {})

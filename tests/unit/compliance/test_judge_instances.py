@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
     InstanceSelection,
+    declared_instances,
     movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
@@ -147,6 +149,33 @@ def test_a_vm_of_a_pool_belongs_to_the_pool() -> None:
     assert judge(snapshot, workloads=[vm._replace(name="pool-1")]).instances == ()
     (movable,) = movable_instances(snapshot, InstanceSelection(workloads=frozenset({vm})))
     assert movable.workload is not None and movable.workload.ref == pool
+
+
+def test_rule_of_a_pool_needs_a_restart_where_its_vm_has_restart_required() -> None:
+    cluster = Cluster()
+    vm = cluster.run("pool-0", "n1")
+    template = copy.deepcopy(cluster.template(vm))
+    template["spec"].update(anti_affinity(apart(tier="db")))
+    spec = {"virtualMachineTemplate": {"spec": {"template": template}}, "replicas": 1}
+    cluster.workload("VirtualMachinePool", "pool", spec)
+    cluster.template(vm)["spec"].update(anti_affinity(apart(tier="db")))
+    cluster.workloads[vm]["metadata"]["ownerReferences"] = [
+        {"kind": "VirtualMachinePool", "name": "pool", "uid": "pool", "controller": True}
+    ]
+    assert _effects(cluster) == ["migration"]
+
+    cluster.workloads[vm]["status"] = {
+        "conditions": [{"type": "RestartRequired", "status": "True"}]
+    }
+    assert _effects(cluster) == ["restart"]
+
+
+def _effects(cluster: Cluster) -> list[str]:
+    """What the rules of the VM need, as its verdict and a rollout report it."""
+    snapshot = cluster.snapshot()
+    verdict = of(judge(snapshot), "pool-0")
+    effects = {x.takes_effect for x in verdict.rules}
+    return sorted(effects | {x.takes_effect for x in declared_instances(snapshot)})
 
 
 def test_only_what_was_asked_for_is_judged_and_all_others_count() -> None:
