@@ -16,12 +16,14 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dev import matrix
+from dev import house, matrix
 from dev.commands import CHECKOUT, Command, Outcome, end_with_us, environment, finish, run
 
 REPORTS = CHECKOUT / "build" / "reports"
 
-CAPABILITIES = ("drs", "cpu", "capi", "capacity", "repository", "undo", "places")
+CAPABILITIES = tuple(
+    name for name in house.CAPABILITIES if (house.PLUGINS / "module_utils" / name).is_dir()
+)
 """Folders of module_utils that nothing imports but flows, modules and registries: tests/unit/test_deletion.py."""
 
 PURE = (

@@ -3,7 +3,8 @@
 """Each capability can be deleted: in a copy without it, all other files import, and tests of the core pass.
 
 What is deleted follows from its folder in plugins/module_utils: the flows, modules and tests that import it, the
-action plugins of these modules, and the lines of registries that name it."""
+action plugins, roles and playbooks of these modules, and the lines of registries that name it or them. Pages and
+the options of other roles that a capability serves are not followed."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -63,7 +65,16 @@ class Copy:
     def __init__(self, root: Path) -> None:
         self.root = root
         left_out = shutil.ignore_patterns("exports", "*.json", "pytest_plugin.py")
-        for folder in ("plugins", "dev", "docs", "sandbox", "tests/unit"):
+        for folder in (
+            "plugins",
+            "dev",
+            "docs",
+            "meta",
+            "playbooks",
+            "roles",
+            "sandbox",
+            "tests/unit",
+        ):
             shutil.copytree(CHECKOUT / folder, root / folder, ignore=left_out)
         for path in [*CHECKOUT.glob("tests/*.py"), CHECKOUT / "pyproject.toml"]:
             shutil.copy2(path, root / path.relative_to(CHECKOUT))
@@ -71,7 +82,7 @@ class Copy:
         written.write_text(IMPORT_ALL.format(collection=COLLECTION))
 
     def files_of(self, capability: str) -> list[Path]:
-        """The files that go with a capability, below the copy."""
+        """The files that go with a capability, below the copy, and the folders of its roles."""
         files = {
             path: path.read_text()
             for folder in ("plugins", "tests")
@@ -83,7 +94,7 @@ class Copy:
         while added:
             names = {self.dotted(path) for path in added}
             words = {(path.parent.name, path.stem) for path in added}
-            modules = {path.stem for path in added if path.parent.name == "modules"}
+            modules = modules_of(added)
             added = {
                 path
                 for path, text in files.items()
@@ -97,7 +108,17 @@ class Copy:
                 )
             }
             gone |= added
-        return sorted(gone)
+        roles = {
+            path.parents[1]
+            for path in self.root.glob("roles/*/tasks/*.yml")
+            if any(f"virt.placement.{module}:" in path.read_text() for module in modules_of(gone))
+        }
+        playbooks = {
+            path
+            for path in self.root.glob("playbooks/*.yml")
+            if any(f"virt.placement.{role.name}\n" in path.read_text() for role in roles)
+        }
+        return sorted(gone | roles | playbooks)
 
     def dotted(self, path: Path) -> str:
         """The name by which a file is imported."""
@@ -109,14 +130,15 @@ class Copy:
         names = {entry.name for entry in imports_of(self.dotted(path), text)}
         return names | {name.rpartition(".")[0] for name in names}
 
-    def registry_lines(self, capability: str) -> dict[Path, str]:
-        """The registries that name a capability, as they are without it."""
+    def registry_lines(self, capability: str, modules: t.Collection[str]) -> dict[Path, str]:
+        """The registries that name a capability or one of its modules, as they are without it."""
         found = {}
-        for path in self.root.joinpath("plugins").rglob("*.py"):
-            text = path.read_text() if path.stem in REGISTRIES else ""
-            lines = text.splitlines(keepends=True)
+        paths = self.root.joinpath("plugins").rglob("*.py")
+        registries = [path for path in paths if path.stem in REGISTRIES]
+        for path in [*registries, self.root / "meta" / "runtime.yml"]:
+            lines = path.read_text().splitlines(keepends=True)
             own = re.compile(rf"from \.+{capability}[. ]|\s+(\*\*|\"\w+\": ){capability}\.")
-            kept = [line for line in lines if not own.match(line)]
+            kept = [x for x in lines if not own.match(x) and x.strip(" -\n") not in modules]
             if len(kept) < len(lines):
                 found[path] = "".join(kept)
         return found
@@ -136,6 +158,10 @@ class Copy:
         )
 
 
+def modules_of(files: t.Iterable[Path]) -> set[str]:
+    return {path.stem for path in files if path.parent.name == "modules"}
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     return Copy(tmp_path_factory.mktemp("deletion") / "placement")
@@ -151,8 +177,12 @@ def test_core_works_without_capability(copy: Copy, capability: str, tmp_path: Pa
     assert [name for name in plugins if Path(name).stem in CORE_TASKS] == []
     assert [name for name in CORE_TESTS if f"tests/unit/{name}" in names] == []
     assert f"tests/unit/{capability}" in {str(Path(name).parent) for name in names}
-    before = {path: path.read_text() for path in copy.registry_lines(capability)}
-    for path, text in copy.registry_lines(capability).items():
+    modules = modules_of(files)
+    roles = [path.name for path in files if path.is_dir()]
+    assert [x for x in roles if x.removeprefix("placement_") not in (capability, *modules)] == []
+    registries = copy.registry_lines(capability, modules)
+    before = {path: path.read_text() for path in registries}
+    for path, text in registries.items():
         path.write_text(text)
     moved = [(path, tmp_path / str(number)) for number, path in enumerate(files)]
     for path, aside in moved:
