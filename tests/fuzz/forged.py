@@ -10,12 +10,12 @@ import typing as t
 
 from hypothesis import strategies as st
 
-from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
-    Fingerprint,
+from ansible_collections.virt.placement.plugins.module_utils.rules.record import field_digest
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
+    TemplateTerm,
+    TermLocation,
     digest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.record import field_digest
-from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 
 from .cluster import OTHERS, TENANT, WORKLOADS, Object, Objects, of_kind, template_of
 from .values import PREFIX, scalars, storable
@@ -24,7 +24,7 @@ FORGED_KEY = "example.com/forged"
 """Key of a toleration that no rule has."""
 
 _TOLERATION = {"key": FORGED_KEY, "operator": "Exists"}
-_TOLERATED = str(Fingerprint.of(TermLocation.TOLERATION, _TOLERATION))
+_TOLERATED = str(TemplateTerm(TermLocation.TOLERATION, _TOLERATION).fingerprint)
 
 _rule_ids = st.one_of(
     st.sampled_from(

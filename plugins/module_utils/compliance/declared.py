@@ -20,17 +20,21 @@ from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.rendering import label_text
 from ..model.snapshot import Snapshot, Vmi, Workload
 from ..model.topology import Topology
-from ..rules.ownership import (
+from ..rules.ownership import Ownership, UnreadableAnnotation, read_ownership, rules_of_term
+from ..rules.term_slots import (
+    FIELDS,
+    IN_NODE_TERM,
+    LISTS,
+    NODE_TERMS,
+    Effect,
     Fingerprint,
-    Ownership,
-    UnreadableAnnotation,
+    TemplateTerm,
+    TermLocation,
     entries_of,
     foreign_part,
     is_empty,
-    read_ownership,
-    rules_of_term,
+    pairs_of,
 )
-from ..rules.term_slots import FIELDS, IN_NODE_TERM, LISTS, MAPS, NODE_TERMS, TermLocation
 from ..scheduler.labels import holds, matches_term
 from .terms import Term, TermKind, TermSet, describe, node_term, terms_of
 
@@ -84,33 +88,31 @@ def _read_nodes(
 ) -> tuple[dict[str, NodeRule], ForeignNodeTerms]:
     """The node requirements of each rule that has some, and those that no rule owns."""
     any_of = NODE_TERMS.read(template, None)
-    selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
     terms = _NodeTerms.of(any_of or (), ownership)
-    marked = [
-        (Fingerprint.of(TermLocation.NODE_SELECTOR, {"key": pair[0], "value": pair[1]}), pair)
-        for pair in selector.items()
+    selector = [
+        (x.fingerprint, (x.value["key"], x.value["value"]))
+        for x in pairs_of(template, TermLocation.NODE_SELECTOR)
     ]
-    pairs = {fingerprint.effect: pair for fingerprint, pair in marked}
+    pairs = {fingerprint.effect: pair for fingerprint, pair in selector}
     rules = {
         str(rule): node_rule
         for rule, owned in ownership.rules.items()
         if (node_rule := _node_rule(str(rule), owned.terms, terms, pairs)) is not None
     }
-    foreign_pairs = tuple(pair for fingerprint, pair in marked if not ownership.owned(fingerprint))
+    foreign_pairs = tuple(
+        pair for fingerprint, pair in selector if not ownership.owned(fingerprint)
+    )
     if any_of is None:
         return rules, ForeignNodeTerms(foreign_pairs)
     # A term with nothing but entries of rules has no foreign requirement. Terms are OR-ed, so then nothing
     # foreign is required.
     required = all(
         (rest or is_empty(term))
-        and not ownership.owned(Fingerprint.of(TermLocation.NODE_TERM, rest))
+        and not ownership.owned(TemplateTerm(TermLocation.NODE_TERM, rest).fingerprint)
         for rest, term in zip(terms.rests, any_of, strict=True)
     )
     foreign = tuple(map(node_term_from_json, terms.rests)) if required else None
     return rules, ForeignNodeTerms(foreign_pairs, foreign)
-
-
-TermEffect = tuple[TermLocation, str]
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,9 @@ class _NodeTerms:
     and fields, by meaning; `rests` the terms without the entries of rules, `whole` these by meaning;
     `entries_by_term` has the entries of each term that is not empty."""
 
-    entries: t.Mapping[TermEffect, tuple[TermLocation, Requirement]]
-    entries_by_term: t.Mapping[int, frozenset[TermEffect]]
-    whole: t.Mapping[TermEffect, NodeTerm]
+    entries: t.Mapping[Effect, tuple[TermLocation, Requirement]]
+    entries_by_term: t.Mapping[int, frozenset[Effect]]
+    whole: t.Mapping[Effect, NodeTerm]
     rests: t.Sequence[JSONTerm]
 
     @classmethod
@@ -131,22 +133,23 @@ class _NodeTerms:
             for fingerprint in ownership.rules_of
             if fingerprint.location in IN_NODE_TERM
         }
-        entries: dict[TermEffect, tuple[TermLocation, Requirement]] = {}
+        entries: dict[Effect, tuple[TermLocation, Requirement]] = {}
         entries_by_term, whole, rests = {}, {}, []
         for number, term in enumerate(any_of):
             fingerprints = []
-            for location, entry, fingerprint in entries_of(term):
-                values = tuple(entry.get("values") or ())
-                entries[fingerprint.effect] = (
-                    location,
-                    Requirement(entry["key"], entry["operator"], values),
+            for entry in entries_of(term):
+                effect, part = entry.effect, entry.value
+                values = tuple(part.get("values") or ())
+                entries[effect] = (
+                    entry.location,
+                    Requirement(part["key"], part["operator"], values),
                 )
-                fingerprints.append(fingerprint.effect)
+                fingerprints.append(effect)
             if not is_empty(term):
                 entries_by_term[number] = frozenset(fingerprints)
             rest = foreign_part(term, inside)
             rests.append(rest)
-            whole[Fingerprint.of(TermLocation.NODE_TERM, rest).effect] = node_term_from_json(rest)
+            whole[TemplateTerm(TermLocation.NODE_TERM, rest).effect] = node_term_from_json(rest)
         return cls(entries, entries_by_term, whole, rests)
 
 
@@ -154,7 +157,7 @@ def _node_rule(
     rule: str,
     fingerprints: t.Collection[Fingerprint],
     terms: _NodeTerms,
-    selector: t.Mapping[TermEffect, tuple[str, str]],
+    selector: t.Mapping[Effect, tuple[str, str]],
 ) -> NodeRule | None:
     own = {fingerprint.effect for fingerprint in fingerprints}
     inside = frozenset(effect for effect in own if effect[0] in IN_NODE_TERM)
@@ -323,8 +326,8 @@ def _with_rules(
     added: tuple[tuple[str, str], ...],
 ) -> Declared:
     owners: dict[Term, tuple[str, ...]] = {}
-    for location, entry, term in _present(plain.placement, template):
-        names = tuple(map(str, rules_of_term(ownership, location, entry)))
+    for entry, term in _present(plain.placement, template):
+        names = tuple(map(str, rules_of_term(ownership, entry)))
         if names:
             owners[term] = (*owners.get(term, ()), *names)
     nodes, foreign = _read_nodes(ownership, template)
@@ -357,7 +360,7 @@ def _with_rules(
 
 def _present(
     placement: Placement, template: t.Mapping[str, JSON]
-) -> t.Iterator[tuple[TermLocation, JSON, Term]]:
+) -> t.Iterator[tuple[TemplateTerm, Term]]:
     """Each entry of a list and each pair of the nodeSelector, with the term that it makes."""
     parsed: dict[TermLocation, Placement] = {
         location: Placement(**{name: getattr(placement, name)})
@@ -365,13 +368,11 @@ def _present(
     }
     for location, pointer in LISTS.items():
         terms = terms_of(parsed[location], {})
-        yield from (
-            (location, e, x) for e, x in zip(pointer.read(template, None) or (), terms, strict=True)
-        )
-    selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
+        for entry, term in zip(pointer.read(template, None) or (), terms, strict=True):
+            yield TemplateTerm(location, entry), term
     by_pair = {term.source: term for term in terms_of(parsed[TermLocation.NODE_SELECTOR], {})}
-    for key, value in selector.items():
-        yield TermLocation.NODE_SELECTOR, {"key": key, "value": value}, by_pair[key, value]
+    for pair in pairs_of(template, TermLocation.NODE_SELECTOR):
+        yield pair, by_pair[pair.value["key"], pair.value["value"]]
 
 
 _FIELD_OF: t.Mapping[TermLocation, str] = {
@@ -393,37 +394,15 @@ def _rule_terms(
     nodes: NodeRule | None,
     template: t.Mapping[str, JSON],
 ) -> RuleTerms:
-    labels = _labels(fingerprints, MAPS[TermLocation.LABEL].read(template, None) or {})
+    effects = {fingerprint.effect for fingerprint in fingerprints}
+    labels = tuple(
+        (x.value["key"], x.value["value"])
+        for x in pairs_of(template, TermLocation.LABEL)
+        if x.effect in effects
+    )
     removed = (
         (nodes is not None and nodes.removed)
-        or len(terms) < _meanings(fingerprints, LISTS)
-        or len(labels) < _meanings(fingerprints, (TermLocation.LABEL,))
+        or len(terms) < sum(location in LISTS for location, _meaning in effects)
+        or len(labels) < sum(location is TermLocation.LABEL for location, _meaning in effects)
     )
     return RuleTerms(rule, tuple(terms), nodes, labels, removed)
-
-
-def _meanings(fingerprints: t.Iterable[Fingerprint], locations: t.Container[TermLocation]) -> int:
-    return len(
-        {
-            (fingerprint.location, fingerprint.meaning)
-            for fingerprint in fingerprints
-            if fingerprint.location in locations
-        }
-    )
-
-
-def _labels(
-    fingerprints: t.Iterable[Fingerprint], labels: t.Mapping[str, str]
-) -> tuple[tuple[str, str], ...]:
-    meanings = {
-        fingerprint.meaning
-        for fingerprint in fingerprints
-        if fingerprint.location is TermLocation.LABEL
-    }
-    if not meanings:
-        return ()
-    return tuple(
-        (key, value)
-        for key, value in labels.items()
-        if Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value}).meaning in meanings
-    )

@@ -12,14 +12,13 @@ import typing as t
 from collections import defaultdict
 
 from ..model.findings import Finding
-from ..model.json_pointer import JSON
 from ..model.objects import PodTerm, SpreadConstraint
 from ..model.rule import RuleId
 from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..rules import checks
 from ..rules.ownership import read_ownership, rules_of_term
 from ..rules.similar import SelectablePods, is_similar
-from ..rules.term_slots import LISTS, CompiledTerm, TermLocation, terms_of
+from ..rules.term_slots import LISTS, TemplateTerm, terms_of
 from ..view.view import view_of
 from .lint_input import LintInput
 
@@ -41,21 +40,21 @@ def findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 def _of_workload(workload: Workload, pods: SelectablePods) -> t.Iterator[Finding]:
     ownership = read_ownership(workload)
-    rules: dict[RuleId, list[CompiledTerm]] = defaultdict(list)
-    others: list[tuple[TermLocation, JSON]] = []
-    for location, entry in terms_of(workload.template):
-        if location not in LISTS:
+    rules: dict[RuleId, list[TemplateTerm]] = defaultdict(list)
+    others: list[TemplateTerm] = []
+    for term in terms_of(workload.template):
+        if term.location not in LISTS:
             continue
-        owners = rules_of_term(ownership, location, entry)
+        owners = rules_of_term(ownership, term)
         for rule in owners:
-            rules[rule].append(CompiledTerm(location, entry))
+            rules[rule].append(term)
         if not owners:
-            others.append((location, entry))
+            others.append(term)
     namespace = workload.ref.namespace
-    for location, entry in others:
+    for term in others:
         alike = [
             rule
             for rule, terms in sorted(rules.items())
-            if is_similar(location, entry, terms, namespace, pods)
+            if is_similar(term, terms, namespace, pods)
         ]
-        yield from checks.similar_term(alike, workload.ref, location, entry)
+        yield from checks.similar_term(alike, workload.ref, term)

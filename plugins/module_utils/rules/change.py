@@ -173,7 +173,7 @@ def _conflicts(
             rules = [
                 rule for rule, terms in sorted(requested.listed.items()) if label in (terms or ())
             ]
-            present = owners_of(ownership.rules, TermLocation.LABEL, {"key": key, "value": value})
+            present = owners_of(ownership.rules, pair(TermLocation.LABEL, key, value))
             yield from label_conflict(rules, relabel.target, key, value, wanted_value, present)
 
 

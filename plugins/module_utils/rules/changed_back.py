@@ -19,17 +19,16 @@ from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from .checks import CHANGED_BY_WEBHOOK, LOCATION_TEXTS, for_rules
 from .draft import RequestedRules, present_terms
-from .ownership import Fingerprint
-from .term_slots import CompiledTerm, TermLocation
+from .term_slots import TemplateTerm, TermLocation
 
 
 def changed_back(ref: Ref, answer: JSON, requested: RequestedRules) -> list[Finding]:
     """The findings about an object whose answer to a write is not as it was written."""
     template = Workload(ref, str(answer["metadata"]["uid"]), answer).template
     there = {fingerprint.effect for fingerprint in present_terms(template)}
-    missing: dict[RuleId, list[CompiledTerm]] = {}
+    missing: dict[RuleId, list[TemplateTerm]] = {}
     for rule, terms in sorted(requested.listed.items()):
-        lost = [x for x in terms or () if Fingerprint.of(x.location, x.value).effect not in there]
+        lost = [term for term in terms or () if term.effect not in there]
         if lost:
             missing[rule] = lost
     if not missing:
@@ -59,7 +58,7 @@ def changed_back_by_revert(ref: Ref) -> Finding:
 
 
 def _finding(
-    rules: t.Iterable[RuleId], ref: Ref, what: str, terms: t.Collection[CompiledTerm]
+    rules: t.Iterable[RuleId], ref: Ref, what: str, terms: t.Collection[TemplateTerm]
 ) -> list[Finding]:
     by_name = any(_has_fields_only(term) for term in terms)
     hint = (
@@ -78,6 +77,6 @@ def _finding(
     )
 
 
-def _has_fields_only(term: CompiledTerm) -> bool:
+def _has_fields_only(term: TemplateTerm) -> bool:
     whole = term.location is TermLocation.NODE_TERM and not term.value.get("matchExpressions")
     return whole or term.location is TermLocation.NODE_FIELD

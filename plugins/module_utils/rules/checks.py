@@ -24,7 +24,7 @@ from ..scheduler.labels import matches
 from ..view.view import ClusterView
 from .compile import Compiled
 from .members import Resolved, Selection, targets_of
-from .term_slots import WEIGHTED_POD_TERMS, TermLocation
+from .term_slots import WEIGHTED_POD_TERMS, TemplateTerm, TermLocation
 
 SELECTOR_MISSES_MEMBERS = "selector_misses_members"
 SELECTOR_MATCHES_OTHERS = "selector_matches_others"
@@ -322,26 +322,24 @@ def duplicate_spread(
     )
 
 
-def similar_term(
-    rules: t.Iterable[RuleId], ref: Ref, location: TermLocation, term: JSON
-) -> list[Finding]:
+def similar_term(rules: t.Iterable[RuleId], ref: Ref, term: TemplateTerm) -> list[Finding]:
     """A term of others that means the same as a term of the rules."""
-    text = json.dumps(term, sort_keys=True)
+    text = json.dumps(term.value, sort_keys=True)
     return for_rules(
         rules,
         ref,
         SIMILAR_TERM,
         f"{ref} has a term that no rule owns beside the term of the rule, and it selects"
-        f" {_selected_text(location, term)}: {LOCATION_TEXTS[location]} {text}.",
+        f" {_selected_text(term)}: {LOCATION_TEXTS[term.location]} {text}.",
         "Set adopt to similar where the rule is written, and its term replaces this one.",
         "warning",
         names_option=True,
     )
 
 
-def _selected_text(location: TermLocation, term: JSON) -> str:
-    weighted = location in WEIGHTED_POD_TERMS
-    selector = (term["podAffinityTerm"] if weighted else term).get("labelSelector")
+def _selected_text(term: TemplateTerm) -> str:
+    weighted = term.location in WEIGHTED_POD_TERMS
+    selector = (term.value["podAffinityTerm"] if weighted else term.value).get("labelSelector")
     return "the same pods" if selector is not None else "no pods, since it has no labelSelector"
 
 

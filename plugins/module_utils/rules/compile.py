@@ -35,7 +35,7 @@ from ..model.snapshot import SPREAD_KEYS_SINCE, TAINTS_POLICY_SINCE, Workload
 from ..scheduler.labels import matches
 from .members import GroupSelectorBuilder, Members, Resolved, Selection
 from .raw_terms import compile_terms
-from .term_slots import CompiledTerm, TermLocation, pair
+from .term_slots import TemplateTerm, TermLocation, pair
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Compiled:
 
     rule: Rule
     workloads: tuple[Workload, ...]
-    terms: t.Mapping[Ref, tuple[CompiledTerm, ...]]
+    terms: t.Mapping[Ref, tuple[TemplateTerm, ...]]
     selections: tuple[Selection, ...] = ()
     lacking: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ class _Compiler:
         if self._rule.label is not None and resolved.members.workloads:
             self._group()
 
-    def terms_for(self, workload: Workload) -> tuple[CompiledTerm, ...]:
+    def terms_for(self, workload: Workload) -> tuple[TemplateTerm, ...]:
         rule_type = self._rule.rule_type
         if isinstance(rule_type, RunOn):
             return self._nodes(rule_type.nodes, "In")
@@ -113,19 +113,19 @@ class _Compiler:
 
     def _nodes(
         self, nodes: t.Sequence[tuple[str, tuple[str, ...]]], operator: str
-    ) -> tuple[CompiledTerm, ...]:
+    ) -> tuple[TemplateTerm, ...]:
         expressions = [
             {"key": key, "operator": operator, "values": list(values)} for key, values in nodes
         ]
         if not self._rule.preferred:
             return tuple(
-                CompiledTerm(TermLocation.NODE_EXPRESSION, expression) for expression in expressions
+                TemplateTerm(TermLocation.NODE_EXPRESSION, expression) for expression in expressions
             )
         preference = {"matchExpressions": expressions}
         value = {"weight": self._rule.weight, "preference": preference}
-        return (CompiledTerm(TermLocation.PREFERRED_NODE, value),)
+        return (TemplateTerm(TermLocation.PREFERRED_NODE, value),)
 
-    def _apart(self, rule_type: KeepApart, workload: Workload) -> t.Iterator[CompiledTerm]:
+    def _apart(self, rule_type: KeepApart, workload: Workload) -> t.Iterator[TemplateTerm]:
         if rule_type.targets:
             for number in range(len(self._resolved.targets)):
                 selection = self._target(number)
@@ -176,7 +176,7 @@ class _Compiler:
         over: str,
         selection: Selection,
         keys: t.Mapping[str, JSON] | None = None,
-    ) -> CompiledTerm:
+    ) -> TemplateTerm:
         term: dict[str, JSON] = {
             "labelSelector": selection.json,
             "topologyKey": over,
@@ -185,11 +185,11 @@ class _Compiler:
         if selection.namespace != self._rule.id.namespace:
             term["namespaces"] = [selection.namespace]
         if not self._rule.preferred:
-            return CompiledTerm(location, term)
+            return TemplateTerm(location, term)
         value = {"weight": self._rule.weight, "podAffinityTerm": term}
-        return CompiledTerm(_PREFERRED[location], value)
+        return TemplateTerm(_PREFERRED[location], value)
 
-    def _spread(self, rule_type: Spread) -> CompiledTerm:
+    def _spread(self, rule_type: Spread) -> TemplateTerm:
         value: dict[str, JSON] = {
             "maxSkew": rule_type.max_skew,
             "topologyKey": rule_type.topology_key,
@@ -202,7 +202,7 @@ class _Compiler:
             self.lacking.add("nodeTaintsPolicy")
         if self._is_one_deployment() and self._platform.kubernetes >= SPREAD_KEYS_SINCE:
             value["matchLabelKeys"] = [POD_TEMPLATE_HASH]
-        return CompiledTerm(TermLocation.SPREAD, value)
+        return TemplateTerm(TermLocation.SPREAD, value)
 
     def _is_one_deployment(self) -> bool:
         """Whether all pods of the group have the revision of one Deployment."""

@@ -18,10 +18,20 @@ from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .ownership import Fingerprint, OwnedRule, Ownership
+from .ownership import OwnedRule, Ownership
 from .record import RuleSetChange
 from .similar import SelectablePods, is_similar
-from .term_slots import FIELDS, LISTS, MAPS, NODE_TERMS, CompiledTerm, TermLocation, terms_of
+from .term_slots import (
+    FIELDS,
+    LISTS,
+    MAPS,
+    NODE_TERMS,
+    Fingerprint,
+    TemplateTerm,
+    TermLocation,
+    pairs_of,
+    terms_of,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,7 @@ class RequestedRules:
     has the workload as a member, beside the terms. `change` is what the undo record of the workload names.
     """
 
-    listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
+    listed: t.Mapping[RuleId, tuple[TemplateTerm, ...] | None]
     change: RuleSetChange
     prune: tuple[str, str] | None = None
     adopt: bool = False
@@ -53,12 +63,8 @@ class RequestedRules:
         return rule not in self.listed and self.prune != (rule.namespace, rule.rule_set)
 
 
-class SimilarTerm(t.NamedTuple):
-    """A term of others that means the same as a term of these rules, as it is in the template."""
-
-    location: TermLocation
-    value: JSON
-    rules: tuple[RuleId, ...]
+TermOfRules = tuple[TemplateTerm, tuple[RuleId, ...]]
+"""A term of others that means the same as a term of these rules, as it is in the template."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +80,13 @@ class OwnershipChange:
     removed: tuple[Fingerprint, ...]
     ours: frozenset[Fingerprint]
     wanted_by: t.Mapping[TermLocation, t.Sequence[RuleId]]
-    stripped: tuple[SimilarTerm, ...] = ()
-    similar: tuple[SimilarTerm, ...] = ()
+    stripped: tuple[TermOfRules, ...] = ()
+    similar: tuple[TermOfRules, ...] = ()
 
-    def of(self, locations: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
+    def of(self, locations: t.Collection[TermLocation]) -> tuple[TemplateTerm, ...]:
         """The wanted terms of some locations, in the order of their rules."""
         return tuple(
-            CompiledTerm(fingerprint.location, value)
+            TemplateTerm(fingerprint.location, value)
             for fingerprint, value in self.values.items()
             if fingerprint.location in locations
         )
@@ -141,52 +147,48 @@ def _stripped(
     wanted: RequestedRules,
     concerned: t.Sequence[Fingerprint],
     template: t.Mapping[str, JSON],
-) -> t.Iterator[SimilarTerm]:
+) -> t.Iterator[TermOfRules]:
     """What a console has left of terms of rules that the request is about. It is ours only if the term itself is
     no longer there."""
-    present = [
-        (Fingerprint.of(location, entry), entry)
-        for location, entry in terms_of(template)
-        if location in LISTS
-    ]
-    there = {fingerprint.effect for fingerprint, _entry in present}
+    present = [term for term in terms_of(template) if term.location in LISTS]
+    there = {term.effect for term in present}
     for own in concerned:
         recorded = ownership.owned(own)
         if recorded is None or own.effect in there:
             continue
-        entry = next((entry for x, entry in present if recorded.is_stripped_to(x)), None)
-        if entry is not None:
+        term = next((x for x in present if recorded.is_stripped_to(x.fingerprint)), None)
+        if term is not None:
             rules = ownership.rules_of[recorded]
-            yield SimilarTerm(own.location, entry, tuple(x for x in rules if not wanted.keeps(x)))
+            yield term, tuple(x for x in rules if not wanted.keeps(x))
 
 
 def _similar(
     ownership: Ownership,
     wanted: RequestedRules,
     values: t.Mapping[Fingerprint, JSON],
-    stripped: t.Sequence[SimilarTerm],
+    stripped: t.Sequence[TermOfRules],
     template: t.Mapping[str, JSON],
     namespace: str,
-) -> t.Iterator[SimilarTerm]:
+) -> t.Iterator[TermOfRules]:
     if wanted.pods is None:
         return
-    known = [*values, *(Fingerprint.of(term.location, term.value) for term in stripped)]
-    for location, entry in terms_of(template):
-        fingerprint = Fingerprint.of(location, entry)
+    known = [*values, *(term.fingerprint for term, _rules in stripped)]
+    for term in terms_of(template):
+        fingerprint = term.fingerprint
         ours = ownership.owned(fingerprint) or any(map(fingerprint.has_same_effect, known))
-        if location not in LISTS or ours:
+        if term.location not in LISTS or ours:
             continue
         rules = tuple(
             rule
             for rule, terms in sorted(wanted.listed.items())
-            if terms and is_similar(location, entry, terms, namespace, wanted.pods)
+            if terms and is_similar(term, terms, namespace, wanted.pods)
         )
         if rules:
-            yield SimilarTerm(location, entry, rules)
+            yield term, rules
 
 
 def _claim(
-    term: CompiledTerm,
+    term: TemplateTerm,
     ownership: Ownership,
     present: t.Sequence[Fingerprint],
     adopt: bool,
@@ -194,7 +196,7 @@ def _claim(
 ) -> Fingerprint | None:
     """The fingerprint under which a requested term becomes ours; None for a key of a map that has
     this value already: no rule set it, so no rule removes it later."""
-    fingerprint = Fingerprint.of(term.location, term.value)
+    fingerprint = term.fingerprint
     own = ownership.owned(fingerprint)
     alike = [x for x in present if x.has_same_effect(fingerprint)]
     if own is not None:
@@ -207,17 +209,13 @@ def _claim(
 
 
 def present_terms(template: t.Mapping[str, JSON]) -> list[Fingerprint]:
-    fingerprints = [Fingerprint.of(location, entry) for location, entry in terms_of(template)]
-    labels = MAPS[TermLocation.LABEL].read(template, None) or {}
-    fingerprints += [
-        Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value})
-        for key, value in labels.items()
-    ]
-    fingerprints += [
-        Fingerprint.of(TermLocation.NODE_TERM, term)
-        for term in NODE_TERMS.read(template, None) or ()
-    ]
-    return fingerprints
+    node_terms = NODE_TERMS.read(template, None) or ()
+    terms = (
+        *terms_of(template),
+        *pairs_of(template, TermLocation.LABEL),
+        *(TemplateTerm(TermLocation.NODE_TERM, term) for term in node_terms),
+    )
+    return [term.fingerprint for term in terms]
 
 
 @dataclass
@@ -250,7 +248,7 @@ def remove_entry(entries: list[JSON], fingerprint: Fingerprint) -> bool:
 
     The last: a term of ours was appended to what stood there.
     """
-    present = [Fingerprint.of(fingerprint.location, entry) for entry in entries]
+    present = [TemplateTerm(fingerprint.location, entry).fingerprint for entry in entries]
     same = [i for i, x in enumerate(present) if x == fingerprint]
     alike = [i for i, x in enumerate(present) if x.has_same_effect(fingerprint)]
     for index in (same or alike)[-1:]:

@@ -20,7 +20,7 @@ from ..model.rendering import label_text
 from ..model.write import Write
 from .change import WorkloadChange
 from .compile import Compiled
-from .term_slots import LISTS, CompiledTerm, TermLocation, terms_of
+from .term_slots import LISTS, TemplateTerm, TermLocation, terms_of
 
 Label: t.TypeAlias = tuple[str, str, str]
 """Namespace, key and value."""
@@ -91,7 +91,7 @@ class _Holders:
     def add(self, label: Label, ref: Ref, text: str) -> None:
         self._by_key[label[1]].setdefault(label, {})[ref] = text
 
-    def needed_by(self, ref: Ref, terms: t.Iterable[CompiledTerm]) -> dict[Ref, str]:
+    def needed_by(self, ref: Ref, terms: t.Iterable[TemplateTerm]) -> dict[Ref, str]:
         """The other workloads whose labels decide which pods the terms of a workload select."""
         needed: dict[Ref, str] = {}
         for term in terms:
@@ -133,7 +133,7 @@ def needs_of_restored(
     needs: dict[Ref, dict[Ref, str]] = {}
     for change in changes if holders else ():
         terms = terms_of({"spec": change.merged.after})
-        needs[change.ref] = holders.needed_by(change.ref, (CompiledTerm(*term) for term in terms))
+        needs[change.ref] = holders.needed_by(change.ref, terms)
     return LabelNeeds(needs)
 
 

@@ -31,8 +31,8 @@ from ..model.snapshot import Workload
 from ..scheduler.labels import matches
 from ..view.selection import WorkloadLookup
 from ..view.view import ClusterView
-from .ownership import Fingerprint, Ownership, digest
-from .term_slots import TermLocation, pair
+from .ownership import Ownership
+from .term_slots import TermLocation, digest, pair
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class GroupSelectorBuilder:
         if members.labels is not None:
             return Selection(namespace, _from_labels(members.labels), workloads)
         term = pair(TermLocation.LABEL, *label)
-        fingerprint = Fingerprint.of(term.location, term.value)
+        fingerprint = term.fingerprint
         # A group that has a label of ours keeps it, so that no run changes it back and forth.
         if any(self.owned(workload).owned(fingerprint) for workload in workloads):
             return Selection(namespace, _from_labels(dict([label])), workloads, label)

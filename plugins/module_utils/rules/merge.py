@@ -23,15 +23,14 @@ from . import checks
 from .draft import (
     OwnershipChange,
     RequestedRules,
-    SimilarTerm,
     TemplateDraft,
+    TermOfRules,
     ownership_change,
     placement_parts,
     remove_entry,
 )
 from .ownership import (
     MOST_RULES,
-    Fingerprint,
     NoRoomForRules,
     Ownership,
     owners_of,
@@ -48,9 +47,13 @@ from .similar import SelectablePods, select_the_same
 from .term_slots import (
     LISTS,
     MAPS,
-    CompiledTerm,
+    Fingerprint,
+    TemplateTerm,
     TermLocation,
     ensure,
+    pair,
+    pairs_of,
+    remove,
     tidy,
 )
 from .write import build_write
@@ -70,7 +73,7 @@ class Merged:
     locations: frozenset[TermLocation] = frozenset()
     removed_terms: tuple[Fingerprint, ...] = ()
     """Terms that were ours and belong to no rule any more."""
-    restored: tuple[CompiledTerm, ...] = ()
+    restored: tuple[TemplateTerm, ...] = ()
     """Terms that rules had written before, and that were no longer there."""
     findings: tuple[Finding, ...] = ()
 
@@ -95,8 +98,8 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     else:
         draft.findings += [
             finding
-            for term in change.similar
-            for finding in checks.similar_term(term.rules, draft.ref, term.location, term.value)
+            for term, rules_of_term in change.similar
+            for finding in checks.similar_term(rules_of_term, draft.ref, term)
         ]
     _take_out(draft, change)
     _put_in(draft, change)
@@ -128,7 +131,7 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
         locations=frozenset(fingerprint.location for fingerprint in draft.touched),
         removed_terms=change.removed,
         restored=tuple(
-            CompiledTerm(fingerprint.location, value)
+            TemplateTerm(fingerprint.location, value)
             for fingerprint, value in change.values.items()
             if fingerprint in draft.touched and ownership.owned(fingerprint) is not None
         ),
@@ -136,13 +139,12 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     )
 
 
-def _replace(draft: TemplateDraft, terms: t.Iterable[SimilarTerm]) -> None:
+def _replace(draft: TemplateDraft, terms: t.Iterable[TermOfRules]) -> None:
     """Remove terms whose place those of rules take."""
-    for term in terms:
-        fingerprint = Fingerprint.of(term.location, term.value)
-        if remove_entry(LISTS[term.location].read(draft.root, None) or [], fingerprint):
-            draft.touched.add(fingerprint)
-            draft.replacing |= {*term.rules}
+    for term, rules in terms:
+        if remove_entry(LISTS[term.location].read(draft.root, None) or [], term.fingerprint):
+            draft.touched.add(term.fingerprint)
+            draft.replacing |= {*rules}
 
 
 def _take_out(draft: TemplateDraft, change: OwnershipChange) -> None:
@@ -152,12 +154,9 @@ def _take_out(draft: TemplateDraft, change: OwnershipChange) -> None:
             if remove_entry(entries, fingerprint):
                 draft.touched.add(fingerprint)
         elif fingerprint.location in MAPS:
-            entries = MAPS[fingerprint.location].read(draft.root, None) or {}
-            for key, value in list(entries.items()):
-                if fingerprint.has_same_effect(
-                    Fingerprint.of(fingerprint.location, {"key": key, "value": value})
-                ):
-                    del entries[key]
+            for term in [*pairs_of(draft.root, fingerprint.location)]:
+                if fingerprint.has_same_effect(term.fingerprint):
+                    remove(draft.root, MAPS[fingerprint.location] / term.value["key"])
                     draft.touched.add(fingerprint)
 
 
@@ -174,8 +173,7 @@ def _append(
 ) -> None:
     entries = LISTS[fingerprint.location].read(draft.root, None) or []
     alike = any(
-        fingerprint.has_same_effect(Fingerprint.of(fingerprint.location, entry))
-        for entry in entries
+        fingerprint.effect == TemplateTerm(fingerprint.location, entry).effect for entry in entries
     )
     if alike and change.is_ours(fingerprint):
         return
@@ -183,8 +181,9 @@ def _append(
     duplicates = [x for x in entries if all(x.get(name) == value.get(name) for name in fields)]
     if fingerprint.location is TermLocation.SPREAD and duplicates:
         rules = change.rules_with(fingerprint)
-        present = [] if alike else owners_of(change.rules, fingerprint.location, duplicates[0])
-        similar = any(term.value == duplicates[0] for term in change.similar)
+        first = TemplateTerm(TermLocation.SPREAD, duplicates[0])
+        present = [] if alike else owners_of(change.rules, first)
+        similar = any(term.value == first.value for term, _rules in change.similar)
         option = "similar" if similar else "true" if alike else ""
         draft.findings += checks.duplicate_spread(rules, draft.ref, value, present, option)
         return
@@ -205,7 +204,7 @@ def _set_key(
             if fingerprint.location is TermLocation.LABEL
             else (checks.NODE_SELECTOR_CONFLICT, "nodeSelector")
         )
-        owners = owners_of(change.rules, fingerprint.location, {"key": key, "value": present})
+        owners = owners_of(change.rules, pair(fingerprint.location, key, present))
         draft.findings += checks.value_conflict(
             change.rules_with(fingerprint), draft.ref, name, field_name, wanted, present, owners
         )
@@ -218,17 +217,18 @@ def _check_affinity(
     draft: TemplateDraft, change: OwnershipChange, pods: SelectablePods | None
 ) -> None:
     """Several required affinity terms do no harm if they select the same pods: these match all of them."""
-    entries = LISTS[TermLocation.AFFINITY].read(draft.root, None) or ()
-    meanings = {Fingerprint.of(TermLocation.AFFINITY, entry).meaning for entry in entries}
-    rules = change.wanted_by.get(TermLocation.AFFINITY, ())
+    affinity = TermLocation.AFFINITY
+    terms = [TemplateTerm(affinity, x) for x in LISTS[affinity].read(draft.root, None) or ()]
+    meanings = {term.effect for term in terms}
+    rules = change.wanted_by.get(affinity, ())
     if not rules or len(meanings) < 2:
         return
     namespace = draft.ref.namespace
-    if pods is None or not select_the_same(TermLocation.AFFINITY, entries, namespace, pods):
+    if pods is None or not select_the_same(terms, namespace, pods):
         carried = [
             rule
             for rule, owned in change.rules.items()
-            if any(fingerprint.location is TermLocation.AFFINITY for fingerprint in owned.terms)
+            if any(fingerprint.location is affinity for fingerprint in owned.terms)
         ]
         draft.findings += checks.multiple_required_affinity(
             rules, draft.ref, len(meanings), carried

@@ -2,10 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What does the annotation of a workload hold: which rule owns which term?
 
-A fingerprint names a term by its meaning and by its form. A console may write a term again in another
-order, with matchLabels as matchExpressions, without empty lists: it means the same, so it stays the
-same term.
-
 `placement.virt/rules`, the ownership:
 
     {"version": 1,
@@ -34,7 +30,6 @@ a clone of it.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import re
 import typing as t
@@ -54,151 +49,21 @@ from .term_slots import (
     LISTS,
     MAPS,
     NODE_TERMS,
-    POD_TERMS,
     SPEC,
-    WEIGHTED_POD_TERMS,
+    Effect,
+    Fingerprint,
+    TemplateTerm,
     TermLocation,
+    canonical_json,
 )
 
-NodeTerm = dict[str, JSON]
 LabelsOfRule = tuple[tuple[str, str], ...]
-
-_SETS = ("values", "namespaces", "matchLabelKeys", "mismatchLabelKeys")
-_CONJUNCTIONS = ("matchExpressions", "matchFields")
-_DEFAULTS: t.Mapping[TermLocation, t.Mapping[str, JSON]] = {
-    TermLocation.SPREAD: {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"},
-    TermLocation.TOLERATION: {"operator": "Equal", "value": "", "effect": "", "key": ""},
-}
-"""What the API takes a missing field for (core/v1 TopologySpreadConstraint, Toleration)."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Fingerprint:
-    """`meaning` is the same for terms with the same effect, `form` only for the same JSON. `bare` is the meaning of
-    the term without the fields that a console drops, empty where it drops none."""
-
-    location: TermLocation
-    meaning: str
-    form: str
-    bare: str = field(default="", compare=False)
-
-    def __str__(self) -> str:
-        return f"{self.location}:{'.'.join(filter(None, (self.meaning, self.form, self.bare)))}"
-
-    @classmethod
-    def parse(cls, text: str) -> Fingerprint:
-        """Raises ValueError for what is no fingerprint."""
-        location, digests = text.split(":", 1)
-        if not _DIGESTS.fullmatch(digests):
-            raise ValueError("a fingerprint has no digests")
-        meaning, form, *bare = digests.split(".", 2)
-        return cls(TermLocation(location), meaning, form, "".join(bare))
-
-    @classmethod
-    def of(cls, location: TermLocation, value: JSON) -> Fingerprint:
-        return _of(location, canonical_json(value))
-
-    @property
-    def effect(self) -> tuple[TermLocation, str]:
-        """Equal for terms with the same effect."""
-        return self.location, self.meaning
-
-    def has_same_effect(self, other: Fingerprint) -> bool:
-        return self.effect == other.effect
-
-    def is_stripped_to(self, other: Fingerprint) -> bool:
-        """Whether `other` is what a console leaves of this term."""
-        return bool(self.bare) and (self.location, self.bare) == other.effect
-
-
-@functools.lru_cache(maxsize=4096)
-def _of(location: TermLocation, text: str) -> Fingerprint:
-    """Many workloads carry the same terms, and a group of hundreds has long ones."""
-    value = json.loads(text)
-    complete = {**_DEFAULTS[location], **value} if location in _DEFAULTS else value
-    meaning = digest(_meaning(complete), 10)
-    bare = digest(_meaning(_stripped(location, value)), 10)
-    form = digest(without_empties(value), 6)
-    return Fingerprint(location, meaning, form, "" if bare == meaning else bare)
-
-
-def _stripped(location: TermLocation, value: JSON) -> JSON:
-    """A pod term as OpenShift's console writes it: it knows matchExpressions, topologyKey and the weight (openshift/
-    kubevirt-plugin, src/utils/components/AffinityModal). Another term as it is."""
-    if location in WEIGHTED_POD_TERMS:
-        term = value.get("podAffinityTerm")
-        return {**value, "podAffinityTerm": _stripped(TermLocation.AFFINITY, term)}
-    if location not in POD_TERMS or not isinstance(value, dict):
-        return value
-    selector = value.get("labelSelector")
-    term = {"topologyKey": value.get("topologyKey")}
-    if not isinstance(selector, dict):
-        return term
-    return {**term, "labelSelector": {"matchExpressions": selector.get("matchExpressions") or []}}
-
-
-def digest(value: JSON, length: int) -> str:
-    """The first hexadecimal digits of a hash over the value, whatever the order of its keys."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
-
-
-def without_empties(value: JSON) -> JSON:
-    """The value without nulls and empty lists: the API server drops those in some kinds and keeps
-    them in others. An empty map stays, it has a meaning of its own (a selector of everything)."""
-    if isinstance(value, dict):
-        kept = {key: without_empties(inner) for key, inner in value.items()}
-        return {key: inner for key, inner in kept.items() if inner is not None and inner != []}
-    if isinstance(value, list):
-        return [without_empties(inner) for inner in value]
-    return value
-
-
-def _meaning(value: JSON) -> JSON:
-    if isinstance(value, list):
-        return [_meaning(inner) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    canonical: dict[str, JSON] = {}
-    for key, inner in _spelled_out(without_empties(value)).items():
-        if key in _SETS:
-            canonical[key] = sorted(set(map(canonical_json, inner)))
-        elif key in _CONJUNCTIONS:
-            canonical[key] = sorted(map(canonical_json, map(_meaning, inner)))
-        else:
-            canonical[key] = _meaning(inner)
-    return canonical
-
-
-def _spelled_out(value: dict[str, JSON]) -> dict[str, JSON]:
-    """matchLabels as the expressions that they stand for."""
-    if "matchLabels" not in value:
-        return value
-    rest = {key: inner for key, inner in value.items() if key != "matchLabels"}
-    spelled = [
-        {"key": key, "operator": "In", "values": [label_value]}
-        for key, label_value in value["matchLabels"].items()
-    ]
-    if spelled:
-        rest["matchExpressions"] = [*(rest.get("matchExpressions") or ()), *spelled]
-    return rest
-
-
-def canonical_text(value: JSON) -> str:
-    """The same text for terms or selectors with the same meaning."""
-    return canonical_json(_meaning(value))
-
-
-def canonical_json(value: JSON) -> str:
-    """The same text for the same value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
 
 VERSION = 1
 
 MOST_RULES = 64
 """Of one workload. A report and the metrics have each rule of each workload, and a tenant can write the annotation."""
 
-_DIGESTS = re.compile(r"[0-9a-f]{1,64}(\.[0-9a-f]{1,64}){1,2}", re.ASCII)
 _IN_A_TERM = re.compile(
     rf"{NODE_TERMS}/#[0-9a-f]{{1,64}}/({'|'.join(IN_NODE_TERM.values())})", re.ASCII
 )
@@ -295,7 +160,7 @@ class Ownership:
         return {fingerprint: tuple(listed) for fingerprint, listed in rules.items()}
 
     @functools.cached_property
-    def _alike(self) -> t.Mapping[tuple[TermLocation, str], Fingerprint]:
+    def _alike(self) -> t.Mapping[Effect, Fingerprint]:
         """The first of the fingerprints that say the same."""
         return {
             fingerprint.effect: fingerprint for fingerprint in sorted(self.rules_of, reverse=True)
@@ -309,14 +174,10 @@ class Ownership:
         return tuple(r for r in self.rules if (r.namespace, r.rule_set) == (namespace, rule_set))
 
 
-def owners_of(
-    rules: t.Mapping[RuleId, OwnedRule], location: TermLocation, entry: JSON
-) -> list[RuleId]:
-    """Those of these rules that own an entry of a template."""
-    fingerprint = Fingerprint.of(location, entry)
-    return [
-        rule for rule, owned in rules.items() if any(map(fingerprint.has_same_effect, owned.terms))
-    ]
+def owners_of(rules: t.Mapping[RuleId, OwnedRule], term: TemplateTerm) -> list[RuleId]:
+    """Those of these rules that own a term of a template."""
+    same = term.fingerprint.has_same_effect
+    return [rule for rule, owned in rules.items() if any(map(same, owned.terms))]
 
 
 def read_ownership(workload: Workload) -> Ownership:
@@ -406,9 +267,9 @@ def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:
     return content
 
 
-def rules_of_term(ownership: Ownership, where: TermLocation, term: JSON) -> tuple[RuleId, ...]:
-    """The rules that a term in location `where` belongs to: several may share one, a foreign one has none."""
-    fingerprint = ownership.owned(Fingerprint.of(where, term))
+def rules_of_term(ownership: Ownership, term: TemplateTerm) -> tuple[RuleId, ...]:
+    """The rules that a term belongs to: several may share one, a foreign one has none."""
+    fingerprint = ownership.owned(term.fingerprint)
     if fingerprint is None:
         return ()
     return ownership.rules_of[fingerprint]
@@ -425,31 +286,6 @@ _REPAIRS: t.Final = {
     ),
     UNDO: "remove it if nothing has to be undone, and write the rules again",
 }
-
-
-def is_empty(term: t.Mapping[str, JSON]) -> bool:
-    """Whether a term has neither expressions nor fields, so that it matches no node."""
-    return not any(term.get(key) for key in IN_NODE_TERM.values())
-
-
-def entries_of(term: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON, Fingerprint]]:
-    """Each expression and field of a term."""
-    for location, key in IN_NODE_TERM.items():
-        for entry in term.get(key) or ():
-            yield location, entry, Fingerprint.of(location, entry)
-
-
-def foreign_part(term: NodeTerm, ours: t.Collection[tuple[TermLocation, str]]) -> NodeTerm:
-    """The term without the entries that have the effect of ours; a list that is left empty is left out."""
-    rest = {}
-    for key, value in term.items():
-        if key in IN_NODE_TERM.values():
-            location = next(location for location, name in IN_NODE_TERM.items() if name == key)
-            value = [e for e in value or () if Fingerprint.of(location, e).effect not in ours]
-            if not value:
-                continue
-        rest[key] = value
-    return rest
 
 
 INVALID_RULES_ANNOTATION = "invalid_rules_annotation"

@@ -35,13 +35,7 @@ from .draft import RequestedRules
 from .labels_first import label_needs
 from .members import GroupSelectorBuilder, resolve
 from .merge import merge
-from .ownership import (
-    OwnedRule,
-    Ownership,
-    UnreadableAnnotation,
-    digest,
-    invalid_rules_annotation,
-)
+from .ownership import OwnedRule, Ownership, UnreadableAnnotation, invalid_rules_annotation
 from .ownership_index import OwnershipIndex
 from .pools import pool_faults
 from .record import change_of_request, is_begun
@@ -49,10 +43,10 @@ from .rules_plan import ExtraFindings, RulesPlan, plan_of_changes
 from .rules_request import RulesRequest, is_missing, option_faults
 from .similar import SelectablePods
 from .stored_rules import StoredRules, stored_options, with_members
-from .term_slots import CompiledTerm
+from .term_slots import TemplateTerm, digest
 from .write import labels_of
 
-Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]
+Listed = dict[RuleId, "tuple[TemplateTerm, ...] | None"]
 
 
 def requested_rules(
@@ -124,7 +118,7 @@ def _digest(request: RulesRequest, compiled: t.Sequence[Compiled]) -> str:
 
 def _listed(
     request: RulesRequest,
-    members: t.Mapping[RuleId, tuple[CompiledTerm, ...]],
+    members: t.Mapping[RuleId, tuple[TemplateTerm, ...]],
     workload: Workload,
     ownerships: OwnershipIndex,
 ) -> Listed:
@@ -165,7 +159,7 @@ def is_named(references: t.Iterable[WorkloadSelector], workload: Workload) -> bo
 
 def _of_copy(
     request: RulesRequest,
-    members: t.Mapping[RuleId, tuple[CompiledTerm, ...]],
+    members: t.Mapping[RuleId, tuple[TemplateTerm, ...]],
     workload: Workload,
     ownership: Ownership,
 ) -> list[Finding]:

@@ -23,14 +23,14 @@ from ..scheduler.validation import (
 )
 from ..scheduler.validation import REQUIRED as IS_MISSING
 from .field_places import Outer, Schema, misplaced
-from .ownership import without_empties
 from .term_slots import (
     IN_NODE_TERM,
     LISTS,
     NODE_TERMS,
-    CompiledTerm,
+    TemplateTerm,
     TermLocation,
     pair,
+    without_empties,
 )
 
 _EXPRESSION: Schema = {"key": "text", "operator": "text", "values": "texts"}
@@ -201,12 +201,12 @@ _PLAIN: t.Mapping[str, t.Callable[[InputReader, JSON], JSON]] = {
 }
 
 
-def compile_terms(fields: t.Mapping[str, JSON]) -> tuple[CompiledTerm, ...]:
+def compile_terms(fields: t.Mapping[str, JSON]) -> tuple[TemplateTerm, ...]:
     """The fields as single terms. One required node term is its expressions: they are AND-ed into
     every term that is there. Several are OR-ed, so they stay whole."""
     template = {"spec": fields}
     terms = [
-        CompiledTerm(location, entry)
+        TemplateTerm(location, entry)
         for location, pointer in LISTS.items()
         for entry in pointer.read(template, None) or ()
     ]
@@ -217,10 +217,10 @@ def compile_terms(fields: t.Mapping[str, JSON]) -> tuple[CompiledTerm, ...]:
     node_terms: list[dict[str, JSON]] = NODE_TERMS.read(template, None) or []
     if len(node_terms) == 1:
         terms += [
-            CompiledTerm(location, entry)
+            TemplateTerm(location, entry)
             for location, key in IN_NODE_TERM.items()
             for entry in node_terms[0].get(key) or ()
         ]
     else:
-        terms += [CompiledTerm(TermLocation.NODE_TERM, term) for term in node_terms]
+        terms += [TemplateTerm(TermLocation.NODE_TERM, term) for term in node_terms]
     return tuple(terms)

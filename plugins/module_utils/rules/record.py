@@ -48,11 +48,9 @@ from .ownership import (
     UnreadableAnnotation,
     damaged,
     decode,
-    digest,
     rule_id,
-    without_empties,
 )
-from .term_slots import FIELDS
+from .term_slots import FIELDS, digest, without_empties
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 

@@ -16,15 +16,20 @@ import typing as t
 from ..model.rule import RuleId
 from . import checks
 from .draft import OwnershipChange, TemplateDraft, remove_entry
-from .ownership import Fingerprint, NodeTerm, digest, entries_of, is_empty
 from .term_slots import (
     IN_NODE_TERM,
     MAPS,
     NODE_REQUIRED,
     NODE_TERMS,
-    CompiledTerm,
+    Fingerprint,
+    NodeTerm,
+    TemplateTerm,
     TermLocation,
+    digest,
     ensure,
+    entries_of,
+    is_empty,
+    pair,
     remove,
 )
 
@@ -55,38 +60,29 @@ def take_over_selector(draft: TemplateDraft, change: OwnershipChange) -> None:
     selector = _SELECTOR.read(draft.root, None) or {}
     owned = {fingerprint for rule in change.rules.values() for fingerprint in rule.terms}
     for expression in change.of((TermLocation.NODE_EXPRESSION,)):
-        key = expression.value["key"]
-        wanted_fingerprint = Fingerprint.of(expression.location, expression.value)
-        fingerprint = Fingerprint.of(
-            TermLocation.NODE_SELECTOR, {"key": key, "value": selector.get(key)}
-        )
-        same = expression.value["operator"] == "In" and expression.value["values"] == [
-            selector.get(key)
-        ]
-        if (
-            same
-            and not any(map(fingerprint.has_same_effect, owned))
-            and _is_everywhere(draft, expression)
-        ):
+        key, values = expression.value["key"], expression.value.get("values")
+        if expression.value["operator"] != "In" or values != [selector.get(key)]:
+            continue
+        fingerprint = pair(TermLocation.NODE_SELECTOR, key, values[0]).fingerprint
+        ours = any(map(fingerprint.has_same_effect, owned))
+        if not ours and _is_everywhere(draft, expression):
             del selector[key]
             draft.touched.add(fingerprint)
-            draft.replacing |= {*change.rules_with(wanted_fingerprint)}
+            draft.replacing |= {*change.rules_with(expression.fingerprint)}
             if not selector:
                 remove(draft.root, _SELECTOR)
 
 
-def _is_everywhere(draft: TemplateDraft, wanted: CompiledTerm) -> bool:
-    fingerprint = Fingerprint.of(wanted.location, wanted.value)
+def _is_everywhere(draft: TemplateDraft, wanted: TemplateTerm) -> bool:
     terms = NODE_TERMS.read(draft.root, None) or ()
     nonempty_terms = [term for term in terms if not is_empty(term)]
     return bool(nonempty_terms) and all(
-        any(x.has_same_effect(fingerprint) for _location, _entry, x in entries_of(term))
-        for term in nonempty_terms
+        any(x.effect == wanted.effect for x in entries_of(term)) for term in nonempty_terms
     )
 
 
 def _put_inside(
-    draft: TemplateDraft, change: OwnershipChange, wanted: t.Sequence[CompiledTerm]
+    draft: TemplateDraft, change: OwnershipChange, wanted: t.Sequence[TemplateTerm]
 ) -> None:
     """Expressions and fields: into every term, or into a new one where there is none."""
     if NODE_REQUIRED.read(draft.root, None) is None:
@@ -103,14 +99,14 @@ def _put_inside(
 def _put_into_term(
     draft: TemplateDraft,
     term: NodeTerm,
-    wanted: t.Sequence[CompiledTerm],
+    wanted: t.Sequence[TemplateTerm],
     change: OwnershipChange,
 ) -> None:
     """AND what is missing of `wanted` into the term."""
     added: set[Fingerprint] = set()
     for compiled in wanted:
-        fingerprint = Fingerprint.of(compiled.location, compiled.value)
-        is_there = any(x.has_same_effect(fingerprint) for _location, _entry, x in entries_of(term))
+        fingerprint = compiled.fingerprint
+        is_there = any(x.effect == fingerprint.effect for x in entries_of(term))
         if is_there and change.is_ours(fingerprint):
             continue
         key = IN_NODE_TERM[compiled.location]
@@ -134,13 +130,13 @@ def _list_pointer(term: NodeTerm, key: str, ours: t.Iterable[Fingerprint]) -> st
 
 
 def _put_whole(
-    draft: TemplateDraft, change: OwnershipChange, wanted: t.Sequence[CompiledTerm]
+    draft: TemplateDraft, change: OwnershipChange, wanted: t.Sequence[TemplateTerm]
 ) -> None:
     """OR-ed terms: only where no others stand, since each one more widens what is allowed."""
-    fingerprints = [Fingerprint.of(TermLocation.NODE_TERM, term.value) for term in wanted]
+    fingerprints = [term.fingerprint for term in wanted]
     ours = [fingerprint for fingerprint in fingerprints if change.is_ours(fingerprint)]
     there = NODE_TERMS.read(draft.root, None) or []
-    present = [Fingerprint.of(TermLocation.NODE_TERM, term) for term in there]
+    present = [TemplateTerm(TermLocation.NODE_TERM, term).fingerprint for term in there]
     foreign = [
         fingerprint for fingerprint in present if not any(map(fingerprint.has_same_effect, ours))
     ]
@@ -180,7 +176,7 @@ def _remove_from_term(
     change: OwnershipChange,
 ) -> bool:
     """Take what is gone out of one term; True if nothing of it is left."""
-    fingerprint = Fingerprint.of(TermLocation.NODE_TERM, term)
+    fingerprint = TemplateTerm(TermLocation.NODE_TERM, term).fingerprint
     same = next((own for own in whole if own.has_same_effect(fingerprint)), None)
     if same is not None:
         whole.remove(same)

@@ -23,8 +23,14 @@ from ..model.placement_manifests import selector_from_json
 from ..model.snapshot import Workload
 from ..scheduler.labels import matches
 from ..view.view import ClusterView
-from .ownership import canonical_text
-from .term_slots import POD_TERMS, REVISION_KEYS, WEIGHTED_POD_TERMS, CompiledTerm, TermLocation
+from .term_slots import (
+    POD_TERMS,
+    REVISION_KEYS,
+    WEIGHTED_POD_TERMS,
+    TemplateTerm,
+    TermLocation,
+    canonical_text,
+)
 
 _UNIONS = (TermLocation.ANTI_AFFINITY, TermLocation.PREFERRED_ANTI_AFFINITY)
 """Several anti-affinity terms exclude what any of them selects; of affinity terms each one binds."""
@@ -108,11 +114,11 @@ class _ComparedTerm(t.NamedTuple):
         return frozenset().union(*filter(None, of_namespaces))
 
 
-def _term(location: TermLocation, value: JSON, namespace: str) -> _ComparedTerm | None:
+def _compared(entry: TemplateTerm, namespace: str) -> _ComparedTerm | None:
     """None for a term of another kind, or one that is damaged."""
-    term = value
+    location, term = entry.location, entry.value
     if location in WEIGHTED_POD_TERMS:
-        term = value.get("podAffinityTerm")
+        term = entry.value.get("podAffinityTerm")
     elif location not in POD_TERMS and location is not TermLocation.SPREAD:
         return None
     if not isinstance(term, dict):
@@ -132,32 +138,29 @@ def _term(location: TermLocation, value: JSON, namespace: str) -> _ComparedTerm 
     )
 
 
-def have_one_place(
-    one: tuple[TermLocation, JSON], other: tuple[TermLocation, JSON], namespace: str
-) -> bool:
+def have_one_place(one: TemplateTerm, other: TemplateTerm, namespace: str) -> bool:
     """Whether two terms are in the same place of a template, over the same topology key and about the same
     namespaces, whatever they select."""
-    terms = [_term(location, value, namespace) for location, value in (one, other)]
+    terms = [_compared(term, namespace) for term in (one, other)]
     return None not in terms and len({term.place for term in terms if term is not None}) == 1
 
 
 def is_similar(
-    location: TermLocation,
-    value: JSON,
-    rule: t.Iterable[CompiledTerm],
+    entry: TemplateTerm,
+    rule: t.Iterable[TemplateTerm],
     namespace: str,
     pods: SelectablePods,
 ) -> bool:
     """Whether a term of a template means the same as a term of a rule, or as its anti-affinity terms together.
     `rule` are all terms of the rule for a workload of `namespace`."""
-    term = _term(location, value, namespace)
+    term = _compared(entry, namespace)
     if term is None:
         return False
     own = [
         parsed
-        for compiled in rule
-        if compiled.location is location
-        and (parsed := _term(location, compiled.value, namespace)) is not None
+        for other in rule
+        if other.location is entry.location
+        and (parsed := _compared(other, namespace)) is not None
         and parsed.place == term.place
     ]
     if not own or term.selects_nothing:
@@ -169,16 +172,16 @@ def is_similar(
         return False
     chosen = [x.pods(pods) for x in own]
     known = [x for x in chosen if x is not None]
-    together = len(known) == len(chosen) and location in _UNIONS
+    together = len(known) == len(chosen) and entry.location in _UNIONS
     return selected in known or (together and selected == frozenset().union(*known))
 
 
 def select_the_same(
-    location: TermLocation, values: t.Sequence[JSON], namespace: str, pods: SelectablePods
+    entries: t.Iterable[TemplateTerm], namespace: str, pods: SelectablePods
 ) -> bool:
     """Whether all these terms select the same pods, and at least one. A term with keys that leave pods out is taken
     for another."""
-    terms = [_term(location, value, namespace) for value in values]
+    terms = [_compared(entry, namespace) for entry in entries]
     if any(term is None or term.keys for term in terms):
         return False
     selected = {term.pods(pods) for term in terms if term is not None}

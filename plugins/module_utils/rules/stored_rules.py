@@ -32,10 +32,11 @@ from ..model.rule import (
 )
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
-from .ownership import LabelsOfRule, OwnedRule, canonical_json
+from .ownership import LabelsOfRule, OwnedRule
 from .ownership_index import OwnershipIndex
 from .parse import read_rules
 from .rules_request import RulesRequest
+from .term_slots import canonical_json
 
 Declaration = dict[str, JSON]
 

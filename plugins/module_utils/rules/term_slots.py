@@ -1,6 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where can a term be in a pod template, and which terms does a template have?
+"""Where can a term be in a pod template, which terms does a template have, and when do two mean the same?
+
+A fingerprint names a term by its meaning and by its form. A console may write a term again in another
+order, with matchLabels as matchExpressions, without empty lists: it means the same, so it stays the
+same term.
 
 A template without `affinity` and one with `affinity: {}` mean the same, but they are not the same
 bytes: a container that was absent becomes absent again, one that was empty stays empty.
@@ -10,8 +14,12 @@ Field names and their meaning: Kubernetes core/v1 Affinity, Toleration, Topology
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
+import re
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..model.json_pointer import JSON, MISSING, Pointer
 from ..model.placement_manifests import PREFERRED, REQUIRED
@@ -122,34 +130,199 @@ IN_NODE_TERM: t.Mapping[TermLocation, str] = {
 """Locations inside every required node term, with the list of the term."""
 
 
-@dataclass(frozen=True)
-class CompiledTerm:
-    """One term as it is to stand in a template.
+_DIGESTS = re.compile(r"[0-9a-f]{1,64}(\.[0-9a-f]{1,64}){1,2}", re.ASCII)
+_SETS = ("values", "namespaces", "matchLabelKeys", "mismatchLabelKeys")
+_CONJUNCTIONS = ("matchExpressions", "matchFields")
+_DEFAULTS: t.Mapping[TermLocation, t.Mapping[str, JSON]] = {
+    TermLocation.SPREAD: {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"},
+    TermLocation.TOLERATION: {"operator": "Equal", "value": "", "effect": "", "key": ""},
+}
+"""What the API takes a missing field for (core/v1 TopologySpreadConstraint, Toleration)."""
 
-    The value of a map's location is `{"key": ..., "value": ...}`; every other value is the entry
-    itself.
-    """
+
+NodeTerm = dict[str, JSON]
+
+Effect = tuple[TermLocation, str]
+"""Equal for terms with the same effect."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fingerprint:
+    """`meaning` is the same for terms with the same effect, `form` only for the same JSON. `bare` is the meaning of
+    the term without the fields that a console drops, empty where it drops none."""
+
+    location: TermLocation
+    meaning: str
+    form: str
+    bare: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.location}:{'.'.join(filter(None, (self.meaning, self.form, self.bare)))}"
+
+    @classmethod
+    def parse(cls, text: str) -> Fingerprint:
+        """Raises ValueError for what is no fingerprint."""
+        location, digests = text.split(":", 1)
+        if not _DIGESTS.fullmatch(digests):
+            raise ValueError("a fingerprint has no digests")
+        meaning, form, *bare = digests.split(".", 2)
+        return cls(TermLocation(location), meaning, form, "".join(bare))
+
+    @property
+    def effect(self) -> Effect:
+        return self.location, self.meaning
+
+    def has_same_effect(self, other: Fingerprint) -> bool:
+        return self.effect == other.effect
+
+    def is_stripped_to(self, other: Fingerprint) -> bool:
+        """Whether `other` is what a console leaves of this term."""
+        return bool(self.bare) and (self.location, self.bare) == other.effect
+
+
+@functools.lru_cache(maxsize=4096)
+def _fingerprint(location: TermLocation, text: str) -> Fingerprint:
+    """Many workloads carry the same terms, and a group of hundreds has long ones."""
+    value = json.loads(text)
+    complete = {**_DEFAULTS[location], **value} if location in _DEFAULTS else value
+    meaning = digest(_meaning(complete), 10)
+    bare = digest(_meaning(_stripped(location, value)), 10)
+    form = digest(without_empties(value), 6)
+    return Fingerprint(location, meaning, form, "" if bare == meaning else bare)
+
+
+def _stripped(location: TermLocation, value: JSON) -> JSON:
+    """A pod term as OpenShift's console writes it: it knows matchExpressions, topologyKey and the weight (openshift/
+    kubevirt-plugin, src/utils/components/AffinityModal). Another term as it is."""
+    if location in WEIGHTED_POD_TERMS:
+        term = value.get("podAffinityTerm")
+        return {**value, "podAffinityTerm": _stripped(TermLocation.AFFINITY, term)}
+    if location not in POD_TERMS or not isinstance(value, dict):
+        return value
+    selector = value.get("labelSelector")
+    term = {"topologyKey": value.get("topologyKey")}
+    if not isinstance(selector, dict):
+        return term
+    return {**term, "labelSelector": {"matchExpressions": selector.get("matchExpressions") or []}}
+
+
+def digest(value: JSON, length: int) -> str:
+    """The first hexadecimal digits of a hash over the value, whatever the order of its keys."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+
+
+def without_empties(value: JSON) -> JSON:
+    """The value without nulls and empty lists: the API server drops those in some kinds and keeps
+    them in others. An empty map stays, it has a meaning of its own (a selector of everything)."""
+    if isinstance(value, dict):
+        kept = {key: without_empties(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in kept.items() if inner is not None and inner != []}
+    if isinstance(value, list):
+        return [without_empties(inner) for inner in value]
+    return value
+
+
+def _meaning(value: JSON) -> JSON:
+    if isinstance(value, list):
+        return [_meaning(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    canonical: dict[str, JSON] = {}
+    for key, inner in _spelled_out(without_empties(value)).items():
+        if key in _SETS:
+            canonical[key] = sorted(set(map(canonical_json, inner)))
+        elif key in _CONJUNCTIONS:
+            canonical[key] = sorted(map(canonical_json, map(_meaning, inner)))
+        else:
+            canonical[key] = _meaning(inner)
+    return canonical
+
+
+def _spelled_out(value: dict[str, JSON]) -> dict[str, JSON]:
+    """matchLabels as the expressions that they stand for."""
+    if "matchLabels" not in value:
+        return value
+    rest = {key: inner for key, inner in value.items() if key != "matchLabels"}
+    spelled = [
+        {"key": key, "operator": "In", "values": [label_value]}
+        for key, label_value in value["matchLabels"].items()
+    ]
+    if spelled:
+        rest["matchExpressions"] = [*(rest.get("matchExpressions") or ()), *spelled]
+    return rest
+
+
+def canonical_text(value: JSON) -> str:
+    """The same text for terms or selectors with the same meaning."""
+    return canonical_json(_meaning(value))
+
+
+def canonical_json(value: JSON) -> str:
+    """The same text for the same value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateTerm:
+    """One term that is in a template, or is to be in one. The value of a map's location is
+    `{"key": ..., "value": ...}`; every other value is the entry itself."""
 
     location: TermLocation
     value: JSON
 
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return _fingerprint(self.location, canonical_json(self.value))
 
-def pair(location: TermLocation, key: str, value: str) -> CompiledTerm:
+    @property
+    def effect(self) -> Effect:
+        return self.fingerprint.effect
+
+
+def pair(location: TermLocation, key: str, value: str) -> TemplateTerm:
     """A term that is a key of a map."""
-    return CompiledTerm(location, {"key": key, "value": value})
+    return TemplateTerm(location, {"key": key, "value": value})
 
 
-def terms_of(template: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON]]:
-    """Every term that stands in a template, with its location; labels are not among them.
+def terms_of(template: t.Mapping[str, JSON]) -> t.Iterator[TemplateTerm]:
+    """Every term of a template; its labels are those of `pairs_of`.
 
     A node expression is named once for each required node term that holds it.
     """
     for location, pointer in LISTS.items():
         for entry in pointer.read(template, None) or ():
-            yield location, entry
-    for key, value in (MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}).items():
-        yield TermLocation.NODE_SELECTOR, {"key": key, "value": value}
+            yield TemplateTerm(location, entry)
+    yield from pairs_of(template, TermLocation.NODE_SELECTOR)
     for term in NODE_TERMS.read(template, None) or ():
-        for location, key in IN_NODE_TERM.items():
-            for entry in term.get(key) or ():
-                yield location, entry
+        yield from entries_of(term)
+
+
+def pairs_of(template: t.Mapping[str, JSON], location: TermLocation) -> t.Iterator[TemplateTerm]:
+    """The keys of a map in a template: its nodeSelector, or its labels."""
+    for key, value in (MAPS[location].read(template, None) or {}).items():
+        yield pair(location, key, value)
+
+
+def is_empty(term: t.Mapping[str, JSON]) -> bool:
+    """Whether a term has neither expressions nor fields, so that it matches no node."""
+    return not any(term.get(key) for key in IN_NODE_TERM.values())
+
+
+def entries_of(term: t.Mapping[str, JSON]) -> t.Iterator[TemplateTerm]:
+    """Each expression and field of a term."""
+    for location, key in IN_NODE_TERM.items():
+        for entry in term.get(key) or ():
+            yield TemplateTerm(location, entry)
+
+
+def foreign_part(term: NodeTerm, ours: t.Collection[Effect]) -> NodeTerm:
+    """The term without the entries that have the effect of ours; a list that is left empty is left out."""
+    rest = {}
+    for key, value in term.items():
+        if key in IN_NODE_TERM.values():
+            location = next(location for location, name in IN_NODE_TERM.items() if name == key)
+            value = [e for e in value or () if TemplateTerm(location, e).effect not in ours]
+            if not value:
+                continue
+        rest[key] = value
+    return rest

@@ -24,8 +24,8 @@ from ..model.snapshot import Workload
 from ..model.write import Operation, Write
 from ..view.label_input import is_reserved
 from ..view.view import ClusterView
-from .ownership import Fingerprint, NoRoomForRules, Ownership
-from .term_slots import FIELDS, TermLocation
+from .ownership import NoRoomForRules, Ownership
+from .term_slots import FIELDS, Fingerprint, TermLocation, pair
 
 
 class Relabel(t.NamedTuple):
@@ -49,7 +49,7 @@ class Relabel(t.NamedTuple):
             return labels
         kept = {}
         for key, value in labels.items():
-            fingerprint = Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value})
+            fingerprint = pair(TermLocation.LABEL, key, value).fingerprint
             if is_reserved(key) or not any(map(fingerprint.has_same_effect, self.removed)):
                 kept[key] = value
         return kept

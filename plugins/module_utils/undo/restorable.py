@@ -21,22 +21,25 @@ from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from ..rules.ownership import Fingerprint, OwnedRule, Ownership, foreign_part, is_empty
+from ..rules.ownership import OwnedRule, Ownership
 from ..rules.record import RuleSetChange
 from ..rules.similar import have_one_place
 from ..rules.term_slots import (
     IN_NODE_TERM,
-    MAPS,
     NODE_TERMS,
     POD_TERMS,
     REVISION_KEYS,
     WEIGHTED_POD_TERMS,
+    Effect,
+    TemplateTerm,
     TermLocation,
+    foreign_part,
+    is_empty,
+    pairs_of,
     terms_of,
 )
 
-Effect = tuple[TermLocation, str]
-Terms = dict[Effect, tuple[TermLocation, JSON]]
+Terms = dict[Effect, TemplateTerm]
 Traits = t.Mapping[RuleId, frozenset[Effect]]
 """What the terms of each rule are, apart from the pods that they select: that differs between its workloads."""
 
@@ -134,10 +137,10 @@ class RuleSetOnWorkload:
                 return f"its undo record brings back what rule {name} has nowhere else: {_text(unknown)}"
         return None
 
-    def _is_known(self, rule: RuleId, term: tuple[TermLocation, JSON]) -> bool:
+    def _is_known(self, rule: RuleId, term: TemplateTerm) -> bool:
         """Of another workload of the rule, else, for its kind, of the rule as it is now. True where none has terms."""
-        location = term[0]
-        looked_for = {_trait(*term), Fingerprint.of(*term).effect}
+        location = term.location
+        looked_for = {_trait(term), term.effect}
         if GROUP_LABEL in looked_for:
             return True
         of_targets = {GROUP_LABEL} if location in (*_ABOUT_PODS, TermLocation.LABEL) else set()
@@ -166,12 +169,7 @@ class RuleSetOnWorkload:
 
 
 def _terms(parts: JSON) -> Terms:
-    labels = MAPS[TermLocation.LABEL].read(parts, None) or {}
-    entries = [
-        *terms_of(parts),
-        *((TermLocation.LABEL, {"key": key, "value": value}) for key, value in labels.items()),
-    ]
-    return {Fingerprint.of(*entry).effect: entry for entry in entries}
+    return {x.effect: x for x in (*terms_of(parts), *pairs_of(parts, TermLocation.LABEL))}
 
 
 def traits(ownership: Ownership, parts: JSON) -> dict[RuleId, frozenset[Effect]]:
@@ -179,7 +177,7 @@ def traits(ownership: Ownership, parts: JSON) -> dict[RuleId, frozenset[Effect]]
     there = _terms(parts)
     return {
         rule: frozenset(
-            _trait(*there[x.effect]) if x.effect in there else x.effect for x in owned.terms
+            _trait(there[x.effect]) if x.effect in there else x.effect for x in owned.terms
         )
         for rule, owned in ownership.rules.items()
     }
@@ -192,15 +190,16 @@ _ABOUT_PODS = (*POD_TERMS, *WEIGHTED_POD_TERMS, TermLocation.SPREAD)
 _SELECTION = ("labelSelector", *REVISION_KEYS)
 
 
-def _trait(location: TermLocation, value: JSON) -> Effect:
+def _trait(term: TemplateTerm) -> Effect:
+    location, value = term.location, term.value
     if location is TermLocation.LABEL and value["key"].startswith(GROUP):
         return GROUP_LABEL
     if location in WEIGHTED_POD_TERMS:
-        term = _without_selection(value.get("podAffinityTerm") or {})
-        value = {**value, "podAffinityTerm": term}
+        of_pods = _without_selection(value.get("podAffinityTerm") or {})
+        value = {**value, "podAffinityTerm": of_pods}
     elif location in _ABOUT_PODS:
         value = _without_selection(value)
-    return Fingerprint.of(location, value).effect
+    return TemplateTerm(location, value).effect
 
 
 def _without_selection(term: t.Mapping[str, JSON]) -> dict[str, JSON]:
@@ -219,20 +218,19 @@ def _rests(parts: JSON, ours: t.Collection[Effect]) -> frozenset[Effect]:
     terms = NODE_TERMS.read(parts, None) or ()
     rests = [foreign_part(term, ours) for term in terms]
     return frozenset(
-        Fingerprint.of(TermLocation.NODE_TERM, rest).effect for rest in rests if not is_empty(rest)
+        TemplateTerm(TermLocation.NODE_TERM, x).effect for x in rests if not is_empty(x)
     )
 
 
-def _replaces(
-    ours: tuple[TermLocation, JSON], other: tuple[TermLocation, JSON], namespace: str
-) -> bool:
+def _replaces(ours: TemplateTerm, other: TemplateTerm, namespace: str) -> bool:
     """Whether a rule with this term may have taken the place of the other one, as `adopt` does."""
-    location, value = other
-    if location is TermLocation.NODE_SELECTOR and ours[0] is TermLocation.NODE_EXPRESSION:
-        return bool(ours[1].get("key") == value["key"] and value["value"] in ours[1]["values"])
-    stripped = Fingerprint.of(*ours).is_stripped_to(Fingerprint.of(*other))
+    locations = ours.location, other.location
+    if locations == (TermLocation.NODE_EXPRESSION, TermLocation.NODE_SELECTOR):
+        key, value = other.value["key"], other.value["value"]
+        return bool(ours.value.get("key") == key and value in ours.value["values"])
+    stripped = ours.fingerprint.is_stripped_to(other.fingerprint)
     return stripped or have_one_place(ours, other, namespace)
 
 
-def _text(terms: t.Sequence[tuple[TermLocation, JSON]]) -> str:
-    return listed(sorted({str(location) for location, _value in terms}))
+def _text(terms: t.Sequence[TemplateTerm]) -> str:
+    return listed(sorted({str(term.location) for term in terms}))

@@ -28,13 +28,7 @@ from ..rules.checks import CHANGED_BY_WEBHOOK, NOT_REVERTED
 from ..rules.draft import placement_parts, present_terms
 from ..rules.labels_first import needs_of_restored
 from ..rules.merge import Merged
-from ..rules.ownership import (
-    NoRoomForRules,
-    Ownership,
-    UnreadableAnnotation,
-    digest,
-    read_ownership,
-)
+from ..rules.ownership import NoRoomForRules, Ownership, UnreadableAnnotation, read_ownership
 from ..rules.record import (
     RuleSetChange,
     UndoRecord,
@@ -43,7 +37,7 @@ from ..rules.record import (
 )
 from ..rules.rules_plan import ExtraFindings, Restoration, RulesPlan, plan_of_changes
 from ..rules.rules_request import RulesRequest, option_faults
-from ..rules.term_slots import MAPS, TermLocation, ensure, tidy
+from ..rules.term_slots import MAPS, TermLocation, digest, ensure, tidy
 from ..rules.write import Relabel, build_write, labels_of, relabels
 from ..view.view import ClusterView, view_of
 from .last_change import (

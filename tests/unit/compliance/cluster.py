@@ -28,7 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.merge import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
 from ansible_collections.virt.placement.plugins.module_utils.rules.record import RuleSetChange
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
-    CompiledTerm,
+    TemplateTerm,
     TermLocation,
 )
 
@@ -164,7 +164,7 @@ class Cluster:
 
     def write(self, ref: Ref, rule: str, *terms: tuple[TermLocation, JSON]) -> None:
         """Write a rule's terms into a workload, as the module `rules` would."""
-        compiled = tuple(CompiledTerm(slot, value) for slot, value in terms)
+        compiled = tuple(TemplateTerm(slot, value) for slot, value in terms)
         workload = workload_from_manifest(ref.kind, self.workloads[ref])
         change = RuleSetChange(f"{ref.namespace}/default", 1, "")
         written = RuleId(ref.namespace, "default", rule)

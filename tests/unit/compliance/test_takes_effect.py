@@ -32,7 +32,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.merge import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import OwnedRule
 from ansible_collections.virt.placement.plugins.module_utils.rules.record import RuleSetChange
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
-    CompiledTerm,
+    TemplateTerm,
     TermLocation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
@@ -121,7 +121,7 @@ def situations() -> t.Iterator[Situation]:
 def before_the_write(cluster: Cluster, ref: Ref, term: tuple[TermLocation, JSON]) -> str:
     """What the module rules says."""
     workload = workload_from_manifest(ref.kind, cluster.workloads[ref])
-    compiled = (CompiledTerm(*term),)
+    compiled = (TemplateTerm(*term),)
     change = RuleSetChange(f"{ref.namespace}/default", 1, "")
     rule = RuleId(ref.namespace, "default", "new")
     stored = {rule: OwnedRule(declared='{"terms":{}}')}

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.placement_man
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
-    CompiledTerm,
+    TemplateTerm,
     TermLocation,
     pair,
 )
@@ -123,15 +123,15 @@ templates = st.fixed_dictionaries(
 )
 
 compiled_terms = st.one_of(
-    st.builds(CompiledTerm, st.just(TermLocation.NODE_EXPRESSION), expressions),
-    st.builds(CompiledTerm, st.just(TermLocation.NODE_FIELD), name_fields),
-    st.builds(CompiledTerm, st.just(TermLocation.PREFERRED_NODE), weighted_node_terms),
-    st.builds(CompiledTerm, st.just(TermLocation.AFFINITY), pod_terms),
-    st.builds(CompiledTerm, st.just(TermLocation.ANTI_AFFINITY), pod_terms),
-    st.builds(CompiledTerm, st.just(TermLocation.PREFERRED_AFFINITY), weighted_pod_terms),
-    st.builds(CompiledTerm, st.just(TermLocation.PREFERRED_ANTI_AFFINITY), weighted_pod_terms),
-    st.builds(CompiledTerm, st.just(TermLocation.SPREAD), spreads),
-    st.builds(CompiledTerm, st.just(TermLocation.TOLERATION), tolerations),
+    st.builds(TemplateTerm, st.just(TermLocation.NODE_EXPRESSION), expressions),
+    st.builds(TemplateTerm, st.just(TermLocation.NODE_FIELD), name_fields),
+    st.builds(TemplateTerm, st.just(TermLocation.PREFERRED_NODE), weighted_node_terms),
+    st.builds(TemplateTerm, st.just(TermLocation.AFFINITY), pod_terms),
+    st.builds(TemplateTerm, st.just(TermLocation.ANTI_AFFINITY), pod_terms),
+    st.builds(TemplateTerm, st.just(TermLocation.PREFERRED_AFFINITY), weighted_pod_terms),
+    st.builds(TemplateTerm, st.just(TermLocation.PREFERRED_ANTI_AFFINITY), weighted_pod_terms),
+    st.builds(TemplateTerm, st.just(TermLocation.SPREAD), spreads),
+    st.builds(TemplateTerm, st.just(TermLocation.TOLERATION), tolerations),
     st.builds(
         pair, st.just(TermLocation.LABEL), st.sampled_from(("app", "mine")), st.sampled_from(VALUES)
     ),
@@ -141,7 +141,7 @@ compiled_terms = st.one_of(
 )
 or_terms = st.lists(
     node_terms.filter(lambda term: any(term.values())), min_size=2, max_size=2, unique_by=_says
-).map(lambda terms: tuple(CompiledTerm(TermLocation.NODE_TERM, term) for term in terms))
+).map(lambda terms: tuple(TemplateTerm(TermLocation.NODE_TERM, term) for term in terms))
 
 rule_ids = st.sampled_from([RuleId("shop", "default", name) for name in ("one", "two", "three")])
 term_lists = st.one_of(st.lists(compiled_terms, max_size=3).map(tuple), or_terms)

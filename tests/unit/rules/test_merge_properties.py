@@ -18,14 +18,13 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.checks import
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
-    Fingerprint,
     OwnedRule,
     read_ownership,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.record import RuleSetChange
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     NODE_TERMS,
-    CompiledTerm,
+    TemplateTerm,
     TermLocation,
     terms_of,
 )
@@ -34,7 +33,7 @@ from . import strategies
 from .builders import applied, workload
 
 JSON = t.Any
-Rules = dict[RuleId, tuple[CompiledTerm, ...]]
+Rules = dict[RuleId, tuple[TemplateTerm, ...]]
 CHANGE = RuleSetChange("shop/default", 1, "")
 
 
@@ -125,13 +124,13 @@ def test_foreign_terms_keep_their_order(template: JSON, rules: Rules, adopt: boo
     before = _object(template)
     after = _after(before, rules, adopt=adopt)
     old, new = (each["spec"]["template"] for each in (before, after))
-    for slot in {slot for slot, _entry in terms_of(old)}:
+    for slot in {term.location for term in terms_of(old)}:
         theirs = [
-            _bytes(entry)
-            for found, entry in terms_of(old)
-            if found is slot and not (adopt and slot is TermLocation.NODE_SELECTOR)
+            _bytes(term.value)
+            for term in terms_of(old)
+            if term.location is slot and not (adopt and slot is TermLocation.NODE_SELECTOR)
         ]
-        all_of_them = iter(_bytes(entry) for found, entry in terms_of(new) if found is slot)
+        all_of_them = iter(_bytes(term.value) for term in terms_of(new) if term.location is slot)
         assert all(entry in all_of_them for entry in theirs), slot
 
 
@@ -185,7 +184,7 @@ def test_changing_rules_is_the_same_as_writing_the_new_ones(
 
 def _terms(manifest: JSON) -> list[tuple[str, str]]:
     template = manifest["spec"]["template"]
-    return sorted((str(s), Fingerprint.of(s, e).meaning) for s, e in terms_of(template))
+    return sorted((str(x.location), x.fingerprint.meaning) for x in terms_of(template))
 
 
 def test_list_that_a_rule_created_is_removed_if_it_has_an_equal_foreign_entry() -> None:
@@ -196,8 +195,8 @@ def test_list_that_a_rule_created_is_removed_if_it_has_an_equal_foreign_entry() 
     before = _object({"spec": {"affinity": {"nodeAffinity": node_affinity}}})
     first, second = RuleId("shop", "default", "one"), RuleId("shop", "default", "two")
     own: Rules = {
-        first: (CompiledTerm(TermLocation.NODE_FIELD, field),),
-        second: (CompiledTerm(TermLocation.NODE_EXPRESSION, expression),),
+        first: (TemplateTerm(TermLocation.NODE_FIELD, field),),
+        second: (TemplateTerm(TermLocation.NODE_EXPRESSION, expression),),
     }
     for order in ([first, second], [second, first]):
         seen = before

@@ -12,7 +12,6 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
-    Fingerprint,
     OwnedRule,
     Ownership,
     UnreadableAnnotation,
@@ -28,7 +27,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.record import
     read_undo_record,
     undo_record_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
+    TemplateTerm,
+    TermLocation,
+)
 
 from .builders import vm
 
@@ -36,7 +38,7 @@ JSON = t.Any
 ONE, TWO = RuleId("shop", "s", "one"), RuleId("shop", "s", "two.with-dots_2")
 TERM = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 _SELECTORS: tuple[dict[str, JSON], ...] = ({}, {"labelSelector": {}})
-MARK = Fingerprint.of(TermLocation.NODE_EXPRESSION, TERM)
+MARK = TemplateTerm(TermLocation.NODE_EXPRESSION, TERM).fingerprint
 PIN = '{"run_on":{"zone":["a","b"]}}'
 
 
@@ -58,10 +60,14 @@ def test_annotation_that_is_written_and_read_is_unchanged() -> None:
 def test_a_term_belongs_to_its_rules_however_it_is_written() -> None:
     owned = Ownership("uid-a", {ONE: OwnedRule((MARK,), PIN), TWO: OwnedRule((MARK,), PIN)})
     rewritten = {"values": ["b", "a"], "operator": "In", "key": "zone"}
-    assert rules_of_term(owned, TermLocation.NODE_EXPRESSION, rewritten) == (ONE, TWO)
-    assert rules_of_term(owned, TermLocation.NODE_EXPRESSION, TERM) == (ONE, TWO)
-    assert rules_of_term(owned, TermLocation.NODE_FIELD, TERM) == ()
-    assert rules_of_term(owned, TermLocation.NODE_EXPRESSION, {**TERM, "operator": "NotIn"}) == ()
+    other = {**TERM, "operator": "NotIn"}
+    for location, value, rules in (
+        (TermLocation.NODE_EXPRESSION, rewritten, (ONE, TWO)),
+        (TermLocation.NODE_EXPRESSION, TERM, (ONE, TWO)),
+        (TermLocation.NODE_FIELD, TERM, ()),
+        (TermLocation.NODE_EXPRESSION, other, ()),
+    ):
+        assert rules_of_term(owned, TemplateTerm(location, value)) == rules
 
 
 @pytest.mark.parametrize(
@@ -81,13 +87,13 @@ def test_a_term_belongs_to_its_rules_however_it_is_written() -> None:
     ],
 )
 def test_equal_terms_have_the_same_meaning(one: JSON, other: JSON) -> None:
-    marks = [Fingerprint.of(TermLocation.ANTI_AFFINITY, term) for term in (one, other)]
+    marks = [TemplateTerm(TermLocation.ANTI_AFFINITY, term).fingerprint for term in (one, other)]
     assert marks[0].has_same_effect(marks[1])
 
 
 def test_missing_selector_and_empty_selector_have_different_meanings() -> None:
     marks = [
-        Fingerprint.of(TermLocation.ANTI_AFFINITY, {"topologyKey": "z", **more})
+        TemplateTerm(TermLocation.ANTI_AFFINITY, {"topologyKey": "z", **more}).fingerprint
         for more in _SELECTORS
     ]
     assert not marks[0].has_same_effect(marks[1])
@@ -98,8 +104,8 @@ def test_missing_selector_and_empty_selector_have_different_meanings() -> None:
 )
 def test_defaults_of_the_api_are_filled_in(written: JSON) -> None:
     short = {"key": "x", "operator": "Equal"}
-    assert Fingerprint.of(TermLocation.TOLERATION, short).has_same_effect(
-        Fingerprint.of(TermLocation.TOLERATION, written)
+    assert TemplateTerm(TermLocation.TOLERATION, short).fingerprint.has_same_effect(
+        TemplateTerm(TermLocation.TOLERATION, written).fingerprint
     )
 
 
@@ -265,7 +271,7 @@ def test_what_options_refuse_is_damage_in_the_annotation(
 
 def test_rule_of_another_namespace_may_have_labelled_the_workload() -> None:
     """A rule that keeps away from workloads of another namespace labels them, if nothing else selects them."""
-    label = Fingerprint.of(TermLocation.LABEL, {"key": "k", "value": "v"})
+    label = TemplateTerm(TermLocation.LABEL, {"key": "k", "value": "v"}).fingerprint
     other = RuleId("other", "s", "one")
     content = {**OF_RULES, "rules": {str(other): {"terms": [str(label)]}}}
     assert read_ownership(_machine(rules=json.dumps(content))).rules == {other: OwnedRule((label,))}

@@ -17,13 +17,14 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.write import written
-from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
-    Fingerprint,
-    digest,
-    read_ownership,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
 from ansible_collections.virt.placement.plugins.module_utils.rules.record import field_digest
-from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
+    Fingerprint,
+    TemplateTerm,
+    TermLocation,
+    digest,
+)
 from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
 from tests.unit.rules.builders import deployment, plan, request, running, snapshot, vm, workload
 
@@ -33,7 +34,7 @@ APART = {"name": "apart", "workloads": list(NAMES), "keep_apart": "zone"}
 HOME = {"name": "home", "workloads": ["a"], "run_on": {"zone": "a"}}
 ANYWHERE = {"operator": "Exists"}
 CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}
-TAINTED = Fingerprint.of(TermLocation.TOLERATION, ANYWHERE)
+TAINTED = TemplateTerm(TermLocation.TOLERATION, ANYWHERE).fingerprint
 
 
 def fleet(*more: Workload) -> Snapshot:
@@ -130,7 +131,7 @@ def adds_foreign_pods_to_the_rule_that_is_there(_manifest: JSON, record: JSON) -
     term = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {}}
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     record["placement"]["affinity"] = {"podAntiAffinity": {field: [term]}}
-    owning(record, "shop/default/apart", Fingerprint.of(TermLocation.ANTI_AFFINITY, term))
+    owning(record, "shop/default/apart", TemplateTerm(TermLocation.ANTI_AFFINITY, term).fingerprint)
 
 
 def takes_selector_away(manifest: JSON, record: JSON) -> None:
