@@ -44,6 +44,7 @@ PACKAGES = {
     "kubevirt": "each fact about KubeVirt, with its source: labels, instances, the next pod, ways to move",
     "scheduler": "what kube-scheduler and the API server would answer: one file per filter, one index",
     "model": "the vocabulary as frozen dataclasses, and how Kubernetes JSON becomes it",
+    "kinds": "what is known of each kind of workload: one file a kind, all in `kinds/registry.py`",
 }
 """The layers in their order: each may import those below it (tests/unit/test_imports.py)."""
 

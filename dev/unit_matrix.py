@@ -38,6 +38,7 @@ PURE = (
     "kubevirt",
     "scheduler",
     "model",
+    "kinds",
 )
 """The layers of module_utils that import the standard library alone, outermost first; tests/unit has a folder each."""
 

@@ -680,7 +680,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULE_KINDS
+from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import RULE_KINDS
 from ansible_collections.virt.placement.plugins.module_utils.rules.change import WORKLOAD_ROLLOUT
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import STATES
 

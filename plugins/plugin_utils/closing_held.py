@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import POOL
+from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import has_vmis
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import carries_out_plan
 
@@ -35,7 +35,7 @@ def after_held(record: JobRecord) -> t.Iterator[str]:
 
 def _how(record: JobRecord, held: t.Sequence[Parts]) -> str:
     allow = list(record.asked.get("allow") or ["migrate"])
-    pods = any(x["kind"] != POOL.name for x in held)
+    pods = any(not has_vmis(x["kind"]) for x in held)
     if pods and "recreate" not in allow:
         allow = [*allow, "recreate"]
     elif any("reason" in x for x in held):

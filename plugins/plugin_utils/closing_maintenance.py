@@ -9,7 +9,7 @@ import json
 import re
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import VIRTUAL_MACHINE
+from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import kind_of
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import parse_window
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
@@ -158,8 +158,7 @@ def _restarted_again(record: JobRecord) -> t.Iterator[str]:
     """kube-scheduler chooses where a restarted VM runs, perhaps on a node that is serviced later."""
     routes: dict[tuple[str, str], list[str]] = {}
     for move in record.moves:
-        if (move["kind"], move["method"], move["state"]) == (
-            VIRTUAL_MACHINE.name,
+        if kind_of(move["kind"]).run_strategy and (move["method"], move["state"]) == (
             "restart",
             "moved",
         ):

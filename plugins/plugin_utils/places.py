@@ -7,11 +7,10 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.json_text import content_fault
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import (
-    KUBEVIRT_KINDS,
-    VMI,
+from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import (
+    has_vmis,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.json_text import content_fault
 from ansible_collections.virt.placement.plugins.module_utils.model.regular_file import (
     read_json_file,
 )
@@ -83,12 +82,10 @@ def _checked(places: Entry, path: str) -> dict[str, str]:
 def _place(entry: Entry) -> tuple[str, str] | None:
     instance = entry["instance"]
     if isinstance(instance, str):
-        namespace, name = entry["namespace"], instance
-        is_vm = entry["kind"] in (*KUBEVIRT_KINDS, VMI)
+        kind, namespace, name = entry["kind"], entry["namespace"], instance
     else:
-        namespace, name = instance["namespace"], instance["name"]
-        is_vm = instance["kind"] == VMI
-    return (f"{namespace}/{name}", entry["node"]) if is_vm and entry["node"] else None
+        kind, namespace, name = (instance[x] for x in ("kind", "namespace", "name"))
+    return (f"{namespace}/{name}", entry["node"]) if has_vmis(kind) and entry["node"] else None
 
 
 def with_moves(places: t.Sequence[Entry], moves: t.Iterable[Entry]) -> list[Entry]:

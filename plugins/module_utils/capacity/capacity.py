@@ -19,11 +19,11 @@ from ..forecast.drained import drained
 from ..forecast.drill import Drill, DrillEngine, DrillReport
 from ..forecast.drill_table import SHOWN_ROWS, impact_lines, totals
 from ..forecast.simulation import PendingPod
+from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..kubevirt.instance_types import InstanceType
 from ..kubevirt.instances import settled
 from ..kubevirt.next_pod import doubt_about_new_vm, launcher_pod, planned_vmi
 from ..model.gc import collector_paused
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.quantity import cpu_text, memory_text
 from ..model.rendering import TextEnum, listed, plural, table_text

@@ -17,7 +17,6 @@ from ..api.parallel import read_together
 from ..kubevirt.labels import needs_expansion
 from ..kubevirt.launcher import NETWORK_DEVICE, multus_networks
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.snapshot import Snapshot, Unreadable, Workload
 from .identity import unreadable
@@ -72,7 +71,7 @@ def _halted(snapshot: Snapshot, workloads: t.Collection[Ref]) -> dict[Ref, Workl
         workload.ref: workload
         for workload in snapshot.workloads
         if workload.ref in workloads
-        and workload.ref.kind == VIRTUAL_MACHINE.name
+        and workload.kind.run_strategy
         and (workload.ref.namespace, workload.ref.name) not in running
     }
 

@@ -10,9 +10,9 @@ import typing as t
 from ..api.client import METADATA, ApiClient
 from ..api.errors import ApiError, ApiRequest, BadAnswer, Forbidden, NotFound
 from ..api.lists import list_all
+from ..kinds.virtual_machine import KUBEVIRT_V1
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import KUBEVIRT_V1
 from ..model.obstacle import NO_RIGHT, NOT_READ
 from ..model.snapshot import Platform, Unreadable
 

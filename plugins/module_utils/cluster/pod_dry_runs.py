@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.errors import ApiError, Forbidden
+from ..kinds.registry import KINDS
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, instance_path, instances_path
+from ..model.kinds import instance_path, instances_path
 from ..model.manifests import pod_from_manifest
 from ..model.objects import Pod, Ref
 from ..model.rendering import one_line

@@ -16,12 +16,13 @@ from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound, UnservedVersion
 from ..api.lists import Listing, list_converted
 from ..api.parallel import read_together
+from ..kinds.registry import KINDS, kind_of
+from ..kinds.virtual_machine import KUBEVIRT_V1, VMIS
 from ..kubevirt.instances import launcher_pods
-from ..model import kinds
 from ..model.budget import BUDGETS
 from ..model.budget_manifests import budget_from_manifest
 from ..model.json_pointer import JSON
-from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, VMIS
+from ..model.kinds import MIGRATIONS
 from ..model.manifests import (
     controller_of,
     migration_from_manifest,
@@ -74,7 +75,7 @@ class ReadScope:
     """
 
     namespaces: tuple[str, ...] | None = None
-    kinds: tuple[str, ...] = tuple(kinds.KINDS)
+    kinds: tuple[str, ...] = tuple(KINDS)
     pods: Pods = "unfinished"
     pod_namespaces: tuple[str, ...] | None = None
     instances: bool = True
@@ -123,7 +124,7 @@ class ListQuery:
             )
             return listing, path
 
-        kind = kinds.KINDS.get(self.what)
+        kind = KINDS.get(self.what)
         return served.read(self.path, read, kind.older_versions if kind else ())
 
 
@@ -234,7 +235,7 @@ def list_queries(scope: ReadScope) -> list[ListQuery]:
             queries.append(ListQuery(what, path, metadata_only, selector))
     paths = {"nodes": ["/api/v1/nodes"], "namespaces": ["/api/v1/namespaces"]}
     for name in scope.kinds:
-        kind = kinds.KINDS[name]
+        kind = KINDS[name]
         path = f"/apis/{kind.group_version}/{{}}{kind.plural}"
         paths[name] = _in_namespaces(path, scope.namespaces)
     if scope.instances:
@@ -320,7 +321,7 @@ def _controller(replica_set: t.Mapping[str, JSON]) -> tuple[str, Ref] | None:
     """The uid of a ReplicaSet and the Deployment that controls it."""
     metadata = replica_set["metadata"]
     owner = controller_of(metadata)
-    if owner is None or owner.kind != kinds.DEPLOYMENT.name:
+    if owner is None or not kind_of(owner.kind).makes:
         return None
     return metadata["uid"], Ref(owner.kind, metadata["namespace"], owner.name)
 
@@ -330,7 +331,7 @@ _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     "pods": pod_from_manifest,
     "pod metadata": pod_from_metadata,
     "namespaces": namespace_from_manifest,
-    **{name: functools.partial(workload_from_manifest, name) for name in kinds.KINDS},
+    **{name: functools.partial(workload_from_manifest, name) for name in KINDS},
     "instances": vmi_from_manifest,
     "migrations": migration_from_manifest,
     _METADATA_ONLY: _controller,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..kubevirt.moving import (
     MIGRATION,
     RECREATION,
@@ -18,7 +19,6 @@ from ..kubevirt.moving import (
     most_disruptive,
     pinned,
 )
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.obstacle import Obstacle
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
@@ -357,6 +357,6 @@ def _lacks(instance: DeclaredInstance, rule: RuleTerms) -> bool:
 def _where(instance: DeclaredInstance, drift: Drift) -> str:
     if instance.instance.vmi is None or drift.reached:
         return "the pod is older than the rule"
-    kind = VIRTUAL_MACHINE.name if instance.workload is None else instance.workload.ref.kind
-    name = "VM" if kind == VIRTUAL_MACHINE.name else kind
+    kind = VIRTUAL_MACHINE if instance.workload is None else instance.workload.kind
+    name = "VM" if kind.run_strategy else kind.name
     return f"set on the {name}, not yet on the running VMI"

@@ -27,7 +27,7 @@ from ..kubevirt.moving import (
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
 from ..kubevirt.pools import changed_by_others, vm_of
 from ..model.gc import collector_paused
-from ..model.kinds import DO_NOT_MOVE, POOL, VIRTUAL_MACHINE
+from ..model.kinds import DO_NOT_MOVE
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method
@@ -158,7 +158,7 @@ class DeclaredInstance:
     def _vm_changed(self) -> bool:
         """Whether it lacks the template of its pool, since something else has changed its VirtualMachine."""
         pool, vm = self.workload, self.vm
-        if pool is None or vm is None or pool.ref.kind != POOL.name:
+        if pool is None or vm is None or not pool.kind.makes_vms:
             return False
         return changed_by_others(pool, vm, self._reader.vms_of_pools.get(pool.uid, ()))
 
@@ -311,15 +311,14 @@ class InstanceReader:
         """The VMs of each pool, by the uid of the pool."""
         vms: dict[str, list[Workload]] = {}
         for vm in self.workloads.values():
-            if vm.owner is not None and vm.owner.kind == POOL.name:
+            if vm.owner is not None and vm.is_pooled:
                 vms.setdefault(vm.owner.uid, []).append(vm)
         return vms
 
     def vm_of(self, instance: Instance, workload: Workload | None) -> Workload | None:
         """The VirtualMachine of an instance of `workload`."""
-        if workload is None or instance.vmi is None or workload.ref.kind != POOL.name:
-            has_vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
-            return workload if has_vm else None
+        if workload is None or not workload.kind.makes_vms or instance.vmi is None:
+            return workload if workload is not None and workload.kind.run_strategy else None
         return vm_of(instance.vmi, self.workloads)
 
 

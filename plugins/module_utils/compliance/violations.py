@@ -14,8 +14,10 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..kinds.registry import KINDS
+from ..kinds.virtual_machine import VMIS
 from ..kubevirt.labels import adds_node_key
-from ..model.kinds import KINDS, RULES, VMIS
+from ..model.kinds import RULES
 from ..model.objects import (
     Labels,
     Node,

@@ -12,9 +12,9 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass
 
+from ..kinds.virtual_machine import VIRTUAL_MACHINE, VMIS
 from ..kubevirt.moving import why_not_migratable
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE, VMIS
 from ..model.objects import Ref
 from ..model.rendering import as_json, listed, one_line
 from ..model.snapshot import Snapshot
@@ -80,7 +80,7 @@ def vm_states(snapshot: Snapshot, covers: t.Callable[[Ref], bool]) -> VmStates:
     off = (
         workload.ref
         for workload in snapshot.workloads
-        if workload.ref.kind == VIRTUAL_MACHINE.name
+        if workload.kind.run_strategy
         and (workload.ref.namespace, workload.ref.name) not in running
         and covers(workload.ref)
     )

@@ -11,13 +11,13 @@ import typing as t
 from dataclasses import dataclass
 
 from ..compliance.declared import DeclaredReader
+from ..kinds.virtual_machine import VMIS
 from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.labels import CPU_FEATURE, HOST_MODEL, MIGRATION_CPU, needs_expansion
 from ..kubevirt.launcher import cpu_model, doubt_about_labels
 from ..kubevirt.moving import propagating, why_no_target, why_not_migratable
 from ..kubevirt.next_pod import launcher_pod, migration_target_pod, planned_vmi
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE, VMIS
 from ..model.objects import Pod, Ref
 from ..model.obstacle import NOT_MODELED, NOT_READ, Obstacle
 from ..model.rendering import TextEnum
@@ -99,7 +99,7 @@ class ReachReader:
                 found.append(self._instance(instance, instance.vmi, ref))
         for workload in self._view.snapshot.workloads:
             ref = workload.ref
-            if ref.kind != VIRTUAL_MACHINE.name or (ref.namespace, ref.name) in known:
+            if not workload.kind.run_strategy or (ref.namespace, ref.name) in known:
                 continue
             if covers(ref):
                 found.append(self._halted(workload))

@@ -15,8 +15,9 @@ from ..cpu.reach import VmCpu
 from ..cpu.report import CpuReport, cpu_report, findings, is_bound, table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
+from ..kinds.registry import KINDS, KUBEVIRT_KINDS
+from ..kinds.virtual_machine import VMIS
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, KUBEVIRT_KINDS, VIRTUAL_MACHINE, VMIS
 from ..model.rendering import as_json, one_line
 from ..model.snapshot import managed_by
 from ..view.selection import look_up, question_of
@@ -44,7 +45,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     )
     snapshot = read_snapshot(api, scope)
     selected = look_up(query, snapshot)
-    vms = [x.ref for x in snapshot.workloads if x.ref.kind == VIRTUAL_MACHINE.name]
+    vms = [x.ref for x in snapshot.workloads if x.kind.run_strategy]
     snapshot = with_expanded_templates(api, snapshot, [x for x in vms if selected.covers(x)])
     view = view_of(snapshot)
     report = cpu_report(view, selected.covers, topology.resolve("zone"))

@@ -32,10 +32,10 @@ from ..forecast.unplaced import pending_now
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..interface.runner import with_errors_of_the_cluster
+from ..kinds.registry import RULE_KINDS
 from ..lint.run import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import FORECAST_KINDS
 from ..model.plan import move_as_json, skipped_as_json
 from ..model.rendering import as_json, one_line, plural
 from ..model.snapshot import Snapshot
@@ -253,7 +253,7 @@ def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:
 
 def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
     """What a forecast needs: each pod takes room on its node, and some keep others out."""
-    return ReadScope(namespaces, FORECAST_KINDS, migrations="moving", quotas=True)
+    return ReadScope(namespaces, RULE_KINDS, migrations="moving", quotas=True)
 
 
 def with_new_pods(api: ApiClient, question: Question) -> tuple[Question, ChangedCluster]:

@@ -19,6 +19,7 @@ from ..compliance.terms import term_changes
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
+from ..kinds.registry import RULE_KINDS
 from ..kubevirt.moving import MIGRATION, RECREATION, RESTART
 from ..lint.run import lint_of_writes
 from ..model.findings import (
@@ -33,7 +34,6 @@ from ..model.findings import (
 )
 from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import FORECAST_KINDS, RULE_KINDS
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.rendering import listed, one_line
@@ -415,7 +415,7 @@ def scope_of(request: RulesRequest) -> ReadScope:
     anywhere = any(isinstance(rule.rule_type, RawTerms) for rule in request.rules)
     return ReadScope(
         namespaces=_readable(workloads),
-        kinds=FORECAST_KINDS,
+        kinds=RULE_KINDS,
         pods="metadata",
         pod_namespaces=None if anywhere else _readable(workloads | pods),
         migrations="",

@@ -16,8 +16,8 @@ from ..compliance.declared import DeclaredReader, RuleTerms
 from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
+from ..kinds.virtual_machine import VMIS
 from ..model.json_pointer import JSON
-from ..model.kinds import VMIS
 from ..model.objects import Ref
 from ..model.rendering import as_json, columns, table_text
 from ..model.rule import RuleId

@@ -15,10 +15,11 @@ from dataclasses import replace
 from functools import cached_property
 
 from ..compliance.drift import DriftComparison
+from ..kinds.deployment import DEPLOYMENT
+from ..kinds.stateful_set import STATEFUL_SET
 from ..kubevirt.launcher import guest_resources
 from ..kubevirt.next_pod import OWN_LAUNCHER
 from ..model.admission import LimitRange, PodMutator
-from ..model.kinds import DEPLOYMENT, STATEFUL_SET
 from ..model.objects import Placement, Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.pod_security import BASELINE, ENFORCE, PRIVILEGED, enforced_level, refusing_level

@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..kinds.deployment import POD_TEMPLATE_HASH
 from ..kubevirt.instances import (
     bound_launcher,
     pod_workload,
@@ -23,7 +24,6 @@ from ..kubevirt.moving import rolls_itself
 from ..kubevirt.next_pod import NEXT, launcher_pod, planned_vmi, with_data_volumes
 from ..kubevirt.ordinals import keeps_revision
 from ..kubevirt.pools import with_templates
-from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..model.write import Write, touched, written
@@ -137,12 +137,12 @@ def _pending(
             continue
         vmi, workload = None, None
         old, reason = replaced.get(pod_key(pod), _NOTHING)
-        if pod.owner is not None and pod.owner.kind == VMI:
-            vmi = view.snapshot.vmis_by_uid.get(pod.owner.uid)
+        if pod.vmi_uid:
+            vmi = view.snapshot.vmis_by_uid.get(pod.vmi_uid)
             workload = (
                 vmi_workload(vmi, view.snapshot.workloads_by_ref) if vmi is not None else None
             )
-            source = bound_launcher(view.launcher_pods.get(pod.owner.uid, ()))
+            source = bound_launcher(view.launcher_pods.get(pod.vmi_uid, ()))
             if source is not None:
                 old, reason = source, "migrate"
         else:
@@ -205,7 +205,7 @@ class _WrittenTemplates:
 
     def _apply(self, workload: Workload, running: list[Instance]) -> None:
         without_pod = [x for x in running if x.pod is None and not x.node_name]
-        if workload.ref.kind == VIRTUAL_MACHINE.name and len(without_pod) == len(running):
+        if workload.kind.run_strategy and len(without_pod) == len(running):
             expanded = self._after.expanded.get(workload.ref)
             vmi = planned_vmi(workload, workload.ref.name, expanded)
             if without_pod:  # its VMI exists, and its pod does not
@@ -218,7 +218,7 @@ class _WrittenTemplates:
             self._vmis.append(vmi)
             self._pods.append(self._evictions.named(pod, pod.name))
         replaced = rolls_itself(workload) or workload.waits_for_deletion
-        rolling = replaced and not workload.kind.virtual_machines
+        rolling = replaced and not workload.runs_vms
         old_pods = [x.pod for x in running if x.pod and not keeps_revision(workload, x.pod)]
         if rolling:
             # An earlier rollout that has not ended has more pods than wanted. The controller ends those first.

@@ -25,7 +25,6 @@ from ..kubevirt.next_pod import (
 from ..kubevirt.ordinals import ordinal_of, previous_ordinals
 from ..kubevirt.pools import kept_at_scale_in, started_by_template, unavailable_of_pool
 from ..model.budget import BUDGETS
-from ..model.kinds import POOL, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Pod
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, Workload
@@ -118,10 +117,10 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
     scaled = {entry.workload for entry in scale}
     for workload in change.after.workloads:
         ref = workload.ref
-        halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running
+        halted = workload.kind.run_strategy and (ref.namespace, ref.name) not in running
         starts = halted and ref in change.affected
         why: str | None = None
-        if starts or (ref in scaled and workload.kind.virtual_machines):
+        if starts or (ref in scaled and workload.runs_vms):
             expanded = expanded_template(change.before, workload)
             devices = change.before.network_devices.get(ref)
             why = doubt_about_new_vm(workload, expanded, change.before.platform, devices)
@@ -145,13 +144,13 @@ def _of_next_pods(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
 def _unlike_running(snapshot: Snapshot, workload: Workload) -> str | None:
     """A difference of the next pod of a workload that grows from those that run. What webhooks add to pods makes them
     request more than their template, never less."""
-    asked = controlled_pod(workload, "", "", workload.ref.kind).requests
+    asked = controlled_pod(workload, "", "").requests
     for instance in view_of(snapshot).instances:
         pod = instance.pod
         if instance.workload != workload.ref or pod is None:
             continue
         if why := other_revision(pod, workload):
-            return f"{pod.name}: {why}" if workload.ref.kind == STATEFUL_SET.name else why
+            return f"{pod.name}: {why}" if workload.kind.ordinals else why
         if less := [name for name in asked if pod.requests.get(name, 0) < asked[name]]:
             return f"{pod.name} requests less {listed(less)} than its template"
     return None
@@ -200,7 +199,7 @@ def of_scale_down(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
     ending = [
         x
         for x in change.after.workloads
-        if (x.ref in scaled and x.ref.kind != STATEFUL_SET.name)
+        if (x.ref in scaled and not x.kind.ordinals)
         or (x.ref in change.touched and rolls_itself(x))
     ]
     placed = (x.workload for x in view_of(change.before).instances if x.node_name) if ending else ()
@@ -208,7 +207,7 @@ def of_scale_down(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterato
     for workload in ending:
         if (workload.replicas or 0) >= counts[workload.ref]:
             continue
-        if workload.ref.kind == POOL.name and (kept := kept_at_scale_in(workload)):
+        if workload.kind.makes_vms and (kept := kept_at_scale_in(workload)):
             text = f"the scale-in strategy of {workload.ref} is {kept}, so that its controller ends no VM"
             yield Doubt("chosen_by_controller", text, NO_CERTAINTY)
         elif workload.replicas:
@@ -224,9 +223,9 @@ def of_ordered_start(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iter
     ordered = {
         workload.ref: workload.ref in change.touched and rolls_itself(workload)
         for workload in change.after.workloads
-        if workload.ref.kind == STATEFUL_SET.name
+        if workload.kind.ordinals
         and workload.ref in new.intersection(scaled | change.touched)
-        and (workload.manifest.get("spec") or {}).get("podManagementPolicy") != "Parallel"
+        and workload.spec.get("podManagementPolicy") != "Parallel"
     }
     for instance in view_of(change.before).instances if ordered else ():
         pod, workload = instance.pod, instance.workload
@@ -244,11 +243,10 @@ def of_partition(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator
     present template (kubernetes pkg/controller/statefulset/stateful_set_utils.go, newVersionedStatefulSetPod)."""
     scaled = {entry.workload for entry in scale}
     for workload in change.after.workloads:
-        if workload.ref not in scaled or workload.ref.kind != STATEFUL_SET.name:
+        if workload.ref not in scaled or not workload.kind.ordinals:
             continue
-        status = workload.manifest.get("status") or {}
-        current, update = status.get("currentRevision"), status.get("updateRevision")
-        if not current or current == update:
+        current = workload.status.get("currentRevision")
+        if not current or current == workload.status.get("updateRevision"):
             continue
         below = previous_ordinals(workload)
         for pending in change.pending:
@@ -294,7 +292,7 @@ def of_pools(change: ChangedCluster) -> t.Iterator[Doubt]:
     allows (`kubevirt/pools`), where the placement that is known here moves only those that have to. It also starts
     stopped VMs, whose pods are not known here."""
     for workload in change.after.workloads:
-        if workload.ref.kind != POOL.name or workload.ref not in change.touched:
+        if not workload.kind.makes_vms or workload.ref not in change.touched:
             continue
         if started := started_by_template(workload, change.after):
             text = f"KubeVirt starts {listed(started)}, with the run strategy of {workload.ref}"

@@ -49,8 +49,7 @@ from ..kubevirt.next_pod import (
     with_source_cpu,
     without_migration_cpu,
 )
-from ..kubevirt.ordinals import keeps_revision
-from ..model.kinds import DEPLOYMENT, POOL, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
+from ..kubevirt.ordinals import is_of_other_revision, keeps_revision
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.obstacle import NOT_STARTED, Obstacle
 from ..model.placement_manifests import CREATED_BY
@@ -69,9 +68,6 @@ UNREACHABLE = (
 
 NODE_BOUND_OWNERS = ("DaemonSet", "Node")
 """Owners whose pods belong to their node and are never placed elsewhere."""
-
-MADE_FROM_TEMPLATE = (VIRTUAL_MACHINE.name, REPLICA_SET.name)
-"""Kinds with VMIs that are made from their own templates."""
 
 NOT_STARTED_AGAIN = ("Manual", "Halted", "Once")
 """Run strategies under which a VM without its VMI is not started again."""
@@ -217,7 +213,7 @@ class Evictions:
             created = replace(created, **_FRESH)
             if created.placement == pod.placement:
                 created = replace(created, placement=pod.placement)
-        if workload is not None and not workload.kind.virtual_machines:
+        if workload is not None and not workload.runs_vms:
             created = with_own_way(created, workload.template)
         if name:
             return created.renamed(name)
@@ -239,7 +235,7 @@ class Evictions:
 
     def changed_by_restart(self, vmi: Vmi, workload: Workload | None) -> ChangedPod:
         """What changes by a restart beside placement. Read once for each VMI."""
-        if workload is None or workload.ref.kind not in MADE_FROM_TEMPLATE:
+        if workload is None or not workload.runs_vms or workload.kind.makes_vms:
             return ChangedPod()
         changed = self._changed_pods.get(vmi.uid)
         if changed is None:
@@ -338,7 +334,7 @@ class Evictions:
             text = f"its eviction strategy is {strategy}, and {obstacle}"
             stuck = replace(obstacle, text=text)
             return EvictedInstance(instance, DrainOutcome.BLOCKED, obstacle=stuck)
-        of_vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
+        of_vm = workload is not None and workload.kind.run_strategy
         restarts = of_vm and leaving is Leaving.RESTARTED
         gone = None if restarts else why_not_again(vmi, workload)
         if gone is not None:
@@ -376,11 +372,11 @@ def why_not_again(vmi: Vmi, workload: Workload | None) -> Obstacle | None:
     """Why nothing creates this VMI again once it has ended."""
     if vmi.owner is None:
         return Obstacle(NOT_STARTED, "no controller recreates this instance")
-    if workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name:
+    if workload is not None and workload.kind.run_strategy:
         strategy = run_strategy(workload)
         if strategy in NOT_STARTED_AGAIN:
             return Obstacle(NOT_STARTED, f"a VM with run strategy {strategy} is not started again")
-    if workload is not None and workload.ref.kind == REPLICA_SET.name and held_by_pause(workload):
+    if workload is not None and not workload.kind.has_vm and held_by_pause(workload):
         return Obstacle(
             NOT_STARTED, f"{workload.ref} is paused (spec.paused), and creates no instance"
         )
@@ -390,8 +386,8 @@ def why_not_again(vmi: Vmi, workload: Workload | None) -> Obstacle | None:
 def held_by_pause(workload: Workload) -> bool:
     """Whether its controller creates and ends no instance (KubeVirt, watch/replicaset/replicaset.go and
     watch/pool/pool.go, execute: no scale while spec.paused)."""
-    kinds = (REPLICA_SET.name, POOL.name)
-    return workload.ref.kind in kinds and bool((workload.manifest.get("spec") or {}).get("paused"))
+    scaled = workload.runs_vms and workload.replicas is not None
+    return scaled and bool(workload.spec.get("paused"))
 
 
 def why_perhaps_not_again(workload: Workload | None) -> Obstacle | None:
@@ -401,7 +397,7 @@ def why_perhaps_not_again(workload: Workload | None) -> Obstacle | None:
     that ends with its pod has failed only if its guest did not shut down (pkg/virt-handler/vm.go,
     calculateVmPhaseForStatusReason). The VMI of a failed node has.
     """
-    vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
+    vm = workload is not None and workload.kind.run_strategy
     if workload is None or not vm or run_strategy(workload) != "RerunOnFailure":
         return None
     return Obstacle(
@@ -417,18 +413,15 @@ def other_revision(pod: Pod, workload: Workload | None) -> str | None:
     rollout that goes on has pods of both)."""
     if workload is None or workload.paused:
         return None
-    status = workload.manifest.get("status") or {}
-    if workload.ref.kind == DEPLOYMENT.name:
+    status = workload.status
+    if workload.kind.surges:
         pods, updated = status.get("replicas") or 0, status.get("updatedReplicas") or 0
-        return (
-            f"{workload.ref} rolls out, and {updated} of its {pods} pods are of its present template"
-            if updated < pods
-            else None
-        )
-    running, update = pod.labels.get("controller-revision-hash"), status.get("updateRevision")
-    if workload.ref.kind != STATEFUL_SET.name or not running or not update or running == update:
+        text = f"{workload.ref} rolls out, and {updated} of its {pods} pods are of its present template"
+        return text if updated < pods else None
+    if not workload.kind.ordinals or not is_of_other_revision(workload, pod):
         return None
-    return f"it runs revision {running}, and its StatefulSet has {update}"
+    running = pod.labels["controller-revision-hash"]
+    return f"it runs revision {running}, and its StatefulSet has {status['updateRevision']}"
 
 
 def _outlasts_failure(pod: Pod) -> bool:

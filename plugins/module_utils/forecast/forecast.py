@@ -15,8 +15,9 @@ from dataclasses import replace
 
 from ..compliance.obstacles import Obstacles
 from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
+from ..kinds.kind import RolloutRoom
+from ..kinds.registry import kind_of
 from ..model.findings import Finding
-from ..model.kinds import VIRTUAL_MACHINE, RolloutRoom
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move
 from ..model.rendering import listed
@@ -497,7 +498,7 @@ def _without_source(pending: PendingPod, evictions: Evictions) -> PendingPod:
 def _move(pending: PendingPod, source: Pod, targets: tuple[str, ...], event: NodeEvent) -> Move:
     method = Method.MIGRATE
     if pending.reason == "recreate":
-        is_vm = pending.workload is not None and pending.workload.kind == VIRTUAL_MACHINE.name
+        is_vm = pending.workload is not None and kind_of(pending.workload.kind).run_strategy
         method = Method.RESTART if is_vm else Method.RECREATE
     ref, uid = pending.instance._replace(name=pending.name), source.uid
     if pending.vmi is not None and source.owner is not None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..kinds.registry import KINDS, SCALABLE_KINDS
 from ..model.findings import InputError
 from ..model.input import InputReader, by_likeness, nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, SCALABLE_KINDS
 from ..model.objects import Ref
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology, UndeclaredKey

@@ -15,7 +15,6 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import chain
 
-from ..model.kinds import VMI
 from ..model.objects import Pod, Ref
 from ..model.obstacle import NOT_READ, Obstacle
 from ..model.plan import Method
@@ -70,9 +69,7 @@ class Quotas:
         quotas, pod, doubts = self._of.get(pod.namespace, ()), self._admitted(pod), list[Refusal]()
         # A LimitRange may set what its containers do not, or KubeVirt for its quota (services/renderresources.go).
         may_be_completed = (
-            (pod.owner is not None and pod.owner.kind == VMI)
-            or self._with_defaults is None
-            or pod.namespace in self._with_defaults
+            bool(pod.vmi_uid) or self._with_defaults is None or pod.namespace in self._with_defaults
         )
         for quota in quotas:
             why = self._why_unknown(quota, pod)

@@ -216,7 +216,7 @@ class ChangedVms:
         self, concerned: t.Collection[Ref], evicted: t.Container[str]
     ) -> tuple[DeclaredInstance, ...]:
         workloads = self.view.snapshot.workloads_by_ref
-        refs = frozenset(ref for ref in concerned if workloads[ref].kind.virtual_machines)
+        refs = frozenset(ref for ref in concerned if workloads[ref].runs_vms)
         if not refs:
             return ()
         wanted = InstanceSelection(workloads=refs)

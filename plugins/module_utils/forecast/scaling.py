@@ -20,7 +20,6 @@ from ..kubevirt.next_pod import (
 from ..kubevirt.ordinals import ordinal_of, replica_of, wanted_ordinals
 from ..kubevirt.pools import members_of
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, POOL, STATEFUL_SET
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..view.view import view_of
@@ -39,11 +38,11 @@ def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
     """The snapshot with so many instances of the workload; new ones have no node yet."""
     old = snapshot.workloads_by_ref[scale.workload]
     running = view_of(snapshot).instances_of(scale.workload)
-    spec = {**(old.manifest.get("spec") or {}), "replicas": scale.replicas}
+    spec = {**old.spec, "replicas": scale.replicas}
     workload = replace(old, manifest={**old.manifest, "spec": spec})
     workloads = tuple(workload if other is old else other for other in snapshot.workloads)
     changed = replace(snapshot, workloads=workloads)
-    if workload.ref.kind == STATEFUL_SET.name:
+    if workload.kind.ordinals:
         wanted = wanted_ordinals(workload)
         ordinals = {
             ordinal_of(instance.ref.name, workload.ref.name): instance for instance in running
@@ -52,7 +51,7 @@ def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
         missing = [number for number in wanted if number not in ordinals]
         return _with_more(changed, workload, running, missing)
     surplus = len(running) - scale.replicas
-    if surplus < 0 and workload.ref.kind == POOL.name:
+    if surplus < 0 and workload.kind.makes_vms:
         # The controller of a pool counts VMs that are to have no instance (KubeVirt, watch/pool/pool.go, calcDiff).
         members = members_of(workload, snapshot)
         halted = sum(x.vmi is None and run_strategy(x.vm) == "Halted" for x in members)
@@ -82,7 +81,7 @@ def of_changed_template(
     new instances alone."""
     vmis = (x.vmi for x in view_of(snapshot).instances_of(workload.ref) if x.vmi and x.pod)
     vmi = next(vmis, None)
-    if vmi is None or not workload.kind.virtual_machines:
+    if vmi is None:
         return ChangedPod()
     return changed_by_restart(workload, vmi, next_uid(vmi.uid), expanded, snapshot.platform)
 
@@ -113,11 +112,11 @@ def _with_more(
     controllers: dict[str, Ref] = {}
     model = next((instance.pod for instance in running if instance.pod is not None), None)
     evictions = Evictions(snapshot)
-    expanded = expanded_template(snapshot, workload) if workload.kind.virtual_machines else None
+    expanded = expanded_template(snapshot, workload) if workload.runs_vms else None
     before = of_changed_template(snapshot, workload, expanded)
     for number in numbers:
         name = f"{workload.ref.name}{NEXT}-{number}"
-        if workload.kind.virtual_machines:
+        if workload.runs_vms:
             vmi = planned_vmi(workload, name, expanded)
             vmis.append(vmi)
             pod = launcher_pod(vmi, snapshot.platform, expanded or workload.template)
@@ -130,9 +129,8 @@ def _with_more(
             pod = evictions.recreated(model, workload, name)
         else:
             owner = f"{workload.uid}{NEXT}"
-            kind = "ReplicaSet" if workload.ref.kind == DEPLOYMENT.name else workload.ref.kind
             controllers[owner] = workload.ref
-            pod = controlled_pod(workload, name, owner, kind)
+            pod = controlled_pod(workload, name, owner)
             created = snapshot.dry_runs.get(workload.uid)
             if isinstance(created, Pod):
                 pod = replace(
@@ -142,7 +140,7 @@ def _with_more(
                     unset=created.unset,
                     gated=created.gated,
                 )
-        if workload.ref.kind == STATEFUL_SET.name:
+        if workload.kind.ordinals:
             pod = replica_of(workload, pod, number, model)
             name = pod.name
         pods.append(evictions.named(pod, name))

@@ -20,8 +20,9 @@ import typing as t
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..kinds.kind import RolloutRoom
+from ..kinds.registry import kind_of
 from ..kubevirt.instances import replaced_once_gone
-from ..model.kinds import KINDS, VMI, RolloutRoom
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Vmi
 from ..scheduler.framework import PodInfo, pod_key
@@ -78,33 +79,27 @@ class PendingPod:
     @property
     def instance(self) -> Ref:
         """The VirtualMachineInstance of a launcher pod, any other pod itself."""
-        owner = self.pod.owner
-        if owner is not None and owner.kind == VMI:
-            return Ref(VMI, self.pod.namespace, owner.name)
-        return self.pod.ref
+        return self.pod.instance
 
     @property
     def subject(self) -> str:
         """What a reason is about: the instance, or the workload of one whose name is not known yet."""
         workload, instance = self.workload, self.instance
-        kind = KINDS.get(workload.kind) if workload is not None else None
-        keeps_name = workload in (None, instance) or (kind is not None and kind.keeps_names)
-        if self.reason == "migrate" or keeps_name:
+        kind = kind_of(workload.kind if workload is not None else "")
+        if workload in (None, instance) or kind.keeps_names or self.reason == "migrate":
             return str(instance)
-        of_vms = kind is not None and kind.virtual_machines
-        return f"the next {'VM' if of_vms else 'pod'} of {workload}"
+        return f"the next {'VM' if kind.virtual_machines else 'pod'} of {workload}"
 
     @property
     def uid(self) -> str:
         """Of the VMI of a launcher pod; the key of any other pod."""
-        owner = self.pod.owner
-        return owner.uid if owner is not None and owner.kind == VMI else pod_key(self.pod)
+        return self.pod.vmi_uid or pod_key(self.pod)
 
     @property
     def name(self) -> str:
         """What messages call the instance: for a pod, the pod that it replaces."""
         instance = self.instance
-        if self.replaces is None or instance.kind == VMI:
+        if self.replaces is None or instance.is_vmi:
             return instance.name
         return self.replaces.name
 
@@ -177,8 +172,8 @@ class TermIndex:
         counted, near = self._selected(pod, node)
         if not counted and not near:
             return None
-        is_launcher = pod.owner is not None and pod.owner.kind == VMI
-        between = (replace(pod, terminating=True),) if counted and near and not is_launcher else ()
+        lingers = counted and near and not pod.vmi_uid
+        between = (replace(pod, terminating=True),) if lingers else ()
         return TerminatingPod(key, node, (pod, *between, None), successor, is_source=True)
 
     def selects(self, pod: Pod) -> bool:

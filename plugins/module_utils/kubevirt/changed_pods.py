@@ -62,7 +62,7 @@ def changed_by_restart(
     its instance type and preference, None where it was not read."""
     if needs_expansion(workload) and expanded is None:
         paths = [x for x in staged_changes(workload, vmi) if x.startswith(_OF_POD)]
-        reference = (workload.manifest.get("spec") or {}).get("instancetype") or {}
+        reference = workload.spec.get("instancetype") or {}
         names = {vmi.annotations[key] for key in _INSTANCE_TYPE if key in vmi.annotations}
         if names and reference.get("name") not in names:
             paths.append("instancetype")

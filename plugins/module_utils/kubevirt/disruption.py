@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..model.budget import BUDGETS, DisruptionBudget
-from ..model.kinds import VMI
 from ..model.objects import Pod, Ref, Selector
 from ..model.plan import Method
 from ..model.rendering import TextEnum, listed
@@ -134,12 +133,11 @@ class Budgets:
         evictions into migrations, and is no objection of the VM's owner."""
         if not pod.labels:
             return ()
-        vmi = pod.owner.uid if pod.owner is not None and pod.owner.kind == VMI else None
         return tuple(
             budget
             for budget in self._by_namespace.get(pod.namespace, ())
             if matches(budget.selector, pod.labels)
-            and (vmi is None or budget.owner is None or budget.owner.uid != vmi)
+            and (not pod.vmi_uid or budget.owner is None or budget.owner.uid != pod.vmi_uid)
         )
 
     def disruption(self, pod: Pod, taken: t.Collection[str] | None = None) -> Disruption:

@@ -13,8 +13,9 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
+from ..kinds.registry import kind_of
+from ..kinds.virtual_machine import VMI
 from ..model.json_pointer import JSON
-from ..model.kinds import POOL, STATEFUL_SET, VIRTUAL_MACHINE, VMI
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 
@@ -97,7 +98,7 @@ def vmi_workload(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Ref:
         return vmi.ref
     ref = Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
     vm = workloads.get(ref)
-    if vm is not None and vm.owner is not None and vm.owner.kind == POOL.name:
+    if vm is not None and vm.owner is not None and vm.is_pooled:
         return Ref(vm.owner.kind, vmi.ref.namespace, vm.owner.name)
     return ref
 
@@ -107,7 +108,8 @@ def is_of(workloads: t.Container[Ref], workload: Ref | None, instance: Ref) -> b
     names of their VMIs (watch/vm/vm.go, SetupVMIFromVM)."""
     if workload is None or workload in workloads:
         return workload is not None
-    return workload.kind == POOL.name and instance._replace(kind=VIRTUAL_MACHINE.name) in workloads
+    made = kind_of(workload.kind).makes
+    return bool(made) and instance._replace(kind=made) in workloads
 
 
 def pod_workload(pod: Pod, controllers: t.Mapping[str, Ref]) -> Ref:
@@ -149,9 +151,8 @@ def _split(
     for pod in snapshot.pods:
         if pod.finished or (namespaces is not None and pod.namespace not in namespaces):
             continue
-        owner = pod.owner
-        if owner is not None and owner.kind == VMI:
-            launchers[owner.uid].append(pod)
+        if uid := pod.vmi_uid:
+            launchers[uid].append(pod)
         else:
             plain_pods.append(pod)
     return launchers, plain_pods
@@ -183,14 +184,13 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
     for pod in snapshot.pods:
         if pod.terminating:
             pods.add(pod.uid)
-        owner = pod.owner
-        if owner is None:
+        if not pod.vmi_uid:
             continue
-        vmi = vmis.get(owner.uid)
+        vmi = vmis.get(pod.vmi_uid)
         if vmi is not None:
             if vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
-                doubtful.add(owner.uid)
-        elif pod.namespace in namespaces and owner.kind == VMI and _is_placed(pod):
+                doubtful.add(pod.vmi_uid)
+        elif pod.namespace in namespaces and _is_placed(pod):
             pods.add(pod.uid)
     instances = set()
     launchers = launcher_pods(snapshot) if doubtful else {}
@@ -212,7 +212,7 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
         else:
             pods |= elsewhere
     staying = _staying_vmis(snapshot)
-    pods -= {pod.uid for pod in snapshot.pods if pod.lingers and _vmi_uid(pod) not in staying}
+    pods -= {pod.uid for pod in snapshot.pods if pod.lingers and pod.vmi_uid not in staying}
     return InFlight(frozenset(pods), frozenset(instances))
 
 
@@ -269,7 +269,8 @@ def replaced_once_gone(pod: Pod) -> bool:
     that is fenced. Other controllers create the next pod as soon as this one terminates.
     Sources: KubeVirt, virt-controller/watch/vmi and /vm (a VMI ends with its last pod); kubernetes
     pkg/controller/statefulset/stateful_set_control.go (the next pod has the same name)."""
-    return pod.owner is not None and pod.owner.kind in (VMI, STATEFUL_SET.name)
+    kept = pod.owner is not None and kind_of(pod.owner.kind).keeps_names
+    return kept or bool(pod.vmi_uid)
 
 
 def ends_if_fenced(snapshot: Snapshot) -> tuple[Pod, ...]:
@@ -279,7 +280,7 @@ def ends_if_fenced(snapshot: Snapshot) -> tuple[Pod, ...]:
     return tuple(
         pod
         for pod in snapshot.pods
-        if pod.terminating and replaced_once_gone(pod) and _vmi_uid(pod) not in staying
+        if pod.terminating and replaced_once_gone(pod) and pod.vmi_uid not in staying
     )
 
 
@@ -296,7 +297,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     def ends(pod: Pod) -> bool:
         if not pod.terminating:
             return pod.uid in leaving.pods
-        if _vmi_uid(pod) in staying:
+        if pod.vmi_uid in staying:
             return False
         return pod.uid in fenced or (pod.uid in leaving.pods and pod.node_name not in not_ready)
 
@@ -305,7 +306,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
         return snapshot
     ending_uids = {pod.uid for pod in ending}
     pods = tuple(pod for pod in snapshot.pods if pod.uid not in ending_uids)
-    moved = {_vmi_uid(x): x for x in pods if _vmi_uid(x) in leaving.instances and _is_placed(x)}
+    moved = {x.vmi_uid: x for x in pods if x.vmi_uid in leaving.instances and _is_placed(x)}
     arrived = {vmi.ref for vmi in snapshot.vmis if vmi.uid in moved}
     return replace(
         snapshot,
@@ -332,7 +333,7 @@ def arrived(snapshot: Snapshot, nodes: t.Mapping[str, str]) -> Snapshot:
     return replace(
         snapshot,
         pods=tuple(
-            replace(pod, node_name=nodes[_vmi_uid(pod)]) if _vmi_uid(pod) in nodes else pod
+            replace(pod, node_name=nodes[pod.vmi_uid]) if pod.vmi_uid in nodes else pod
             for pod in snapshot.pods
         ),
         vmis=tuple(
@@ -346,12 +347,6 @@ def arrived(snapshot: Snapshot, nodes: t.Mapping[str, str]) -> Snapshot:
             for vmi in snapshot.vmis
         ),
     )
-
-
-def _vmi_uid(pod: Pod) -> str:
-    """The uid of the VMI of a launcher pod, empty for another pod."""
-    owner = pod.owner
-    return owner.uid if owner is not None and owner.kind == VMI else ""
 
 
 def _is_placed(pod: Pod) -> bool:

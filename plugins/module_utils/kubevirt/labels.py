@@ -163,7 +163,7 @@ def cluster_node_selector(platform: Platform) -> Labels:
 
 def vm_spec(workload: Workload) -> t.Mapping[str, JSON]:
     """The spec of the VirtualMachine that a workload is, or that a pool makes."""
-    spec = workload.manifest.get("spec") or {}
+    spec = workload.spec
     return (spec.get("virtualMachineTemplate") or {}).get("spec") or spec
 
 
@@ -183,7 +183,7 @@ class AddedNodeSelectors:
 
     def of(self, workload: Workload) -> dict[str, str]:
         """Labels with their values, without those whose keys the template has."""
-        if not workload.kind.virtual_machines:
+        if not workload.runs_vms:
             return {}
         typed = "instancetype" in vm_spec(workload)
         if not typed and not self._of_cluster:

@@ -17,15 +17,8 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass
 
+from ..kinds.stateful_set import partition_of
 from ..model.json_pointer import JSON
-from ..model.kinds import (
-    DEPLOYMENT,
-    POOL,
-    REPLICA_SET,
-    STATEFUL_SET,
-    VIRTUAL_MACHINE,
-    partition_of,
-)
 from ..model.objects import Node, Pod
 from ..model.obstacle import (
     WORKLOAD_ROLLOUT_STOPPED,
@@ -55,7 +48,7 @@ LONGEST_NAME = 63
 def rolls_itself(workload: Workload) -> bool:
     """Whether a change of the template starts a workload rollout: at once, or of a pool once it is resumed. Then it
     restarts all its VMs, where a Deployment that is resumed replaces its pods as it always does."""
-    paused = workload.paused and workload.ref.kind != POOL.name
+    paused = workload.paused and not workload.kind.makes_vms
     waits = paused or workload.waits_for_deletion or keeps_all(workload)
     return workload.kind.workload_rollout and not waits and bool(workload.replicas)
 
@@ -80,7 +73,7 @@ def takes_effect(
     """
     if workload is None or vmi is None:
         return RECREATION
-    has_vm = workload.ref.kind in (VIRTUAL_MACHINE.name, POOL.name)
+    has_vm = workload.kind.has_vm
     again = RESTART if has_vm else RECREATION
     wanted = workload.template_labels
     behind_labels = any(vmi.labels.get(x) != wanted.get(x) for x in labels)
@@ -258,18 +251,16 @@ def move_options(
         return _none("not_movable", "no controller would recreate it")
     if vmi is None:
         return _of_pod(workload)
-    if workload.ref.kind == REPLICA_SET.name:
+    if not workload.kind.has_vm:
         return _of_replica(workload, vmi, apply_pending_changes)
-    if workload.ref.kind == VIRTUAL_MACHINE.name:
-        return _of_vm(workload, vmi, platform, apply_pending_changes)
-    if workload.ref.kind == POOL.name:
+    if workload.kind.makes_vms:
         if vm is None:
             return _none("in_progress", "its VirtualMachine was not read", temporary=True)
         waits = _why_member_waits(workload, vm, vmi)
         if waits is not None:
             return MoveOptions((), VM_CHANGED_BY_OTHERS if vm_changed else waits)
-        return _of_vm(vm, vmi, platform, apply_pending_changes)
-    return _none("not_movable", f"moving instances of a {workload.ref.kind} is not supported yet")
+        workload = vm
+    return _of_vm(workload, vmi, platform, apply_pending_changes)
 
 
 def _none(code: str, text: str, *, temporary: bool = False) -> MoveOptions:
@@ -282,17 +273,17 @@ def can_migrate(
     """Whether Method.MIGRATE is among the methods of `move_options`; it costs less than all of them."""
     if workload is None or vmi is None or vmi.terminating:
         return False
-    if workload.ref.kind == POOL.name:
+    if workload.kind.makes_vms:
         if vm is None or _why_member_waits(workload, vm, vmi) is not None:
             return False
         workload = vm
-    if workload.ref.kind == VIRTUAL_MACHINE.name:
+    if workload.kind.has_vm:
         return vmi.phase == "Running" and _obstacle(workload, vmi, platform) is None
-    return workload.ref.kind == REPLICA_SET.name and _replica_obstacle(workload, vmi) is None
+    return _replica_obstacle(workload, vmi) is None
 
 
 def _of_pod(workload: Workload) -> MoveOptions:
-    if workload.ref.kind not in (DEPLOYMENT.name, STATEFUL_SET.name):
+    if not workload.kind.replaces_pods:
         return _none("not_movable", f"pods of a {workload.ref.kind} are bound to their nodes")
     if not workload.seen:
         text = "its controller has not seen the latest change yet"
@@ -362,7 +353,7 @@ def _why_member_waits(pool: Workload, vm: Workload, vmi: Vmi) -> Obstacle | None
     if lacks_template(pool, vm):
         text = "KubeVirt has not brought the template of its pool to its VirtualMachine yet"
         return why_not_brought(pool, vm) or Obstacle("in_progress", text, True)
-    seen = (vm.manifest.get("status") or {}).get("desiredGeneration")
+    seen = vm.status.get("desiredGeneration")
     if isinstance(seen, int) and seen < int(vm.manifest["metadata"].get("generation") or 0):
         text = "KubeVirt has not seen the latest change of its VirtualMachine yet"
         return Obstacle("in_progress", text, True)
@@ -445,25 +436,22 @@ def lagging_fields(
 
 def run_strategy(workload: Workload) -> str:
     """spec.runStrategy, or what the older spec.running stands for."""
-    spec = workload.manifest.get("spec") or {}
-    return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
+    return str(
+        workload.spec.get("runStrategy") or ("Always" if workload.spec.get("running") else "Halted")
+    )
 
 
 def _behind(workload: Workload) -> int:
     """How many pods are not of the latest revision that the controller has seen. Under the strategy
     OnDelete that is nothing to wait for: pods follow when they are deleted."""
-    if workload.waits_for_deletion:
-        return 0
-    status = workload.manifest.get("status") or {}
-    return max(0, (workload.replicas or 0) - int(status.get("updatedReplicas", 0)))
+    return 0 if workload.waits_for_deletion else workload.outdated
 
 
 def _held(workload: Workload) -> Obstacle | None:
     """Why the rollout of a Deployment or StatefulSet does not go on by itself. A StatefulSet keeps the pods below its
     partition on the previous revision."""
-    spec = workload.manifest.get("spec") or {}
-    stuck, partition = missed_deadline(workload), partition_of(spec)
-    if spec.get("paused"):
+    stuck, partition = missed_deadline(workload), partition_of(workload.spec)
+    if workload.spec.get("paused"):
         text = "is paused (spec.paused): resume it first"
     elif stuck is not None:
         text = f"is stuck: {stuck}"

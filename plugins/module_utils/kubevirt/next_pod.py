@@ -12,8 +12,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..kinds.deployment import POD_TEMPLATE_HASH
+from ..kinds.virtual_machine import VMI
 from ..model.json_pointer import JSON
-from ..model.kinds import POD_TEMPLATE_HASH, POOL, VMI
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (
     ClaimTemplate,
@@ -324,7 +325,7 @@ def doubt_about_new_vm(
     `network_devices` is None where they were not read."""
     if template is None and needs_expansion(workload):
         return "its instance type or preference could not be read"
-    tracking = (workload.manifest.get("status") or {}).get("changedBlockTracking") or {}
+    tracking = workload.status.get("changedBlockTracking") or {}
     if tracking.get("state") in _TRACKED:
         return "its changed block tracking has a volume that KubeVirt chooses"
     template = template or workload.template
@@ -340,16 +341,22 @@ def _annotations(template: Template) -> t.Mapping[str, JSON]:
     return annotations
 
 
-def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: str) -> Pod:
+def controlled_pod(workload: Workload, name: str, owner_uid: str) -> Pod:
     """A pod that the controller of `workload` would make from its template, without what LimitRanges and webhooks
     add."""
     spec = {**(workload.template.get("spec") or {})}
     for field in ("containers", "initContainers"):
         spec[field] = [_completed(x, spec) for x in spec.get(field) or ()]
     labels = dict(workload.template_labels)
-    if owner_kind == "ReplicaSet":
+    kind = workload.kind
+    if kind.makes:
         labels[POD_TEMPLATE_HASH] = "next"
-    owner = {"kind": owner_kind, "name": workload.ref.name, "uid": owner_uid, "controller": True}
+    owner = {
+        "kind": kind.makes or kind.name,
+        "name": workload.ref.name,
+        "uid": owner_uid,
+        "controller": True,
+    }
     pod = _pod(name, workload.ref.namespace, labels, spec, owner)
     return with_own_way(pod, workload.template)
 
@@ -418,7 +425,7 @@ def with_data_volumes(pod: Pod, workload: Workload) -> Pod:
     made = tuple(ClaimTemplate(x, data_volume=True) for x in pod.claims if x in names)
     if not made:
         return pod
-    if workload.ref.kind == POOL.name:
+    if workload.kind.makes_vms:
         made = tuple(replace(x, claim=f"{x.claim}{NEXT}") for x in made)
         claims = (f"{x}{NEXT}" if x in names else x for x in pod.claims)
         pod = replace(pod, claims=tuple(claims))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.kinds import STATEFUL_SET, partition_of
+from ..kinds.stateful_set import partition_of
 from ..model.objects import ClaimTemplate, Pod
 from ..model.snapshot import Workload
 from ..model.storage import claim_template
@@ -27,12 +27,12 @@ def wanted_ordinals(workload: Workload) -> range:
 
 def previous_ordinals(workload: Workload) -> range:
     """The numbers of the replicas that its partition keeps on the revision before the present template."""
-    return _ordinals(workload, partition_of(workload.manifest.get("spec") or {}))
+    return _ordinals(workload, partition_of(workload.spec))
 
 
 def keeps_all(workload: Workload) -> bool:
     """Whether its partition keeps all replicas on the revision before the present template."""
-    if workload.ref.kind != STATEFUL_SET.name:
+    if not workload.kind.ordinals:
         return False
     return len(previous_ordinals(workload)) >= max(1, len(wanted_ordinals(workload)))
 
@@ -40,7 +40,7 @@ def keeps_all(workload: Workload) -> bool:
 def keeps_revision(workload: Workload, pod: Pod) -> bool:
     """Whether the pod after this one is made from the revision before the present template, too: its number is below
     the partition."""
-    if workload.ref.kind != STATEFUL_SET.name:
+    if not workload.kind.ordinals:
         return False
     return ordinal_of(pod.name, workload.ref.name) in previous_ordinals(workload)
 
@@ -49,12 +49,12 @@ def is_of_other_revision(workload: Workload, pod: Pod) -> bool:
     """Whether a pod of a StatefulSet was made from another template than the present one, as far as its controller has
     seen it."""
     running = pod.labels.get("controller-revision-hash")
-    update = (workload.manifest.get("status") or {}).get("updateRevision")
+    update = workload.status.get("updateRevision")
     return bool(running and update) and running != update
 
 
 def _ordinals(workload: Workload, count: int) -> range:
-    ordinals = (workload.manifest.get("spec") or {}).get("ordinals") or {}
+    ordinals = workload.spec.get("ordinals") or {}
     start = int(ordinals.get("start") or 0)
     return range(start, start + count)
 
@@ -67,7 +67,7 @@ def ordinal_of(pod: str, stateful_set: str) -> int:
 
 def claims_of_replica(workload: Workload, ordinal: int) -> tuple[ClaimTemplate, ...]:
     """The claims that a replica uses, which stay when it ends and are made where they do not exist."""
-    templates = (workload.manifest.get("spec") or {}).get("volumeClaimTemplates") or ()
+    templates = workload.spec.get("volumeClaimTemplates") or ()
     return tuple(
         claim_template(
             f"{template['metadata']['name']}-{workload.ref.name}-{ordinal}",

@@ -49,7 +49,7 @@ def changes_since_start(
     RestartRequired that nothing else explains is a change without a name, also one that the VMI has
     already. Placement explains it only where it waits for a restart (vm.go, syncRestartRequired).
     """
-    spec = workload.manifest.get("spec") or {}
+    spec = workload.spec
     changed, revisions = [], []
     for name in ("instancetype", "preference"):
         old, new = _mapping(started.get(name)), _mapping(spec.get(name))
@@ -111,7 +111,7 @@ def _other_revision(
     in the status, and may exchange it for one with the same content there (pkg/instancetype/upgrade)."""
     before, now = old.get("revisionName") or "", new.get("revisionName") or ""
     if not now and workload.condition("RestartRequired"):
-        reference = _mapping((workload.manifest.get("status") or {}).get(f"{name}Ref"))
+        reference = _mapping(workload.status.get(f"{name}Ref"))
         now = _mapping(reference.get("controllerRevisionRef")).get("name") or ""
     is_first = not before and now.startswith(f"{workload.ref.name}-")
     return bool(now) and now != before and not is_first

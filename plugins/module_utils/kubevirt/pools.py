@@ -15,14 +15,14 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..kinds.registry import kind_of
 from ..model.json_pointer import JSON
-from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Labels, Ref
 from ..model.obstacle import NO_HOLD, WORKLOAD_ROLLOUT_STOPPED, Obstacle
 from ..model.placement_manifests import node_term_from_json, selector_from_json
 from ..model.snapshot import Platform, Snapshot, Vmi, Workload
 from ..scheduler.labels import holds, matches
-from .labels import POOL_REVISION
+from .labels import POOL_REVISION, vm_spec
 from .live_update import PLACEMENT_FIELDS
 from .pending_changes import without_empty
 
@@ -49,10 +49,6 @@ def revision_of(labels: Labels) -> str:
     return labels.get(POOL_REVISION, "")
 
 
-def is_of_pool(vm: Workload) -> bool:
-    return vm.owner is not None and vm.owner.kind == POOL.name
-
-
 def members_of(pool: Workload, snapshot: Snapshot) -> tuple[PoolMember, ...]:
     """The VMs that a pool owns."""
     vmis = {
@@ -61,14 +57,14 @@ def members_of(pool: Workload, snapshot: Snapshot) -> tuple[PoolMember, ...]:
     return tuple(
         PoolMember(vm, vmis.get(vm.uid))
         for vm in snapshot.workloads
-        if vm.owner is not None and vm.owner.uid == pool.uid and vm.ref.kind == VIRTUAL_MACHINE.name
+        if vm.owner is not None and vm.owner.uid == pool.uid
     )
 
 
 def vm_of(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Workload | None:
     """The VirtualMachine that makes a VMI, also one of a pool; None where another object does, or it was not read."""
     owner = vmi.owner
-    if owner is None or owner.kind != VIRTUAL_MACHINE.name:
+    if owner is None or not kind_of(owner.kind).run_strategy:
         return None
     return workloads.get(Ref(owner.kind, vmi.ref.namespace, owner.name))
 
@@ -108,7 +104,7 @@ def with_templates(
 ) -> tuple[Workload, ...]:
     """The workloads once KubeVirt has brought the placement and labels of these pools to their VMs."""
     listed = tuple(workloads)
-    templates = {x.uid: x for x in listed if x.ref.kind == POOL.name and x.ref in pools}
+    templates = {x.uid: x for x in listed if x.kind.makes_vms and x.ref in pools}
     if not templates:
         return listed
     return tuple(
@@ -131,7 +127,7 @@ def _with_template(vm: Workload, pool: Workload) -> Workload:
         "metadata": {**metadata, "labels": labels},
         "spec": {**spec, **placement_of(pool.template)},
     }
-    of_vm = {**(vm.manifest.get("spec") or {}), "template": changed}
+    of_vm = {**vm.spec, "template": changed}
     return replace(vm, manifest={**vm.manifest, "spec": of_vm})
 
 
@@ -153,7 +149,7 @@ def beside_placement(template: t.Mapping[str, JSON]) -> JSON:
 def why_not_brought(pool: Workload, vm: Workload | None = None) -> Obstacle | None:
     """Why the controller does not bring the template of a pool to its VMs, or to this one; None where it is about to
     (KubeVirt 1.8, watch/pool/pool.go, execute and update)."""
-    if pool.manifest["metadata"].get("deletionTimestamp"):
+    if pool.is_deleted:
         text = f"{pool.ref} is being deleted, so its template reaches none of its VMs"
     elif pool.paused:
         text = f"{pool.ref} is paused (spec.paused), so its template reaches none of its VMs: resume it first"
@@ -185,7 +181,7 @@ def _is_selected(pool: Workload, vm: Workload) -> bool:
 
 
 def _update_selectors(pool: Workload) -> t.Mapping[str, JSON]:
-    strategy = (pool.manifest.get("spec") or {}).get("updateStrategy") or {}
+    strategy = pool.spec.get("updateStrategy") or {}
     policy = (strategy.get("proactive") or {}).get("selectionPolicy") or {}
     return policy.get("selectors") or {}
 
@@ -196,8 +192,7 @@ _STARTING = ("Always", "Once", "RerunOnFailure")
 def started_by_template(pool: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
     """The stopped VMs of a pool that a change of its template starts, whatever changes: the controller writes the whole
     template into each VM, with its run strategy (`opportunisticUpdate`)."""
-    template = (pool.manifest.get("spec") or {}).get("virtualMachineTemplate") or {}
-    wanted = template.get("spec") or {}
+    wanted = vm_spec(pool)
     starts = wanted.get("running") is True or wanted.get("runStrategy") in _STARTING
     if not starts:
         return ()
@@ -207,14 +202,14 @@ def started_by_template(pool: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
         for member in members_of(pool, snapshot)
         if member.vmi is None
         and why_not_brought(pool, member.vm) is None
-        and any(wanted.get(x) != (member.vm.manifest.get("spec") or {}).get(x) for x in names)
+        and any(wanted.get(x) != member.vm.spec.get(x) for x in names)
     )
 
 
 def kept_at_scale_in(pool: Workload) -> str:
     """The name of a scale-in strategy with which the controller of a pool ends no VM (`proactiveScaleIn`), or
     nothing."""
-    strategy = (pool.manifest.get("spec") or {}).get("scaleInStrategy") or {}
+    strategy = pool.spec.get("scaleInStrategy") or {}
     return next((x for x in (UNMANAGED, "opportunistic") if strategy.get(x) is not None), "")
 
 
@@ -239,7 +234,7 @@ def why_not_held(pool: Workload, platform: Platform) -> Obstacle | None:
 def autohealing_delay(pool: Workload) -> str | None:
     """For how long a VM of a pool finds no node until the controller deletes it, with the disks of its
     dataVolumeTemplates, and makes another one; None where it does not (`autoHealFailingVMs`, since 1.7)."""
-    autohealing = (pool.manifest.get("spec") or {}).get("autohealing")
+    autohealing = pool.spec.get("autohealing")
     if autohealing is None:
         return None
     return str(autohealing.get("minFailingToStartDuration") or "5m")
@@ -248,5 +243,5 @@ def autohealing_delay(pool: Workload) -> str | None:
 def unavailable_of_pool(pool: Workload) -> str:
     """How many VMs of a pool its own rollout restarts at a time, in words (`calculateMaxUnavailableInt`). The field is
     named only where it is set: pools of KubeVirt 1.4 have no maxUnavailable (api/pool/v1alpha1/types.go)."""
-    most = (pool.manifest.get("spec") or {}).get("maxUnavailable")
+    most = pool.spec.get("maxUnavailable")
     return "all at the same time" if most is None else f"{most} at a time (maxUnavailable)"

@@ -10,8 +10,9 @@ from collections import defaultdict
 from dataclasses import replace
 
 from ..compliance.terms import Term, TermKind
+from ..kinds.registry import kind_of
+from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..model.findings import Finding, rules_text
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed
@@ -324,7 +325,7 @@ def _leaders(lint_input: LintInput, subject: LintedWorkload) -> tuple[tuple[Term
 
 
 def _is_vm(subject: LintedWorkload) -> bool:
-    return subject.ref.kind == VIRTUAL_MACHINE.name
+    return kind_of(subject.ref.kind).run_strategy
 
 
 def _others(

@@ -10,9 +10,10 @@ import typing as t
 from collections import defaultdict
 
 from ..compliance.terms import Term, TermKind
+from ..kinds.deployment import POD_TEMPLATE_HASH
+from ..kinds.registry import kind_of
 from ..kubevirt.moving import run_strategy
 from ..model.findings import Finding, rules_text
-from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
@@ -119,7 +120,7 @@ class _DomainSets:
 
 def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
     """Why the instances can never all run, and what to do."""
-    only_vms = all(subject.ref.kind == VIRTUAL_MACHINE.name for subject, _term in crowd.members)
+    only_vms = all(kind_of(subject.ref.kind).run_strategy for subject, _term in crowd.members)
     noun = "VMs" if only_vms else "instances"
     term = crowd.members[0][1]
     over = lint_input.over(term)
@@ -174,6 +175,6 @@ def _groups_apart(lint_input: LintInput) -> t.Iterator[Group]:
 
 def to_run(subject: LintedWorkload) -> int:
     """How many instances are to run."""
-    if subject.ref.kind != VIRTUAL_MACHINE.name or subject.workload is None:
+    if subject.workload is None or not subject.workload.kind.run_strategy:
         return subject.replicas or 0
     return int(run_strategy(subject.workload) in _KEPT_RUNNING or bool(subject.vmis))

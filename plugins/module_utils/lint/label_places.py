@@ -16,7 +16,6 @@ from ..compliance.terms import Term
 from ..kubevirt.labels import carried_labels
 from ..model.findings import Finding
 from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Labels, Pod, PodTerm, Ref, Selector, SpreadConstraint
 from ..model.rendering import label_text, listed
 from ..model.snapshot import Workload
@@ -65,7 +64,7 @@ class LabelPlaces:
 
 def _source(subject: LintedWorkload) -> tuple[t.Mapping[str, JSON], Pointer] | None:
     if subject.workload is not None:
-        return subject.workload.manifest, subject.workload.kind.template
+        return subject.workload.manifest, Pointer(subject.workload.kind.template)
     return subject.source
 
 
@@ -160,12 +159,10 @@ def _is_rolling(workload: Workload) -> bool:
     """Whether pods of an earlier template are still being replaced: they have its labels. A change of a VM replaces
     nothing, and the observedGeneration of its status is that with which its VMI was started (kubevirt.io/api,
     core/v1/types.go, VirtualMachineStatus)."""
-    if workload.ref.kind == VIRTUAL_MACHINE.name:
+    if workload.kind.run_strategy:
         return False
-    status = workload.manifest.get("status") or {}
-    generation = workload.manifest["metadata"].get("generation")
-    observed = status.get("observedGeneration", generation)
-    updated = status.get("updatedReplicas")
+    status, generation = workload.status, workload.manifest["metadata"].get("generation")
+    observed, updated = status.get("observedGeneration", generation), status.get("updatedReplicas")
     return observed != generation or (
         updated is not None and updated < (status.get("replicas") or 0)
     )

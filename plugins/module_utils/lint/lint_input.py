@@ -16,12 +16,12 @@ from functools import cached_property, reduce
 
 from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.terms import Term, TermSet, requirement
+from ..kinds.deployment import POD_TEMPLATE_HASH
 from ..kubevirt.expansion import KnownTypes
 from ..kubevirt.labels import LAUNCHER_LABEL, VM_HOSTNAME, VMI_ID, hostname, vmi_id
 from ..model.budget import BudgetSpec
 from ..model.findings import Finding, Severity
 from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import POD_TEMPLATE_HASH, POOL, VIRTUAL_MACHINE
 from ..model.objects import (
     Labels,
     Namespace,
@@ -451,12 +451,12 @@ def linted_workload(
     workload: Workload, reader: DeclaredReader, vmis: tuple[Vmi, ...] = ()
 ) -> LintedWorkload:
     """A workload as lint sees it."""
-    replicas = 1 if workload.ref.kind == VIRTUAL_MACHINE.name else workload.replicas
+    replicas = 1 if workload.kind.run_strategy else workload.replicas
     return LintedWorkload(
         workload.ref,
         reader.declared(workload),
         pod_labels(workload),
-        workload.kind.virtual_machines,
+        workload.runs_vms,
         replicas,
         workload,
         vmis,
@@ -467,10 +467,10 @@ def linted_workload(
 def pod_labels(workload: Workload) -> dict[str, str]:
     """The labels of the workload's pods that are known before any pod exists."""
     labels = dict(workload.template_labels)
-    if not workload.kind.virtual_machines:
+    if not workload.runs_vms:
         return {**labels, POD_TEMPLATE_HASH: ANY_VALUE}
     own = dict([LAUNCHER_LABEL, (CREATED_BY, ANY_VALUE)])
-    if workload.ref.kind == VIRTUAL_MACHINE.name:
+    if workload.kind.run_strategy:
         own[VMI_ID] = vmi_id(workload.ref.name)
         own[VM_HOSTNAME] = hostname(workload)
     return {**labels, **own}
@@ -510,7 +510,7 @@ def lint_input_of(
     all_subjects = tuple(
         linted_workload(workload, declared, tuple(view.vmis_of(workload)))
         for workload in snapshot.workloads
-        if workload.owner is None or workload.owner.kind != POOL.name
+        if not workload.is_pooled
     )
     chosen = None if workloads is None else frozenset(workloads)
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}

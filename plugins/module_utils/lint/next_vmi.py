@@ -14,7 +14,6 @@ from ..kubevirt.expansion import ExpandedVmi, KnownTypes
 from ..kubevirt.labels import MACHINE_TYPE, SCHEDULABLE, needs_expansion
 from ..kubevirt.launcher import CPU_MANAGER, CPU_MANAGER_BEFORE_1_8
 from ..kubevirt.next_pod import launcher_placement, planned_vmi
-from ..model.kinds import VMI
 from ..model.objects import Labels, NodeTerm, Placement, Requirement
 from ..model.snapshot import Platform, Snapshot
 
@@ -56,7 +55,7 @@ class NextPods:
         if not subject.is_vm or spec is None:
             return None
         if workload is None:
-            return ExpandedVmi(spec) if subject.ref.kind == VMI else None
+            return ExpandedVmi(spec) if subject.ref.is_vmi else None
         if not needs_expansion(workload):
             return ExpandedVmi(spec)
         template = self.snapshot.expanded.get(workload.ref) if self.snapshot is not None else None

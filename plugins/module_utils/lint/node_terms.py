@@ -13,7 +13,6 @@ from ..compliance.terms import Term, TermKind, requirement
 from ..kubevirt.instances import claim_name
 from ..kubevirt.ordinals import claims_of_replica, previous_ordinals, wanted_ordinals
 from ..model.findings import Finding, rules_text
-from ..model.kinds import STATEFUL_SET
 from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
 from ..model.rendering import listed
 from ..model.rule import RuleId
@@ -145,7 +144,7 @@ def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Findi
 def _volumes_of_replicas(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
     """The same for the claims that each replica of a StatefulSet has for itself, of whatever template they were
     made."""
-    if subject.workload is None or subject.ref.kind != STATEFUL_SET.name:
+    if subject.workload is None or not subject.workload.kind.ordinals:
         return
     left_out: dict[tuple[NodeTerm, ...], dict[str, list[str]]] = defaultdict(dict)
     previous = previous_ordinals(subject.workload)

@@ -9,7 +9,7 @@ import typing as t
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, Severity
-from ..model.kinds import POOL, VIRTUAL_MACHINE
+from ..model.json_pointer import Pointer
 from ..model.objects import Labels, PodTerm, Selector, SpreadConstraint
 from ..model.placement_manifests import selector_from_json
 from ..model.rendering import label_text, listed
@@ -149,14 +149,11 @@ def _labels_text(labels: Labels, selector: Selector | None) -> str:
 def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:
     """The selector by which the workload finds its own pods."""
     workload = subject.workload
-    if workload is None or workload.ref.kind == VIRTUAL_MACHINE.name:
+    if workload is None or not workload.kind.selected:
         return
-    spec, labels = workload.manifest.get("spec") or {}, workload.template_labels
-    if workload.ref.kind == POOL.name:  # it selects VirtualMachines
-        made = (spec.get("virtualMachineTemplate") or {}).get("metadata") or {}
-        labels = made.get("labels") or {}
-    if isinstance(spec.get("selector"), dict):
-        selector = selector_from_json(spec["selector"])
+    if isinstance(workload.spec.get("selector"), dict):
+        selector = selector_from_json(workload.spec["selector"])
+        labels = Pointer(workload.kind.selected).read(workload.manifest, None) or {}
         if not matches(selector, labels):
             yield subject.finding(
                 None,

@@ -14,7 +14,6 @@ import typing as t
 from ..compliance.terms import TermKind
 from ..kubevirt.instances import claim_name
 from ..model.findings import Finding, Severity
-from ..model.kinds import DEPLOYMENT
 from ..model.storage import EXCLUSIVE, uses_of
 from ..model.topology import HOSTNAME
 from ..scheduler.node_affinity import nodes_of_terms
@@ -53,7 +52,7 @@ def _rollout(
     lint_input: LintInput, subject: LintedWorkload, claim: str, *, exclusive: bool
 ) -> t.Iterator[Finding]:
     """A Deployment that stops no old pod before a new one is Ready."""
-    if subject.ref.kind != DEPLOYMENT.name or subject.workload is None:
+    if subject.workload is None:
         return
     room = subject.workload.rollout_room
     if room.stops_first or room.unavailable:

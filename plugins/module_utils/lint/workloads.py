@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
+from ..kinds.deployment import POD_TEMPLATE_HASH
+from ..kinds.registry import kind_of
 from ..kubevirt.evacuation import evacuation_findings
 from ..kubevirt.live_update import LIVE_UPDATE, SPREAD_FIELD, rollout_strategy
 from ..kubevirt.moving import chooses_target, lagging_fields, why_never_migrated
 from ..kubevirt.pools import BEFORE_STRATEGY
 from ..model.findings import Finding
-from ..model.kinds import DAEMON_SET, DEPLOYMENT, HOLD, POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
+from ..model.kinds import HOLD
 from ..model.objects import Placement, PodTerm, Ref, Requirement
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
@@ -51,7 +53,7 @@ def migration_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 yield from _own_source(lint_input, subject, term)
         yield from _pinned(lint_input, subject)
         yield from _never_migrated(subject)
-        if subject.ref.kind == VIRTUAL_MACHINE.name:
+        if kind_of(subject.ref.kind).run_strategy:
             yield from _restart(lint_input, subject, reader)
 
 
@@ -155,7 +157,8 @@ def _pinned(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Findin
 
 def _never_migrated(subject: LintedWorkload) -> t.Iterator[Finding]:
     """Whatever the cluster. The VMs of a pool or replica set have names of their own."""
-    name = subject.ref.name if subject.ref.kind in (VIRTUAL_MACHINE.name, VMI) else ""
+    named = subject.ref.is_vmi or kind_of(subject.ref.kind).run_strategy
+    name = subject.ref.name if named else ""
     if why := why_never_migrated(name, subject.spec or {}):
         finding = subject.finding(
             None,
@@ -219,7 +222,7 @@ def rollout_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     for subject in lint_input.subjects:
         room = subject.workload.rollout_room if subject.workload is not None else None
         stops_old_pods = room is not None and (room.unavailable > 0 or room.surge == 0)
-        if subject.ref.kind != DEPLOYMENT.name or stops_old_pods:
+        if stops_old_pods or not kind_of(subject.ref.kind).surges:
             continue
         for term in subject.terms:
             if term.kind is TermKind.ANTI_AFFINITY and lint_input.selects_itself(subject, term):
@@ -299,7 +302,7 @@ def hold_findings(lint_input: LintInput) -> t.Iterator[Finding]:
         if hold is None or hold.is_over:
             continue
         by_hand = f"set its update strategy and remove the annotation {HOLD}"
-        is_vm = hold.workload.kind.virtual_machines
+        is_vm = hold.workload.runs_vms
         by_hand += f". {BEFORE_STRATEGY}" if is_vm else ""
         allowing = "" if is_vm else " with recreate in allow"
         rollout = f"Run a rollout of it{allowing}, which gives the strategy back. In a file, "
@@ -321,7 +324,7 @@ def node_name_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     nodes = None if lint_input.nodes is None else {node.name for node in lint_input.nodes}
     for subject in lint_input.subjects:
         name = (subject.spec or {}).get("nodeName")
-        if not name or subject.is_vm or subject.ref.kind == DAEMON_SET.name:
+        if not name or subject.is_vm or kind_of(subject.ref.kind).per_node:
             continue
         alone = subject.ref.kind == "Pod"
         if alone and subject.source is not None and subject.source[0]["metadata"].get("uid"):

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import VMI
 from ..model.obstacle import Obstacle
 from ..model.plan import NOT_IN_PLAN
 from ..model.snapshot import Vmi
@@ -71,7 +70,7 @@ class ApprovedDrain:
             nodes = {item["name"]: item["uid"] for item in plan.facts["nodes"]}
             found = plan.facts["findings"]
             findings = frozenset((x["name"], about) for x in found for about in x["objects"])
-            vms = [move.uid for move in plan.moves if move.instance.kind == VMI]
+            vms = [move.uid for move in plan.moves if move.instance.is_vmi]
             policies = {uid: plan.of_moves[uid]["vm_policy"] for uid in vms}
             for uid in vms:
                 owners[plan.of_moves[uid]["owner_uid"]].append(uid)

@@ -12,10 +12,10 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass
 
+from ..kinds.registry import SCALABLE_KINDS, kind_of
 from ..kubevirt.disruption import Allowance, Budgets, Disruption
 from ..model.budget import DisruptionBudget
 from ..model.findings import Finding
-from ..model.kinds import SCALABLE_KINDS, VIRTUAL_MACHINE
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.rendering import listed
@@ -186,7 +186,7 @@ def _change(budget: DisruptionBudget, workload: Ref | None) -> str:
         return f"Wait until {workload} has ended."
     if budget.expected > 1:
         return f"{several}, so that one of its {budget.expected} pods may be down."
-    one = "VM" if kind == VIRTUAL_MACHINE.name else "pod"
+    one = "VM" if kind_of(kind).run_strategy else "pod"
     return (
         f"No other {one} serves meanwhile: agree on its downtime with the owner of the budget, who sets minAvailable"
         " to 0 for that time."

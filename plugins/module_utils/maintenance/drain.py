@@ -18,8 +18,8 @@ from ..api.errors import TRANSIENT_ERRORS, ApiError
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
+from ..kinds.pool import POOL
 from ..model.findings import Finding, InvalidInput
-from ..model.kinds import POOL
 from ..model.objects import Node, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Plan

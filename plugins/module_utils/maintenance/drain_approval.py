@@ -13,7 +13,6 @@ import typing as t
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..model.findings import Finding
 from ..model.json_pointer import JSON
-from ..model.kinds import VMI
 from ..model.objects import Node
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
@@ -59,7 +58,7 @@ def plan_of(
             "owner_uid": owner_uid(by_uid[move.uid]),
         }
         for move in plan.moves
-        if move.instance.kind == VMI
+        if move.instance.is_vmi
     }
     uid = view.snapshot.platform.uid
     return ApprovedPlan(uid, asked.planned, plan.moves, PLAN, facts, of_moves)

@@ -19,16 +19,11 @@ from ..compliance.instances import (
     InstanceSelection,
     why_kept,
 )
+from ..kinds.registry import RULE_KINDS, kind_of
+from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..kubevirt.disruption import Allowance, Budgets, Delegation, ends_pod
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..kubevirt.moving import run_strategy, why_not_recreated
-from ..model.kinds import (
-    DEPLOYMENT,
-    REPLICA_SET,
-    STATEFUL_SET,
-    VIRTUAL_MACHINE,
-    WRITABLE_KINDS,
-)
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -129,7 +124,7 @@ class DrainView:
     def _decided(self) -> tuple[PodDecision, ...]:
         if not self.moving:
             return ()
-        daemonsets = {x.uid for x in self.snapshot.workloads if x.ref.kind == "DaemonSet"}
+        daemonsets = {x.uid for x in self.snapshot.workloads if x.kind.per_node}
         pod_filter = PodFilter(self.snapshot.vmis_by_uid, daemonsets, self.allowed)
         pods = (pod for pod in self.snapshot.pods if pod.node_name in self.nodes)
         decisions = map(pod_filter.decide, pods)
@@ -169,7 +164,7 @@ class DrainView:
         away: dict[str, dict[str, str]] = defaultdict(dict)
         for decision in self.decisions:
             ref, workload = self.workload_of(decision), self._instance(decision).workload
-            if ref is not None and ref.kind in WRITABLE_KINDS:
+            if ref is not None and ref.kind in RULE_KINDS:
                 stops = self._way(decision).method is Method.STOP
                 strategy = run_strategy(workload) if stops and workload is not None else ""
                 away[decision.pod.node_name]["/".join(ref)] = strategy
@@ -343,7 +338,7 @@ class DrainView:
         movable = self.by_uid.get(vmi.uid)
         if movable is None or PENDING_CHANGES in self.allowed:
             return None
-        if movable.workload is not None and movable.workload.ref.kind == REPLICA_SET.name:
+        if movable.workload is not None and not movable.workload.kind.has_vm:
             return why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES)
         return self.why_no_restart(movable, self.snapshot.platform)
 
@@ -377,7 +372,7 @@ class DrainView:
         if method is None:
             raise AssertionError(f"{uid} does not leave")
         instance, workload = movable.instance, movable.instance.workload
-        replaced = workload is not None and workload.kind in (DEPLOYMENT.name, STATEFUL_SET.name)
+        replaced = workload is not None and kind_of(workload.kind).replaces_pods
         if method is Method.EVICT and uid in followed and replaced:
             method = Method.RECREATE  # its followers need the node of its successor
         return Move(

@@ -24,7 +24,6 @@ from ..forecast.forecast import forecast
 from ..forecast.result import Forecast, NotMigratableInstance, UnschedulableInstance
 from ..kubevirt.next_pod import NEXT
 from ..model.findings import Finding
-from ..model.kinds import VMI
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.rendering import listed
@@ -55,8 +54,7 @@ _LEAVING: t.Mapping[Method | None, Leaving] = {
 
 def drain_change(view: DrainView) -> ChangedCluster:
     """The cluster without the nodes of a drain, and with what the drain does with each VM of them."""
-    owners = (pod.owner for pod in view.snapshot.pods if pod.node_name in view.nodes)
-    concerned = {owner.uid for owner in owners if owner is not None and owner.kind == VMI}
+    concerned = {pod.vmi_uid for pod in view.snapshot.pods if pod.node_name in view.nodes}
     ways = ((x.uid, view.way_of_vm(x)) for x in view.snapshot.vmis if x.uid in concerned)
     leaves = {uid: Leaving.MIGRATED if x.is_awaited else _LEAVING[x.method] for uid, x in ways}
     return what_if(view.snapshot, lost_nodes=view.nodes, leaves=leaves)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..kinds.registry import kind_of
 from ..kubevirt.instances import attaches_volume
 from ..model.findings import Finding, Severity
-from ..model.kinds import VMI
 from ..model.manifests import MIRROR
 from ..model.objects import Pod, Ref
 from ..model.obstacle import (
@@ -85,12 +85,12 @@ class PodFilter:
         owner = pod.owner
         if MIRROR in pod.annotations or pod.finished:
             return PodDecision(pod, PodAction.LEAVE)
-        if owner is not None and owner.kind == "DaemonSet" and owner.uid in self.daemonsets:
+        if owner is not None and owner.uid in self.daemonsets:
             return PodDecision(pod, PodAction.LEAVE)
         if pod.terminating:
             return _waits(pod, "terminating", "it is terminating")
-        if owner is not None and owner.kind == VMI:
-            return self._launcher(pod, owner.uid)
+        if pod.vmi_uid:
+            return self._launcher(pod, pod.vmi_uid)
         if attaches_volume(pod):
             return _waits(
                 pod, "in_progress", "it attaches a volume to a VM and leaves with that VM"
@@ -98,7 +98,7 @@ class PodFilter:
         reasons = []
         if owner is None:
             reasons.append((BARE_POD, "no controller makes it again"))
-        elif owner.kind == "DaemonSet":
+        elif kind_of(owner.kind).per_node:
             reasons.append((DAEMONSET_MISSING, f"its DaemonSet {owner.name} does not exist"))
         if pod.empty_dirs:
             volumes = ", ".join(pod.empty_dirs)

@@ -17,10 +17,12 @@ from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError, Conflict, NotFound
 from ..cluster.access import Right
 from ..cluster.patching import apply
+from ..kinds.registry import KINDS
+from ..kinds.virtual_machine import VMI
 from ..kubevirt.moving import run_strategy
 from ..model.findings import InputError
 from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import KINDS, START_AGAIN, VMI, instance_path
+from ..model.kinds import START_AGAIN, instance_path
 from ..model.manifests import vmi_from_manifest, workload_from_manifest
 from ..model.objects import Node, Ref
 from ..model.obstacle import Obstacle
@@ -112,7 +114,7 @@ class Starter:
         if (strategy := run_strategy(found)) in ("Always", "Once"):
             text = f"its run strategy is {strategy} now, with which KubeVirt starts it"
             return Obstacle("needless", text)
-        requests = (found.manifest.get("status") or {}).get("stateChangeRequests") or ()
+        requests = found.status.get("stateChangeRequests") or ()
         if any(request.get("action") == "Start" for request in requests):
             return Obstacle("needless", "it is about to start")
         try:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from ..api.errors import TRANSIENT_ERRORS, ApiError, NotFound
 from ..api.lists import list_all
 from ..cluster import lease
+from ..kinds.virtual_machine import KUBEVIRT_V1, VMIS
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, RUN, VMIS
+from ..model.kinds import MIGRATIONS, RUN
 from ..model.objects import Node
 from ..model.obstacle import Obstacle
 from ..model.write import Write

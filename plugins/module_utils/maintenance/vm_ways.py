@@ -22,7 +22,7 @@ from ..kubevirt.moving import (
     why_not_migratable,
 )
 from ..model.input import nearest
-from ..model.kinds import PREFIX, REPLICA_SET, VIRTUAL_MACHINE
+from ..model.kinds import PREFIX
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method
@@ -270,10 +270,10 @@ class VmWays:
             other = Obstacle("not_evictable", text) if strategy != EXTERNAL else None
             return _way(policy, Method.EVICT, other, NOT_EVICTABLE)
         workload = self._workload(vmi)
-        kind = workload.ref.kind if workload is not None else ""
-        if policy == "restart" and kind == REPLICA_SET.name:
+        has_vm = workload is not None and workload.kind.has_vm
+        if policy == "restart" and workload is not None and not has_vm:
             return _way(policy, Method.RECREATE, self.pending_changes(vmi), PENDING_CHANGES)
-        if kind != VIRTUAL_MACHINE.name or workload is None:
+        if workload is None or not has_vm:
             text = f"no VirtualMachine owns it, which its vm_policy '{policy}' needs"
             return VmWay(policy, None, Obstacle("no_virtual_machine", text), NOT_RESTARTABLE)
         if policy == "stop":

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .kinds import share_of
+from ..kinds.kind import share_of
 from .objects import Labels, Owner, Ref, Selector
 
 BUDGETS = "poddisruptionbudgets"

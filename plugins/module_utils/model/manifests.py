@@ -13,9 +13,10 @@ import marshal
 import typing as t
 from hashlib import blake2b
 
+from ..kinds.registry import KINDS
+from ..kinds.virtual_machine import VMI
 from .json_pointer import JSON
 from .json_text import DEPTH_LIMIT, shallow
-from .kinds import KINDS, VMI
 from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Ref, Taint, is_object_name
 from .placement_manifests import (
     CREATED_BY,

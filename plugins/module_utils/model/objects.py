@@ -13,7 +13,10 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..kinds.virtual_machine import VIRTUAL_MACHINE, VMI
+
 Labels = t.Mapping[str, str]
+
 
 LONG_GRACE = 2 * 3600
 """Seconds. A VM with a grace period of an hour, usual for Windows, has a launcher pod with 30 s more (KubeVirt,
@@ -40,6 +43,16 @@ class Ref(t.NamedTuple):
     kind: str
     namespace: str
     name: str
+
+    @property
+    def is_vmi(self) -> bool:
+        """Whether an instance is a VirtualMachineInstance (VMI), not a pod by itself."""
+        return self.kind == VMI
+
+    @property
+    def vm(self) -> Ref:
+        """The VirtualMachine of this name, whose VMI has its name, too (KubeVirt, watch/vm/vm.go, SetupVMIFromVM)."""
+        return self._replace(kind=VIRTUAL_MACHINE.name)
 
     def __str__(self) -> str:
         where = f"{self.namespace}/" if self.namespace else ""
@@ -226,12 +239,25 @@ class Pod:
         return Ref("Pod", self.namespace, self.name)
 
     @property
+    def vmi_uid(self) -> str:
+        """The uid of the VMI whose launcher pod it is; empty for any other pod."""
+        owner = self.owner
+        return owner.uid if owner is not None and owner.kind == VMI else ""
+
+    @property
+    def instance(self) -> Ref:
+        """The VMI whose launcher pod it is; any other pod is an instance by itself."""
+        owner = self.owner
+        if owner is not None and owner.kind == VMI:
+            return Ref(VMI, self.namespace, owner.name)
+        return self.ref
+
+    @property
     def named(self) -> str:
         """The pod as users name it: a launcher pod is called by the VM of the VMI that owns it (KubeVirt 1.8,
         pkg/virt-controller/services/template.go, OwnerReferences)."""
-        if self.owner is not None and self.owner.kind == "VirtualMachineInstance":
-            return f"VM {self.namespace}/{self.owner.name}"
-        return str(self.ref)
+        instance = self.instance
+        return f"VM {self.namespace}/{instance.name}" if instance.is_vmi else str(self.ref)
 
     @property
     def finished(self) -> bool:

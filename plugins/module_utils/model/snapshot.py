@@ -11,9 +11,10 @@ import typing as t
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..kinds.kind import Kind, RolloutRoom
+from ..kinds.registry import KINDS, kind_of
 from .findings import GRANT_READER, InputError
-from .json_pointer import JSON, MISSING
-from .kinds import KINDS, Kind, RolloutRoom, rollout_room
+from .json_pointer import JSON, MISSING, Pointer
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
 from .obstacle import NO_RIGHT, NOT_READ, Obstacle
 from .rendering import one_line
@@ -88,7 +89,7 @@ class Workload:
     template: t.Mapping[str, JSON] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        template = self.kind.template.read(self.manifest)
+        template = Pointer(self.kind.template).read(self.manifest)
         if template is MISSING or template is None:
             template = {}
         object.__setattr__(self, "template", template)
@@ -96,6 +97,34 @@ class Workload:
     @property
     def kind(self) -> Kind:
         return KINDS[self.ref.kind]
+
+    @property
+    def spec(self) -> t.Mapping[str, JSON]:
+        return self.manifest.get("spec") or {}
+
+    @property
+    def status(self) -> t.Mapping[str, JSON]:
+        return self.manifest.get("status") or {}
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it is being deleted."""
+        return bool(self.manifest["metadata"].get("deletionTimestamp"))
+
+    @property
+    def outdated(self) -> int:
+        """How many replicas are not of its present template, as its controller counts them (updatedReplicas)."""
+        return max(0, (self.replicas or 0) - int(self.status.get("updatedReplicas", 0)))
+
+    @property
+    def runs_vms(self) -> bool:
+        """Whether its instances are VMIs."""
+        return self.kind.virtual_machines
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether it is a VirtualMachine of a pool, whose template it gets."""
+        return self.owner is not None and kind_of(self.owner.kind).makes_vms
 
     @property
     def path(self) -> str:
@@ -119,57 +148,52 @@ class Workload:
     def replicas(self) -> int | None:
         """How many instances it wants; the API takes a missing number for one. None for a kind
         that has no such number."""
-        if not self.kind.replicated:
+        if not self.kind.scales:
             return None
-        replicas = (self.manifest.get("spec") or {}).get("replicas")
+        replicas = self.spec.get("replicas")
         return 1 if replicas is None else int(replicas)
 
     @property
     def missing(self) -> tuple[int, int]:
         """How many of its pods or VMIs do not exist, and how many are wanted, as its controller counts them; (0, 0) for
         a kind whose controller does not."""
-        status = self.manifest.get("status") or {}
-        wanted, there = self.replicas, status.get("replicas")
+        wanted, there = self.replicas, self.status.get("replicas")
         if wanted is None:
-            wanted = int(status.get("desiredNumberScheduled") or 0)
-            there = status.get("currentNumberScheduled")
+            wanted = int(self.status.get("desiredNumberScheduled") or 0)
+            there = self.status.get("currentNumberScheduled")
         return max(0, wanted - int(there or 0)), wanted
 
     @property
     def paused(self) -> bool:
         """Whether its own rollout is paused: until it goes on, its controller creates no pod of a changed template
         (kubernetes pkg/controller/deployment/sync.go)."""
-        spec = self.manifest.get("spec") or {}
-        return self.kind.workload_rollout and bool(spec.get("paused"))
+        return self.kind.workload_rollout and bool(self.spec.get("paused"))
 
     @property
     def seen(self) -> bool:
         """Whether its controller has seen the latest change, as far as its status has that (observedGeneration)."""
-        metadata, status = self.manifest["metadata"], self.manifest.get("status") or {}
-        return int(status.get("observedGeneration", 0)) >= int(metadata.get("generation", 0))
+        generation = int(self.manifest["metadata"].get("generation", 0))
+        return int(self.status.get("observedGeneration", 0)) >= generation
 
     @property
     def waits_for_deletion(self) -> bool:
         """Whether its controller replaces no instance after a change of the template: the strategy OnDelete of a
         StatefulSet, opportunistic or unmanaged of a VirtualMachinePool."""
-        strategy = self.kind.update_strategy
-        return strategy is not None and self.strategy_name != strategy.replacing
+        return self.kind.waits_for_deletion(self.spec)
 
     @property
     def strategy_name(self) -> str | None:
         """The name of its update strategy, set or by default; None where its kind has none."""
-        strategy = self.kind.update_strategy
-        given = (self.manifest.get("spec") or {}).get("updateStrategy")
-        return strategy.name(given) if strategy is not None else None
+        return self.kind.strategy_name(self.spec)
 
     @property
     def rollout_room(self) -> RolloutRoom:
         """How the workload's own rollout replaces instances."""
-        return rollout_room(self.kind, self.manifest.get("spec") or {}, self.replicas or 0)
+        return self.kind.room(self.spec, self.replicas or 0)
 
     def condition(self, kind: str, status: str = "True") -> t.Mapping[str, JSON] | None:
         """The condition `kind` of the object's status, where it has that status."""
-        conditions = (self.manifest.get("status") or {}).get("conditions") or ()
+        conditions = self.status.get("conditions") or ()
         chosen = (x for x in conditions if (x.get("type"), x.get("status")) == (kind, status))
         return next(chosen, None)
 
@@ -179,8 +203,7 @@ class Workload:
         None where it does not.
         The failure of a VM that has a VMI is about something else (kubernetes pkg/controller/deployment/sync.go,
         replicaset/replica_set_utils.go; KubeVirt watch/replicaset, watch/pool, watch/vm)."""
-        created = (self.manifest.get("status") or {}).get("created")
-        failure = None if created else self.condition("Failure")
+        failure = None if self.status.get("created") else self.condition("Failure")
         if (condition := self.condition("ReplicaFailure") or failure) is None:
             return self.refused_by_event
         why = condition.get("message") or condition.get("reason") or condition["type"]

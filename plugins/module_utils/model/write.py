@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..kinds.registry import RULE_KINDS
 from .json_pointer import JSON, Pointer
-from .kinds import FORECAST_KINDS
 from .objects import Pod, Ref
 from .snapshot import Snapshot, Vmi, Workload
 
@@ -144,7 +144,7 @@ def written(snapshot: Snapshot, writes: t.Sequence[Write]) -> Snapshot:
         by_target.setdefault(write.target, []).append(write)
     if not by_target:
         return snapshot
-    missing = {ref for ref in by_target if ref.kind in FORECAST_KINDS}
+    missing = {ref for ref in by_target if ref.kind in RULE_KINDS}
     missing -= snapshot.workloads_by_ref.keys()
     if missing:
         raise KeyError(f"there is no {', '.join(map(str, sorted(missing)))}")
@@ -162,7 +162,10 @@ def touched(before: Snapshot, after: Snapshot) -> frozenset[Ref]:
     """The workloads whose templates differ between two snapshots."""
     changed = set()
     for workload in after.workloads:
-        previous, template = before.workloads_by_ref.get(workload.ref), workload.kind.template
+        previous, template = (
+            before.workloads_by_ref.get(workload.ref),
+            Pointer(workload.kind.template),
+        )
         if previous is None or (
             workload.manifest is not previous.manifest
             and template.read(workload.manifest, None) != template.read(previous.manifest, None)

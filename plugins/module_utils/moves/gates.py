@@ -14,8 +14,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..compliance.instances import InstanceSelection
+from ..kinds.registry import kind_of
+from ..kinds.virtual_machine import VMI
 from ..kubevirt.moving import outbound_nodes, run_strategy
-from ..model.kinds import POOL, VIRTUAL_MACHINE, VMI
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
@@ -218,7 +219,7 @@ def _not_ready(
         short = (
             _expected(snapshot.workloads_by_ref.get(ref), there[ref], stopped[ref]) - serving[ref]
         )
-        if ref.kind == VIRTUAL_MACHINE.name and ref in restarting:
+        if ref in restarting and kind_of(ref.kind).run_strategy:
             short = 1
         if short > 0:
             missing[ref] = short
@@ -231,12 +232,12 @@ def _stopped_members(snapshot: Snapshot, records: t.Iterable[MoveRecord]) -> Cou
     whose guest was shut down has a VMI that succeeded, which starts again under Always alone."""
     there = (vmi for vmi in snapshot.vmis if vmi.phase != "Succeeded")
     running = {vmi.owner.uid for vmi in there if vmi.owner is not None}
-    restarted = {record.instance._replace(kind=VIRTUAL_MACHINE.name) for record in records}
+    restarted = {record.instance.vm for record in records}
     return Counter(
-        Ref(POOL.name, vm.ref.namespace, vm.owner.name)
+        Ref(vm.owner.kind, vm.ref.namespace, vm.owner.name)
         for vm in snapshot.workloads
         if vm.owner is not None
-        and vm.owner.kind == POOL.name
+        and vm.is_pooled
         and run_strategy(vm) != "Always"
         and vm.uid not in running
         and vm.ref not in restarted
@@ -248,10 +249,9 @@ def _expected(workload: Workload | None, there: int, stopped: int) -> int:
     is Always; under any other it may have ended of its own accord. Members of a pool are counted
     by the pool, without those that are `stopped`, and of what is being deleted nothing is expected that is not
     there."""
-    if workload is None or workload.manifest["metadata"].get("deletionTimestamp"):
+    if workload is None or workload.is_deleted:
         return there
     replicas = workload.replicas
     if replicas is not None:
         return max(replicas - stopped, 0)
-    member = workload.owner is not None and workload.owner.kind == POOL.name
-    return max(there, int(run_strategy(workload) == "Always" and not member))
+    return max(there, int(run_strategy(workload) == "Always" and not workload.is_pooled))

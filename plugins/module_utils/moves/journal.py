@@ -16,9 +16,9 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..kinds.registry import INSTANCES
 from ..model.json_pointer import JSON
 from ..model.json_text import content_fault, cut, read_annotation
-from ..model.kinds import VMI
 from ..model.objects import Ref, is_object_name
 from ..model.obstacle import CODES
 from ..model.plan import Method
@@ -284,7 +284,7 @@ def _record_json(record: MoveRecord) -> dict[str, JSON]:
 
 def _record(item: t.Mapping[str, JSON]) -> MoveRecord:
     instance, workload = _ref(item["instance"]), _ref(item["workload"])
-    if instance.kind not in (VMI, "Pod") or workload.namespace != instance.namespace:
+    if instance.kind not in INSTANCES or workload.namespace != instance.namespace:
         raise ValueError(f"{item['instance']} of {item['workload']} cannot be moved")
     return MoveRecord(
         instance=instance,

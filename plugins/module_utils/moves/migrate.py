@@ -13,10 +13,11 @@ import typing as t
 from dataclasses import replace
 
 from ..cluster.leader import silence_of
+from ..kinds.virtual_machine import KUBEVIRT_V1
 from ..kubevirt.labels import UNSCHEDULABLE_TIMEOUT
 from ..model import kinds as names
 from ..model.json_pointer import JSON
-from ..model.kinds import KUBEVIRT_V1, MIGRATIONS
+from ..model.kinds import MIGRATIONS
 from ..model.obstacle import NO_ANSWER, Obstacle
 from .move import (
     CANCEL_PATIENCE,

@@ -16,12 +16,14 @@ from ..api.lists import list_all
 from ..cluster.refusals import PodRefusals
 from ..compliance.declared import DeclaredReader
 from ..compliance.pending import without_preemption
+from ..kinds.registry import kind_of
+from ..kinds.virtual_machine import VMI
 from ..kubevirt.instances import active_pod
 from ..kubevirt.labels import MIGRATION_JOB, PRIORITIES_SINCE, REJECTED_BY_QUOTA
 from ..kubevirt.moving import outbound_nodes, propagating
 from ..kubevirt.pools import vm_of
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, VIRTUAL_MACHINE, VMI, instance_path, instances_path
+from ..model.kinds import instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
@@ -92,7 +94,7 @@ class Observer:
         instance = self._instance(record)
         if record.method is Method.MIGRATE:
             return self._observe_migration(record, instance)
-        no_leader = self._no_leader if record.instance.kind == VMI else None
+        no_leader = self._no_leader if record.instance.is_vmi else None
         if record.method in WITHOUT_SUCCESSOR:
             return Observation(instance=instance, no_leader=no_leader)
         successor = self.successors.get(record.uid)
@@ -191,7 +193,7 @@ class Observer:
     def _instance(self, record: MoveRecord, *, fresh: bool = False) -> Instance | None:
         """The instance with the record's uid, also while it is being deleted. With `fresh` a VMI is read now:
         the migration that was read may be ahead of the snapshot."""
-        if record.instance.kind != VMI:
+        if not record.instance.is_vmi:
             pod = self.view.snapshot.pods_by_uid.get(record.uid)
             if pod is None or pod.finished:
                 return None
@@ -216,8 +218,7 @@ class Observer:
         settled = self._journal.settled
         for record in sorted(ended, key=lambda r: (r.phase is Phase.INTENDED, r.begun)):
             before = self._journal.known.get(record.workload, frozenset())
-            kind = KINDS.get(record.workload.kind)
-            keeps_name = kind is not None and kind.keeps_names
+            keeps_name = kind_of(record.workload.kind).keeps_names
             fresh = (
                 i
                 for i in self.instances
@@ -245,12 +246,10 @@ class Observer:
     def _restart_queued(self, record: MoveRecord) -> bool:
         """A restart is a queue of two requests in the VM's status, to stop the VMI of this uid and
         to start (KubeVirt, virt-api rest/lifecycle.go)."""
-        vm = self.view.snapshot.workloads_by_ref.get(
-            record.instance._replace(kind=VIRTUAL_MACHINE.name)
-        )
+        vm = self.view.snapshot.workloads_by_ref.get(record.instance.vm)
         if record.method is not Method.RESTART or vm is None:
             return False
-        requests = (vm.manifest.get("status") or {}).get("stateChangeRequests") or ()
+        requests = vm.status.get("stateChangeRequests") or ()
         return any(request.get("uid") == record.uid for request in requests)
 
     def _why_target_pending(
@@ -281,9 +280,7 @@ class Observer:
         workload = self.view.snapshot.workloads_by_ref.get(record.workload)
         if instance is not None or workload is None:
             return None
-        vm = self.view.snapshot.workloads_by_ref.get(
-            record.instance._replace(kind=VIRTUAL_MACHINE.name)
-        )
+        vm = self.view.snapshot.workloads_by_ref.get(record.instance.vm)
         if vm is None or vm.owner is None or vm.owner.uid != workload.uid:
             vm = workload
         if refused := vm.refusal or workload.refusal:  # a pool does not say it of its VM

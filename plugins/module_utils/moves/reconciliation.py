@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..model.kinds import KINDS, VMI, instance_path, instances_path
+from ..kinds.registry import KINDS
+from ..model.kinds import instance_path, instances_path
 from ..model.obstacle import Obstacle
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Move, Plan
@@ -121,5 +122,5 @@ def touched_by(record: MoveRecord, successor: Instance | None) -> t.Iterator[tup
         instances[successor.uid] = successor.ref
     for uid, instance in instances.items():
         yield instance_path(instance), ""
-        if instance.kind == VMI:
+        if instance.is_vmi:
             yield instances_path("Pod", instance.namespace), f"{CREATED_BY}={uid}"

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.kinds import VMI, instance_path
+from ..model.kinds import instance_path
 from ..model.obstacle import Obstacle
 from ..model.plan import WITHOUT_SUCCESSOR, Method
 from . import evict
@@ -50,7 +50,7 @@ def advance(
     record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
 ) -> Transition:
     """End the instance; once that was sent, wait until its successor serves."""
-    if record.method is Method.EVICT and record.instance.kind == VMI:
+    if record.method is Method.EVICT and record.instance.is_vmi:
         return evict.advance(record, seen)
     instance = seen.instance
     if record.phase is Phase.INTENDED and instance is not None and not terminating(instance):
@@ -96,7 +96,7 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
         return ApiCall("put", f"{SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/{verb}", {})
     path = instance_path(record.instance)
     preconditions = {"uid": record.uid, "resourceVersion": resource_version}
-    if record.instance.kind == VMI:
+    if record.instance.is_vmi:
         return ApiCall("delete", path, {"preconditions": preconditions})
     return ApiCall("create", f"{path}/eviction", eviction_body(record.instance, preconditions))
 

@@ -20,20 +20,13 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerText, Throttled
 from ..cluster.access import Right
 from ..compliance.instances import DeclaredInstance
+from ..kinds.registry import INSTANCES, KINDS
+from ..kinds.virtual_machine import VMIS
 from ..kubevirt.pending_changes import changes_since_start, why_applies_more
 from ..model import kinds as names
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow
-from ..model.kinds import (
-    FIELD_MANAGER,
-    KINDS,
-    KUBEVIRT_V1,
-    MIGRATIONS,
-    RUN,
-    VMI,
-    VMIS,
-    instance_path,
-)
+from ..model.kinds import FIELD_MANAGER, MIGRATIONS, RUN, instance_path
 from ..model.objects import Ref
 from ..model.obstacle import PENDING_CHANGES, Obstacle
 from ..model.plan import Method, Plan
@@ -140,7 +133,7 @@ def read_instance(api: ApiClient, record: MoveRecord) -> CurrentInstance | None:
     metadata = manifest["metadata"]
     if metadata["uid"] != record.uid:
         return None
-    if record.instance.kind == VMI:
+    if record.instance.is_vmi:
         node = (manifest.get("status") or {}).get("nodeName")
     else:
         node = (manifest.get("spec") or {}).get("nodeName")
@@ -243,7 +236,7 @@ def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
     """`get` is for the read right before the move (and of what a restart would apply), `patch` for the
     takeover (`takeover.outdate_pending_deletes`), `delete` of a migration to cancel it."""
     where = instance.namespace
-    is_vmi = instance.kind == VMI
+    is_vmi = instance.is_vmi
     group, plural = (_KUBEVIRT, VMIS) if is_vmi else ("", "pods")
     yield Right("get", group, plural, "", where)
     if method is Method.MIGRATE:
@@ -265,7 +258,6 @@ def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
 
 
 _MESSAGE_LIMIT = 1000
-_INSTANCE_VERSIONS = {"Pod": "v1", VMI: KUBEVIRT_V1}
 
 _OF_NODES = "default"
 """The namespace of Events about objects without one (apiserver validation of Events)."""
@@ -278,7 +270,7 @@ def record_event(api: ApiClient, run: str, record: MoveRecord, end: MoveResult) 
     kind = KINDS.get(workload.kind)
     result = end.reason or (f"{record.source} -> {end.node}" if end.node else record.source)
     about = {
-        "apiVersion": kind.group_version if kind else _INSTANCE_VERSIONS[workload.kind],
+        "apiVersion": kind.group_version if kind else INSTANCES[workload.kind],
         "kind": workload.kind,
         "namespace": workload.namespace,
         "name": workload.name,

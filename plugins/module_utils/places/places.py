@@ -16,7 +16,6 @@ from functools import cached_property
 
 from ..compliance.instances import DeclaredInstance
 from ..model.gc import collector_paused
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan, SkippedInstance, Uid
@@ -68,7 +67,7 @@ class _PlacesPlanner:
         for ref, node in self.places.items():
             movable = self.by_ref.get(ref)
             if movable is None:
-                workload = ref._replace(kind=VIRTUAL_MACHINE.name)
+                workload = ref.vm
                 reason = self.reasons.no_instance(ref)
                 self.skipped.append(SkippedInstance(ref, "", workload, "", reason))
             elif movable.uid in away:

@@ -12,7 +12,6 @@ from ..compliance.instances import DeclaredInstance
 from ..compliance.pending import why_not_on_node
 from ..compliance.violations import owning_rules, unmet_rules
 from ..model.input import nearest
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Pod, Ref
 from ..model.obstacle import NO_NODE, NOT_FOUND, NOT_READ, Obstacle
 from ..model.plan import Method, Uid
@@ -144,7 +143,7 @@ class PlaceReasons:
         """The VMs and VMIs of each namespace."""
         names: dict[str, set[str]] = {x.name: set() for x in self.snapshot.namespaces}
         refs = [vmi.ref for vmi in self.snapshot.vmis]
-        refs += [x.ref for x in self.snapshot.workloads if x.ref.kind == VIRTUAL_MACHINE.name]
+        refs += [x.ref for x in self.snapshot.workloads if x.kind.run_strategy]
         for ref in refs:
             names.setdefault(ref.namespace, set()).add(ref.name)
         return names

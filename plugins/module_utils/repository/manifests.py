@@ -9,6 +9,8 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..kinds.registry import KINDS
+from ..kinds.virtual_machine import VMI
 from ..kubevirt.expansion import (
     CLUSTER_INSTANCE_TYPE,
     CLUSTER_PREFERENCE,
@@ -24,7 +26,6 @@ from ..model.findings import Finding, InputError
 from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import content_fault
-from ..model.kinds import KINDS, STATEFUL_SET, VMI
 from ..model.manifests import (
     controller_of,
     namespace_from_manifest,
@@ -274,7 +275,7 @@ def _check_workload(
         notes.at("spec.replicas").error(f"must be 0 or more, not {replicas}")
     if isinstance(spec.get("selector"), dict):
         read_selector(notes.at("spec.selector"), spec["selector"])
-    if item["kind"] == STATEFUL_SET.name:
+    if KINDS[item["kind"]].ordinals:
         _check_replicas(notes.at("spec"), spec)
     strategy = _map(notes.at("spec.strategy"), spec.get("strategy"))
     where = notes.at("spec.strategy.rollingUpdate")

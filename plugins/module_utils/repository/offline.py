@@ -13,6 +13,8 @@ from dataclasses import replace
 
 from ..compliance.declared import Declared
 from ..compliance.terms import TermSet
+from ..kinds.registry import KINDS, KUBEVIRT_KINDS, kind_of
+from ..kinds.virtual_machine import VMI
 from ..kubevirt.expansion import (
     CLUSTER_INSTANCE_TYPE,
     CLUSTER_PREFERENCE,
@@ -32,7 +34,7 @@ from ..model.budget import BUDGET
 from ..model.budget_manifests import budget_spec
 from ..model.findings import Finding, InputError
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, KUBEVIRT_KINDS, POOL, RULES, VIRTUAL_MACHINE, VMI
+from ..model.kinds import RULES
 from ..model.manifests import (
     controller_of,
     namespace_from_manifest,
@@ -245,7 +247,7 @@ def _lint_input(
 
 def names_instance_type(manifest: Manifest) -> bool:
     """Whether it is a VM, or a pool of VMs, whose next VMI depends on an instance type."""
-    if manifest.get("kind") not in (VIRTUAL_MACHINE.name, POOL.name):
+    if not kind_of(str(manifest.get("kind"))).has_vm:
         return False
     return "instancetype" in vm_spec(_workload(str(manifest["kind"]), named(manifest)))
 
@@ -260,7 +262,7 @@ def types_not_read(
     by_kind = _by_kind(manifests)
     types = _types(by_kind).beside(KnownTypes.of(instance_types))
     texts = []
-    for kind in (VIRTUAL_MACHINE.name, POOL.name):
+    for kind in KUBEVIRT_KINDS:
         for workload in (_workload(kind, manifest) for manifest in by_kind.get(kind, ())):
             lacks = () if workload.ref.namespace in excluded else types.expanded(workload).lacks
             for name in sorted(lacks):

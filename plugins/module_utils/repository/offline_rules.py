@@ -15,12 +15,14 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
+from ..kinds.registry import KINDS, RULE_KINDS
+from ..kinds.virtual_machine import VMIS
 from ..lint.lint_input import LintedWorkload, LintInput, linted_workload
 from ..lint.run import findings_about
 from ..model.findings import Finding
 from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS, RULES, VMIS
+from ..model.kinds import RULES
 from ..model.objects import Node, Ref
 from ..model.rule import Rule, WorkloadSelector
 from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
@@ -256,7 +258,7 @@ def stand_ins_for(reference: WorkloadSelector) -> t.Iterator[Workload]:
     chosen = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     for name in reference.names if reference.labels is None else (f"({chosen})",):
         manifest: dict[str, JSON] = {"metadata": {"labels": labels}, "spec": {}}
-        for part in reversed(kind.template.parts):
+        for part in reversed(kind.template):
             manifest = {part: manifest}
         metadata = {"name": name, "namespace": reference.namespace}
         ref = Ref(reference.kind, reference.namespace, name)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ..kinds.registry import RULE_KINDS
 from ..model.json_pointer import JSON
-from ..model.kinds import RULE_KINDS
 from ..model.objects import Ref
 from ..model.rule import Rule, WorkloadSelector
 from ..model.snapshot import Platform, Workload

@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..kinds.registry import INSTANCES, KINDS, has_vmis
 from ..model.json_pointer import JSON, MISSING, Object, Pointer
-from ..model.kinds import KINDS, KUBEVIRT_KINDS, VMI
 
 _TEMPLATE = Pointer(("spec", "template"))
 _REPLICAS = (Pointer(("spec", "replicas")),)
@@ -144,8 +144,6 @@ PLACES: t.Mapping[str, TemplatePlace] = {
 }
 """Sources of the fields: the CustomResourceDefinitions of these groups, and core/v1, batch/v1, apps/v1."""
 
-_LEGACY_GROUPS = {"Deployment": ("extensions",), "DaemonSet": ("extensions",)}
-
 
 def group_of(item: Object) -> str:
     """The API group of an object, empty for the core group."""
@@ -170,13 +168,13 @@ def template_pointer(item: Object) -> Pointer | None:
     if place := place_of(item):
         return place.template
     if kind in KINDS:
-        known = (KINDS[kind].group_version.partition("/")[0], *_LEGACY_GROUPS.get(kind, ()))
-        return KINDS[kind].template if not item.get("apiVersion") or group in known else None
-    if (kind, group) in (("Pod", ""), (VMI, "kubevirt.io")) or (
-        kind in ("Pod", VMI) and not item.get("apiVersion")
-    ):
-        return Pointer(())
-    return None
+        known = (KINDS[kind].group, *KINDS[kind].older_groups)
+        return (
+            Pointer(KINDS[kind].template) if not item.get("apiVersion") or group in known else None
+        )
+    version = INSTANCES.get(kind)
+    same = version is not None and group == group_of({"apiVersion": version})
+    return Pointer(()) if version and (same or not item.get("apiVersion")) else None
 
 
 def template_of(item: Object) -> JSON:
@@ -189,4 +187,4 @@ def template_of(item: Object) -> JSON:
 def has_vms(item: Object) -> bool:
     """Whether the template is that of VMIs. For objects that have a pointer."""
     place = place_of(item)
-    return place.virtual_machines if place else item["kind"] in (*KUBEVIRT_KINDS, VMI)
+    return place.virtual_machines if place else has_vmis(item["kind"])

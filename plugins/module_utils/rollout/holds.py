@@ -16,9 +16,10 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from ..cluster.access import Right
 from ..compliance.instances import DeclaredInstance, InstanceSelection
+from ..kinds.virtual_machine import KUBEVIRT_V1, VMIS
 from ..kubevirt.ordinals import is_of_other_revision
 from ..kubevirt.pools import BEFORE_STRATEGY, members_of, why_not_brought
-from ..model.kinds import HOLD, KUBEVIRT_V1, POOL, VMIS
+from ..model.kinds import HOLD
 from ..model.obstacle import Obstacle
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
@@ -29,7 +30,7 @@ from .pool_revisions import KeptByRevision, revision_writes, write_revisions
 def _by_hand(hold: Hold) -> str:
     """What to do where no run can end the hold."""
     text = f"Set its update strategy by hand, and remove the annotation {HOLD}"
-    return f"{text}. {BEFORE_STRATEGY}" if hold.workload.ref.kind == POOL.name else text
+    return f"{text}. {BEFORE_STRATEGY}" if hold.workload.kind.makes_vms else text
 
 
 def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ...]:
@@ -39,13 +40,13 @@ def holds_of(snapshot: Snapshot, selection: InstanceSelection) -> tuple[Hold, ..
         _with_members(hold, snapshot)
         for workload in snapshot.workloads
         if (hold := hold_of(workload)) is not None
-        and not workload.manifest["metadata"].get("deletionTimestamp")
+        and not workload.is_deleted
         and (hold.ref in by_name or (not by_name and hold.ref.namespace in selection.namespaces))
     )
 
 
 def _with_members(hold: Hold, snapshot: Snapshot) -> Hold:
-    if hold.workload.ref.kind != POOL.name:
+    if not hold.workload.kind.makes_vms:
         return hold
     return replace(hold, members=members_of(hold.workload, snapshot))
 
@@ -62,7 +63,7 @@ def held_replicas(
         and movable.workload.ref in held
         and (
             movable.drift is not None
-            if movable.workload.ref.kind == POOL.name
+            if movable.workload.kind.makes_vms
             else is_of_other_revision(movable.workload, movable.pod)
         )
     )
@@ -89,7 +90,7 @@ def why_waiting(
 
 def _why_stuck(hold: Hold) -> Obstacle | None:
     """Why the controller does not go on by itself."""
-    is_pool = hold.workload.ref.kind == POOL.name
+    is_pool = hold.workload.kind.makes_vms
     return why_not_brought(hold.workload) if is_pool and not hold.seen else None
 
 
@@ -99,7 +100,7 @@ def rights_of(holds: t.Iterable[Hold]) -> set[Right]:
     for hold in holds:
         kind, where = hold.workload.kind, hold.ref.namespace
         rights.add(Right("patch", kind.group, kind.plural, "", where))
-        if kind is POOL:
+        if kind.makes_vms:
             rights.add(Right("patch", KUBEVIRT_V1.partition("/")[0], VMIS, "", where))
             rights.add(Right("get", "apps", "controllerrevisions", "", where))
     return rights
@@ -140,7 +141,7 @@ def why_kept(hold: Hold, candidates: t.Collection[DeclaredInstance]) -> Obstacle
         return _kept(hold, stuck.code, f"{stuck}, and run the rollout again")
     if not hold.seen:
         return _kept(hold, "in_progress", f"{_left(hold, candidates)}. Run the rollout again")
-    is_vm = hold.workload.kind.virtual_machines
+    is_vm = hold.workload.runs_vms
     ends = "has moved them" if is_vm else "with recreate in allow has replaced them"
     until = f"Its update strategy is {hold.workload.strategy_name} until a rollout {ends}"
     return _kept(hold, "previous_template", f"{_left(hold, candidates)}. {until}")
@@ -204,6 +205,6 @@ def _left(hold: Hold, candidates: t.Collection[DeclaredInstance]) -> str:
     if not hold.seen:
         return "its controller has not seen the latest change yet"
     count = max(hold.behind, len(held_replicas((hold,), candidates)))
-    noun = "VMs" if hold.workload.kind.virtual_machines else "replicas"
+    noun = "VMs" if hold.workload.runs_vms else "replicas"
     of = f"{count} of {hold.workload.replicas or 0} {noun}"
     return f"{of} {'is' if count == 1 else 'are'} not of its present template"

@@ -11,12 +11,14 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..compliance.instances import InstanceSelection
+from ..kinds.pool import POOL
+from ..kinds.registry import KINDS, kind_of
+from ..kinds.virtual_machine import VMI
 from ..kubevirt.instances import instances
 from ..kubevirt.moving import chooses_target
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, POOL, VIRTUAL_MACHINE, VMI
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.rule import WorkloadSelector
@@ -224,9 +226,9 @@ def _at_places(places: Places, snapshot: Snapshot, faults: list[InputError]) -> 
         )
     if faults:
         raise InvalidInput(faults)
-    refs = {ref._replace(kind=VIRTUAL_MACHINE.name) for ref in places}
+    refs = {ref.vm for ref in places}
     for instance in instances(snapshot, {ref.namespace for ref in places}):
         workload = instance.workload
-        if instance.ref in places and workload is not None and workload.kind != POOL.name:
+        if instance.ref in places and workload is not None and not kind_of(workload.kind).makes_vms:
             refs.add(workload)
     return InstanceSelection(workloads=frozenset(refs))

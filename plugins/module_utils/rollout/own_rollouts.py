@@ -17,8 +17,10 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..compliance.instances import DeclaredInstance, InstanceSelection
+from ..kinds.registry import KINDS, kind_of
+from ..kinds.stateful_set import partition_of
 from ..kubevirt.instances import pod_workload
-from ..kubevirt.labels import POOL_REVISION
+from ..kubevirt.labels import POOL_REVISION, vm_spec
 from ..kubevirt.moving import lagging_fields, missed_deadline, rolls_itself, run_strategy
 from ..kubevirt.pools import (
     PoolMember,
@@ -27,12 +29,12 @@ from ..kubevirt.pools import (
     members_of,
     why_not_brought,
 )
-from ..model.kinds import DEPLOYMENT, POOL, RULES, STATEFUL_SET, partition_of
+from ..model.kinds import RULES
 from ..model.objects import Pod, Ref
 from ..model.obstacle import NO_NODE, WORKLOAD_ROLLOUT_STOPPED, Obstacle
 from ..model.snapshot import Snapshot, Vmi, Workload
 
-ROLLED = (DEPLOYMENT.name, STATEFUL_SET.name, POOL.name)
+ROLLED = tuple(kind.name for kind in KINDS.values() if kind.workload_rollout)
 """The kinds that a run waits for."""
 
 _COMPLETE = "NewReplicaSetAvailable"
@@ -64,7 +66,7 @@ class OwnRollout:
     @property
     def noun(self) -> str:
         """What it replaces."""
-        return "VM" if self.ref.kind == POOL.name else "pod"
+        return "VM" if kind_of(self.ref.kind).makes_vms else "pod"
 
     @property
     def progress(self) -> str:
@@ -112,7 +114,7 @@ def with_deadline(
     many seconds. `progress` keeps what was seen of them. The controller of a Deployment has a deadline of its own."""
     return tuple(
         rollout
-        if rollout.ref.kind == DEPLOYMENT.name
+        if kind_of(rollout.ref.kind).deadline
         else replace(rollout, stuck=_why_late(rollout, progress, clock, seconds))
         for rollout in rollouts
     )
@@ -139,7 +141,7 @@ def stuck_instances(
 ) -> dict[str, Obstacle]:
     """The instances, by uid, that wait for a rollout that does not go on, with the reason."""
     stuck = {
-        x.ref: x.stuck for x in rollouts if x.stuck is not None and x.ref.kind != DEPLOYMENT.name
+        x.ref: x.stuck for x in rollouts if x.stuck is not None and not kind_of(x.ref.kind).deadline
     }
     return {
         x.uid: Obstacle(
@@ -182,14 +184,12 @@ def warnings(rollouts: t.Iterable[OwnRollout]) -> list[str]:
 def _own_rollout(workload: Workload, snapshot: Snapshot) -> OwnRollout | None:
     """None where it has ended, or where the workload replaces nothing: it is paused, its partition or OnDelete keeps
     its pods, or it has none."""
-    if workload.ref.kind not in ROLLED or not rolls_itself(workload):
+    if workload.is_deleted or not rolls_itself(workload):
         return None
-    if workload.manifest["metadata"].get("deletionTimestamp"):
-        return None
-    if workload.ref.kind == POOL.name:
+    if workload.kind.makes_vms:
         return _of_pool(workload, snapshot)
-    status = workload.manifest.get("status") or {}
-    wanted = (workload.replicas or 0) - partition_of(workload.manifest.get("spec") or {})
+    status = workload.status
+    wanted = (workload.replicas or 0) - partition_of(workload.spec)
     updated, replicas = int(status.get("updatedReplicas", 0)), int(status.get("replicas", 0))
     rollout = OwnRollout(
         workload.ref,
@@ -234,12 +234,11 @@ def _why_incomplete(
 
 
 def _has_ended(workload: Workload, rollout: OwnRollout) -> bool:
-    status = workload.manifest.get("status") or {}
+    status = workload.status
     all_replaced = rollout.replaced >= rollout.wanted
-    if workload.ref.kind == STATEFUL_SET.name:
-        kept = partition_of(workload.manifest.get("spec") or {})
+    if workload.kind.ordinals:
         same = status.get("currentRevision") == status.get("updateRevision")
-        return all_replaced if kept else same
+        return all_replaced if partition_of(workload.spec) else same
     one_template = rollout.replaced > 0 and not rollout.old
     progress = workload.condition("Progressing")
     if progress is not None and progress.get("reason") == _COMPLETE:
@@ -292,15 +291,14 @@ def _is_to_run(pool: Workload, member: PoolMember) -> bool:
     """Whether a VM runs, or is started without a user. With run strategies but Always a VM whose VMI was deleted is not
     started again (KubeVirt 1.8, watch/vm/vm.go, syncRunStrategy); the template of a pool may have another one."""
     vm, vmi = member.vm, member.vmi
-    if vm.manifest["metadata"].get("deletionTimestamp"):
+    if vm.is_deleted:
         return False
     if vmi is not None and not vmi.terminating:
         return True
-    requests = (vm.manifest.get("status") or {}).get("stateChangeRequests") or ()
+    requests = vm.status.get("stateChangeRequests") or ()
     if run_strategy(vm) == "Always" or any(x.get("action") == "Start" for x in requests):
         return True
-    template = (pool.manifest.get("spec") or {}).get("virtualMachineTemplate") or {}
-    wanted = template.get("spec") or {}
+    wanted = vm_spec(pool)
     always = wanted.get("runStrategy") == "Always" or wanted.get("running") is True
     return always and lacks_template(pool, vm)
 

@@ -14,8 +14,8 @@ from ..api.client import ApiClient
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper, LeaseReading
 from ..cluster.reading import ReadScope
+from ..kinds.registry import RULE_KINDS
 from ..kubevirt.moving import PERMISSION
-from ..model.kinds import WRITABLE_KINDS
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Plan
@@ -60,7 +60,7 @@ class RolloutSource:
     def read(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> JudgedSnapshot:
         of_records = (record.workload.namespace for record in records)
         namespaces = tuple(dict.fromkeys((*namespaces_of(self.options), *of_records)))
-        scope = ReadScope(namespaces, WRITABLE_KINDS, budgets=True)
+        scope = ReadScope(namespaces, RULE_KINDS, budgets=True)
         snapshot = self.context.snapshot(scope, fresh=fresh)
         if self._view is None or self._view.snapshot is not snapshot:
             selection = wanted(self.options, snapshot)

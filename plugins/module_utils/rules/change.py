@@ -8,6 +8,8 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..kinds.registry import KINDS
+from ..kinds.virtual_machine import VMIS
 from ..kubevirt import moving
 from ..kubevirt.moving import (
     NEXT_START,
@@ -20,7 +22,7 @@ from ..kubevirt.moving import (
 )
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import ANNOTATIONS, JSON
-from ..model.kinds import HOLD, KINDS, REPLICA_SET, RULES, UNDO, VMI, VMIS
+from ..model.kinds import HOLD, RULES, UNDO
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.rendering import listed
@@ -45,7 +47,7 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
     VMs are assumed to run and to need the most disruptive method."""
     if not merged.locations:
         return NOW
-    if not workload.kind.virtual_machines or rolls_itself(workload):
+    if not workload.runs_vms or rolls_itself(workload):
         effect = RECREATION if workload.waits_for_deletion else OWN_ROLLOUT
         return effect if workload.replicas else NEXT_START
     vmis = view.vmis_of(workload)
@@ -54,7 +56,7 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
     if merged.locations == {TermLocation.LABEL}:
         return NOW
     if not vmis:
-        return RECREATION if workload.ref.kind == REPLICA_SET.name else RESTART
+        return RESTART if workload.kind.has_vm else RECREATION
     snapshot, after = view.snapshot, merged.after
     placement = placement_from_spec(after)
     return most_disruptive(
@@ -146,11 +148,11 @@ def staged_change(
     if write is not None and not merged.locations and managed_by(workload) is not None:
         write = None
     stages = (
-        tuple(patch for patch in leaving if patch.target.kind != VMI),
-        tuple(patch for patch in leaving if patch.target.kind == VMI),
+        tuple(patch for patch in leaving if not patch.target.is_vmi),
+        tuple(patch for patch in leaving if patch.target.is_vmi),
         (write,) if write is not None else (),
-        tuple(patch for patch in arriving if patch.target.kind == VMI),
-        tuple(patch for patch in arriving if patch.target.kind != VMI),
+        tuple(patch for patch in arriving if patch.target.is_vmi),
+        tuple(patch for patch in arriving if not patch.target.is_vmi),
     )
     return WorkloadChange(
         workload=workload,
@@ -272,7 +274,7 @@ class RecomputeHeld:
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
         if write.target not in self._targets:
             return again
-        template = workload.kind.template.parts
+        template = workload.kind.template
         if all(op.pointer.parts[: len(template)] != template for op in again.operations):
             return again
         if not rolls_itself(workload):
@@ -346,7 +348,7 @@ def of_change(change: WorkloadChange, workload_rollout: str, snapshot: Snapshot)
 
 
 def _replaces(workload: Workload) -> str:
-    return "moves its VMs" if workload.kind.virtual_machines else "replaces its pods"
+    return "moves its VMs" if workload.runs_vms else "replaces its pods"
 
 
 def _where_to_change(merged: Merged) -> tuple[str, bool]:

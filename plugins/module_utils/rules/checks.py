@@ -13,9 +13,9 @@ import json
 import re
 import typing as t
 
+from ..kinds.registry import kind_of
 from ..model.findings import Finding, Severity, near_names, rules_text
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.rule import KeepApart, PodSelector, Rule, RuleId, Spread
@@ -197,7 +197,7 @@ def single_workload(rule: Rule) -> t.Iterator[Finding]:
     if len(group) != 1:
         return
     (only,) = group
-    if only.kind == VIRTUAL_MACHINE.name:
+    if kind_of(only.kind).run_strategy:
         yield Finding(
             SINGLE_WORKLOAD,
             "warning",

@@ -25,9 +25,9 @@ import functools
 import typing as t
 from dataclasses import dataclass
 
+from ..kinds.deployment import POD_TEMPLATE_HASH
 from ..kubevirt.labels import MISMATCH_SINCE
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, Spread
@@ -144,9 +144,9 @@ class _Compiler:
         # A term with matchLabelKeys selects only pods of its own revision, so a Deployment
         # needs further terms for the other members.
         peers = [peer for peer in members if peer.ref != workload.ref]
-        vms = tuple(peer for peer in peers if _is_vm(peer))
+        vms = tuple(peer for peer in peers if peer.kind.run_strategy)
         for peer in peers:
-            if not _is_vm(peer):
+            if not peer.kind.run_strategy:
                 yield self._pod_term(
                     TermLocation.ANTI_AFFINITY, rule_type.topology_key, self._one(peer)
                 )
@@ -156,7 +156,7 @@ class _Compiler:
 
     def _keys_without_own_pods(self, workload: Workload) -> dict[str, JSON]:
         """Label keys that exclude an instance's own pods while it is replaced."""
-        if workload.kind.virtual_machines:
+        if workload.runs_vms:
             platform = self._platform
             supported = platform.kubevirt == "" or platform.kubevirt_release >= MISMATCH_SINCE
             if supported and self._platform.merges_match_label_keys:
@@ -207,7 +207,7 @@ class _Compiler:
     def _is_one_deployment(self) -> bool:
         """Whether all pods of the group have the revision of one Deployment."""
         members = self._resolved.members.workloads
-        one = len(members) == 1 and members[0].ref.kind == DEPLOYMENT.name
+        one = len(members) == 1 and members[0].kind.surges
         return one and self._rule.label is None
 
     def _group(self) -> Selection:
@@ -236,10 +236,6 @@ _PREFERRED: t.Mapping[TermLocation, TermLocation] = {
     TermLocation.AFFINITY: TermLocation.PREFERRED_AFFINITY,
     TermLocation.ANTI_AFFINITY: TermLocation.PREFERRED_ANTI_AFFINITY,
 }
-
-
-def _is_vm(workload: Workload) -> bool:
-    return workload.ref.kind == VIRTUAL_MACHINE.name
 
 
 def _itself(selection: Selection, workload: Workload) -> bool:

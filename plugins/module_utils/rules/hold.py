@@ -18,11 +18,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
+from ..kinds.registry import KINDS
+from ..kinds.stateful_set import partition_of
 from ..kubevirt import pools
 from ..kubevirt.pools import PoolMember, changed_by_others, lacks_template
 from ..model.json_pointer import ANNOTATIONS, JSON, MISSING, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
-from ..model.kinds import HOLD, KINDS, POOL, partition_of
+from ..model.kinds import HOLD
 from ..model.objects import Ref
 from ..model.obstacle import NO_HOLD, Obstacle
 from ..model.snapshot import Platform, Workload
@@ -50,7 +52,7 @@ class Hold:
     @property
     def seen(self) -> bool:
         """Whether the controller has counted the pods of the present template, or brought it to each VM of a pool."""
-        if self.workload.ref.kind == POOL.name:
+        if self.workload.kind.makes_vms:
             vms = [member.vm for member in self.members]
             return not any(
                 lacks_template(self.workload, vm) and not changed_by_others(self.workload, vm, vms)
@@ -61,16 +63,12 @@ class Hold:
     @property
     def behind(self) -> int:
         """How many replicas are not of the present template, as the controller counts them. A pool counts none."""
-        if self.workload.ref.kind == POOL.name:
-            return 0
-        status = self.workload.manifest.get("status") or {}
-        return max(0, (self.workload.replicas or 0) - int(status.get("updatedReplicas", 0)))
+        return 0 if self.workload.kind.makes_vms else self.workload.outdated
 
     @property
     def is_over(self) -> bool:
         """Whether another client has set another strategy meanwhile, so that nothing is set aside any more."""
-        update = self.workload.kind.update_strategy
-        return update is None or self.workload.strategy_name != update.held
+        return not self.workload.kind.is_held(self.workload.spec)
 
     @property
     def ends(self) -> bool:
@@ -102,9 +100,9 @@ def why_not_held(workload: Workload, platform: Platform) -> Obstacle | None:
             "it has no strategy that replaces nothing. Limit its rollout by spec.strategy.rollingUpdate"
             " (maxUnavailable, maxSurge), and set workload_rollout to allow",
         )
-    if workload.ref.kind == POOL.name:
+    if workload.kind.makes_vms:
         return pools.why_not_held(workload, platform)
-    partition = partition_of(workload.manifest.get("spec") or {})
+    partition = partition_of(workload.spec)
     if not partition:
         return None
     return Obstacle(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..kubevirt.labels import VM_HOSTNAME, VMI_ID, VMI_ID_SINCE, hostname, vmi_id
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
-from ..model.kinds import GROUP, POOL, VIRTUAL_MACHINE
+from ..model.kinds import GROUP
 from ..model.objects import Labels, Selector
 from ..model.placement_manifests import selector_from_json
 from ..model.rule import (
@@ -182,7 +182,7 @@ class GroupSelectorBuilder:
         # A group that has a label of ours keeps it, so that no run changes it back and forth.
         if any(self.owned(workload).owned(fingerprint) for workload in workloads):
             return Selection(namespace, _from_labels(dict([label])), workloads, label)
-        vms = all(w.ref.kind == VIRTUAL_MACHINE.name for w in workloads)
+        vms = all(w.kind.run_strategy for w in workloads)
         expressions = self._of_vms(workloads) if vms else _own_selectors(workloads)
         if expressions is None:
             return Selection(namespace, _from_labels(dict([label])), workloads, label)
@@ -216,9 +216,7 @@ class GroupSelectorBuilder:
         foreign = {
             hostname(vm)
             for vm in self.view.snapshot.workloads_by_ref.values()
-            if vm.ref.kind == VIRTUAL_MACHINE.name
-            and vm.ref.namespace in namespaces
-            and vm.ref not in ours
+            if vm.kind.run_strategy and vm.ref.namespace in namespaces and vm.ref not in ours
         }
         foreign |= {
             pod.labels.get(VM_HOSTNAME, "")
@@ -241,12 +239,12 @@ def own_selector(workload: Workload) -> tuple[Expression, ...] | None:
     """The selector of a replica set or a Deployment, as expressions: a form of a console that
     drops matchLabels would leave a selector of everything. That of a pool is about its VMs, and counts
     where their pods have the same labels."""
-    selector = (workload.manifest.get("spec") or {}).get("selector") or {}
+    selector = workload.spec.get("selector") or {}
     expressions = (
         *_from_labels(selector.get("matchLabels") or {}),
         *(selector.get("matchExpressions") or ()),
     )
-    if workload.ref.kind == POOL.name and not matches(
+    if workload.kind.makes_vms and not matches(
         selector_from_json(selector), workload.template_labels
     ):
         return None
@@ -255,7 +253,7 @@ def own_selector(workload: Workload) -> tuple[Expression, ...] | None:
 
 def _own_selectors(workloads: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
     """One selector for all: that of the only one, or one key with the values of each."""
-    if any(workload.ref.kind == VIRTUAL_MACHINE.name for workload in workloads):
+    if any(workload.kind.run_strategy for workload in workloads):
         return None
     selectors = [own_selector(workload) for workload in workloads]
     if len(selectors) == 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.kinds import RULE_KINDS
+from ..kinds.registry import RULE_KINDS
 from ..model.objects import Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload

@@ -7,10 +7,10 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..model.findings import FINDING_NAMES, InputError
 from ..model.input import InputReader, left_out, nearest, shown
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.rule import (
     Avoid,
     KeepApart,

@@ -13,9 +13,9 @@ import re
 import typing as t
 from dataclasses import replace
 
+from ..kinds.registry import KINDS, RULE_KINDS
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS
 from ..model.objects import Ref
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload

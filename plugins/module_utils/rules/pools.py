@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
+from ..kinds.pool import POOL
 from ..kubevirt.pools import (
     UNMANAGED,
     autohealing_delay,
-    is_of_pool,
     started_by_template,
     unavailable_of_pool,
 )
 from ..model.findings import InputError
-from ..model.kinds import POOL
 from ..model.objects import Ref
 from ..model.rule import Rule
 from ..model.snapshot import Snapshot, Workload
@@ -26,7 +25,7 @@ def pool_faults(
 ) -> t.Iterator[InputError]:
     """Why a rule cannot be written to those of the workloads that are pools."""
     for workload in workloads:
-        if workload.ref.kind == POOL.name and workload.uid:  # a cluster has it
+        if workload.kind.makes_vms and workload.uid:  # a cluster has it
             for why in _of_pool(workload, view):
                 yield InputError(f"{rule.where}, workloads", f"{workload.ref} {why}")
 
@@ -35,14 +34,14 @@ def _of_pool(pool: Workload, view: ClusterView) -> t.Iterator[str]:
     """What is wrong with a pool that a rule is about. KubeVirt counts the VMs that a pool owns and that its selector
     matches, and adopts none (1.4 to 1.9, controller_ref_manager.go, ReleaseDetachedVirtualMachines). With the pool it
     takes the finalizer from all VMs that the selector matches (1.8, watch/pool/pool.go, handlePoolDeletion)."""
-    selector = (pool.manifest.get("spec") or {}).get("selector") or {}
+    selector = pool.spec.get("selector") or {}
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
         yield (
             "has an empty selector, which matches the VMs of other pools, too, and cannot be changed. Make another pool"
             " with a selector of its own for the rule. Do not delete this one for that: its VMs would be deleted"
         )
     for vm in view.snapshot.workloads_by_ref.values():
-        if not is_of_pool(vm) or vm.owner is None or vm.owner.uid != pool.uid:
+        if not vm.is_pooled or vm.owner is None or vm.owner.uid != pool.uid:
             continue
         owners = vm.manifest["metadata"].get("ownerReferences") or ()
         others = [f"{x['kind']} {x['name']}" for x in owners if x.get("uid") != pool.uid]
@@ -60,7 +59,7 @@ def _of_pool(pool: Workload, view: ClusterView) -> t.Iterator[str]:
 
 def why_not_on_vm(vm: Workload) -> tuple[str, str]:
     """Why a rule is not written to a VM of a pool, and what to do instead; empty where it is of none."""
-    if not is_of_pool(vm) or vm.owner is None:
+    if not vm.is_pooled or vm.owner is None:
         return "", ""
     return (
         f"{vm.ref} is one of {POOL.name} {vm.owner.name}: KubeVirt writes the template of the pool over the change when"
@@ -71,12 +70,12 @@ def why_not_on_vm(vm: Workload) -> tuple[str, str]:
 
 def started_vms(workload: Workload, snapshot: Snapshot) -> tuple[Ref, ...]:
     """The stopped VMs that a write to a pool starts; none for another kind."""
-    return started_by_template(workload, snapshot) if workload.ref.kind == POOL.name else ()
+    return started_by_template(workload, snapshot) if workload.kind.makes_vms else ()
 
 
 def deleted_by_autohealing(workload: Workload) -> str | None:
     """Which VMs of a pool a rule may cost, with their disks; None where it costs none."""
-    after = autohealing_delay(workload) if workload.ref.kind == POOL.name else None
+    after = autohealing_delay(workload) if workload.kind.makes_vms else None
     if after is None:
         return None
     return (
@@ -87,7 +86,7 @@ def deleted_by_autohealing(workload: Workload) -> str | None:
 
 def extent_of_rollout(workload: Workload) -> str:
     """When the workload rollout of a changed template begins, and how much that of a pool ends at a time."""
-    if workload.ref.kind != POOL.name:
+    if not workload.kind.makes_vms:
         return " at once"
     when = " once it is resumed (spec.paused)" if workload.paused else " at once"
     text = (

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..kinds.virtual_machine import VMIS
 from ..model.findings import Finding
-from ..model.kinds import VMIS
 from ..model.objects import Ref
 from ..model.rule import Rule
 from ..model.snapshot import Snapshot
@@ -75,7 +75,7 @@ def plan_of_changes(
     """The plan that makes these changes of workloads, with all findings about them after the given ones."""
     all_findings = [*findings]
     gap = view.snapshot.why_unreadable(VMIS, request.namespace)
-    if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
+    if gap is not None and any(change.workload.runs_vms for change in changes):
         all_findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
     for change in changes:
         all_findings += change.merged.findings

@@ -15,9 +15,7 @@ from collections import defaultdict
 from functools import cached_property
 
 from ..kubevirt.labels import LAUNCHER_LABEL, VM_HOSTNAME, VMI_ID, hostname, vmi_id
-from ..kubevirt.pools import is_of_pool
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Labels, Ref
 from ..model.placement_manifests import selector_from_json
 from ..model.snapshot import Workload
@@ -65,7 +63,7 @@ class SelectablePods:
         labels: dict[str, list[tuple[object, Labels]]] = defaultdict(list)
         added: dict[str, Labels] = {}
         for ref, workload in self._view.snapshot.workloads_by_ref.items():
-            if is_of_pool(workload):  # its pods are those of the pool
+            if workload.is_pooled:  # its pods are those of the pool
                 continue
             own = self._added.get(ref, {})
             pods = self._view.pods_of(workload)
@@ -83,7 +81,7 @@ class SelectablePods:
 
 def _next_labels(workload: Workload) -> Labels:
     """The labels of the next pod that selectors of rules name (KubeVirt: services/template.go, podLabels)."""
-    if workload.ref.kind != VIRTUAL_MACHINE.name:
+    if not workload.kind.run_strategy:
         return workload.template_labels
     key, value = LAUNCHER_LABEL
     of_kubevirt = {key: value, VMI_ID: vmi_id(workload.ref.name), VM_HOSTNAME: hostname(workload)}

@@ -12,10 +12,10 @@ import json
 import typing as t
 from dataclasses import replace
 
+from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.rule import (
     Avoid,

@@ -108,7 +108,7 @@ def relabels(
     fingerprints = tuple(
         fingerprint for fingerprint in removed if fingerprint.location is TermLocation.LABEL
     )
-    if not workload.kind.virtual_machines or not (added or fingerprints):
+    if not workload.runs_vms or not (added or fingerprints):
         return ()
     objects: list[tuple[Ref, str, Labels]] = []
     for vmi in view.vmis_of(workload):
@@ -144,7 +144,7 @@ def build_write(
 ) -> Write | None:
     """The write that turns the template's parts `before` into `after` and sets our annotations;
     None where nothing differs. `rules` are the ownership before and after, for the diff. Raises NoRoomForRules."""
-    template = workload.kind.template
+    template = Pointer(workload.kind.template)
     tests: list[Operation] = []
     operations: list[Operation] = []
     for name in FIELDS:

@@ -13,8 +13,9 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
+from ..kinds.registry import RULE_KINDS
 from ..model.findings import InputError
-from ..model.kinds import RULE_KINDS, RULES, UNDO
+from ..model.kinds import RULES, UNDO
 from ..model.objects import Labels, Ref
 from ..model.rendering import label_text, listed
 from ..model.snapshot import Workload

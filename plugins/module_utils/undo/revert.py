@@ -12,9 +12,10 @@ import copy
 import typing as t
 from dataclasses import replace
 
+from ..kinds.registry import KINDS, RULE_KINDS
 from ..model.findings import Finding, InputError, InvalidInput, Severity
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS, RULES, UNDO
+from ..model.kinds import RULES, UNDO
 from ..model.objects import Ref
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Workload, managed_by, unreadable_texts

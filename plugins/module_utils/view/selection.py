@@ -12,10 +12,11 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass
 
+from ..kinds.registry import KINDS, RULE_KINDS
+from ..kinds.virtual_machine import VIRTUAL_MACHINE
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, left_out, nearest, shown
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.obstacle import NOT_FOUND, Obstacle
 from ..model.rule import PodSelector, WorkloadSelector

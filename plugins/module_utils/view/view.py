@@ -8,7 +8,6 @@ import typing as t
 from collections import defaultdict
 
 from ..kubevirt.instances import InFlight, in_flight, instances, launcher_pods, pod_workload
-from ..model.kinds import VMI
 from ..model.objects import Labels, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..scheduler.index import Index
@@ -60,7 +59,7 @@ class ClusterView:
         """Workloads to their pods that have not finished and are not of VMIs."""
         plain: dict[Ref, list[Pod]] = defaultdict(list)
         for pod in self.snapshot.pods:
-            if not pod.finished and (pod.owner is None or pod.owner.kind != VMI):
+            if not pod.finished and not pod.vmi_uid:
                 plain[pod_workload(pod, self.snapshot.controllers)].append(pod)
         return dict(plain)
 
@@ -115,7 +114,7 @@ class ClusterView:
 
     def pods_of(self, workload: Workload) -> t.Sequence[Pod]:
         """The pods of a workload that have not finished, migration targets too."""
-        if not workload.kind.virtual_machines:
+        if not workload.runs_vms:
             return self.plain_pods.get(workload.ref, ())
         launchers = self.launcher_pods
         return [pod for vmi in self.vmis_of(workload) for pod in launchers.get(vmi.uid, ())]

@@ -11,6 +11,7 @@ import re
 import typing as t
 import xml.etree.ElementTree as ET
 
+from ...module_utils.kinds.registry import has_vmis
 from . import words
 from .content import AppliedRule, Content, ReportedInstance
 
@@ -57,7 +58,7 @@ def _findings(content: Content, fail_on: t.Collection[str]) -> t.Iterator[ET.Ele
 
 
 def _cases(instance: ReportedInstance, fail_on: t.Collection[str]) -> t.Iterator[ET.Element]:
-    pod = "" if instance.kind == "VirtualMachineInstance" else f"{instance.kind}/"
+    pod = "" if has_vmis(instance.kind) else f"{instance.kind}/"
     name = f"{instance.namespace}.{pod}{instance.name}"
     where = f"on {instance.node}" if instance.node else "without a node"
     if instance.down:

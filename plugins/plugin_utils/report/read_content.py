@@ -10,7 +10,10 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import KUBEVIRT_KINDS, VMI
+from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import (
+    has_vmis,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kinds.virtual_machine import VMI
 
 from .content import (
     VERDICTS,
@@ -164,7 +167,7 @@ def _satisfied(result: ResultMap) -> t.Iterator[ReportedInstance]:
     for entry in result.maps("satisfied_instances"):
         kind, namespace = entry.text("kind"), entry.text("namespace")
         yield ReportedInstance(
-            kind=VMI if kind in (VMI, *KUBEVIRT_KINDS) else "Pod",
+            kind=VMI if has_vmis(kind) else "Pod",
             namespace=namespace,
             name=entry.text("instance"),
             uid=entry.text("uid"),

@@ -31,10 +31,10 @@ from ansible_collections.virt.placement.plugins.module_utils.flows import foreca
 from ansible_collections.virt.placement.plugins.module_utils.flows import rules as flow
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import RULE_KINDS
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import FORECAST_KINDS
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.planning.moves_needed import (
@@ -272,7 +272,7 @@ def test_forecast_is_that_of_a_reading_of_everything(seed: int) -> None:
     lost = chance.choice(server.lists["/api/v1/nodes"])["metadata"]["name"]
     forecasts = [
         forecast(what_if(server.read(scope), lost_nodes=frozenset({lost}), event="drain"))
-        for scope in (forecast_flow.forecast_scope(None), replace(EVERYTHING, kinds=FORECAST_KINDS))
+        for scope in (forecast_flow.forecast_scope(None), replace(EVERYTHING, kinds=RULE_KINDS))
     ]
     assert forecasts[0] == forecasts[1]
 
@@ -332,7 +332,7 @@ def test_planned_writes_are_those_of_a_reading_of_everything(
     monkeypatch.setattr(
         flow,
         "scope_of",
-        lambda _request: replace(EVERYTHING, kinds=FORECAST_KINDS, namespaces=(namespace,)),
+        lambda _request: replace(EVERYTHING, kinds=RULE_KINDS, namespaces=(namespace,)),
     )
     assert narrow == outcome()
 
@@ -349,7 +349,7 @@ def test_forecast_of_rules_is_that_of_a_reading_of_everything(
         return forecast_of_rules(server, namespace, rules)
 
     narrow = result()
-    everything = replace(EVERYTHING, kinds=FORECAST_KINDS, namespaces=(namespace,))
+    everything = replace(EVERYTHING, kinds=RULE_KINDS, namespaces=(namespace,))
     monkeypatch.setattr(forecast_flow, "_scope", lambda _request, _rules: everything)
     assert narrow == result()
 

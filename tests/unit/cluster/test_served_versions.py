@@ -29,8 +29,8 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.reading imp
     read_more,
     read_snapshot,
 )
+from ansible_collections.virt.placement.plugins.module_utils.kinds.pool import POOL
 from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import POOL
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 

@@ -12,17 +12,14 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows import placement_info as report
 from ansible_collections.virt.placement.plugins.module_utils.flows import rules_info
+from ansible_collections.virt.placement.plugins.module_utils.kinds.virtual_machine import VMIS
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
     MaintenancePhase,
     Mark,
     encode,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import (
-    MAINTENANCE,
-    RULES,
-    VMIS,
-)
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE, RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology

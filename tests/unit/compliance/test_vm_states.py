@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import (
+from ansible_collections.virt.placement.plugins.module_utils.kinds.virtual_machine import (
     VIRTUAL_MACHINE,
     VMIS,
 )
