@@ -271,7 +271,7 @@ def undone(
     `rollouts` are the workload rollouts that go on."""
     left: dict[str, list[str]] = {}
     for record in records:
-        text = f"{record.instance} ({record.method}: {record.note or record.phase})"
+        text = f"{record.instance} ({': '.join(filter(None, [record.method, record.note]))})"
         left.setdefault(_LEFT[record.phase], []).append(text)
     deferred = [f"{m.instance} ({waiting or 'not started'})" for m in plan.moves]
     skipped = [f"{x.instance} ({x.reason})" for x in plan.skipped]
@@ -281,7 +281,7 @@ def undone(
 
 
 _LEFT: t.Mapping[Phase, str] = {
-    Phase.INTENDED: "about to start",
+    Phase.INTENDED: "may have begun, and the next task continues it",
     Phase.BEGUN: "goes on without this task, and the next one continues it",
     Phase.CANCELLING: "canceled",
     Phase.GIVEN_UP: "canceled, and has not ended",
@@ -294,7 +294,7 @@ def move_in_flight(record: MoveRecord) -> dict[str, JSON]:
         record.workload,
         record.instance,
         record.uid,
-        Obstacle(record.code, f"{_LEFT[record.phase]}: {record.note or record.phase}"),
+        Obstacle(record.code, ": ".join(filter(None, [_LEFT[record.phase], record.note]))),
         method=record.method,
         from_node=record.source,
     )

@@ -24,6 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     MoveRecord,
     MoveResult,
     Outcome,
+    Phase,
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.watch import output_is_read
 
@@ -133,3 +134,23 @@ def test_a_pipe_that_its_reader_closed_gets_no_more_lines() -> None:
 def test_a_file_always_listens(tmp_path: t.Any) -> None:
     with open(tmp_path / "out", "w") as file:
         assert output_is_read(file.fileno())
+
+
+@pytest.mark.parametrize(
+    ("phase", "note", "reason"),
+    [
+        (Phase.INTENDED, "", "may have begun, and the next task continues it"),
+        (
+            Phase.BEGUN,
+            "the migration is Running",
+            "goes on without this task, and the next one continues it: the migration is Running",
+        ),
+    ],
+)
+def test_move_that_a_run_leaves_is_named_without_a_word_of_the_journal(
+    phase: Phase, note: str, reason: str
+) -> None:
+    """A right was taken away while the run went on: `about to start: intended` was the reason."""
+    record = MoveRecord(VMI, "u", DB, Method.MIGRATE, "w1", 1, 0.0, phase, note)
+    assert progress.move_in_flight(record)["reason"] == reason
+    assert phase.value not in progress.undone([record], Plan(())).partition("(")[2]
