@@ -682,7 +682,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import RULE_KINDS
 from ansible_collections.virt.placement.plugins.module_utils.rules.change import WORKLOAD_ROLLOUT
-from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import STATES
+from ansible_collections.virt.placement.plugins.module_utils.rules.registry import RESTORATIONS
 
 POD_LABELS = {
     "labels": {"type": "dict", "required": True},
@@ -740,7 +740,11 @@ def main() -> None:
             namespace={"type": "str", "required": True},
             rule_set={"type": "str", "default": "default"},
             rules={"type": "raw", "default": [], "options": RULE_OPTIONS},
-            state={"type": "str", "default": "present", "choices": list(STATES)},
+            state={
+                "type": "str",
+                "default": "present",
+                "choices": ["present", "absent", *RESTORATIONS],
+            },
             change={"type": "str"},
             prune={"type": "bool", "default": False},
             adopt=ADOPT_OPTION,
