@@ -226,8 +226,8 @@ def _replaces(ours: TemplateTerm, other: TemplateTerm, namespace: str) -> bool:
     """Whether a rule with this term may have taken the place of the other one, as `adopt` does."""
     locations = ours.location, other.location
     if locations == (TermLocation.NODE_EXPRESSION, TermLocation.NODE_SELECTOR):
-        key, value = other.value["key"], other.value["value"]
-        return bool(ours.value.get("key") == key and value in ours.value["values"])
+        same = {"key": other.value["key"], "operator": "In", "values": [other.value["value"]]}
+        return bool(ours.value == same)
     stripped = ours.fingerprint.is_stripped_to(other.fingerprint)
     return stripped or have_one_place(ours, other, namespace)
 

@@ -181,6 +181,29 @@ def test_undo_restores_nothing_that_no_rule_of_the_set_wrote(
     assert (finding.name, ATTACKS[attack] in finding.why) == ("not_reverted", True), finding.why
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [{"operator": "Exists"}, {"operator": "NotIn", "values": ["fast"]}],
+    ids=["Exists", "NotIn"],
+)
+def test_key_of_node_selector_comes_back_only_for_its_own_expression(expression: JSON) -> None:
+    """Beside one without values, a tenant's record ended the undo of the whole namespace."""
+
+    def attack(_manifest: JSON, record: JSON) -> None:
+        record["placement"]["nodeSelector"] = {"disk": "fast"}
+
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"matchExpressions": [{"key": "disk", **expression}]}
+    affinity = {"nodeAffinity": {field: {"nodeSelectorTerms": [term]}}}
+    rule = {"name": "home", "workloads": ["a"], "terms": {"affinity": affinity}}
+    there = ruled({**rule, "allow_findings": ["no_node_has_key"]})
+
+    plan_of_undo = plan_revert(forged(there, "a", attack), request(state="reverted"))
+
+    (finding,) = plan_of_undo.findings
+    assert "brings back what no rule of the set had written: node-selector" in finding.why
+
+
 @pytest.mark.parametrize("rules", [(HOME,), (HOME, APART)], ids=len)
 def test_toleration_does_not_come_back_with_a_rule_of_one_vm_that_has_none(
     rules: tuple[JSON, ...],
