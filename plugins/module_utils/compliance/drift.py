@@ -57,7 +57,6 @@ class DriftComparison:
     def __init__(self, snapshot: Snapshot) -> None:
         self._pods, self._workloads = snapshot.pods, snapshot.workloads
         self._reader = snapshot.derived(DeclaredReader)
-        self.templates = TemplateMatcher(snapshot.platform)
         self._own_keys: dict[int, tuple[str, ...]] = {}
         self._terms: dict[t.Hashable, frozenset[Term]] = {}
         self._alike: set[t.Hashable] = set()
@@ -68,8 +67,7 @@ class DriftComparison:
         labels = self._missing_labels(declared.labels, pod.labels)
         identity = self._identity(pod)
         pair = declared.placement.number, identity
-        if not labels and (pair in self._alike or self.templates.matches(workload.template, pod)):
-            self._alike.add(pair)
+        if not labels and pair in self._alike:
             return None
         running = self._terms.get(identity)
         if running is None:

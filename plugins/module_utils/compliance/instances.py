@@ -37,7 +37,7 @@ from ..scheduler.index import Index
 from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView, view_of
 from .declared import Declared, DeclaredReader
-from .drift import Drift, DriftComparison
+from .drift import Drift, DriftComparison, TemplateMatcher
 
 
 class DeclaredInstance:
@@ -57,7 +57,7 @@ class DeclaredInstance:
         self.node = pod.node_name
         self._reader = reader
         self._move_options: dict[bool, MoveOptions] = {}
-        if workload is None or reader.comparison.templates.matches(workload.template, pod):
+        if workload is None or reader.templates.matches(workload.template, pod):
             self.declared_pod = pod
 
     @cached_property
@@ -295,6 +295,7 @@ class InstanceReader:
         self.workloads = snapshot.workloads_by_ref
         self.declared = snapshot.derived(DeclaredReader)
         self.comparison = snapshot.derived(DriftComparison)
+        self.templates = TemplateMatcher(snapshot.platform)
         self._instances: dict[tuple[str, str], DeclaredInstance] = {}
 
     def read(self, instance: Instance, pod: Pod) -> DeclaredInstance:
