@@ -126,10 +126,10 @@ def _wait_for_serviced(job: Job, plan: MaintenancePlan) -> None:
 
 
 def _already_serviced(node: Result) -> str:
-    when = node.get("serviced_at") or "at an unknown time"
     return (
         f"node {node['name']}: skipped, since its change_id is {node['change_id']} already: a maintenance with this"
-        f" placement_maintenance_change_id ended {when}. To service it again, use another one."
+        f" placement_maintenance_change_id ended {node.get('serviced_at') or 'at an unknown time'}. To service it"
+        " again, use another one."
     )
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -82,6 +83,8 @@ def write_file(file: ReportFile, text: str, *, only_check: bool) -> bool:
         advice = (
             "Name a regular file, or a new one, in a folder that others may not write"
             if isinstance(error, NoRegularFile)
+            else "Free space there"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
             else "Name a path that the user who runs ansible-playbook may write"
         )
         raise Unwritable(

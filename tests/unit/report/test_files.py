@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import typing as t
 from pathlib import Path
@@ -36,6 +37,24 @@ def test_file_is_written_once(tmp_path: Path) -> None:
     assert write_file(file, "é", only_check=False)
     assert not write_file(file, "é", only_check=False)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page.html", "é")]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_full_disk_is_no_wrong_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The advice was another path. The old file stays."""
+    path = tmp_path / "page.html"
+    path.write_text("old")
+
+    def full(*_arguments: t.Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fchmod", full)
+    with pytest.raises(Unwritable) as refused:
+        write_file(ReportFile("html", str(path)), "new", only_check=False)
+    assert str(refused.value).endswith(f"{os.strerror(number)}. Free space there.")
+    assert [x.read_text() for x in tmp_path.iterdir()] == ["old"]
 
 
 def test_new_file_is_readable_as_the_umask_allows(tmp_path: Path) -> None:
