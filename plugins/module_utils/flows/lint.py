@@ -13,7 +13,6 @@ from ..api.yaml_text import InvalidYaml, refuse_endless
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..kubevirt.instance_types import InstanceType
-from ..lint.run import without_findings_of_rules
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.json_text import HALF_A_CHARACTER, is_text
@@ -32,6 +31,7 @@ from ..repository.offline import (
     not_served,
     render,
     types_not_read,
+    without_findings_of_rules,
 )
 from ..repository.offline_rules import checked_without_manifests
 from ..repository.unfilled import certain, restored, with_unknown_labels

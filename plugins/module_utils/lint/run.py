@@ -70,21 +70,6 @@ def merged(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(together, key=lambda x: (_RANK[x.severity], x.name, x.rule, x.why)))
 
 
-def without_findings_of_rules(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings without those of a manifest that a rule has for the same object: the term is already
-    there, and the rule would adopt it."""
-    listed = tuple(findings)
-    of_rules = {(f.name, f.why, ref) for f in listed if f.rule for ref in f.objects}
-    kept = []
-    for finding in listed:
-        objects = finding.objects
-        if not finding.rule and objects:
-            objects = tuple(x for x in objects if (finding.name, finding.why, x) not in of_rules)
-        if objects or not finding.objects:
-            kept.append(replace(finding, objects=objects))
-    return merged(kept)
-
-
 Check = t.Callable[[LintInput], t.Iterable[Finding]]
 
 RULE_CHECKS: tuple[Check, ...] = (

@@ -142,6 +142,21 @@ def lint_rules(
     return merged((*placed.findings, *_without(more, of_manifests)))
 
 
+def without_findings_of_rules(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings without those of a manifest that a rule has for the same object: the term is already
+    there, and the rule would adopt it."""
+    listed = tuple(findings)
+    of_rules = {(f.name, f.why, ref) for f in listed if f.rule for ref in f.objects}
+    kept = []
+    for finding in listed:
+        objects = finding.objects
+        if not finding.rule and objects:
+            objects = tuple(x for x in objects if (finding.name, finding.why, x) not in of_rules)
+        if objects or not finding.objects:
+            kept.append(replace(finding, objects=objects))
+    return merged(kept)
+
+
 def render(
     rules: t.Iterable[Rule],
     *,

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Required terms of several machines that cannot all hold at without_findings_of_rules."""
+"""Required terms of several machines that cannot all hold at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def never(workloads: t.Sequence[Workload], *rules: JSON, **fields: t.Any) -> lis
 
 
 def sentences(found: t.Iterable[Finding]) -> list[Finding]:
-    """Each without_findings_of_rules, of whatever rules."""
+    """Each once, of whatever rules."""
     return list({finding.why: finding for finding in found}.values())
 
 

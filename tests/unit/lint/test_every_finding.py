@@ -1,7 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Each finding is found on a cluster and, where it can be, without one; and it is
-gone without_findings_of_rules mended."""
+gone once it is mended."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import (
-    lint,
-    without_findings_of_rules,
-)
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.lint.topology import topology_report
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     OF_NODE_LABELS,
@@ -28,6 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
     lint_manifests,
     lint_nodes,
     lint_rules,
+    without_findings_of_rules,
 )
 from tests.unit.compliance.cluster import Cluster
 from tests.unit.lint import rule_examples

@@ -10,13 +10,11 @@ import typing as t
 import pytest
 from hypothesis import given, settings
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import (
-    without_findings_of_rules,
-)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
     lint_rules,
+    without_findings_of_rules,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from sandbox import objects
