@@ -14,6 +14,9 @@ from .replica_set import REPLICA_SET
 from .stateful_set import STATEFUL_SET
 from .virtual_machine import KUBEVIRT_V1, VIRTUAL_MACHINE, VMI
 
+DEFAULT_KIND = VIRTUAL_MACHINE.name
+"""The kind of a workload that an option names without one."""
+
 KINDS: t.Mapping[str, Kind] = {
     kind.name: kind
     for kind in (VIRTUAL_MACHINE, REPLICA_SET, POOL, DEPLOYMENT, STATEFUL_SET, DAEMON_SET)

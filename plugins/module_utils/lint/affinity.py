@@ -10,8 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from ..compliance.terms import Term, TermKind
-from ..kinds.registry import kind_of
-from ..kinds.virtual_machine import VIRTUAL_MACHINE
+from ..kinds.registry import DEFAULT_KIND, kind_of
 from ..model.findings import Finding, rules_text
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
@@ -138,7 +137,7 @@ def _mutual(
     domains = lint_input.table.domains(term.source.topology_key).values()
     one_node_each = domains and all(nodes & (nodes - 1) == 0 for nodes in domains)
     if subject.is_vm and (term.source.topology_key == HOSTNAME or one_node_each):
-        kind = "" if first[0].kind == VIRTUAL_MACHINE.name else f"kind: {first[0].kind}, "
+        kind = "" if first[0].kind == DEFAULT_KIND else f"kind: {first[0].kind}, "
         follow_one = (
             f"Let the others follow one of them (keep_together: {{topology_key: {over}, with: {{{kind}name:"
             f" {first[0].name}}}}}), or make the term preferred."

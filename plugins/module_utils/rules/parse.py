@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..kinds.virtual_machine import VIRTUAL_MACHINE
+from ..kinds.registry import DEFAULT_KIND
 from ..model.findings import FINDING_NAMES, InputError
 from ..model.input import InputReader, left_out, nearest, shown
 from ..model.json_pointer import JSON
@@ -191,7 +191,7 @@ def _targets(
     if not names or None in targets:
         return targets
     virtual_machines = WorkloadSelector(
-        VIRTUAL_MACHINE.name, context.namespace, tuple(dict.fromkeys(names))
+        DEFAULT_KIND, context.namespace, tuple(dict.fromkeys(names))
     )
     return [virtual_machines, *others]
 

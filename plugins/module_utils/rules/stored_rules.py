@@ -12,7 +12,7 @@ import json
 import typing as t
 from dataclasses import replace
 
-from ..kinds.virtual_machine import VIRTUAL_MACHINE
+from ..kinds.registry import DEFAULT_KIND
 from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.json_pointer import JSON
@@ -107,7 +107,7 @@ def _chosen(names: t.Sequence[str], labels: t.Mapping[str, str] | None) -> Decla
 
 
 def _kind(kind: str) -> Declaration:
-    return {} if kind == VIRTUAL_MACHINE.name else {"kind": kind}
+    return {} if kind == DEFAULT_KIND else {"kind": kind}
 
 
 def _label_keys(options: Declaration) -> t.Iterator[str]:
@@ -170,7 +170,7 @@ def _references(members: t.Mapping[Ref, OwnedRule]) -> list[JSON]:
         groups.setdefault((ref.kind, owned.chosen), []).append(ref.name)
     references: list[JSON] = []
     for (kind, labels), names in groups.items():
-        if not labels and kind == VIRTUAL_MACHINE.name:
+        if not labels and kind == DEFAULT_KIND:
             references += names
         else:
             references.append({**_kind(kind), **_chosen(names, dict(labels) or None)})

@@ -12,8 +12,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass
 
-from ..kinds.registry import KINDS, RULE_KINDS
-from ..kinds.virtual_machine import VIRTUAL_MACHINE
+from ..kinds.registry import DEFAULT_KIND, KINDS, RULE_KINDS
 from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, left_out, nearest, shown
 from ..model.json_pointer import JSON
@@ -61,7 +60,7 @@ def workload(
         where = _namespace(notes, {}, namespace)
         if name is None or where is None:
             return None
-        return WorkloadSelector(VIRTUAL_MACHINE.name, where, (name,))
+        return WorkloadSelector(DEFAULT_KIND, where, (name,))
     if not isinstance(value, dict):
         notes.error(
             f"must be the name of a VM, or a map of {', '.join(_OPTIONS)}, not {shown(value)}"
@@ -70,7 +69,7 @@ def workload(
     given = notes.mapping(value, _OPTIONS)
     if given is None:
         return None
-    kind = _kind(notes.at("kind"), given.get("kind", VIRTUAL_MACHINE.name), kinds)
+    kind = _kind(notes.at("kind"), given.get("kind", DEFAULT_KIND), kinds)
     where = _namespace(notes, given, namespace)
     given_options = [option for option in _WAYS if option in given]
     if len(given_options) != 1:
