@@ -269,8 +269,7 @@ def replaced_once_gone(pod: Pod) -> bool:
     that is fenced. Other controllers create the next pod as soon as this one terminates.
     Sources: KubeVirt, virt-controller/watch/vmi and /vm (a VMI ends with its last pod); kubernetes
     pkg/controller/statefulset/stateful_set_control.go (the next pod has the same name)."""
-    kept = pod.owner is not None and kind_of(pod.owner.kind).keeps_names
-    return kept or bool(pod.vmi_uid)
+    return bool(pod.vmi_uid) or (pod.owner is not None and kind_of(pod.owner.kind).ordinals)
 
 
 def ends_if_fenced(snapshot: Snapshot) -> tuple[Pod, ...]:

@@ -247,7 +247,7 @@ def move_options(
         return _none("terminating", "the instance is being deleted", temporary=True)
     if vmi is None and pod is not None and pod.terminating:
         return _none("terminating", "the pod is being deleted", temporary=True)
-    if workload is None:
+    if workload is None or (vmi is not None and not workload.runs_vms):
         return _none("not_movable", "no controller would recreate it")
     if vmi is None:
         return _of_pod(workload)
@@ -271,7 +271,7 @@ def can_migrate(
     workload: Workload | None, vmi: Vmi | None, platform: Platform, vm: Workload | None = None
 ) -> bool:
     """Whether Method.MIGRATE is among the methods of `move_options`; it costs less than all of them."""
-    if workload is None or vmi is None or vmi.terminating:
+    if workload is None or not workload.runs_vms or vmi is None or vmi.terminating:
         return False
     if workload.kind.makes_vms:
         if vm is None or _why_member_waits(workload, vm, vmi) is not None:

@@ -57,7 +57,7 @@ def members_of(pool: Workload, snapshot: Snapshot) -> tuple[PoolMember, ...]:
     return tuple(
         PoolMember(vm, vmis.get(vm.uid))
         for vm in snapshot.workloads
-        if vm.owner is not None and vm.owner.uid == pool.uid
+        if vm.owner is not None and vm.owner.uid == pool.uid and vm.kind.run_strategy
     )
 
 

@@ -270,10 +270,10 @@ class VmWays:
             other = Obstacle("not_evictable", text) if strategy != EXTERNAL else None
             return _way(policy, Method.EVICT, other, NOT_EVICTABLE)
         workload = self._workload(vmi)
-        has_vm = workload is not None and workload.kind.has_vm
-        if policy == "restart" and workload is not None and not has_vm:
+        is_replica = workload is not None and workload.runs_vms and not workload.kind.has_vm
+        if policy == "restart" and is_replica:
             return _way(policy, Method.RECREATE, self.pending_changes(vmi), PENDING_CHANGES)
-        if workload is None or not has_vm:
+        if workload is None or not workload.kind.run_strategy:
             text = f"no VirtualMachine owns it, which its vm_policy '{policy}' needs"
             return VmWay(policy, None, Obstacle("no_virtual_machine", text), NOT_RESTARTABLE)
         if policy == "stop":

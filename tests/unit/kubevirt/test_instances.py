@@ -19,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances 
     in_flight,
     instances,
     launcher_pods,
+    replaced_once_gone,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -176,6 +177,15 @@ def test_pods_belong_to_the_controller_behind_their_owner() -> None:
         (of_set.ref, Ref("StatefulSet", "shop", "db")),
         (bare.ref, bare.ref),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits"),
+    [(VMI, True), ("StatefulSet", True), ("ReplicaSet", False), (VM, False), (POOL, False)],
+)
+def test_pods_whose_successor_waits_until_they_are_gone(kind: str, waits: bool) -> None:
+    """A kind VirtualMachine that owns pods itself is one of another product."""
+    assert replaced_once_gone(Pod("shop", "a", "p-a", owner=Owner(kind, "a", "u-a"))) is waits
 
 
 def test_pod_that_attaches_a_volume_is_no_instance() -> None:

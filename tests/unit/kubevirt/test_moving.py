@@ -313,6 +313,12 @@ def test_vm_with_a_resource_claim_of_its_own_name_cannot_migrate(
     ("workload", "instance", "temporary"),
     [
         pytest.param(None, running(), False, id="standalone-vmi"),
+        pytest.param(
+            Workload(Ref("StatefulSet", "shop", "db"), "u-set", {"metadata": {}}),
+            running(),
+            False,
+            id="vmi-of-a-workload-that-makes-pods",
+        ),
         pytest.param(machine(), running(terminating=True), True, id="ending"),
         pytest.param(machine(), running(phase="Scheduling"), True, id="starting"),
     ],

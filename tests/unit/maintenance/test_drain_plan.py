@@ -172,6 +172,8 @@ def test_vm_leaves_by_its_policy(policy: str, made: tuple[Vmi, Workload], outcom
         ("migrate", vm(labels={POLICY: "evikt"}), "invalid_policy"),
         ("evict", vm(eviction_strategy="LiveMigrate"), "not_evictable"),
         ("stop", vm(kind="VirtualMachineInstanceReplicaSet"), "no_virtual_machine"),
+        ("restart", vm(kind="Deployment"), "no_virtual_machine"),
+        ("restart", vm(kind="VirtualMachinePool"), "no_virtual_machine"),
         ("migrate", vm(labels={STAYS: "true"}), "do_not_move"),
         ("migrate", vm(phase="Scheduling"), "not_running"),
         ("migrate", vm(terminating=True), "terminating"),

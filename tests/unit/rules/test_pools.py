@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import move_options
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pools import (
+    members_of,
     why_not_brought,
     with_templates,
 )
@@ -82,6 +83,15 @@ def affinity(manifest: JSON) -> JSON:
     for part in (*TEMPLATE, "spec"):
         manifest = manifest[part]
     return manifest.get("affinity")
+
+
+def test_what_is_no_vm_is_no_member_of_the_pool_that_it_names_as_its_owner() -> None:
+    found = pool()
+    vm, run = member(found)
+    other = objects.deployment("api", "shop")
+    other["metadata"]["ownerReferences"] = vm.manifest["metadata"]["ownerReferences"]
+    seen = snapshot(found, vm, workload(other), run=[run])
+    assert [x.vm.ref for x in members_of(found, seen)] == [vm.ref]
 
 
 def test_rule_of_a_pool_selects_the_pods_of_its_vms() -> None:
