@@ -116,8 +116,6 @@ def ownership_change(
     for rule, terms in sorted(wanted.listed.items()):
         if terms is None:
             continue
-        for location in {term.location for term in terms}:
-            wanted_by[location].append(rule)
         fingerprints: list[Fingerprint] = []
         for term in terms:
             fingerprint = _claim(term, ownership, present, wanted.adopt, adopted)
@@ -126,8 +124,13 @@ def ownership_change(
             fingerprint = next((m for m in values if m.has_same_effect(fingerprint)), fingerprint)
             values.setdefault(fingerprint, term.value)
             fingerprints.append(fingerprint)
-        stored = wanted.stored.get(rule, OwnedRule())
-        rules[rule] = replace(stored, terms=tuple(sorted(set(fingerprints))))
+        if rule.namespace != namespace and not fingerprints:
+            continue  # others have set its label here, and such a rule has nothing else
+        for location in {term.location for term in terms}:
+            wanted_by[location].append(rule)
+        rules[rule] = replace(
+            wanted.stored.get(rule, OwnedRule()), terms=tuple(sorted(set(fingerprints)))
+        )
     claimed = {fingerprint for owned in rules.values() for fingerprint in owned.terms}
     removed = tuple(sorted(ownership.fingerprints() - claimed))
     stripped = tuple(_stripped(ownership, wanted, [*values, *removed], template))

@@ -139,7 +139,7 @@ class StoredRules:
 
     def is_preferred(self, rule: RuleId) -> bool:
         """Whether the rule is preferred on one of its workloads."""
-        return any("preferred" in owned.options() for owned in self.members.get(rule, {}).values())
+        return any(x.options().get("preferred") for x in self.members.get(rule, {}).values())
 
     def declaration(self, rule: RuleId, topology: Topology) -> Declaration | None:
         """The rule as the module `rules` takes it. None where no workload has it, where its workloads have different

@@ -25,6 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership_ind
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.stored_rules import StoredRules
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
+from sandbox import objects
 
 from .builders import NAMESPACE, applied, deployment, plan, snapshot, vm, vmirs, workload
 
@@ -274,6 +275,36 @@ def test_rule_without_a_type_damages_the_annotation(options: object, why: str) -
     assert declared([damaged, *others]) is None
     with pytest.raises(InvalidInput, match="is damaged"):
         plan(snapshot(damaged, *others), rule)
+
+
+def test_rule_is_preferred_where_its_options_say_so() -> None:
+    rule = {"name": "r", "workloads": ["db1"], "run_on": {"zone": "a"}}
+    first, *_others = written(cluster(), rule)
+    for preferred in (True, False):
+        changed = with_options(first, {"run_on": {ZONE: "a"}, "preferred": preferred})
+        assert stored([changed]).is_preferred(R) is preferred
+
+
+def test_label_that_others_set_on_a_target_of_another_namespace_is_no_part_of_the_rule() -> None:
+    """The annotation would have a rule of another namespace without a term, which is damage."""
+    targets = []
+    for name in ("api", "cache"):
+        manifest = objects.deployment(name, "other")
+        manifest["spec"]["selector"] = {"matchLabels": {name: "x"}}
+        manifest["spec"]["template"]["metadata"]["labels"] = {name: "x"}
+        targets.append(workload(manifest))
+    names = {"kind": "Deployment", "namespace": "other", "names": ["api", "cache"]}
+    rule = {
+        "name": "r",
+        "workloads": ["web"],
+        "keep_apart": {"topology_key": "zone", "from": [names]},
+    }
+    web, api, cache = written([vm("web"), *targets], rule)
+    assert [*read_ownership(api).rules] == [R]
+    manifest = copy.deepcopy(dict(api.manifest))
+    del manifest["metadata"]["annotations"]  # as the advice about a damaged one says
+    found = written([web, workload(manifest), cache], rule)
+    assert [[*read_ownership(x).rules] for x in found] == [[R], [], [R]]
 
 
 def test_label_on_a_target_of_the_rule_makes_it_no_workload_of_it() -> None:
