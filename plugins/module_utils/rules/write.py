@@ -224,20 +224,22 @@ def _annotations(
 
 def _check_size(workload: Workload, annotations: t.Mapping[str, str | None]) -> None:
     """Raises NoRoomForRules where the API server would refuse all annotations together (apimachinery
-    pkg/api/validation/objectmeta.go, ValidateAnnotationsSize)."""
+    pkg/api/validation/objectmeta.go, ValidateAnnotationsSize), or might refuse the next change or the removal of the
+    rules: the undo record has their annotation, and terms of its size."""
     following = {**workload.annotations, **annotations}
     sizes = {
         name: len(name.encode()) + len(text.encode())
         for name, text in following.items()
         if text is not None
     }
-    if (total := sum(sizes.values())) <= ANNOTATION_SIZE_LIMIT:
+    if max(total := sum(sizes.values()), 4 * sizes.get(RULES, 0)) <= ANNOTATION_SIZE_LIMIT:
         return
     largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:3]
     named = ", ".join(f"{name} {sizes[name]}" for name in largest)
     raise NoRoomForRules(
         f"the annotations of {workload.ref} would have {total} bytes together, at most {ANNOTATION_SIZE_LIMIT} are"
-        f" possible; the largest: {named}: shorten or remove those of others, or declare shorter rules"
+        f" possible; the largest: {named}: shorten or remove those of others, or declare shorter rules, of at most"
+        f" {ANNOTATION_SIZE_LIMIT // 4} bytes, since the undo record repeats them"
     )
 
 

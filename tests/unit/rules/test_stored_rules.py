@@ -343,6 +343,18 @@ def test_long_options_are_stored() -> None:
     assert plan(snapshot(*carrying), rule).writes == ()
 
 
+def test_long_rule_that_is_written_can_be_changed_and_removed() -> None:
+    """The undo record of a change has the annotation and the terms before it."""
+    values = [f"{number:063}" for number in range(2200)]
+    rule = {"name": "r", "workloads": ["db1"], "allow_findings": ["no_node_has_key"]}
+    with pytest.raises(InvalidInput, match="declare shorter rules, of at most 65536 bytes"):
+        written([vm("db1")], {**rule, "avoid": {"zone": values}})
+    carrying = written([vm("db1")], {**rule, "avoid": {"zone": values[:900]}})
+    changed = written(carrying, {**rule, "avoid": {"zone": values[1:900]}})
+    removed = plan(snapshot(*changed), {"name": "r"}, state="absent")
+    assert [x.target for x in removed.writes] == [changed[0].ref]
+
+
 def test_stored_key_without_prefix_needs_no_topology_key() -> None:
     rule = {"name": "r", "workloads": ["db1"], "avoid": {"performance": "a"}}
     carrying = written(cluster(), {**rule, "allow_findings": ["no_node_has_key"]})
