@@ -136,6 +136,8 @@ rules:
           it restores lost terms. Workloads that were named are those that have the rule.
         - Null where the workloads have different options, as after an interrupted change, or where something else has
           changed the options so that M(virt.placement.rules) refuses them. Write the rule again then.
+        - Null, too, where a label key of the rule is the name of another key in O(topology_keys). Give O(topology_keys)
+          as where the rule was written.
       returned: if O(declarations=true)
       type: dict
     workloads:

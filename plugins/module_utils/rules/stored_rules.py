@@ -143,7 +143,8 @@ class StoredRules:
 
     def declaration(self, rule: RuleId, topology: Topology) -> Declaration | None:
         """The rule as the module `rules` takes it. None where no workload has it, where its workloads have different
-        options, as after an interrupted change, and where the module would refuse these options."""
+        options, as after an interrupted change, and where the module would refuse these options, or take a key of them
+        for another one."""
         members = self.members.get(rule, {})
         stored = {(owned.declared, owned.enabled) for owned in members.values()}
         if len(stored) != 1:
@@ -157,7 +158,11 @@ class StoredRules:
             rule_set=rule.rule_set,
             topology=Topology({key: key for key in _label_keys(options)}),
         )
-        if parsed.faults:
+        # A key without a prefix may be the name of another key.
+        if parsed.faults or any(
+            topology.name_of(x) == x != topology.keys.get(x, x)
+            for x in _label_keys({k: v for k, v in options.items() if k not in ("label", "terms")})
+        ):
             return None
         resting = {} if enabled else {"enabled": False}
         return {**beside, **options_of(parsed.rules[0], topology), **resting}

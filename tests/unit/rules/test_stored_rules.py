@@ -360,3 +360,13 @@ def test_stored_key_without_prefix_needs_no_topology_key() -> None:
     carrying = written(cluster(), {**rule, "allow_findings": ["no_node_has_key"]})
     assert stored(carrying).type_name(R) == "avoid"
     assert stored(carrying).declaration(R, Topology({})) == rule
+
+
+def test_stored_key_that_is_the_name_of_another_key_is_no_declaration() -> None:
+    """Nodes may have a label `zone`. Without its topology_keys the rule would be about topology.kubernetes.io/zone."""
+    rule = {"name": "r", "workloads": ["db1"], "avoid": {"zone": "a"}}
+    own = {"zone": "zone"}
+    (carrying,) = written([vm("db1")], {**rule, "allow_findings": ["no_node_has_key"]})
+    carrying = with_options(carrying, {"avoid": {"zone": ["a"]}})
+    assert stored([carrying]).declaration(R, Topology.of(own)) == rule
+    assert stored([carrying]).declaration(R, Topology.of()) is None
