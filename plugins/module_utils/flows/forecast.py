@@ -41,9 +41,8 @@ from ..model.rendering import as_json, one_line, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..planning.plan_request import Scope
-from ..rules.registry import RESTORATIONS
 from ..rules.rules_plan import ExtraFindings, RulesPlan
-from ..rules.rules_request import RulesRequest
+from ..rules.rules_request import STATES, RulesRequest
 from ..view.label_input import NodeLabels, assumed_node_labels, with_node_labels
 from .rules import plan_with_instance_types, rules_request, scope_of
 
@@ -187,7 +186,7 @@ def _rules_option(
     except InvalidInput as error:
         faults += error.errors
         return None
-    if not listed and not params["prune"] and params["state"] not in RESTORATIONS:
+    if not listed and not params["prune"] and params["state"] in STATES:
         if params["namespace"] == "":
             faults.append(InputError("namespace", "must not be empty: omit it"))
         return None

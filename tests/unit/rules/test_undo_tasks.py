@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.rules.registry import RESTORATIONS
 from tests.fuzz.cluster import OTHERS, RULES, Objects, objects
 from tests.fuzz.server import Server
 from tests.fuzz.tasks import Result, run
@@ -109,6 +110,24 @@ def test_undo_without_a_record_or_with_other_options_is_refused_before_a_write()
         assert f"{option}: does not go with state reverted" in named["msg"]
     assert "namespace" in run("forecast_info", server, {"state": "reverted"})["msg"]
     assert server.writes == []
+
+
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [
+        ("forecast_info", {}),
+        ("drill_info", {"domains_of": ["zone"]}),
+        ("capacity_info", {"tolerate": ["zone"]}),
+    ],
+)
+def test_forecast_of_an_undo_is_refused_where_no_capability_undoes(
+    monkeypatch: pytest.MonkeyPatch, module: str, options: Result
+) -> None:
+    """It had been the forecast of no change at all."""
+    monkeypatch.delitem(RESTORATIONS, "reverted")
+    there = Server(written(objects(), rules=LABELLED))
+    result = run(module, there, {"namespace": OTHERS, "state": "reverted", **options})
+    assert "state: must be one of present, absent, not 'reverted'" in result["msg"]
 
 
 def test_change_of_a_task_names_what_an_undo_of_it_undoes() -> None:
