@@ -274,6 +274,7 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
     if not {*record.written.fields, *record.placement} <= {*FIELDS}:
         raise ValueError("it names other fields than those of placement")
     placement_from_spec(record.placement)
+    _check_types(record.placement)
     _check_labels(record)
     for rule, time in record.since.items():
         rule_id(rule)
@@ -281,6 +282,33 @@ def _record(content: t.Mapping[str, JSON]) -> UndoRecord:
             raise ValueError("a time of since is no time")
         datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
     return record
+
+
+_TYPES: t.Mapping[object, type] = {
+    **dict.fromkeys(("key", "operator", "value", "effect", "topologyKey"), str),
+    **dict.fromkeys(("whenUnsatisfiable", "nodeAffinityPolicy", "nodeTaintsPolicy"), str),
+    **dict.fromkeys(("values", "namespaces", "matchLabelKeys", "mismatchLabelKeys"), list),
+    **dict.fromkeys(("nodeSelector", "matchLabels"), dict),
+    **dict.fromkeys(("weight", "maxSkew", "minDomains", "tolerationSeconds"), int),
+}
+"""Of fields inside of a placement, by their names. Lists and maps hold texts."""
+
+
+def _check_types(part: JSON) -> None:
+    """Raises TypeError where a field inside of a placement has a type that no API server accepts: a client has written
+    the annotation by itself."""
+    listed = part if isinstance(part, list) else ()
+    for name, value in part.items() if isinstance(part, dict) else enumerate(listed):
+        kind = _TYPES.get(name)
+        if kind is None:
+            _check_types(value)
+        elif value is not None and not _is_of_type(value, kind):
+            raise TypeError(name)
+
+
+def _is_of_type(value: JSON, kind: type) -> bool:
+    texts = value.values() if isinstance(value, dict) else value if kind is list else ()
+    return type(value) is kind and all(isinstance(text, str) for text in texts)
 
 
 def _check_labels(record: UndoRecord) -> None:

@@ -29,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.undo.revert import 
 from tests.unit.rules.builders import deployment, plan, request, running, snapshot, vm, workload
 
 JSON = t.Any
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMES = ("a", "b", "c")
 APART = {"name": "apart", "workloads": list(NAMES), "keep_apart": "zone"}
 HOME = {"name": "home", "workloads": ["a"], "run_on": {"zone": "a"}}
@@ -202,6 +203,35 @@ def test_key_of_node_selector_comes_back_only_for_its_own_expression(expression:
 
     (finding,) = plan_of_undo.findings
     assert "brings back what no rule of the set had written: node-selector" in finding.why
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [
+        {"nodeSelector": {"disk": True}},
+        {"tolerations": [{"key": 7, "operator": "Exists"}]},
+        {"tolerations": [{"operator": "Exists", "tolerationSeconds": "1"}]},
+        {"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": True}]},
+        {"affinity": {"podAntiAffinity": {REQUIRED: [{"mismatchLabelKeys": [{"a": "b"}]}]}}},
+        {
+            "affinity": {
+                "podAffinity": {
+                    REQUIRED: [{"labelSelector": {"matchExpressions": [{"key": True}]}}]
+                }
+            }
+        },
+    ],
+    ids=["map", "text", "number", "flag", "list", "deep"],
+)
+def test_record_with_a_type_that_no_server_accepts_is_damaged(placement: JSON) -> None:
+    """A tenant's record ended the undo of the whole namespace, or its forecast, with a traceback."""
+
+    def attack(_manifest: JSON, record: JSON) -> None:
+        record["placement"] = placement
+
+    there = forged(ruled(HOME), "a", attack)
+    (finding,) = plan_revert(there, request(state="reverted")).findings
+    assert "is damaged (a value in it has a wrong type)" in finding.why
 
 
 @pytest.mark.parametrize("rules", [(HOME,), (HOME, APART)], ids=len)
