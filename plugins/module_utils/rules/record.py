@@ -307,8 +307,12 @@ def _check_types(part: JSON) -> None:
 
 
 def _is_of_type(value: JSON, kind: type) -> bool:
-    texts = value.values() if isinstance(value, dict) else value if kind is list else ()
-    return type(value) is kind and all(isinstance(text, str) for text in texts)
+    texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (
+        isinstance(value, kind)
+        and not isinstance(value, bool)
+        and all(isinstance(text, str) for text in texts)
+    )
 
 
 def _check_labels(record: UndoRecord) -> None:
