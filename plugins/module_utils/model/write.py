@@ -162,13 +162,9 @@ def touched(before: Snapshot, after: Snapshot) -> frozenset[Ref]:
     """The workloads whose templates differ between two snapshots."""
     changed = set()
     for workload in after.workloads:
-        previous, template = (
-            before.workloads_by_ref.get(workload.ref),
-            Pointer(workload.kind.template),
-        )
+        previous = before.workloads_by_ref.get(workload.ref)
         if previous is None or (
-            workload.manifest is not previous.manifest
-            and template.read(workload.manifest, None) != template.read(previous.manifest, None)
+            workload.manifest is not previous.manifest and workload.template != previous.template
         ):
             changed.add(workload.ref)
     return frozenset(changed)
