@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..compliance.instances import (
-    DeclaredInstance,
-    InstanceSelection,
-)
+from ..compliance.instances import DeclaredInstance, InstanceSelection
 from ..kubevirt.disruption import Budgets
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle

@@ -75,9 +75,9 @@ def take_over_selector(draft: TemplateDraft, change: OwnershipChange) -> None:
 
 def _is_everywhere(draft: TemplateDraft, wanted: TemplateTerm) -> bool:
     terms = NODE_TERMS.read(draft.root, None) or ()
-    nonempty_terms = [term for term in terms if not is_empty(term)]
+    nonempty_terms, effect = [term for term in terms if not is_empty(term)], wanted.effect
     return bool(nonempty_terms) and all(
-        any(x.effect == wanted.effect for x in entries_of(term)) for term in nonempty_terms
+        any(x.effect == effect for x in entries_of(term)) for term in nonempty_terms
     )
 
 
