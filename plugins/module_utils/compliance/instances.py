@@ -312,8 +312,8 @@ class InstanceReader:
         """The VMs of each pool, by the uid of the pool."""
         vms: dict[str, list[Workload]] = {}
         for vm in self.workloads.values():
-            if vm.owner is not None and vm.is_pooled:
-                vms.setdefault(vm.owner.uid, []).append(vm)
+            if vm.pool is not None:
+                vms.setdefault(vm.pool.uid, []).append(vm)
         return vms
 
     def vm_of(self, instance: Instance, workload: Workload | None) -> Workload | None:

@@ -98,8 +98,8 @@ def vmi_workload(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Ref:
         return vmi.ref
     ref = Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
     vm = workloads.get(ref)
-    if vm is not None and vm.owner is not None and vm.is_pooled:
-        return Ref(vm.owner.kind, vmi.ref.namespace, vm.owner.name)
+    if vm is not None and vm.pool is not None:
+        return Ref(vm.pool.kind, vmi.ref.namespace, vm.pool.name)
     return ref
 
 

@@ -510,7 +510,7 @@ def lint_input_of(
     all_subjects = tuple(
         linted_workload(workload, declared, tuple(view.vmis_of(workload)))
         for workload in snapshot.workloads
-        if not workload.is_pooled
+        if workload.pool is None
     )
     chosen = None if workloads is None else frozenset(workloads)
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}

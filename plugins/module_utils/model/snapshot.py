@@ -122,9 +122,9 @@ class Workload:
         return self.kind.virtual_machines
 
     @property
-    def is_pooled(self) -> bool:
-        """Whether it is a VirtualMachine of a pool, whose template it gets."""
-        return self.owner is not None and kind_of(self.owner.kind).makes_vms
+    def pool(self) -> Owner | None:
+        """The pool that owns a VirtualMachine, which gets its template; None where no pool owns it."""
+        return self.owner if self.owner and kind_of(self.owner.kind).makes_vms else None
 
     @property
     def path(self) -> str:

@@ -234,10 +234,9 @@ def _stopped_members(snapshot: Snapshot, records: t.Iterable[MoveRecord]) -> Cou
     running = {vmi.owner.uid for vmi in there if vmi.owner is not None}
     restarted = {record.instance.vm for record in records}
     return Counter(
-        Ref(vm.owner.kind, vm.ref.namespace, vm.owner.name)
+        Ref(vm.pool.kind, vm.ref.namespace, vm.pool.name)
         for vm in snapshot.workloads
-        if vm.owner is not None
-        and vm.is_pooled
+        if vm.pool is not None
         and run_strategy(vm) != "Always"
         and vm.uid not in running
         and vm.ref not in restarted
@@ -254,4 +253,4 @@ def _expected(workload: Workload | None, there: int, stopped: int) -> int:
     replicas = workload.replicas
     if replicas is not None:
         return max(replicas - stopped, 0)
-    return max(there, int(run_strategy(workload) == "Always" and not workload.is_pooled))
+    return max(there, int(run_strategy(workload) == "Always" and workload.pool is None))

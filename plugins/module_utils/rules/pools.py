@@ -41,7 +41,7 @@ def _of_pool(pool: Workload, view: ClusterView) -> t.Iterator[str]:
             " with a selector of its own for the rule. Do not delete this one for that: its VMs would be deleted"
         )
     for vm in view.snapshot.workloads_by_ref.values():
-        if not vm.is_pooled or vm.owner is None or vm.owner.uid != pool.uid:
+        if vm.pool is None or vm.pool.uid != pool.uid:
             continue
         owners = vm.manifest["metadata"].get("ownerReferences") or ()
         others = [f"{x['kind']} {x['name']}" for x in owners if x.get("uid") != pool.uid]
@@ -59,12 +59,12 @@ def _of_pool(pool: Workload, view: ClusterView) -> t.Iterator[str]:
 
 def why_not_on_vm(vm: Workload) -> tuple[str, str]:
     """Why a rule is not written to a VM of a pool, and what to do instead; empty where it is of none."""
-    if not vm.is_pooled or vm.owner is None:
+    if vm.pool is None:
         return "", ""
     return (
-        f"{vm.ref} is one of {POOL.name} {vm.owner.name}: KubeVirt writes the template of the pool over the change when"
+        f"{vm.ref} is one of {POOL.name} {vm.pool.name}: KubeVirt writes the template of the pool over the change when"
         " the pool changes next, and new VMs of the pool lack it.",
-        f"Make the rule on the pool instead (kind: {POOL.name}, name: {vm.owner.name}).",
+        f"Make the rule on the pool instead (kind: {POOL.name}, name: {vm.pool.name}).",
     )
 
 

@@ -63,7 +63,7 @@ class SelectablePods:
         labels: dict[str, list[tuple[object, Labels]]] = defaultdict(list)
         added: dict[str, Labels] = {}
         for ref, workload in self._view.snapshot.workloads_by_ref.items():
-            if workload.is_pooled:  # its pods are those of the pool
+            if workload.pool is not None:  # its pods are those of the pool
                 continue
             own = self._added.get(ref, {})
             pods = self._view.pods_of(workload)
