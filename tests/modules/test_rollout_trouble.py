@@ -770,10 +770,10 @@ def test_the_pod_that_a_migration_left_behind_breaks_no_rule(
 
 def test_late_handover_is_waited_for_beyond_the_time_of_a_move(shop: Shop) -> None:
     """The guest has arrived and its source has ended, while the VMI names the source: nothing is left to cancel."""
-    pair_on_one_node(shop, faults={"sandbox.virt/handover-seconds": "14"})
+    pair_on_one_node(shop, faults={"sandbox.virt/handover-seconds": "24"})
     mark = shop.sandbox.audit.mark()
 
-    result = shop.roll(move_timeout=10)
+    result = shop.roll(move_timeout=20)
 
     assert not result.get("failed"), result.get("msg")
     (move,) = result["moves"]
