@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write the surveys of AWX from the argument_specs of the roles: python -m dev.surveys.
 
-They go to playbooks/vars/controller_surveys.yml, and to the patterns in extensions/patterns.
+They go to playbooks/vars/controller_surveys.yml, and to the patterns in extensions/patterns, which are written whole.
 """
 
 from __future__ import annotations
@@ -166,14 +166,44 @@ PATTERNS_OF: dict[str, Pattern] = {
         "Show the CPU models of VMs and nodes",
         "Shows which VMs are bound to nodes by their CPU, and the CPU models that nodes have in common",
         "Shows which VMs cannot leave their node or zone by live migration, which CPU label other nodes lack, and the"
-        " newest CPU model that all nodes of a vendor have in common. It changes nothing, unless extra variables name"
-        " VMs that are to get another model.",
+        " newest CPU model that all nodes of a vendor have in common. It changes nothing.",
     ),
     "maintenance": Pattern(
         "Service nodes one by one",
         "Empties nodes, runs your tasks on them and puts them back in service",
         "Drains one node after the other by live migration, includes your tasks for it, waits until it is back, and"
         " moves VMs back where their rules want them. placement_maintenance_tasks is an extra variable.",
+    ),
+    "rollout": Pattern(
+        "Move VMs that violate a rule",
+        "Live-migrates the VMs that violate a placement rule",
+        "Moves the VMs of some namespaces that violate a placement rule, with the fewest moves and within budgets. A"
+        " second run moves nothing.",
+    ),
+    "undo": Pattern(
+        "Undo the last change of rules",
+        "Restores VMs as they were before the last change of a rule set, and verifies the result",
+        "Restores the placement that VMs had before the last change of a rule set, moves those that then violate a"
+        " rule, and verifies the namespace. What somebody else has changed since stays, and is named.",
+    ),
+    "rules": Pattern(
+        "List placement rules",
+        "Lists the rules with their VMs, and which are enforced or violated",
+        "Lists the placement rules of some namespaces with their VMs, and which of them are enforced or violated. It"
+        " changes nothing.",
+    ),
+    "report": Pattern(
+        "Write a report of the placement",
+        "Writes a report about topology, placement, rules, and the failures that leave VMs without a node",
+        "Writes an HTML page, Markdown, JUnit or Prometheus metrics to the absolute paths that extra variables name:"
+        " placement_report_html, placement_report_markdown, placement_report_junit and placement_report_prometheus. It"
+        " changes nothing in the cluster.",
+    ),
+    "drs_import": Pattern(
+        "Convert DRS rules",
+        "Turns an export of vSphere DRS rules, or of HA rules of Proxmox, into rules for KubeVirt",
+        "Reads an export of DRS rules or of HA rules. The job publishes the variables for the job templates that label"
+        " nodes and apply rules, and what became of each rule. It changes nothing in the cluster.",
     ),
 }
 
@@ -190,11 +220,33 @@ def surveys_file() -> str:
 
 
 def pattern_files() -> dict[Path, str]:
-    """The content of each meta/pattern.json."""
+    """The content of each file of extensions/patterns."""
     return {
-        PATTERNS / f"placement_{name}" / "meta" / "pattern.json": _pattern(name, pattern)
+        PATTERNS / f"placement_{name}" / path: text
         for name, pattern in PATTERNS_OF.items()
+        for path, text in (
+            ("meta/pattern.json", _pattern(name, pattern)),
+            (f"playbooks/{name}.yml", _playbook(name, pattern)),
+            ("README.md", _readme(name, pattern)),
+        )
     }
+
+
+def _playbook(name: str, pattern: Pattern) -> str:
+    play = f"- name: {pattern.title}\n  ansible.builtin.import_playbook: virt.placement.{name}\n"
+    return f"---\n{play}"
+
+
+def _readme(name: str, pattern: Pattern) -> str:
+    role = f"placement_{name}"
+    return f"""# {pattern.title}
+
+{pattern.description}
+
+The job template runs `virt.placement.{name}`. Its survey is made from the variables of the role
+[{role}](../../../roles/{role}/README.md). The job needs a credential for the cluster and an inventory:
+[docs/awx.md](../../../docs/awx.md) has both, and the approval workflow, which patterns cannot describe.
+"""
 
 
 def _pattern(name: str, pattern: Pattern) -> str:
