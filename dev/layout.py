@@ -33,6 +33,7 @@ PACKAGES = {
     "capacity": "may any one of some failures happen, and how many more VMs have room then",
     "repository": "lint of manifests in files and options: what they are, and what is found without a cluster",
     "undo": "which workloads go back to what they were before the last change of their rules, and by which writes",
+    "holds": "the own rollout of a StatefulSet or pool, set aside while a rollout replaces its pods or moves its VMs",
     "places": "VMs that go to the nodes of a map: in which order, and why one cannot",
     "lint": "findings: one file per family of checks, all in the registry of `lint/run.py`",
     "forecast": "what becomes unschedulable after a change, with reasons; drills",

@@ -26,8 +26,11 @@ CAPABILITIES = tuple(
 )
 """Folders of module_utils that nothing imports but flows, modules and registries: tests/unit/test_deletion.py."""
 
+WITH_EFFECTS = ("holds",)
+"""Capabilities that write to a cluster by themselves, in a run."""
+
 PURE = (
-    *CAPABILITIES,
+    *(name for name in CAPABILITIES if name not in WITH_EFFECTS),
     "lint",
     "forecast",
     "planning",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dev.house import REGISTRIES
-from dev.unit_matrix import CAPABILITIES, PURE
+from dev.unit_matrix import CAPABILITIES, PURE, WITH_EFFECTS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 COLLECTION = "ansible_collections.virt.placement"
@@ -79,13 +79,17 @@ def layer_of(name: str) -> str | None:
 
 def allowed_from(layer: str) -> tuple[str, ...]:
     """The layers that this one may import, itself among them. A capability is imported by what a task starts."""
-    core = PURE[len(CAPABILITIES) :]
+    core = tuple(x for x in PURE if x not in CAPABILITIES)
+    if layer in WITH_EFFECTS:
+        return (layer, *EFFECTS[EFFECTS.index("moves") :], *core)
     if layer in CAPABILITIES:
         return (layer, *core)
     if layer in PURE:
         return PURE[PURE.index(layer) :]
     pure = (
-        PURE if layer in ("modules", "flows") else core[core.index(READERS.get(layer, core[0])) :]
+        (*CAPABILITIES, *core)
+        if layer in ("modules", "flows")
+        else core[core.index(READERS.get(layer, core[0])) :]
     )
     effects = (x for x in EFFECTS[EFFECTS.index(layer) :] if x != APART.get(layer))
     return (*effects, *pure)
@@ -117,7 +121,7 @@ def faults_of(module: str, source: str) -> list[str]:
     layer = layer_of(module)
     if layer is None:
         return []
-    if layer not in EFFECTS and layer not in PURE:
+    if layer not in EFFECTS and layer not in PURE and layer not in WITH_EFFECTS:
         return [f"{module}: no layer is called {layer}; name its place in EFFECTS or PURE"]
     found = [
         (imported, fault_of(layer, imported))
@@ -229,6 +233,19 @@ def test_sandbox_and_demos_import_nothing_of_the_collection(folder: str) -> None
             "from ..cpu import reach",
             "drs may not import cpu",
             id="one-capability-to-another",
+        ),
+        pytest.param("holds.release", "from ..api import client", None, id="capability-to-effect"),
+        pytest.param(
+            "holds.release",
+            "from ..rollout import options",
+            "holds may not import rollout",
+            id="capability-to-run",
+        ),
+        pytest.param(
+            "places.places",
+            "from ..api import client",
+            "places may not import api",
+            id="pure-capability-to-effect",
         ),
         pytest.param("stuff.all", "", "no layer is called stuff", id="new-package"),
     ],

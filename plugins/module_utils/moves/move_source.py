@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ..api.client import ApiClient
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper, LeaseReading
-from ..model.plan import Plan
+from ..model.objects import Ref
+from ..model.obstacle import Obstacle
+from ..model.plan import Plan, Uid
 from .context import StepContext
 from .move import MoveRecord
 from .reconcile import Reconciler
@@ -18,6 +21,27 @@ from .state import StepResult
 from .view import View
 
 AnyView = t.TypeVar("AnyView", bound=View)
+
+Kept = dict[Ref, Obstacle]
+"""Why workloads do not get their own rollouts back."""
+
+
+class HeldRollouts(t.NamedTuple):
+    """The selected workloads whose own rollouts are set aside, as a rollout finds them. `replicas`: the instances that
+    are not of the present template, which it moves whatever its scope is. `waiting`: what a controller has still to do
+    beside the moves. `ends`: whether one of them can get its rollout back now. `end` gives them back; `check` answers
+    whether a run that moves some instances would. Both answer why others stay held, too."""
+
+    replicas: frozenset[Uid] = frozenset()
+    waiting: Obstacle | None = None
+    rights: frozenset[Right] = frozenset()
+    lines: tuple[str, ...] = ()
+    ends: bool = False
+    end: t.Callable[[LeaseKeeper, StepContext], Kept] = lambda _keeper, _context: {}
+    check: t.Callable[[ApiClient, t.Collection[Uid]], tuple[bool, Kept]] = lambda _api, _moved: (
+        False,
+        {},
+    )
 
 
 class MoveSource(t.Protocol[AnyView]):

@@ -22,18 +22,17 @@ from ..model.snapshot import Instance, Snapshot
 from ..model.topology import HOSTNAME
 from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase
+from ..moves.move_source import HeldRollouts
 from ..moves.report import NodeDescriptions
 from ..moves.view import WhyNoRestart
 from ..planning.plan import plan_moves
 from ..planning.plan_request import PlanRequest
 from ..planning.simulation import VerifiedIndex
-from ..rules.hold import Hold
 from ..scheduler.index import Index
 from .approval import LeftAlone, of_approved
-from .holds import held_replicas, holds_of
 from .options import RolloutOptions
 from .own_rollouts import OwnRollout, own_rollouts_of, stuck_instances
-from .registry import PLANNERS
+from .registry import HOLDS, PLANNERS
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,14 @@ class JudgedSnapshot:
         return self.verified.index
 
     @functools.cached_property
-    def holds(self) -> tuple[Hold, ...]:
-        """What the selected workloads hold of their own rollouts."""
-        return holds_of(self.snapshot, self.selection)
+    def held(self) -> HeldRollouts:
+        """The selected workloads whose own rollouts are set aside; none where nothing here can give them back."""
+        find = HOLDS.get("hold")
+        return (
+            find(self.snapshot, self.selection, self.candidates)
+            if find is not None
+            else HeldRollouts()
+        )
 
     @functools.cached_property
     def by_uid(self) -> t.Mapping[str, DeclaredInstance]:
@@ -140,7 +144,7 @@ class JudgedSnapshot:
             spent,
             kept={**stuck, **self.kept},
             not_disrupted=self.not_disrupted,
-            held=held_replicas(self.holds, self.candidates),
+            held=self.held.replicas,
             topology=options.topology,
             apply_pending_changes=pending_changes,
         )

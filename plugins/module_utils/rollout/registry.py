@@ -1,11 +1,18 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What plans the moves of a rollout that has an option for it, in place of planning/plan? A capability has a line."""
+"""What plans or ends a rollout in a way of its own? Each is a line of a capability."""
 
 from __future__ import annotations
 
+from ..holds import release as holds
 from ..places import places
+
+HOLDS = {
+    "hold": holds.held_rollouts,
+}
+"""What finds workloads whose own rollouts are set aside, and gives them back."""
 
 PLANNERS = {
     "places": places.plan_places,
 }
+"""What plans the moves of a rollout that has this option, in place of planning/plan."""

@@ -16,8 +16,6 @@ from ..cluster.lease import LeaseKeeper, LeaseReading
 from ..cluster.reading import ReadScope
 from ..kinds.registry import RULE_KINDS
 from ..kubevirt.moving import PERMISSION
-from ..model.objects import Ref
-from ..model.obstacle import Obstacle
 from ..model.plan import Plan
 from ..moves import report, takeover
 from ..moves.check_mode import planned_result
@@ -28,15 +26,12 @@ from ..moves.reconciliation import Reconciliation, Wait
 from ..moves.send import StartRevisions, rights_of_any_move, rights_of_run
 from ..moves.state import RunState, StepResult
 from ..moves.watch import Listening
-from ..rules.hold import Hold
-from . import holds, own_rollouts
+from . import own_rollouts
 from .approval import judge_approved, plan_of, require_approved
-from .holds import can_end, why_kept, why_kept_after, why_waiting
 from .judged_snapshot import JudgedSnapshot
 from .not_moved import judge_places, judge_skipped, places, report_held, report_not_enforced
 from .options import RolloutOptions, namespaces_of, wanted
 from .own_rollouts import ROLLED
-from .pool_revisions import LABELS_SEEN
 
 
 class RolloutSource:
@@ -85,10 +80,7 @@ class RolloutSource:
         return plan
 
     def nothing_to_do(self, view: JudgedSnapshot, plan: Plan) -> bool:
-        found = view.holds
-        if any(can_end(hold, view.candidates) for hold in found):
-            return False
-        if why_waiting(found, view.candidates) or own_rollouts.why_waiting(view.own_rollouts):
+        if view.held.ends or view.held.waiting or own_rollouts.why_waiting(view.own_rollouts):
             return False
         return not (plan.moves or any(left.temporary for left in plan.skipped))
 
@@ -98,7 +90,7 @@ class RolloutSource:
     def rights(
         self, view: JudgedSnapshot, plan: Plan, records: t.Sequence[MoveRecord]
     ) -> set[Right]:
-        rights = rights_of_run(plan, records) | holds.rights_of(view.holds)
+        rights = rights_of_run(plan, records) | view.held.rights
         if self.options.require_rights:
             rights |= rights_of_any_move(
                 view.candidates,
@@ -113,7 +105,7 @@ class RolloutSource:
         names_skipped = self.options.places is None
         selected = len(view.candidates)
         lines = report.plan_lines(plan, run, name_skipped=names_skipped, selected=selected)
-        return lines + holds.lines(view.holds, view.candidates)
+        return [*lines, *view.held.lines]
 
     def prepare(
         self, _keeper: LeaseKeeper, view: JudgedSnapshot, _records: t.Sequence[MoveRecord]
@@ -123,19 +115,15 @@ class RolloutSource:
     def goes_on(self, view: JudgedSnapshot, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, one may begin later, or a workload replaces its pods."""
         own = own_rollouts.why_waiting(view.own_rollouts)
-        held = why_waiting(view.holds, view.candidates) if now.stop is None else None
+        held = view.held.waiting if now.stop is None else None
         return goes_on(reconciler, now, [own, *now.temporary, held])
 
     def finish(self, view: JudgedSnapshot, plan: Plan, keeper: LeaseKeeper | None) -> StepResult:
         """Report skipped instances, and those whose rules are not enforced yet."""
         if keeper is None:
-            kept = {
-                hold.ref: obstacle
-                for hold in view.holds
-                if (obstacle := why_kept(hold, view.candidates)) is not None
-            }
+            _ends, kept = view.held.check(self._api, ())
         else:
-            kept = self._end_holds(keeper, view)
+            kept = view.held.end(keeper, self.context)
         result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
         self._judge_skipped(result, plan)
         judge_approved(result, self.options.approved, plan.skipped)
@@ -149,37 +137,12 @@ class RolloutSource:
         report_not_enforced(result, view.snapshot, view.candidates, plan, topology)
         return result
 
-    def _end_holds(self, keeper: LeaseKeeper, view: JudgedSnapshot) -> dict[Ref, Obstacle]:
-        """Give the workloads that this run held their own rollouts back. Returns why others stay held."""
-        written = 0
-        kept: dict[Ref, Obstacle] = {}
-        ending: list[Hold] = []
-        for hold in view.holds:
-            count, obstacle = 0, why_kept(hold, view.candidates)
-            if obstacle is None:
-                count, obstacle = holds.prepare(keeper.api_while_ours(), hold)
-            written += count
-            if obstacle is not None:
-                kept[hold.ref] = obstacle
-            else:
-                ending.append(hold)
-        if written:
-            self._report.changed = True
-            self._api.deadline.pause(LABELS_SEEN)
-        for hold in ending:
-            if (obstacle := holds.end(keeper.api_while_ours(), hold)) is not None:
-                kept[hold.ref] = obstacle
-            else:
-                self._report.lines.append(holds.ended(hold))
-                self._report.changed = True
-        return kept
-
     def check(self, view: JudgedSnapshot, plan: Plan, creates: t.Sequence[str]) -> StepResult:
         lines = [*self.plan_lines(view, plan), *creates]
         result = planned_result(self.context, self.options, view.snapshot, plan, lines)
         if not self.options.require_rights:
             result.plan = plan_of(view, plan, self.options).as_json()
-        ends, kept = self._check_holds(view, {move["uid"] for move in result.moves})
+        ends, kept = view.held.check(self._api, {move["uid"] for move in result.moves})
         result.changed = result.changed or ends
         self._judged(view, result, plan)
         self._judge_skipped(result, plan)
@@ -196,21 +159,6 @@ class RolloutSource:
         approvable = [x for x in plan.skipped if approved is None or x.uid in approved.by_uid]
         judge_places(result, approvable, fail=True)
         judge_places(result, [x for x in plan.skipped if x not in approvable], fail=fail)
-
-    def _check_holds(
-        self, view: JudgedSnapshot, moved: t.Collection[str]
-    ) -> tuple[bool, dict[Ref, Obstacle]]:
-        """Whether a run that moves these instances gives a workload its own rollout back, and why others stay held."""
-        ends = False
-        kept: dict[Ref, Obstacle] = {}
-        for hold in view.holds:
-            obstacle = why_kept_after(hold, view.candidates, moved)
-            if can_end(hold, view.candidates):
-                written, obstacle = holds.prepare(self._api, hold, check=True)
-                ends = ends or written > 0 or obstacle is None
-            if obstacle is not None:
-                kept[hold.ref] = obstacle
-        return ends, kept
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: Wait | None) -> str:
         rollouts = self._view.own_rollouts if self._view is not None else ()

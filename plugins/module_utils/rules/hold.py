@@ -27,6 +27,7 @@ from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import HOLD
 from ..model.objects import Ref
 from ..model.obstacle import NO_HOLD, Obstacle
+from ..model.plan import Uid
 from ..model.snapshot import Platform, Workload
 from ..model.write import Operation, Write
 
@@ -39,11 +40,14 @@ _HELD_KINDS = tuple(kind for kind in KINDS.values() if kind.takes_rules and kind
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A workload whose own rollout is set aside. `strategy` is the one that it had; None where that is not known,
-    since the annotation is damaged. `members`: the VMs of a pool."""
+    since the annotation is damaged. `replacing`: the name of that strategy. `members`: the VMs of a pool. `left`: the
+    instances that are not of the present template."""
 
     workload: Workload
     strategy: JSON
+    replacing: str
     members: tuple[PoolMember, ...] = ()
+    left: frozenset[Uid] = frozenset()
 
     @property
     def ref(self) -> Ref:
@@ -72,10 +76,10 @@ class Hold:
 
     @property
     def ends(self) -> bool:
-        """Whether the hold can end, and nothing restarts by that, as far as the controller has counted. It counts
-        replicas that a scale-in is about to delete, too (kubernetes stateful_set_control.go, updateStatus), so that
-        the pods are to be looked at as well."""
-        return self.is_over or (self.strategy is not None and self.seen and not self.behind)
+        """Whether the hold can end, and nothing restarts by that. The controller also counts replicas that a scale-in
+        is about to delete (kubernetes stateful_set_control.go, updateStatus), so what is `left` counts as well."""
+        is_counted = self.strategy is not None and self.seen and not self.behind
+        return self.is_over or (is_counted and not self.left)
 
 
 def hold_of(workload: Workload) -> Hold | None:
@@ -89,7 +93,7 @@ def hold_of(workload: Workload) -> Hold | None:
     except DamagedAnnotation:
         strategy = None
     known = isinstance(strategy, dict) and update.name(strategy) == update.replacing
-    return Hold(workload, strategy if known else None)
+    return Hold(workload, strategy if known else None, update.replacing)
 
 
 def why_not_held(workload: Workload, platform: Platform) -> Obstacle | None:

@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
     InstanceSelection,
     movable_instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.holds import release as holds
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
     POOL_REVISION,
 )
@@ -26,11 +27,11 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.pending_ch
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.moves.move_source import HeldRollouts
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout import holds
 from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from tests.unit.planning.pools import change, pool
 from tests.unit.planning.scenes import Cluster, cluster, keep_apart
@@ -48,14 +49,18 @@ def made(nodes: str = "n1 n2 n3", **options: bool) -> tuple[Cluster, t.Any]:
 
 
 def the_hold(snapshot: Snapshot) -> Hold:
-    (hold,) = holds.holds_of(snapshot, SHOP)
+    (hold,) = holds.holds_of(snapshot, SHOP, movable_instances(snapshot, SHOP))
     return hold
+
+
+def of_run(snapshot: Snapshot) -> HeldRollouts:
+    return holds.held_rollouts(snapshot, SHOP, movable_instances(snapshot, SHOP))
 
 
 def plan(snapshot: Snapshot, *allow: Method) -> Plan:
     candidates = movable_instances(snapshot, SHOP)
-    held = holds.held_replicas(holds.holds_of(snapshot, SHOP), candidates)
-    request = PlanRequest(SHOP, allow=frozenset(allow or {Method.MIGRATE}), held=held)
+    methods = frozenset(allow or {Method.MIGRATE})
+    request = PlanRequest(SHOP, allow=methods, held=of_run(snapshot).replicas)
     return plan_moves(snapshot, request, candidates)
 
 
@@ -99,11 +104,10 @@ def test_vms_that_run_without_the_template_move_whatever_the_scope_is() -> None:
         ("web-2", Method.MIGRATE),
     }
     snapshot = found.snapshot()
-    candidates = movable_instances(snapshot, SHOP)
-    (line,) = holds.lines([the_hold(snapshot)], candidates)
+    (line,) = of_run(snapshot).lines
     assert "3 of 3 VMs are not of its present template" in line
     assert "update strategy proactive is given back" in line
-    assert "until a rollout has moved them" in str(holds.why_kept(the_hold(snapshot), candidates))
+    assert "until a rollout has moved them" in str(holds.why_kept(the_hold(snapshot)))
 
 
 def test_vms_wait_for_the_template_of_their_pool() -> None:
@@ -114,19 +118,15 @@ def test_vms_wait_for_the_template_of_their_pool() -> None:
     assert {(str(x.reason).rpartition("; ")[2], x.temporary) for x in left.skipped} == {
         ("KubeVirt has not brought the template of its pool to its VirtualMachine yet", True)
     }
-    candidates = movable_instances(snapshot, SHOP)
-    assert "has not seen the latest change" in str(
-        holds.why_waiting([the_hold(snapshot)], candidates)
-    )
+    assert "has not seen the latest change" in str(of_run(snapshot).waiting)
 
 
 def test_paused_pool_is_not_waited_for() -> None:
     found, ref = made(brought=False)
     found.workloads[ref]["spec"]["paused"] = True
     snapshot = found.snapshot()
-    candidates = movable_instances(snapshot, SHOP)
-    assert holds.why_waiting([the_hold(snapshot)], candidates) is None
-    assert "resume it first" in str(holds.why_kept(the_hold(snapshot), candidates))
+    assert of_run(snapshot).waiting is None
+    assert "resume it first" in str(holds.why_kept(the_hold(snapshot)))
     assert [x.temporary for x in plan(snapshot).skipped] == [False] * 3
 
 
@@ -142,7 +142,7 @@ def test_vm_of_a_pool_that_others_have_changed_is_not_waited_for() -> None:
     assert "which KubeVirt does not revert: change it back" in str(skipped.reason)
     assert not skipped.temporary
     assert the_hold(snapshot).seen
-    assert holds.why_waiting([the_hold(snapshot)], movable_instances(snapshot, SHOP)) is None
+    assert of_run(snapshot).waiting is None
 
 
 def test_restart_of_a_vm_of_a_pool_needs_a_condition_that_only_the_vm_has() -> None:
@@ -202,9 +202,8 @@ def test_strategy_is_given_back_once_each_vmi_has_the_revision(
     after: tuple[Cluster, t.Any, Snapshot],
 ) -> None:
     found, ref, snapshot = after
-    candidates = movable_instances(snapshot, SHOP)
     hold = the_hold(snapshot)
-    assert holds.can_end(hold, candidates)
+    assert hold.ends
     server: JSON = Server(found, ref)
 
     assert end(server, hold) == ""
@@ -221,7 +220,7 @@ def test_strategy_is_given_back_once_each_vmi_has_the_revision(
     assert path.endswith("virtualmachinepools/web")
     assert {"op": "remove", "path": "/spec/updateStrategy"} in body
     assert "update strategy is proactive again" in holds.ended(hold)
-    assert {(x.verb, x.resource) for x in holds.rights_of([hold])} == {
+    assert {(x.verb, x.resource) for x in of_run(snapshot).rights} == {
         ("patch", "virtualmachinepools"),
         ("patch", "virtualmachineinstances"),
         ("get", "controllerrevisions"),
@@ -366,6 +365,6 @@ def test_advice_to_end_a_hold_by_hand_says_what_kubevirt_restarts() -> None:
     found, ref = made()
     found.workloads[ref]["metadata"]["annotations"]["placement.virt/hold"] = "{"
     snapshot = found.snapshot()
-    why = holds.why_kept(the_hold(snapshot), movable_instances(snapshot, SHOP))
+    why = holds.why_kept(the_hold(snapshot))
     assert "Set its update strategy by hand" in str(why)
     assert f"Before that, give each of its VMIs the label {POOL_REVISION}" in str(why)

@@ -22,15 +22,17 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
     InstanceSelection,
     movable_instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.holds import release as holds
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.moves.move_source import HeldRollouts
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout import holds
+from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from tests.unit.forecast.test_claims import stateful_set
 from tests.unit.planning.scenes import cluster
 
@@ -54,6 +56,14 @@ def held(*revisions: str, updated: int, generation: int = 2) -> Snapshot:
     return made.snapshot()
 
 
+def of_run(snapshot: Snapshot, selection: InstanceSelection = SHOP) -> HeldRollouts:
+    return holds.held_rollouts(snapshot, selection, movable_instances(snapshot, selection))
+
+
+def holds_of(snapshot: Snapshot, selection: InstanceSelection = SHOP) -> tuple[Hold, ...]:
+    return holds.holds_of(snapshot, selection, movable_instances(snapshot, selection))
+
+
 class Server:
     """Takes patches, or refuses them."""
 
@@ -70,38 +80,34 @@ class Server:
 def test_held_replicas_move_from_the_last_one_whatever_the_scope_is() -> None:
     snapshot = held("db-1", "db-2", "db-1", updated=1)
     candidates = movable_instances(snapshot, SHOP)
-    found = holds.holds_of(snapshot, SHOP)
-    request = PlanRequest(
-        SHOP,
-        allow=frozenset({Method.RECREATE}),
-        held=holds.held_replicas(found, candidates),
-    )
+    found = of_run(snapshot)
+    request = PlanRequest(SHOP, allow=frozenset({Method.RECREATE}), held=found.replicas)
     plan = plan_moves(snapshot, request, candidates)
     assert [(move.instance.name, move.method) for move in plan.moves] == [
         ("db-2", Method.RECREATE),
         ("db-0", Method.RECREATE),
     ]
     assert {move.reason for move in plan.moves} == {"the rollout of its workload is held"}
-    assert holds.why_waiting(found, candidates) is None
-    (line,) = holds.lines(found, candidates)
+    assert found.waiting is None
+    (line,) = found.lines
     assert "2 of 3 replicas are not of its present template" in line
     assert "RollingUpdate is given back" in line
 
 
 def test_hold_of_a_workload_that_is_not_selected_is_left() -> None:
     snapshot = held("db-1", updated=0)
-    assert not holds.holds_of(snapshot, InstanceSelection(namespaces=frozenset({"other"})))
+    assert not holds_of(snapshot, InstanceSelection(namespaces=frozenset({"other"})))
     other = InstanceSelection(workloads=frozenset({Ref("StatefulSet", "shop", "mq")}))
-    assert not holds.holds_of(snapshot, other)
+    assert not holds_of(snapshot, other)
     named = InstanceSelection(workloads=frozenset({Ref("StatefulSet", "shop", "db")}))
-    assert len(holds.holds_of(snapshot, named)) == 1
+    assert len(holds_of(snapshot, named)) == 1
 
 
 def test_hold_of_a_workload_that_is_being_deleted_is_not_waited_for() -> None:
     """Its pods go first, with the propagation policy Foreground."""
     snapshot = held("db-1", updated=0)
     snapshot.workloads[0].manifest["metadata"]["deletionTimestamp"] = "2026-11-26T10:00:00Z"
-    assert not holds.holds_of(snapshot, SHOP)
+    assert not holds_of(snapshot)
 
 
 @pytest.mark.parametrize(
@@ -110,15 +116,14 @@ def test_hold_of_a_workload_that_is_being_deleted_is_not_waited_for() -> None:
 )
 def test_run_waits_for_the_controller(updated: int, generation: int, text: str) -> None:
     snapshot = held("db-2", "db-2", updated=updated, generation=generation)
-    found = holds.holds_of(snapshot, SHOP)
-    why = holds.why_waiting(found, movable_instances(snapshot, SHOP))
+    why = of_run(snapshot).waiting
     assert text in str(why)
     assert why is None or (why.code, why.temporary) == ("in_progress", True)
 
 
 def test_strategy_is_given_back_once() -> None:
     server: JSON = Server()
-    (hold,) = holds.holds_of(held("db-2", updated=1), SHOP)
+    (hold,) = holds_of(held("db-2", updated=1))
     assert holds.end(server, hold) is None
     assert "its update strategy is RollingUpdate again" in holds.ended(hold)
     (patch,) = server.patches
@@ -141,7 +146,7 @@ def test_strategy_is_given_back_once() -> None:
 def test_refusal_of_one_workload_does_not_keep_the_others(error: type[ApiError], text: str) -> None:
     """An admission policy of its namespace, or a deletion."""
     server: JSON = Server(error)
-    (hold,) = holds.holds_of(held("db-2", updated=1), SHOP)
+    (hold,) = holds_of(held("db-2", updated=1))
     why = holds.end(server, hold)
     assert "stays held" in str(why)
     assert text in str(why)
@@ -150,22 +155,21 @@ def test_refusal_of_one_workload_does_not_keep_the_others(error: type[ApiError],
 def test_strategy_is_not_given_back_where_the_object_was_changed_meanwhile() -> None:
     """Rules that are written at the same time count on the strategy OnDelete."""
     server: JSON = Server()
-    (hold,) = holds.holds_of(held("db-2", updated=1), SHOP)
+    (hold,) = holds_of(held("db-2", updated=1))
     holds.end(server, hold)
     assert {"op": "test", "path": "/metadata/generation", "value": 2} in server.patches[0]
 
 
 def test_unfinished_or_damaged_hold_stays() -> None:
     snapshot = held("db-1", updated=0)
-    candidates = movable_instances(snapshot, SHOP)
-    (hold,) = found = holds.holds_of(snapshot, SHOP)
-    why = holds.why_kept(hold, candidates)
+    (hold,) = holds_of(snapshot)
+    why = holds.why_kept(hold)
     assert "stays held: 1 of 1 replicas is not of its present template" in str(why)
     assert "recreate in allow" in str(why)
     hold.workload.manifest["metadata"]["annotations"][HOLD] = "{"
-    (hold,) = found = holds.holds_of(snapshot, SHOP)
-    assert "is damaged. Set its update strategy by hand" in str(holds.why_kept(hold, candidates))
-    (line,) = holds.lines(found, candidates)
+    (hold,) = holds_of(snapshot)
+    assert "is damaged. Set its update strategy by hand" in str(holds.why_kept(hold))
+    (line,) = of_run(snapshot).lines
     assert "is damaged" in line
     assert "given back" not in line
 
@@ -173,26 +177,23 @@ def test_unfinished_or_damaged_hold_stays() -> None:
 def test_hold_stays_while_a_pod_is_of_another_template_though_enough_are_counted() -> None:
     """A scale-in deletes db-1. Until then the controller counts it, and a rollout of its own would replace db-0."""
     snapshot = held("db-1", "db-2", updated=1)
-    (hold,) = found = holds.holds_of(snapshot, SHOP)
+    (hold,) = holds_of(snapshot)
     hold.workload.manifest["spec"]["replicas"] = 1
-    candidates = movable_instances(snapshot, SHOP)
-    assert not holds.can_end(hold, candidates)
-    assert "1 of 1 replicas is not" in str(holds.why_kept(hold, candidates))
-    (line,) = holds.lines(found, candidates)
+    assert not hold.ends
+    assert "1 of 1 replicas is not" in str(holds.why_kept(hold))
+    (line,) = of_run(snapshot).lines
     assert "1 of 1 replicas is not" in line
 
 
 def test_hold_is_over_once_another_client_has_set_a_strategy() -> None:
     """A partition would keep two replicas on the previous template for ever."""
     snapshot = held("db-1", "db-1", "db-2", updated=1)
-    (hold,) = found = holds.holds_of(snapshot, SHOP)
+    (hold,) = holds_of(snapshot)
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
     hold.workload.manifest["spec"]["updateStrategy"] = rolling
-    candidates = movable_instances(snapshot, SHOP)
-    assert not holds.held_replicas(found, candidates)
-    assert holds.why_waiting(found, candidates) is None
-    assert holds.can_end(hold, candidates)
-    (line,) = holds.lines(found, candidates)
+    (hold,), found = holds_of(snapshot), of_run(snapshot)
+    assert (found.replicas, found.waiting, found.ends) == (frozenset(), None, True)
+    (line,) = found.lines
     assert "is not held any more" in line
     server: JSON = Server()
     assert holds.end(server, hold) is None
@@ -210,7 +211,7 @@ def test_pending_replica_of_another_template_moves_though_its_constraints_are_th
     )
     snapshot = replace(snapshot, pods=tuple(pods))
     candidates = movable_instances(snapshot, SHOP)
-    replicas = holds.held_replicas(holds.holds_of(snapshot, SHOP), candidates)
+    replicas = of_run(snapshot).replicas
     request = PlanRequest(SHOP, allow=frozenset({Method.RECREATE}), held=replicas)
     (move,) = plan_moves(snapshot, request, candidates).moves
     assert (move.instance.name, move.reason) == ("db-0", "the rollout of its workload is held")
