@@ -21,8 +21,7 @@ from dev.written_part import with_part
 MODULES = CHECKOUT / "plugins" / "modules"
 OBSTACLES = CHECKOUT / "plugins" / "module_utils" / "model" / "obstacle.py"
 FORECASTS = CHECKOUT / "plugins" / "module_utils" / "forecast" / "conclusion.py"
-DOCS = CHECKOUT / "docs"
-DOCUMENT = DOCS / "troubleshooting.md"
+DOCUMENT = CHECKOUT / "docs" / "troubleshooting.md"
 BEGIN = "<!-- codes: written by python -m dev.codes -->"
 END = "<!-- end of codes -->"
 
@@ -147,18 +146,10 @@ def _of_results() -> t.Iterator[str]:
     fields, obstacles = code_fields(), table(OBSTACLES)
     explained: dict[str, str] = {}
     yield from ("## Codes of results", "")
-    yield (
-        "A code is beside the text that it belongs to: `reason_code` beside `reason`, `stop_code` beside `stop_reason`."
-    )
-    yield (
-        "`ansible-playbook -v` prints the results of tasks. Options are named as in the modules. The variable of a role"
-    )
-    yield (
-        "has the name of the role before it: `allow` of `rollout` is `placement_rollout_allow`. A role may have no such"
-    )
-    yield (
-        "variable, as `placement_apply` none for `apply_pending_changes`: then run the playbook `rollout` with it."
-    )
+    yield "A code is beside its text: `reason_code` beside `reason`, `stop_code` beside `stop_reason`."
+    yield "`ansible-playbook -v` prints the results of tasks. Options are named as in the modules: `allow` of `rollout`"
+    yield "is the variable `placement_rollout_allow` of the role. If a role has no such variable, as `placement_apply`"
+    yield "none for `apply_pending_changes`, run the playbook `rollout` with it."
     for heading in SECTIONS.values():
         of_section = [field for field in fields if field.heading == heading]
         codes = sorted({code for field in of_section for code in field.codes})
@@ -203,18 +194,10 @@ def _table_of(meanings: t.Mapping[str, Meaning]) -> t.Iterator[str]:
 
 
 def _of_findings() -> t.Iterator[str]:
-    """The names that the pages about findings explain; other tests compare these with the code."""
-    names = re.findall(r"^### `(\w+)`$", (DOCS / "findings.md").read_text(), re.M)
-    drains = (
-        (DOCS / "maintenance.md").read_text().partition("\n## Findings\n")[2].partition("\n## ")[0]
-    )
     yield from ("", "## Names of findings", "")
-    yield "A finding has a `name`, and its `why` and `advice` beside it. Each name leads to its entry."
-    yield from ("", "*Of constraints, rules, manifests and node labels:*")
-    yield ",\n".join(f"[`{name}`](findings.md#{name})" for name in sorted(names)) + "."
-    yield from ("", "*Of a drain:*")
-    of_drains = sorted(re.findall(r"^\| `(\w+)` \|", drains, re.M))
-    yield ",\n".join(f"[`{name}`](maintenance.md#findings)" for name in of_drains) + "."
+    yield "A finding has a `name`, and its `why` and `advice` beside it. [Findings](findings.md) has those of"
+    yield "constraints, rules, manifests and node labels, [Node maintenance](maintenance.md#findings) those of a drain,"
+    yield "and [Physical hosts](physical-hosts.md#findings) those of hosts under the nodes."
     yield ""
 
 

@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Build the documentation site in build/docs/html: python -m dev.docs.
 
-antsibull-docs writes a page for each module, role and plug-in. The guides are README.md and the pages in docs.
-A warning is an error.
+antsibull-docs writes a page for each module, role and plug-in. The guides are README.md, CONTRIBUTING.md and the
+pages in docs. A warning is an error, also one about a link that leads nowhere.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+import typing as t
 from pathlib import Path
 
 from dev import environments, pythons
@@ -19,27 +21,63 @@ from dev.commands import CHECKOUT, Command, end_with_us, environment, print_now,
 PINS = environments.HERE / "requirements-docs.txt"
 SITE = CHECKOUT / "build" / "docs"
 SOURCE = SITE / "source"
+REFERENCE = "collections/virt/placement"
+"""The folder of the pages that antsibull-docs writes."""
+NAVIGATION: t.Mapping[str, t.Sequence[str]] = {
+    "Start": ("README", "docs/first-steps", "docs/install"),
+    "Tasks": (
+        "docs/physical-hosts",
+        "docs/from-affinity-to-rules",
+        "docs/undo",
+        "docs/report",
+        "docs/maintenance",
+        "docs/from-vsphere",
+    ),
+    "Reference": (
+        f"{REFERENCE}/index",
+        "docs/troubleshooting",
+        "docs/findings",
+        "docs/compatibility",
+    ),
+    "For administrators": ("docs/awx", "docs/events", "docs/security", "docs/large-clusters"),
+    "Background": (
+        "docs/forecasting",
+        "docs/scheduling",
+        "docs/systems/kubevirt",
+        "docs/systems/openshift",
+        "docs/systems/eks",
+        "docs/systems/harvester",
+        "docs/systems/tkg",
+    ),
+    "For developers": (
+        "docs/molecule",
+        "docs/examples/own-role/README",
+        "CONTRIBUTING",
+        "docs/architecture",
+    ),
+}
+"""The guides by their readers, in the order of the site. tests/unit/test_guides.py compares it with docs."""
 CONFIGURATION = """\
 project = "virt.placement"
 extensions = ["sphinx_antsibull_ext", "myst_parser"]
 html_theme = "sphinx_ansible_theme"
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
+html_copy_source = False
 highlight_language = "YAML+Jinja"
 myst_heading_anchors = 3
-# README.md links to files that are not pages, such as LICENSE. Module pages link to the documentation
-# of Ansible, which would have to be downloaded.
-suppress_warnings = ["myst.xref_missing", "ref.ref"]
+# Module pages link to the documentation of Ansible, which would have to be downloaded.
+suppress_warnings = ["ref.ref"]
 """
-INDEX = """\
-virt.placement
-==============
-
-.. toctree::
-   :maxdepth: 1
-
-   README
-{guides}
-   collections/virt/placement/index
+STYLES = """\
+/* The theme keeps each cell of a table on one line where the screen is narrow. */
+.wy-table-responsive table td, .wy-table-responsive table th { white-space: normal; }
+.wy-table-responsive table td code { white-space: normal; overflow-wrap: anywhere; }
+@media (max-width: 768px) {
+  .wy-table-responsive table td, .wy-table-responsive table th { padding: 6px; }
+}
 """
+_LINK = re.compile(r"\[([^\]]*)\]\((?!http)([^)#\s]+)(#[^)]+)?\)")
 
 
 def main() -> int:
@@ -74,17 +112,38 @@ def main() -> int:
 def write_source() -> None:
     """The configuration, the guides and the index that lists them."""
     shutil.rmtree(SITE, ignore_errors=True)
-    (SOURCE / "docs").mkdir(parents=True)
-    shutil.copy(CHECKOUT / "README.md", SOURCE)
-    shutil.copytree(CHECKOUT / "docs" / "examples", SOURCE / "docs" / "examples")
-    shutil.copytree(CHECKOUT / "docs" / "systems", SOURCE / "docs" / "systems")
-    guides: list[Path] = sorted((CHECKOUT / "docs").glob("*.md"))
-    for guide in guides:
-        shutil.copy(guide, SOURCE / "docs")
-    systems = [f"systems/{page.stem}" for page in sorted((CHECKOUT / "docs/systems").glob("*.md"))]
-    listed = "\n".join(f"   docs/{page}" for page in [*(guide.stem for guide in guides), *systems])
+    shutil.copytree(CHECKOUT / "docs", SOURCE / "docs")
+    for name in ("README.md", "CONTRIBUTING.md"):
+        shutil.copy(CHECKOUT / name, SOURCE)
+    for page in SOURCE.rglob("*.md"):
+        page.write_text(with_links_of_the_site(page.read_text(), page))
+    (SOURCE / "static").mkdir()
+    (SOURCE / "static" / "tables.css").write_text(STYLES)
     (SOURCE / "conf.py").write_text(CONFIGURATION)
-    (SOURCE / "index.rst").write_text(INDEX.format(guides=listed))
+    (SOURCE / "index.rst").write_text(index())
+
+
+def index() -> str:
+    """The first page: a list of pages for each kind of reader."""
+    lists = (
+        f".. toctree::\n   :maxdepth: 1\n   :caption: {caption}\n\n"
+        + "".join(f"   {page}\n" for page in pages)
+        for caption, pages in NAVIGATION.items()
+    )
+    return "\n".join(("virt.placement\n==============\n", *lists))
+
+
+def with_links_of_the_site(text: str, page: Path) -> str:
+    """The README of a role is the page of the role. Of a file or folder that the site lacks, the text stays."""
+
+    def link(match: re.Match[str]) -> str:
+        name, target, _anchor = match.groups()
+        if role := re.search(r"roles/(placement_\w+)/README\.md$", target):
+            leads_to = SOURCE / REFERENCE / f"{role[1]}_role.rst"
+            return f"[{name}]({os.path.relpath(leads_to, page.parent)})"
+        return match[0] if (page.parent / target).is_file() else name
+
+    return _LINK.sub(link, text)
 
 
 if __name__ == "__main__":

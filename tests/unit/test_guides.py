@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from ansible_collections.virt.placement.plugins.plugin_utils.controller import SETTINGS
+from dev import docs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = {path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")}
@@ -87,3 +88,30 @@ def test_guide_of_molecule_has_the_variables_of_its_playbooks() -> None:
     text = (CHECKOUT / "docs" / "molecule.md").read_text()
     assert set(re.findall(r"^\| `(placement_sandbox_\w+)` \|", text, re.M)) == asked
     assert set(re.findall(r"\bplacement_sandbox_\w+", text)) == asked
+
+
+def test_site_has_each_guide_in_its_navigation_once() -> None:
+    pages = [page for pages in docs.NAVIGATION.values() for page in pages]
+    guides = [str(guide.relative_to(CHECKOUT).with_suffix("")) for guide in GUIDES]
+    assert sorted(pages) == sorted([*guides, f"{docs.REFERENCE}/index"])
+
+
+@pytest.mark.parametrize(
+    ("link", "on_the_site"),
+    [
+        (
+            "[role](../roles/placement_undo/README.md#variables)",
+            "[role](../collections/virt/placement/placement_undo_role.rst)",
+        ),
+        ("[Undo](undo.md#the-record)", "[Undo](undo.md#the-record)"),
+        ("[examples](../rbac/examples)", "examples"),
+        ("[KubeVirt](https://kubevirt.io)", "[KubeVirt](https://kubevirt.io)"),
+    ],
+)
+def test_link_of_a_guide_leads_to_a_page_of_the_site(
+    link: str, on_the_site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docs, "SOURCE", tmp_path)
+    (page := tmp_path / "docs" / "awx.md").parent.mkdir()
+    (tmp_path / "docs" / "undo.md").touch()
+    assert docs.with_links_of_the_site(link, page) == on_the_site
