@@ -69,22 +69,39 @@ def check(job: Job) -> Result:
         "continued": [node["name"] for node in plan.begun],
         "marked": [node["name"] for node in plan.marked],
         "found": {},
-        "begun": options["state"] == "in_service" if plan.groups else _may_return_home(job),
-        "missing": lines_of(found) if _left_out(names, states) else [],
+        # an earlier job may have ended before it moved VMs home
+        "begun": options["state"] == "in_service"
+        if plan.groups
+        else not (returns_home(job) and _is_outside_of_window(job)),
+        "missing": lines_of(found) if set(names) - states.keys() else [],
         "has_room": False,
         "approved": approved,
         "plans": [],
+        "unchanged": _unchanged(job, found),
     }
     job.show(job.record.maintenance["missing"])
     if approved is not None:
         require_planned_nodes(job, approved, plan)
     for node in plan.done:
-        job.show([_already_serviced(node)])
+        job.show(
+            [
+                f"node {node['name']}: skipped, since its change_id is {node['change_id']} already: a maintenance with"
+                f" this placement_maintenance_change_id ended {node.get('serviced_at') or 'at an unknown time'}. To"
+                " service it again, use another one."
+            ]
+        )
     _wait_for_serviced(job, plan)
     _check_drains(job, plan)
     _check_room(job, plan)
     _check_rights_to_return(job, plan)
     return _published(job, steps=_steps(job, plan))
+
+
+def _unchanged(job: Job, found: Result) -> list[Result]:
+    """The nodes, where check mode has nothing to do to put them in service: the module would say so for each group."""
+    news = ("failed", "gone", "progress", "started", "warnings", "writes")
+    has_news = any(map(found.get, news)) or any(node["since"] for node in found["nodes"])
+    return found["nodes"] if job.check_mode and not has_news else []
 
 
 def _goes_on_without_some(job: Job, found: Result, plan: MaintenancePlan) -> bool:
@@ -93,10 +110,6 @@ def _goes_on_without_some(job: Job, found: Result, plan: MaintenancePlan) -> boo
     state = job.record.asked["state"]
     continues = bool(plan.done or plan.marked or found.get("gone"))
     return state == "in_service" or (state == "serviced" and continues)
-
-
-def _left_out(names: t.Iterable[str], states: t.Container[str]) -> list[str]:
-    return [name for name in names if name not in states]
 
 
 def _names(job: Job) -> list[str]:
@@ -123,14 +136,6 @@ def _wait_for_serviced(job: Job, plan: MaintenancePlan) -> None:
     started again."""
     if plan.done and not job.check_mode:
         job.run("node_maintenance", _return_options(job, [node["name"] for node in plan.done]))
-
-
-def _already_serviced(node: Result) -> str:
-    return (
-        f"node {node['name']}: skipped, since its change_id is {node['change_id']} already: a maintenance with this"
-        f" placement_maintenance_change_id ended {node.get('serviced_at') or 'at an unknown time'}. To service it"
-        " again, use another one."
-    )
 
 
 def _drain_options(job: Job, group: t.Sequence[str]) -> Result:
@@ -249,11 +254,6 @@ def _returning(job: Job, namespaces: t.Sequence[str]) -> Result:
         "allow": options["return_home_allow"],
         "topology_keys": options["topology_keys"],
     }
-
-
-def _may_return_home(job: Job) -> bool:
-    """An earlier job may have ended before it moved VMs home."""
-    return not returns_home(job) or not _is_outside_of_window(job)
 
 
 def _is_outside_of_window(job: Job) -> bool:
@@ -420,8 +420,10 @@ def end_work(job: Job) -> Result:
 def in_service(job: Job) -> Result:
     options, known = job.record.asked, job.record.maintenance
     group = list(job.arguments["nodes"])
+    unchanged = [node for node in known.get("unchanged", ()) if node["name"] in group]
+    asked = _return_options(job, group)
     try:
-        ended = job.run("node_maintenance", _return_options(job, group))
+        ended = {"nodes": unchanged} if unchanged else job.run("node_maintenance", asked)
     except JobFailed:
         refused = _is_refusal(job.record.last("node_maintenance"))
         if not (job.check_mode or refused):

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from sandbox.real_nodes import ground
-from tests.bench import processes, real
+from tests.bench import processes, real, starts
 from tests.bench.row import LeftOut, Row, table
 
 
@@ -73,3 +73,14 @@ def test_rows_of_real_nodes_are_left_out_of_a_small_bench() -> None:
     assert {row.reason for row in real.rows(small=True) if isinstance(row, LeftOut)} == {
         "only in the full bench"
     }
+
+
+def test_rows_beside_an_older_commit_are_left_out_of_a_shallow_clone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(starts, "BEFORE", "f" * 40)
+
+    rows = starts.rows()
+
+    assert [row.name for row in rows] == list(starts.NAMES.values())
+    assert "is not in this clone" in str(rows[0].as_json()["left_out"])

@@ -263,6 +263,20 @@ def test_check_mode_names_each_drain_that_would_be_refused(folder: Path) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "drains"),
+    [("serviced", ["drained check w1", "drained check w3"]), ("in_service", [])],
+)
+def test_check_mode_asks_once_for_nodes_that_are_in_service(
+    folder: Path, state: str, drains: list[str]
+) -> None:
+    nodes = [node("w1", "a"), node("w3", "b")]
+    play = maintained(folder, nodes, {"state": state}, check=True)
+    assert not play.failed, play.output
+    assert play.calls == ["in_service check w1,w3", *drains]
+    assert ("would be serviced" if drains else "in service already") in play.output
+
+
 def test_reading_of_nodes_does_not_show_what_a_return_to_service_would_do(folder: Path) -> None:
     """The return itself shows that, and a drain does not do it."""
     play = maintained(folder, [drained("w1", "a")], {"state": "in_service"}, check=True)
