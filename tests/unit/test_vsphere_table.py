@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables for people who know vSphere, in README.md and docs/from-vsphere.md, name what there is."""
+"""The tables for people who know vSphere, in docs/from-vsphere.md, name what there is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.conftest import CHECKOUT
 
 MODULES = ("capacity_info", "cpu_info", "drs_import", "node_maintenance")
 RULE_TYPES = ("keep_apart", "keep_together", "run_on", "avoid")
-README = (CHECKOUT / "README.md").read_text()
 PAGE = (CHECKOUT / "docs" / "from-vsphere.md").read_text()
 
 
@@ -25,7 +24,7 @@ def rows(text: str) -> list[str]:
     return found
 
 
-TABLES = [*rows(README), *rows(PAGE)]
+TABLE = rows(PAGE)
 
 
 def words(row: str) -> set[str]:
@@ -33,17 +32,16 @@ def words(row: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", row))
 
 
-def test_both_pages_have_a_table() -> None:
-    assert len(rows(README)) > 15
-    assert len(rows(PAGE)) > 15
+def test_page_has_a_table() -> None:
+    assert len(TABLE) > 15
 
 
 @pytest.mark.parametrize("name", [*MODULES, *RULE_TYPES])
-def test_each_module_and_rule_type_has_a_line_in_the_table_of_the_readme(name: str) -> None:
-    assert any(name in words(row) for row in rows(README))
+def test_each_module_and_rule_type_has_a_line(name: str) -> None:
+    assert any(name in words(row) for row in TABLE)
 
 
-@pytest.mark.parametrize("row", TABLES, ids=lambda row: row.split("|")[1].strip()[:40])
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.split("|")[1].strip()[:40])
 def test_variables_playbooks_and_modules_of_a_line_exist(row: str) -> None:
     for word in words(row):
         if variable := re.match(r"placement_[a-z]+_\w+", word):
@@ -54,10 +52,9 @@ def test_variables_playbooks_and_modules_of_a_line_exist(row: str) -> None:
         assert (CHECKOUT / "plugins" / "modules" / f"{name}.py").is_file(), name
 
 
-@pytest.mark.parametrize(("text", "folder"), [(README, "."), (PAGE, "docs")])
-def test_links_of_the_lines_lead_to_a_heading(text: str, folder: str) -> None:
-    for file, heading in re.findall(r"\]\(([\w./-]*\.md)?#([\w-]+)\)", "\n".join(rows(text))):
-        target = (CHECKOUT / folder / file).read_text() if file else text
+def test_links_of_the_lines_lead_to_a_heading() -> None:
+    for file, heading in re.findall(r"\]\(([\w./-]*\.md)?#([\w-]+)\)", "\n".join(TABLE)):
+        target = (CHECKOUT / "docs" / file).read_text() if file else PAGE
         titles = re.findall(r"^#+ (.*)$", target, re.M)
         assert heading in {anchor(title) for title in titles}, (file, heading)
 
