@@ -17,13 +17,12 @@ from ansible_collections.virt.placement.plugins.module_utils.moves import journa
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import is_label_value
+from tests.support.api_server import ApiServer, Fault
+from tests.support.modules import Result, run
 
 from . import cluster
 from .cluster import OTHERS, TENANT, Object, Objects, template_of
 from .forged import FORGED_KEY
-from .refusals import Refusal
-from .server import Server
-from .tasks import Result, run
 from .values import FORGED
 
 Task = tuple[str, Result, bool]
@@ -98,7 +97,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 def base() -> Objects:
     """The cluster with the rules of both namespaces, as KubeVirt has copied them to VMIs and pods. The
     workloads have undo records."""
-    server = Server(cluster.objects())
+    server = ApiServer(cluster.objects())
     for namespace in (OTHERS, TENANT):
         options = {"namespace": namespace, "rules": cluster.RULES, "workload_rollout": "allow"}
         assert "failed" not in run("rules", server, options)
@@ -149,16 +148,16 @@ MARK = (
 def check(task: Task, objects: Objects) -> tuple[Result, Writes]:
     """Runs a task on these objects. Raises AssertionError and whatever the task raises. A move that the
     journal has is continued wherever it is: who may write the Lease is trusted."""
-    server = Server(objects)
+    server = ApiServer(objects)
     return _check(task, server), server.writes
 
 
-def check_refused(task: Task, case: tuple[Objects, t.Sequence[Refusal]]) -> None:
+def check_refused(task: Task, case: tuple[Objects, t.Sequence[Fault]]) -> None:
     """As `check` while the server refuses writes, and afterwards."""
     objects, refusals = case
-    server = Server(objects, refusals)
+    server = ApiServer(objects, refusals)
     _check(task, server)
-    server.refusing = ()
+    server.faults.clear()
     lease = server.objects[f"{LEASE}/virt-placement"]
     server.objects[f"{LEASE}/virt-placement"] = {
         **lease,
@@ -167,7 +166,7 @@ def check_refused(task: Task, case: tuple[Objects, t.Sequence[Refusal]]) -> None
     _check(task, server)
 
 
-def _check(task: Task, server: Server) -> Result:
+def _check(task: Task, server: ApiServer) -> Result:
     name, options, check_mode = task
     objects = dict(server.objects)
     result = run(name, server, options, check=check_mode)

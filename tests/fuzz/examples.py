@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from tests.support.api_server import Fault
+from tests.support.modules import Stuck
+
 from . import checks, mutations
 from .mutations import of_platform, of_tenant
-from .refusals import Refusal, refusals
-from .tasks import Stuck
+from .refusals import refusals
 
 BATCH = 200
 
@@ -43,7 +45,7 @@ PLATFORM = st.builds(Altered, of_platform(checks.base(), checks.journal(), check
 
 
 @st.composite
-def _refused(draw: t.Any) -> tuple[Altered, list[Refusal]]:
+def _refused(draw: t.Any) -> tuple[Altered, list[Fault]]:
     return draw(PLATFORM if draw(st.booleans()) else TENANT), draw(refusals)
 
 

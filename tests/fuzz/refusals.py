@@ -5,30 +5,13 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from tests.support.api_server import Fault, Reply, answer
+
 from .specs import optional_fields
 from .values import mutated, texts
-
-Answer = tuple[int, dict[str, t.Any]]
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Writes by a method of a resource, with its subresources, get this answer: so many of them, or all
-    (-1). `dry_runs`: dry runs, too."""
-
-    request: tuple[str, str]
-    answer: Answer
-    times: int
-    dry_runs: bool
-
-    def is_about(self, method: str, path: str, *, dry_run: bool) -> bool:
-        refused, resource = self.request
-        return method == refused and resource in path.split("/") and dry_run <= self.dry_runs
-
 
 REQUESTS = (
     ("PATCH", "leases"),
@@ -79,7 +62,7 @@ _CAUSES = st.lists(
 
 
 @st.composite
-def _answers(draw: t.Any) -> Answer:
+def _answers(draw: t.Any) -> Reply:
     code = draw(st.sampled_from(sorted(_MESSAGES)))
     reasons = ["Forbidden", "AlreadyExists", "Conflict", "Invalid", "TooManyRequests", ""]
     status = {
@@ -93,12 +76,12 @@ def _answers(draw: t.Any) -> Answer:
             )
         ),
     }
-    return code, mutated(draw, status) if draw(st.integers(0, 4)) == 0 else status
+    return answer(mutated(draw, status) if draw(st.integers(0, 4)) == 0 else status, code)
 
 
-refusals: st.SearchStrategy[list[Refusal]] = st.lists(
+refusals: st.SearchStrategy[list[Fault]] = st.lists(
     st.builds(
-        Refusal,
+        lambda request, *rest: Fault(*request, *rest),
         st.sampled_from(REQUESTS),
         _answers(),
         st.sampled_from([1, 1, 2, -1]),

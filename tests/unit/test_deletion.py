@@ -73,6 +73,7 @@ class Copy:
             "playbooks",
             "roles",
             "sandbox",
+            "tests/support",
             "tests/unit",
         ):
             shutil.copytree(CHECKOUT / folder, root / folder, ignore=left_out)

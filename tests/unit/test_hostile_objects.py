@@ -19,11 +19,13 @@ from unittest import mock
 
 import pytest
 
-from tests.fuzz import checks, server, tasks, values
+from tests.fuzz import checks, values
 from tests.fuzz.cluster import OTHERS, RULES, TENANT, ZONE, Object, Objects, of_kind
 from tests.fuzz.examples import Search
 from tests.fuzz.placements import PREFERRED, REQUIRED
 from tests.fuzz.values import PREFIX
+from tests.support import api_server, modules
+from tests.support.api_server import ApiServer
 
 OWNERSHIP = {"version": 1, "created": []}
 VMS = f"/apis/kubevirt.io/v1/namespaces/{TENANT}/virtualmachines"
@@ -80,7 +82,7 @@ def test_anti_affinity_to_pods_of_others_violates_and_moves_nothing_of_theirs(
 
 
 def test_a_pod_with_many_terms_beside_many_pods_stalls_nothing(objects: Objects) -> None:
-    """Each term matches each pod, and no two are equal: see CPU_SECONDS of tests.fuzz.tasks."""
+    """Each term matches each pod, and no two are equal: see CPU_SECONDS of tests.support.modules."""
     template = objects[f"/api/v1/namespaces/{OTHERS}/pods/cache-h1-0"]
     for number in range(150):
         name = f"other-{number}"
@@ -135,7 +137,7 @@ def spread(*terms: Object, action: str) -> Object:
 def test_many_pods_with_many_terms_stall_nothing(
     objects: Objects, placement: t.Callable[..., Object]
 ) -> None:
-    """No two terms are equal, and each matches each pod: see CPU_SECONDS of tests.fuzz.tasks."""
+    """No two terms are equal, and each matches each pod: see CPU_SECONDS of tests.support.modules."""
     template = objects[f"/api/v1/namespaces/{OTHERS}/pods/cache-h1-0"]
     pods, terms = 30, 100
     for pod in range(pods):
@@ -187,7 +189,7 @@ def test_deep_json_in_an_unknown_field_is_lost_alone(objects: Objects, depth: in
         return encoded(value).replace('"DEEP"', deep)
 
     encoded = json.dumps
-    with mock.patch.object(server, "json", mock.Mock(dumps=dumped, loads=json.loads)):
+    with mock.patch.object(api_server, "json", mock.Mock(dumps=dumped, loads=json.loads)):
         for task in OF_OTHERS:
             checks.check_others(task, objects)
         rules = [{"name": "apart", "workloads": ["web0", "web1"], "keep_apart": "zone"}]
@@ -250,10 +252,10 @@ def test_owners_that_cannot_be_do_not_keep_the_journal_from_being_read(
         if path.startswith(f"/api/v1/namespaces/{TENANT}/"):
             objects[path]["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     drain = {"nodes": ["w1"], "state": "drained", "allow_findings": ["bare_pod", "no_place"]}
-    cluster = server.Server(objects)
-    assert "journal" not in str(tasks.run("node_maintenance", cluster, drain).get("errors"))
+    cluster = ApiServer(objects)
+    assert "journal" not in str(modules.run("node_maintenance", cluster, drain).get("errors"))
     assert [path for _method, path in map(itemgetter(0, 1), cluster.writes) if "eviction" in path]
-    again = tasks.run("rollout", cluster, {"namespaces": [OTHERS]})
+    again = modules.run("rollout", cluster, {"namespaces": [OTHERS]})
     assert "journal" not in str(again.get("errors"))
 
 

@@ -16,8 +16,8 @@ import typing as t
 import pytest
 
 from tests.fuzz.cluster import OTHERS, ZONE, objects
-from tests.fuzz.server import Server
-from tests.fuzz.tasks import run
+from tests.support.api_server import ApiServer
+from tests.support.modules import run
 
 REGION = "topology.kubernetes.io/region"
 STALE = {ZONE: "zone-of-before", REGION: "region-of-before"}
@@ -39,7 +39,7 @@ def result(name: str, labels: t.Mapping[str, str]) -> str:
         if "/pods/" in path:
             there[path] = copy.deepcopy(item)
             there[path]["metadata"].setdefault("labels", {}).update(labels)
-    returned = run(name, Server(there), TASKS[name], check=True)
+    returned = run(name, ApiServer(there), TASKS[name], check=True)
     for changing in ("step_state", "cluster", "elapsed", "plan"):
         returned.pop(changing, None)
     return TIME.sub("", json.dumps(returned, sort_keys=True, indent=1))

@@ -20,8 +20,7 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from ansible_collections.virt.placement.plugins.module_utils.api import connection, errors
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
-
-from .scripted_server import ScriptedServer, answer, status
+from tests.support.api_server import ApiServer, answer, status
 
 NODE = "/api/v1/nodes/w1"
 CERTIFIED = {
@@ -53,24 +52,25 @@ def _connect(**options: t.Any) -> ApiClient:
     return connection.connect(module)
 
 
-def _token_seen(server: ScriptedServer) -> str | None:
-    return server.seen[-1].headers["Authorization"]
+def _token_seen(server: ApiServer) -> str | None:
+    token: str | None = server.seen[-1].headers["Authorization"]
+    return token
 
 
 class TestOptions:
-    def test_a_kubeconfig_as_a_dict(self, server: ScriptedServer) -> None:
+    def test_a_kubeconfig_as_a_dict(self, server: ApiServer) -> None:
         _connect(kubeconfig=_kubeconfig(server.url)).get(NODE)
         assert _token_seen(server) == "Bearer from-config"
 
     def test_a_kubeconfig_file_and_a_context(
-        self, server: ScriptedServer, tmp_path: pathlib.Path
+        self, server: ApiServer, tmp_path: pathlib.Path
     ) -> None:
         file = tmp_path / "config"
         file.write_text(json.dumps(_kubeconfig(server.url)))
         _connect(kubeconfig=str(file), context="other").get(NODE)
         assert _token_seen(server) == "Bearer of-other"
 
-    def test_host_and_token(self, server: ScriptedServer) -> None:
+    def test_host_and_token(self, server: ApiServer) -> None:
         api = _connect(host=f"{server.url}/", api_key="given")
         api.get(NODE)
         assert api.host == server.url
@@ -78,14 +78,14 @@ class TestOptions:
         assert "given" in api.secrets
 
     def test_the_environment_that_job_templates_set(
-        self, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+        self, server: ApiServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("K8S_AUTH_HOST", server.url)
         monkeypatch.setenv("K8S_AUTH_API_KEY", "from-environment")
         _connect().get(NODE)
         assert _token_seen(server) == "Bearer from-environment"
 
-    def test_impersonation_keeps_its_groups_apart(self, server: ScriptedServer) -> None:
+    def test_impersonation_keeps_its_groups_apart(self, server: ApiServer) -> None:
         _connect(
             host=server.url,
             api_key="x",
@@ -96,7 +96,7 @@ class TestOptions:
         assert server.seen[0].headers.get_all("Impersonate-Group") == ["ops", "dev"]
         assert server.seen[0].headers["User-Agent"] == "virt-placement"
 
-    def test_nothing_but_the_request_is_sent(self, server: ScriptedServer) -> None:
+    def test_nothing_but_the_request_is_sent(self, server: ApiServer) -> None:
         _connect(host=server.url, api_key="x").get(NODE)
         assert server.requests == [f"GET {NODE}"]
 
@@ -112,7 +112,7 @@ def test_certificates_that_are_not_verified_cause_no_warning() -> None:
 
 
 def test_a_credential_program_is_asked_again_when_its_token_is_refused(
-    server: ScriptedServer, tmp_path: pathlib.Path
+    server: ApiServer, tmp_path: pathlib.Path
 ) -> None:
     counter = tmp_path / "count"
     program = (
@@ -133,7 +133,7 @@ def test_a_credential_program_is_asked_again_when_its_token_is_refused(
 
 
 def test_a_token_file_is_read_again_when_its_token_is_refused(
-    server: ScriptedServer, tmp_path: pathlib.Path
+    server: ApiServer, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "token"
     file.write_text("old")
@@ -304,19 +304,19 @@ class TestWhatWouldNotCount:
             connection.open_session(options)
         return str(caught.value)
 
-    def test_a_host_without_credentials(self, server: ScriptedServer) -> None:
+    def test_a_host_without_credentials(self, server: ApiServer) -> None:
         message = self.refused(kubeconfig=_kubeconfig(server.url), host=self.ELSEWHERE)
         assert f"host says {self.ELSEWHERE}" in message
         assert f"leads to {server.url}" in message
         assert server.requests == []
 
-    def test_the_same_host_written_otherwise(self, server: ScriptedServer) -> None:
+    def test_the_same_host_written_otherwise(self, server: ApiServer) -> None:
         api = _connect(kubeconfig=_kubeconfig(server.url), host=server.url.upper() + "/")
         api.get(NODE)
         assert server.requests == [f"GET {NODE}"]
 
     def test_a_host_of_the_environment(
-        self, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+        self, server: ApiServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("K8S_AUTH_HOST", self.ELSEWHERE)
         assert f"K8S_AUTH_HOST says {self.ELSEWHERE}" in self.refused(
@@ -324,7 +324,7 @@ class TestWhatWouldNotCount:
         )
 
     def test_a_kubeconfig_where_the_environment_has_host_and_token(
-        self, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+        self, server: ApiServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("K8S_AUTH_HOST", self.ELSEWHERE)
         monkeypatch.setenv("K8S_AUTH_API_KEY", "x")
@@ -332,14 +332,14 @@ class TestWhatWouldNotCount:
             kubeconfig=_kubeconfig(server.url)
         )
 
-    def test_a_context_beside_host_and_token(self, server: ScriptedServer) -> None:
+    def test_a_context_beside_host_and_token(self, server: ApiServer) -> None:
         assert "context is given and would be ignored, since host" in self.refused(
             host=server.url, api_key="x", context="main"
         )
 
     @pytest.mark.parametrize("user", [{"token": "from-config"}, CERTIFIED], ids=["token", "cert"])
     def test_a_token_beside_a_kubeconfig_with_credentials(
-        self, server: ScriptedServer, user: dict[str, str]
+        self, server: ApiServer, user: dict[str, str]
     ) -> None:
         url = server.url.replace("http:", "https:")  # elsewhere the client passes over certificates
         message = self.refused(kubeconfig=_kubeconfig(url, **user), api_key="given")
@@ -348,7 +348,7 @@ class TestWhatWouldNotCount:
         assert server.requests == []
 
     def test_a_token_of_the_environment(
-        self, server: ScriptedServer, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+        self, server: ApiServer, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         file = tmp_path / "config"
         file.write_text(json.dumps(_kubeconfig(server.url)))
@@ -360,12 +360,12 @@ class TestWhatWouldNotCount:
         assert _token_seen(server) == "Bearer from-config"
 
     @pytest.mark.parametrize("user", [{"token": "given"}, {"name": "nobody"}], ids=["same", "none"])
-    def test_a_token_that_counts(self, server: ScriptedServer, user: dict[str, str]) -> None:
+    def test_a_token_that_counts(self, server: ApiServer, user: dict[str, str]) -> None:
         _connect(kubeconfig=_kubeconfig(server.url, **user), api_key="given").get(NODE)
         assert _token_seen(server) == "Bearer given"
 
     def test_options_outrank_the_environment(
-        self, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+        self, server: ApiServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("K8S_AUTH_CONTEXT", "another")
         _connect(host=server.url, api_key="x").get(NODE)
@@ -399,9 +399,7 @@ def test_certificate_that_is_none_is_no_fault_of_the_network(
     assert connection.open_session({**given, "host": "http://x"}).host == "http://x"
 
 
-def test_one_of_several_kubeconfigs_is_enough(
-    server: ScriptedServer, tmp_path: pathlib.Path
-) -> None:
+def test_one_of_several_kubeconfigs_is_enough(server: ApiServer, tmp_path: pathlib.Path) -> None:
     there = tmp_path / "config"
     there.write_text(json.dumps(_kubeconfig(server.url)))
     _connect(kubeconfig=os.pathsep.join([str(tmp_path / "none"), str(there)])).get(NODE)

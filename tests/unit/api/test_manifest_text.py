@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.manifest_text i
     read_parts,
 )
 from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import InvalidYaml
-from tests.fuzz.tasks import bounded
+from tests.support.modules import bounded
 
 JSON = t.Any
 

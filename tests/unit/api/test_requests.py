@@ -21,9 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
     Session,
     Transport,
 )
-
-from .conftest import Clock
-from .scripted_server import RESET, Reply, ScriptedServer, answer, status
+from tests.support.api_server import RESET, ApiServer, Clock, Reply, answer, status
 
 NODE = "/api/v1/nodes/w1"
 POD = "/api/v1/namespaces/shop/pods/p"
@@ -45,7 +43,7 @@ PASSING = {
 
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
-def test_a_read_survives_what_passes(server: ScriptedServer, api: ApiClient, fault: Reply) -> None:
+def test_a_read_survives_what_passes(server: ApiServer, api: ApiClient, fault: Reply) -> None:
     server.plays(fault, fault, THERE)
     assert api.get(NODE) == {"metadata": {"name": "w1"}}
     assert (api.counts.by_verb, api.counts.retries) == ({"get": 3}, 2)
@@ -53,7 +51,7 @@ def test_a_read_survives_what_passes(server: ScriptedServer, api: ApiClient, fau
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
 def test_a_write_whose_outcome_is_unknown_is_not_sent_again(
-    server: ScriptedServer, api: ApiClient, fault: Reply
+    server: ApiServer, api: ApiClient, fault: Reply
 ) -> None:
     server.plays(fault, THERE)
     if fault.body == b"" and fault.status == 200:
@@ -67,7 +65,7 @@ def test_a_write_whose_outcome_is_unknown_is_not_sent_again(
 
 @pytest.mark.parametrize("fault", [RESET, PASSING["503"]], ids=["reset", "503"])
 def test_a_dry_run_and_a_delete_of_one_uid_are_sent_again(
-    server: ScriptedServer, api: ApiClient, fault: Reply
+    server: ApiServer, api: ApiClient, fault: Reply
 ) -> None:
     server.plays(fault, THERE)
     api.create("/api/v1/nodes", {}, dry_run=True)
@@ -84,23 +82,21 @@ def test_a_dry_run_and_a_delete_of_one_uid_are_sent_again(
 
 @pytest.mark.parametrize("method", ["get", "patch"])
 def test_request_after_429_waits_for_retry_after(
-    server: ScriptedServer, api: ApiClient, clock: Clock, method: str
+    server: ApiServer, api: ApiClient, clock: Clock, method: str
 ) -> None:
     server.plays(Reply(429, b"Too many requests", {"Retry-After": "7"}), THERE)
     assert api.get(NODE) if method == "get" else api.patch(NODE, PATCH)
     assert clock.waits == [7.0]
 
 
-def test_429_without_retry_after_backs_off(
-    server: ScriptedServer, api: ApiClient, clock: Clock
-) -> None:
+def test_429_without_retry_after_backs_off(server: ApiServer, api: ApiClient, clock: Clock) -> None:
     server.plays(*[status(429, "TooManyRequests")] * 7, THERE)
     api.get(NODE)
     assert clock.waits == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
 def test_an_eviction_that_is_refused_is_the_callers_but_overload_is_not(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     budget = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2 healthy pods"}]}
     server.plays(
@@ -113,7 +109,7 @@ def test_an_eviction_that_is_refused_is_the_callers_but_overload_is_not(
     assert caught.value.causes == (errors.Cause("DisruptionBudget", "needs 2 healthy pods"),)
 
 
-def test_401_is_tried_once_more_with_a_new_token(server: ScriptedServer, api: ApiClient) -> None:
+def test_401_is_tried_once_more_with_a_new_token(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(401, "Unauthorized"), THERE)
     api.patch(NODE, PATCH)
     assert [seen.headers["Authorization"] for seen in server.seen] == [
@@ -122,7 +118,7 @@ def test_401_is_tried_once_more_with_a_new_token(server: ScriptedServer, api: Ap
     ]
 
 
-def test_401_twice_names_the_credentials(server: ScriptedServer, api: ApiClient) -> None:
+def test_401_twice_names_the_credentials(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(401, "Unauthorized", "Unauthorized"))
     with pytest.raises(errors.Unauthorized) as caught:
         api.get(NODE)
@@ -154,7 +150,7 @@ FINAL: dict[str, tuple[Reply, type[errors.ApiError]]] = {
 
 @pytest.mark.parametrize(("reply", "error"), FINAL.values(), ids=FINAL)
 def test_error_that_a_retry_cannot_change_is_not_retried(
-    server: ScriptedServer, api: ApiClient, reply: Reply, error: type[errors.ApiError]
+    server: ApiServer, api: ApiClient, reply: Reply, error: type[errors.ApiError]
 ) -> None:
     server.plays(reply, THERE)
     with pytest.raises(error):
@@ -163,7 +159,7 @@ def test_error_that_a_retry_cannot_change_is_not_retried(
 
 
 def test_a_refusal_names_verb_resource_group_and_namespace(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     server.plays(status(403, "Forbidden", "no"))
     with pytest.raises(errors.Forbidden) as caught:
@@ -177,7 +173,7 @@ def test_a_refusal_names_verb_resource_group_and_namespace(
     )
 
 
-def test_server_text_is_cut(server: ScriptedServer, api: ApiClient) -> None:
+def test_server_text_is_cut(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(400, "BadRequest", "x" * 9000))
     with pytest.raises(errors.ApiError) as caught:
         api.get(NODE)
@@ -192,9 +188,7 @@ def test_server_text_is_cut(server: ScriptedServer, api: ApiClient) -> None:
         "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: ",
     ],
 )
-def test_answer_of_admission_is_kept_whole(
-    server: ScriptedServer, api: ApiClient, begin: str
-) -> None:
+def test_answer_of_admission_is_kept_whole(server: ApiServer, api: ApiClient, begin: str) -> None:
     text = f"{begin}{'rule 7 says no, ' * 60}call the storage team"
     server.plays(status(400, "BadRequest", text))
     with pytest.raises(errors.ApiError) as caught:
@@ -204,7 +198,7 @@ def test_answer_of_admission_is_kept_whole(
 
 @pytest.mark.parametrize(("code", "reason"), [(403, "Forbidden"), (422, "Invalid")])
 def test_refusal_of_an_admission_policy_is_none_of_fields(
-    server: ScriptedServer, api: ApiClient, code: int, reason: str
+    server: ApiServer, api: ApiClient, code: int, reason: str
 ) -> None:
     text = (
         "vms \"db\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no"
@@ -215,7 +209,7 @@ def test_refusal_of_an_admission_policy_is_none_of_fields(
     assert str(caught.value).endswith(f"denied request: no; {errors.ASK_POLICY}")
 
 
-def test_retries_end_with_patience(server: ScriptedServer, api: ApiClient, clock: Clock) -> None:
+def test_retries_end_with_patience(server: ApiServer, api: ApiClient, clock: Clock) -> None:
     server.plays(THERE, status(503, "ServiceUnavailable"))
     api.get(NODE)
     with pytest.raises(errors.ServerFault):
@@ -224,7 +218,7 @@ def test_retries_end_with_patience(server: ScriptedServer, api: ApiClient, clock
 
 
 def test_deadline_bounds_all_retries_and_reports_the_last_error(
-    server: ScriptedServer, api: ApiClient, clock: Clock
+    server: ApiServer, api: ApiClient, clock: Clock
 ) -> None:
     server.plays(Reply(429, b"", {"Retry-After": "99"}))
     clock.time = 2.0
@@ -236,7 +230,7 @@ def test_deadline_bounds_all_retries_and_reports_the_last_error(
     assert len(server.seen) == 1, "nothing is sent after the end"
 
 
-def test_the_budget_bounds_the_retries_of_a_run(server: ScriptedServer, api: ApiClient) -> None:
+def test_the_budget_bounds_the_retries_of_a_run(server: ApiServer, api: ApiClient) -> None:
     api.policy = RetryPolicy(budget=3, draw=lambda: 0.0)
     server.plays(THERE, PASSING["503"])
     api.get(NODE)
@@ -247,7 +241,7 @@ def test_the_budget_bounds_the_retries_of_a_run(server: ScriptedServer, api: Api
 
 
 def test_silence_is_an_error_and_reads_are_tried_again(
-    server: ScriptedServer, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "READ_SECONDS", 0.1)
     monkeypatch.setattr(transport, "WRITE_SECONDS", 0.1)
@@ -308,7 +302,8 @@ def test_a_useless_host_is_unreachable(clock: Clock, host: str) -> None:
 
 
 def test_an_outage_is_survived_once_the_server_was_met(clock: Clock) -> None:
-    with ScriptedServer() as first:
+    with ApiServer() as first:
+        first.plays(answer({}))
         api = _api_at(first.url, clock)
         api.get(NODE)
     with pytest.raises(errors.ApiError):
@@ -316,7 +311,7 @@ def test_an_outage_is_survived_once_the_server_was_met(clock: Clock) -> None:
     assert clock.time >= 60
 
 
-def test_several_values_of_a_header_stay_several(server: ScriptedServer, clock: Clock) -> None:
+def test_several_values_of_a_header_stay_several(server: ApiServer, clock: Clock) -> None:
     groups = [("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
     api = _api_at(server.url, clock, groups)
     api.patch(NODE, PATCH)
@@ -341,14 +336,14 @@ def _api_at(
     ids=["up", "here", "empty", "far", "dot", "slash", "subresource", "below"],
 )
 def test_a_name_that_leads_to_another_path_is_not_sent(
-    server: ScriptedServer, api: ApiClient, name: str
+    server: ApiServer, api: ApiClient, name: str
 ) -> None:
     with pytest.raises(errors.UnusablePath):
         api.delete(f"/api/v1/namespaces/shop/pods/{name}", uid="u1")
     assert server.requests == []
 
 
-def test_token_is_sent_to_no_other_server_after_401(server: ScriptedServer, clock: Clock) -> None:
+def test_token_is_sent_to_no_other_server_after_401(server: ApiServer, clock: Clock) -> None:
     server.plays(status(401, "Unauthorized"), THERE)
     sessions = [
         Session(
@@ -366,7 +361,7 @@ def test_token_is_sent_to_no_other_server_after_401(server: ScriptedServer, cloc
 
 
 def test_after_401_another_certificate_authority_ends_the_run(
-    server: ScriptedServer, clock: Clock
+    server: ApiServer, clock: Clock
 ) -> None:
     server.plays(status(401, "Unauthorized"), THERE)
     sessions = [
@@ -380,7 +375,7 @@ def test_after_401_another_certificate_authority_ends_the_run(
 
 @pytest.mark.parametrize("replies", [(status(401, "Unauthorized"),), ()], ids=["401", "expired"])
 def test_credentials_that_cannot_be_renewed_are_refused_ones(
-    server: ScriptedServer, clock: Clock, replies: tuple[Reply, ...]
+    server: ApiServer, clock: Clock, replies: tuple[Reply, ...]
 ) -> None:
     """A run that has begun ends as after any request that is refused: with what it has done."""
     server.plays(THERE, *replies, THERE)
@@ -403,7 +398,7 @@ def test_credentials_that_cannot_be_renewed_are_refused_ones(
 
 
 def test_nothing_is_sent_after_the_deadline_if_a_token_came_late(
-    server: ScriptedServer, clock: Clock
+    server: ApiServer, clock: Clock
 ) -> None:
     """A credential program may take longer than the Lease lasts that the deadline stands for."""
 

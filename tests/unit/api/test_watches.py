@@ -13,8 +13,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.api.lists import Event, watch
-
-from .scripted_server import RESET, Reply, ScriptedServer, answer, status
+from tests.support.api_server import RESET, ApiServer, Reply, answer, status
 
 NODES = "/api/v1/nodes"
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
@@ -43,9 +42,7 @@ def _names(events: t.Iterable[Event]) -> list[str]:
     ]
 
 
-def test_watch_continues_where_the_last_connection_ended(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_watch_continues_where_the_last_connection_ended(server: ApiServer, api: ApiClient) -> None:
     server.plays(
         _stream(_event("ADDED", "a", 5), {"type": "BOOKMARK", "object": _node("", 9)}),
         RESET,
@@ -53,14 +50,12 @@ def test_watch_continues_where_the_last_connection_ended(
     )
     events = watch(api, NODES, "3", until=api.deadline.within(50))
     assert _names(itertools.islice(events, 2)) == ["ADDED a", "MODIFIED a"]
-    versions = [seen.path.split("resourceVersion=")[1].split("&")[0] for seen in server.seen]
+    versions = [seen.target.split("resourceVersion=")[1].split("&")[0] for seen in server.seen]
     assert versions == ["3", "9", "9"]
 
 
 @pytest.mark.parametrize("reply", [_stream(GONE), status(410, "Expired")], ids=["event", "status"])
-def test_a_version_that_is_too_old_is_gone(
-    server: ScriptedServer, api: ApiClient, reply: Reply
-) -> None:
+def test_a_version_that_is_too_old_is_gone(server: ApiServer, api: ApiClient, reply: Reply) -> None:
     server.plays(reply)
     with pytest.raises(errors.Gone):
         list(watch(api, NODES, "3", until=api.deadline.within(50)))
@@ -77,29 +72,27 @@ def test_a_version_that_is_too_old_is_gone(
     ],
     ids=["cut off", "HTML", "503", "429", "error that is cut off"],
 )
-def test_a_broken_stream_is_opened_again(
-    server: ScriptedServer, api: ApiClient, broken: Reply
-) -> None:
+def test_a_broken_stream_is_opened_again(server: ApiServer, api: ApiClient, broken: Reply) -> None:
     server.plays(broken, _stream(_event("ADDED", "a", 5)))
     events = watch(api, NODES, "3", until=api.deadline.within(50))
     assert next(events).object == _node("a", 5)
 
 
-def test_a_refusal_is_an_error(server: ScriptedServer, api: ApiClient) -> None:
+def test_a_refusal_is_an_error(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(403, "Forbidden"))
     with pytest.raises(errors.Forbidden, match="the verb 'watch' on 'nodes'"):
         list(watch(api, NODES, "3", until=api.deadline.within(50)))
 
 
 def test_watch_ends_with_the_deadline_and_pauses_between_short_connections(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     server.plays(_stream())
     assert list(watch(api, NODES, "3", until=api.deadline.within(10))) == []
     assert len(server.seen) == 10
 
 
-def test_watch_sends_timeout_seconds(server: ScriptedServer, api: ApiClient) -> None:
+def test_watch_sends_timeout_seconds(server: ApiServer, api: ApiClient) -> None:
     server.plays(_stream())
     list(watch(api, NODES, "3", until=api.deadline.within(10), params={"fieldSelector": "a=b"}))
     assert server.requests[0] == (
@@ -108,16 +101,14 @@ def test_watch_sends_timeout_seconds(server: ScriptedServer, api: ApiClient) -> 
     )
 
 
-def test_a_real_silence_ends_in_time(server: ScriptedServer, api: ApiClient) -> None:
+def test_a_real_silence_ends_in_time(server: ApiServer, api: ApiClient) -> None:
     server.plays(Reply(silent=30))
     real = type(api.deadline)(0.3)
     assert list(watch(api, NODES, "3", until=real)) == []
     assert real.expired
 
 
-def test_error_of_the_connection_callback_ends_the_watch(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_error_of_the_connection_callback_ends_the_watch(server: ApiServer, api: ApiClient) -> None:
     server.plays(_stream(_event("ADDED", "w1", 5)))
     ended = InterruptedError()
 

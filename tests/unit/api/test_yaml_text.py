@@ -24,7 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
     InputError,
     InvalidInput,
 )
-from tests.fuzz.tasks import bounded
+from tests.support.modules import bounded
 
 
 def test_json_is_yaml_too() -> None:

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.access impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster.account import holder_text
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from tests.unit.api.scripted_server import Reply, ScriptedServer, answer
+from tests.support.api_server import ApiServer, Reply, answer
 
 NAME = "system:serviceaccount:ops:maintenance"
 
@@ -29,7 +29,7 @@ NAME = "system:serviceaccount:ops:maintenance"
     ],
 )
 def test_account_and_host_are_named(
-    server: ScriptedServer, api: ApiClient, reply: Reply, words: str
+    server: ApiServer, api: ApiClient, reply: Reply, words: str
 ) -> None:
     server.plays(reply)
     assert holder_text(api, {}) == f"{words} on host {os.uname().nodename}"
@@ -37,13 +37,13 @@ def test_account_and_host_are_named(
 
 @pytest.mark.parametrize(("job", "words"), [("4711", ", job 4711"), ("4\nTASK", ""), ("", "")])
 def test_job_of_a_controller_is_named(
-    server: ScriptedServer, api: ApiClient, job: str, words: str
+    server: ApiServer, api: ApiClient, job: str, words: str
 ) -> None:
     server.plays(answer({"status": {"userInfo": {"username": NAME}}}, 201))
     assert holder_text(api, {"JOB_ID": job}) == f"{NAME} on host {os.uname().nodename}{words}"
 
 
-def test_identity_that_lacks_rights_is_named(server: ScriptedServer, api: ApiClient) -> None:
+def test_identity_that_lacks_rights_is_named(server: ApiServer, api: ApiClient) -> None:
     denied = answer({"status": {"allowed": False}}, 201)
     server.plays(denied, answer({"status": {"userInfo": {"username": NAME}}}, 201))
     with pytest.raises(InvalidInput) as raised:

@@ -25,7 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
-from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
+from tests.support.api_server import RESET, ApiServer, Reply, answer, status
 
 ZONE = Pointer(("metadata", "labels", "zone"))
 
@@ -56,7 +56,7 @@ def _recompute(write: Write, manifest: t.Any) -> Write | None:
 TEST_FAILED = status(422, "Invalid", "the server rejected our request")
 
 
-def test_a_write_is_one_conditional_patch(server: ScriptedServer, api: ApiClient) -> None:
+def test_a_write_is_one_conditional_patch(server: ApiServer, api: ApiClient) -> None:
     assert apply(api, [_write()], recompute=_recompute) == Applied(done=(_write(),))
     assert server.seen[0].body == [
         {"op": "test", "path": "/metadata/uid", "value": "uid-w1"},
@@ -66,7 +66,7 @@ def test_a_write_is_one_conditional_patch(server: ScriptedServer, api: ApiClient
 
 
 def test_check_mode_names_the_same_writes_and_sends_nothing(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
 ) -> None:
     writes = [_write("w1"), _write("w2")]
@@ -76,7 +76,7 @@ def test_check_mode_names_the_same_writes_and_sends_nothing(
 
 @pytest.mark.parametrize("conflict", [TEST_FAILED, status(409, "Conflict")], ids=["test", "409"])
 def test_a_conflict_is_read_and_computed_again(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
     conflict: Reply,
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_conflict_is_read_and_computed_again(
 
 
 def test_object_that_has_the_wanted_value_meanwhile_is_unchanged(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
 ) -> None:
     server.plays(TEST_FAILED, _node("a"))
@@ -98,7 +98,7 @@ LOST = {"reset": RESET, "500": status(500, "InternalError"), "proxy": Reply(200,
 
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
 def test_a_lost_answer_is_read_before_anything_is_sent_again(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
     lost: Reply,
 ) -> None:
@@ -116,7 +116,7 @@ def test_a_lost_answer_is_read_before_anything_is_sent_again(
 
 
 def test_another_object_of_the_same_name_is_not_touched(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
 ) -> None:
     server.plays(TEST_FAILED, _node("b", uid="other"))
@@ -125,7 +125,7 @@ def test_another_object_of_the_same_name_is_not_touched(
     assert len(server.seen) == 2
 
 
-def test_write_fails_after_eight_conflicts(server: ScriptedServer, api: ApiClient) -> None:
+def test_write_fails_after_eight_conflicts(server: ApiServer, api: ApiClient) -> None:
     server.plays(*[TEST_FAILED, _node("b")] * 20)
     (failed,) = apply(api, [_write()], recompute=_recompute).failed
     assert isinstance(failed.error, errors.TestFailed)
@@ -133,7 +133,7 @@ def test_write_fails_after_eight_conflicts(server: ScriptedServer, api: ApiClien
 
 
 def test_write_that_recompute_refuses_fails_for_its_object(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
 ) -> None:
     def refuse(_write: Write, _manifest: t.Any) -> Write | None:
@@ -145,7 +145,7 @@ def test_write_that_recompute_refuses_fails_for_its_object(
 
 
 def test_one_failure_does_not_stop_the_others(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
 ) -> None:
     server.plays(status(403, "Forbidden"), answer({}))
@@ -156,7 +156,7 @@ def test_one_failure_does_not_stop_the_others(
 
 
 def test_without_credentials_the_rest_is_not_sent(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
 ) -> None:
     server.plays(status(401, "Unauthorized"))
@@ -165,9 +165,7 @@ def test_without_credentials_the_rest_is_not_sent(
     assert len(server.seen) == 2
 
 
-def test_answer_that_lacks_what_was_written_is_reported(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_answer_that_lacks_what_was_written_is_reported(server: ApiServer, api: ApiClient) -> None:
     server.plays(_node(None), _node("a"))
     first, second = (
         apply(api, [_write()], recompute=_recompute, compare=True) for _number in range(2)
@@ -177,14 +175,12 @@ def test_answer_that_lacks_what_was_written_is_reported(
     assert second.changed_back == {}
 
 
-def test_tried_writes_are_dry_runs_with_their_answers(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_tried_writes_are_dry_runs_with_their_answers(server: ApiServer, api: ApiClient) -> None:
     server.plays(_node("a"), status(403, "Forbidden", "no"))
     assert try_writes(api, [_write()])[Ref("Node", "", "w1")] is not None
     refused = try_writes(api, [_write()])[Ref("Node", "", "w1")]
     assert isinstance(refused, errors.Forbidden)
-    assert all("dryRun=All" in request.path for request in server.seen)
+    assert all("dryRun=All" in request.target for request in server.seen)
 
 
 def test_only_what_refuses_the_write_itself_refuses_it_in_check_mode() -> None:

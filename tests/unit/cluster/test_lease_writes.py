@@ -20,7 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.lease impor
     LeaseReading,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
+from tests.support.api_server import RESET, ApiServer, Reply, answer, status
 
 JOURNAL, RUN = "placement.virt/journal", "placement.virt/run"
 HOLDER, WHO = "placement.virt/holder", "mover on host ops, job 7"
@@ -48,12 +48,12 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "holder_text", lambda _api: WHO)
 
 
-def patched(server: ScriptedServer, number: int = -1) -> dict[str, t.Any]:
+def patched(server: ApiServer, number: int = -1) -> dict[str, t.Any]:
     return {f"{x['op']} {x['path']}": x["value"] for x in server.seen[number].body}
 
 
 def test_missing_lease_is_created_by_the_run_that_takes_it(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     server.plays(answer({}, 201))
     assert lease.take(api, LeaseReading(), "r1", "text") == HeldLease("r1", 1)
@@ -73,7 +73,7 @@ def test_missing_lease_is_created_by_the_run_that_takes_it(
 
 
 def test_lease_that_another_run_created_first_is_not_taken(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     server.plays(TAKEN)
     assert lease.take(api, LeaseReading(), "r1", "text") is None
@@ -88,14 +88,14 @@ def test_lease_that_another_run_created_first_is_not_taken(
     ],
 )
 def test_creation_whose_answer_was_lost_is_read_back(
-    server: ScriptedServer, api: ApiClient, now: Reply, held: HeldLease | None
+    server: ApiServer, api: ApiClient, now: Reply, held: HeldLease | None
 ) -> None:
     server.plays(RESET, now)
     assert lease.take(api, LeaseReading(), "r1", "text") == held
 
 
 def test_lease_that_may_not_be_created_names_the_manifest(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     server.plays(answer({"status": {"allowed": False}}, 201))
     with pytest.raises(InvalidInput, match=r"kube-system/virt-placement.*rbac/lease\.yml"):
@@ -113,7 +113,7 @@ def test_lease_that_may_not_be_created_names_the_manifest(
     assert len(server.seen) == 2
 
 
-def test_free_lease_is_taken_as_it_was_read(server: ScriptedServer, api: ApiClient) -> None:
+def test_free_lease_is_taken_as_it_was_read(server: ApiServer, api: ApiClient) -> None:
     server.plays(answer({}))
     assert lease.take(api, FREE, "r1", "text") == HELD
     sent = patched(server)
@@ -127,13 +127,13 @@ def test_free_lease_is_taken_as_it_was_read(server: ScriptedServer, api: ApiClie
 
 @pytest.mark.parametrize(("term", "text"), [(4, f" ({WHO})"), (3, "")])
 def test_holder_is_described_by_its_own_annotation_alone(
-    server: ScriptedServer, api: ApiClient, term: int, text: str
+    server: ApiServer, api: ApiClient, term: int, text: str
 ) -> None:
     server.plays(there("r1", 4, **{HOLDER: f"r1.{term} {WHO}"}))
     assert lease.read(api).holder_words == f"run r1{text}"
 
 
-def test_lease_without_annotations_gets_some(server: ScriptedServer, api: ApiClient) -> None:
+def test_lease_without_annotations_gets_some(server: ApiServer, api: ApiClient) -> None:
     server.plays(answer({}))
     lease.take(
         api, LeaseReading(transitions=3, resource_version="7", annotated=False), "r1", "text"
@@ -143,7 +143,7 @@ def test_lease_without_annotations_gets_some(server: ScriptedServer, api: ApiCli
 
 @pytest.mark.parametrize("reply", [TAKEN, TEST_FAILED])
 def test_lease_that_another_run_took_first_is_not_taken(
-    server: ScriptedServer, api: ApiClient, reply: Reply
+    server: ApiServer, api: ApiClient, reply: Reply
 ) -> None:
     server.plays(reply)
     assert lease.take(api, FREE, "r1", "text") is None
@@ -159,19 +159,19 @@ def test_lease_that_another_run_took_first_is_not_taken(
     ],
 )
 def test_take_whose_answer_was_lost_is_read_back(
-    server: ScriptedServer, api: ApiClient, now: Reply, held: HeldLease | None
+    server: ApiServer, api: ApiClient, now: Reply, held: HeldLease | None
 ) -> None:
     server.plays(RESET, now)
     assert lease.take(api, FREE, "r1", "text") == held
 
 
-def test_take_without_the_right_fails(server: ScriptedServer, api: ApiClient) -> None:
+def test_take_without_the_right_fails(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(403, "Forbidden"))
     with pytest.raises(errors.Forbidden):
         lease.take(api, FREE, "r1", "text")
 
 
-def test_renewal_tests_holder_and_term(server: ScriptedServer, api: ApiClient) -> None:
+def test_renewal_tests_holder_and_term(server: ApiServer, api: ApiClient) -> None:
     server.plays(answer({}))
     lease.renew(api, HELD, "text")
     sent = patched(server)
@@ -180,9 +180,7 @@ def test_renewal_tests_holder_and_term(server: ScriptedServer, api: ApiClient) -
     assert "replace /spec/holderIdentity" not in sent
 
 
-def test_release_leaves_the_journal_for_the_next_run(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_release_leaves_the_journal_for_the_next_run(server: ApiServer, api: ApiClient) -> None:
     server.plays(answer({}))
     lease.release(api, HELD, "text")
     sent = patched(server)
@@ -191,15 +189,13 @@ def test_release_leaves_the_journal_for_the_next_run(
 
 
 @pytest.mark.parametrize("reply", [TEST_FAILED, status(404, "NotFound")], ids=["422", "404"])
-def test_renewal_of_a_lost_lease(server: ScriptedServer, api: ApiClient, reply: Reply) -> None:
+def test_renewal_of_a_lost_lease(server: ApiServer, api: ApiClient, reply: Reply) -> None:
     server.plays(reply, there("r2", 5))
     with pytest.raises(LeaseLost, match="is held by r2 now"):
         lease.renew(api, HELD, "text")
 
 
-def test_renewal_whose_answer_was_lost_is_sent_again(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_renewal_whose_answer_was_lost_is_sent_again(server: ApiServer, api: ApiClient) -> None:
     server.plays(RESET, there("r1", 4), answer({}))
     lease.renew(api, HELD, "text")
     assert patched(server, 2) == patched(server, 0)
@@ -207,7 +203,7 @@ def test_renewal_whose_answer_was_lost_is_sent_again(
 
 @pytest.mark.parametrize("now", [there("r2", 5), there("r1", 5), there("r2", 4)])
 def test_renewal_whose_answer_was_lost_raises_lease_lost_if_another_run_holds_it(
-    server: ScriptedServer, api: ApiClient, now: Reply
+    server: ApiServer, api: ApiClient, now: Reply
 ) -> None:
     server.plays(RESET, now)
     with pytest.raises(LeaseLost):
@@ -215,13 +211,13 @@ def test_renewal_whose_answer_was_lost_raises_lease_lost_if_another_run_holds_it
     assert len(server.seen) == 2
 
 
-def test_release_whose_answer_was_lost_succeeded(server: ScriptedServer, api: ApiClient) -> None:
+def test_release_whose_answer_was_lost_succeeded(server: ApiServer, api: ApiClient) -> None:
     server.plays(RESET, there("", 4))
     lease.release(api, HELD)
     assert len(server.seen) == 2
 
 
-def test_reading(server: ScriptedServer, api: ApiClient) -> None:
+def test_reading(server: ApiServer, api: ApiClient) -> None:
     server.plays(there("r2", 5, "text"))
     assert lease.read(api) == LeaseReading("r2", 5, "now", "text", "8", "r2.5")
     server.plays(answer({"metadata": {"resourceVersion": "8"}}))
@@ -230,7 +226,7 @@ def test_reading(server: ScriptedServer, api: ApiClient) -> None:
     assert lease.read(api).resource_version == ""
 
 
-def test_age_counts_from_the_last_renewal(server: ScriptedServer, api: ApiClient) -> None:
+def test_age_counts_from_the_last_renewal(server: ApiServer, api: ApiClient) -> None:
     server.plays(answer({}))
     keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
     assert keeper.age == pytest.approx(60, abs=5)
@@ -242,7 +238,7 @@ def test_age_counts_from_the_last_renewal(server: ScriptedServer, api: ApiClient
     assert left <= lease.DURATION - lease.SAFETY
 
 
-def test_age_grows_while_renewals_fail(server: ScriptedServer, api: ApiClient) -> None:
+def test_age_grows_while_renewals_fail(server: ApiServer, api: ApiClient) -> None:
     server.plays(TEST_FAILED, there("r2", 5))
     keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
     with pytest.raises(LeaseLost):
@@ -265,7 +261,7 @@ def until(condition: t.Callable[[], bool]) -> None:
 
 @pytest.mark.usefixtures("hurried")
 def test_lease_is_renewed_beside_long_work_with_the_journal_that_is_on_it(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     server.plays(answer({}))
     keeper = LeaseKeeper(api, HELD, uptime() - 15, "first")
@@ -285,9 +281,7 @@ def test_lease_is_renewed_beside_long_work_with_the_journal_that_is_on_it(
 
 
 @pytest.mark.usefixtures("hurried")
-def test_lease_that_is_lost_beside_long_work_grows_old(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_lease_that_is_lost_beside_long_work_grows_old(server: ApiServer, api: ApiClient) -> None:
     server.plays(TEST_FAILED, there("r2", 5))
     keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
     with keeper.renewed_in_background():

@@ -16,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.pod_dry_run
     pod_dry_runs,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
-from tests.unit.api.scripted_server import Reply, ScriptedServer, answer, status
+from tests.support.api_server import ApiServer, Reply, answer, status
 
 PODS = "/api/v1/namespaces/shop/pods"
 OWNER = {"kind": "ReplicaSet", "name": "web-5c", "uid": "u", "controller": True}
@@ -36,7 +36,7 @@ POD: dict[str, t.Any] = {
 VIOLATES = 'pods "web-5c-" is forbidden: violates PodSecurity "restricted:latest": seccompProfile'
 
 
-def asked(server: ScriptedServer, api: ApiClient, *script: Reply) -> dict[str, t.Any]:
+def asked(server: ApiServer, api: ApiClient, *script: Reply) -> dict[str, t.Any]:
     server.plays(*script)
     return pod_dry_runs(api, {"uid-1": Ref("Pod", "shop", "web-5c-x")})
 
@@ -45,17 +45,17 @@ def review(allowed: bool) -> Reply:
     return answer({"status": {"allowed": allowed}})
 
 
-def test_identity_without_the_right_asks_for_no_pod(server: ScriptedServer, api: ApiClient) -> None:
+def test_identity_without_the_right_asks_for_no_pod(server: ApiServer, api: ApiClient) -> None:
     assert asked(server, api, review(False)) == {}
     assert [x.path.partition("?")[0] for x in server.seen] == [REVIEWS]
 
 
 def test_pod_is_created_as_a_dry_run_without_what_only_it_has(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     created = asked(server, api, review(True), answer(POD), answer(POD))["uid-1"]
     assert (created.name, created.requests) == ("web-5c-x", {})
-    path, _question, query = server.seen[2].path.partition("?")
+    path, _question, query = server.seen[2].target.partition("?")
     assert (path, "dryRun=All" in query) == (PODS, True)
     assert next_manifest(POD) == {
         "apiVersion": "v1",
@@ -80,7 +80,7 @@ def test_pod_is_created_as_a_dry_run_without_what_only_it_has(
     ],
 )
 def test_only_what_admission_refuses_is_an_answer(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
     code: int,
     reason: str,
@@ -91,14 +91,14 @@ def test_only_what_admission_refuses_is_an_answer(
     assert asked(server, api, review(True), answer(POD), *[refusal] * 9) == answers
 
 
-def test_pod_of_another_uid_is_not_asked_for(server: ScriptedServer, api: ApiClient) -> None:
+def test_pod_of_another_uid_is_not_asked_for(server: ApiServer, api: ApiClient) -> None:
     other = {**POD, "metadata": {**POD["metadata"], "uid": "uid-2"}}
     assert asked(server, api, review(True), answer(other)) == {}
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_next_pod_of_a_template_is_created_as_a_dry_run(
-    server: ScriptedServer, api: ApiClient, kind: str
+    server: ApiServer, api: ApiClient, kind: str
 ) -> None:
     spec: t.Any = {"containers": [{"name": "a"}], "volumes": [{"name": "tmp", "emptyDir": {}}]}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}

@@ -23,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.access impo
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
-from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
+from tests.support.api_server import RESET, ApiServer, Reply, answer, status
 
 PODS = Right("patch", "", "pods", namespace="shop")
 
@@ -69,25 +69,25 @@ def test_right_of_a_request(method: str, path: str, right: Right, text: str) -> 
     assert str(right) == text
 
 
-def test_a_review_is_asked_once_and_stores_nothing(server: ScriptedServer, api: ApiClient) -> None:
+def test_a_review_is_asked_once_and_stores_nothing(server: ApiServer, api: ApiClient) -> None:
     server.plays(_says(True))
     assert missing_rights(api, [PODS, PODS]) == ()
     assert len(server.seen) == 1
-    assert server.seen[0].path.startswith(f"{REVIEWS}?")
-    assert "dryRun=All" in server.seen[0].path
+    assert server.seen[0].target.startswith(f"{REVIEWS}?")
+    assert "dryRun=All" in server.seen[0].target
     assert server.seen[0].body["spec"] == {
         "resourceAttributes": {"verb": "patch", "resource": "pods", "namespace": "shop"}
     }
 
 
-def test_without_needed_rights_no_review_is_sent(server: ScriptedServer, api: ApiClient) -> None:
+def test_without_needed_rights_no_review_is_sent(server: ApiServer, api: ApiClient) -> None:
     assert missing_rights(api, []) == ()
     require_write_rights(api, [], role="mover")
     assert not server.seen
 
 
 def test_every_missing_right_is_named_with_the_role_that_grants_it(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     server.plays(_says(False))
     lease = Right("update", "coordination.k8s.io", "leases", namespace="kube-system")
@@ -102,9 +102,7 @@ def test_every_missing_right_is_named_with_the_role_that_grants_it(
     ]
 
 
-def test_missing_rights_of_one_role_are_one_sentence(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_missing_rights_of_one_role_are_one_sentence(server: ApiServer, api: ApiClient) -> None:
     server.plays(_says(False))
     migrations = Right("create", "kubevirt.io", "virtualmachineinstancemigrations", "", "shop")
     rights = [replace(migrations, verb=verb) for verb in ("create", "delete", "get")]
@@ -128,14 +126,14 @@ def test_missing_rights_of_one_role_are_one_sentence(
     ],
 )
 def test_failed_review_is_an_error(
-    server: ScriptedServer, api: ApiClient, reply: Reply, error: type[Exception]
+    server: ApiServer, api: ApiClient, reply: Reply, error: type[Exception]
 ) -> None:
     server.plays(reply)
     with pytest.raises(error):
         missing_rights(api, [PODS])
 
 
-def test_a_lost_answer_is_asked_for_again(server: ScriptedServer, api: ApiClient) -> None:
+def test_a_lost_answer_is_asked_for_again(server: ApiServer, api: ApiClient) -> None:
     server.plays(RESET, status(503, "ServiceUnavailable"), _says(True))
     assert missing_rights(api, [PODS]) == ()
     assert len(server.seen) == 3
@@ -147,13 +145,13 @@ def _write(name: str) -> Write:
     )
 
 
-def test_a_right_for_all_objects_is_one_question(server: ScriptedServer, api: ApiClient) -> None:
+def test_a_right_for_all_objects_is_one_question(server: ApiServer, api: ApiClient) -> None:
     server.plays(_says(True))
     require_write_rights(api, [_write("a"), _write("b")], role="mover")
     assert len(server.seen) == 1
 
 
-def test_a_right_for_the_named_objects_is_enough(server: ScriptedServer, api: ApiClient) -> None:
+def test_a_right_for_the_named_objects_is_enough(server: ApiServer, api: ApiClient) -> None:
     server.plays(_says(False), _says(True))
     require_write_rights(api, [_write("a"), _write("b")], role="mover")
     asked = [each.body["spec"]["resourceAttributes"].get("name") for each in server.seen]
@@ -161,18 +159,18 @@ def test_a_right_for_the_named_objects_is_enough(server: ScriptedServer, api: Ap
     assert sorted(asked[2:]) == ["a", "b"]
 
 
-def test_one_object_without_the_right_names_it(server: ScriptedServer, api: ApiClient) -> None:
+def test_one_object_without_the_right_names_it(server: ApiServer, api: ApiClient) -> None:
     server.plays(_says(False), _says(True), _says(False))
     with pytest.raises(InvalidInput) as refused:
         require_write_rights(api, [_write("a")], role="mover")
     assert "may not patch pods a in namespace shop" in str(refused.value)
 
 
-def test_no_object_with_the_right_is_two_questions(server: ScriptedServer, api: ApiClient) -> None:
+def test_no_object_with_the_right_is_two_questions(server: ApiServer, api: ApiClient) -> None:
     server.plays(_says(False))
     with pytest.raises(InvalidInput) as refused:
         require_write_rights(api, [_write(f"p{n}") for n in range(50)], role="mover")
-    names = [seen.path for seen in server.seen if "/selfsubjectreviews" in seen.path]
+    names = [seen.target for seen in server.seen if "/selfsubjectreviews" in seen.path]
     assert (len(server.seen) - len(names), len(names)) == (2, 1), "the last asks for the account"
     assert [fault.message.split(":")[0] for fault in refused.value.errors] == [
         "this identity may not patch pods in namespace shop"

@@ -34,13 +34,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
     InvalidInput,
 )
 from tests.conftest import RunModule, error_messages
-from tests.unit.api.scripted_server import ScriptedServer, answer, status
+from tests.support.api_server import ApiServer, answer, status
 
 KUBE_SYSTEM = answer({"metadata": {"name": "kube-system", "uid": "cluster-1"}})
 
 
 @pytest.fixture
-def ends(run_module: RunModule, server: ScriptedServer) -> t.Any:
+def ends(run_module: RunModule, server: ApiServer) -> t.Any:
     """Runs a module made of `run` against the scripted server."""
     server.plays(KUBE_SYSTEM)
 
@@ -53,7 +53,7 @@ def ends(run_module: RunModule, server: ScriptedServer) -> t.Any:
 
 
 @pytest.fixture
-def stepped(run_module: RunModule, server: ScriptedServer) -> t.Any:
+def stepped(run_module: RunModule, server: ApiServer) -> t.Any:
     """Runs a step of a run against the scripted server."""
     server.plays(*[KUBE_SYSTEM] * 9)
     spec = {**argument_spec(), "step_state": {"type": "dict", "default": {}}}
@@ -65,7 +65,7 @@ def stepped(run_module: RunModule, server: ScriptedServer) -> t.Any:
     return call
 
 
-def test_a_result_names_the_cluster(ends: t.Any, server: ScriptedServer) -> None:
+def test_a_result_names_the_cluster(ends: t.Any, server: ApiServer) -> None:
     result = ends(lambda module, api: {"changed": True, "nodes": []})
     result.pop("invocation", None)  # ansible-core 2.21 adds it only when asked
     assert result == {
@@ -98,7 +98,7 @@ def test_credential_program_that_fails_is_run_once(ends: t.Any, tmp_path: pathli
 
 @pytest.mark.parametrize("params", [{}, {"cluster_uid": "cluster-1"}], ids=["", "cluster_uid"])
 def test_server_that_is_no_api_server_is_named(
-    ends: t.Any, server: ScriptedServer, params: dict[str, str]
+    ends: t.Any, server: ApiServer, params: dict[str, str]
 ) -> None:
     server.plays(answer({"status": "ok"}))
     result = ends(lambda module, api: api.get("/version"), **params)
@@ -108,7 +108,7 @@ def test_server_that_is_no_api_server_is_named(
 
 
 def test_password_in_the_url_of_the_server_is_refused_and_hidden(
-    ends: t.Any, server: ScriptedServer
+    ends: t.Any, server: ApiServer
 ) -> None:
     """The HTTP client would not send it."""
     host = server.url.replace("://", "://admin:s3%2Fcret@")
@@ -120,7 +120,7 @@ def test_password_in_the_url_of_the_server_is_refused_and_hidden(
 
 @pytest.mark.parametrize("verbosity", [2, 3])
 def test_result_has_the_bytes_that_were_read_with_vvv(
-    ends: t.Any, server: ScriptedServer, verbosity: int
+    ends: t.Any, server: ApiServer, verbosity: int
 ) -> None:
     cluster = ends(lambda module, api: {}, _ansible_verbosity=verbosity)["cluster"]
     assert cluster.get("bytes_read") == (len(KUBE_SYSTEM.body) if verbosity == 3 else None)
@@ -133,7 +133,7 @@ def test_another_cluster_is_refused_before_anything_is_done(ends: t.Any) -> None
     assert result["cluster"]["uid"] == "cluster-1"
 
 
-def test_after_401_the_cluster_is_compared_again(ends: t.Any, server: ScriptedServer) -> None:
+def test_after_401_the_cluster_is_compared_again(ends: t.Any, server: ApiServer) -> None:
     other = answer({"metadata": {"name": "kube-system", "uid": "cluster-2"}})
     server.plays(KUBE_SYSTEM, status(401, "Unauthorized"), other)
     result = ends(
@@ -153,7 +153,7 @@ def step(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
 
 
 def test_step_continues_with_the_server_of_the_step_before(
-    stepped: t.Any, server: ScriptedServer
+    stepped: t.Any, server: ApiServer
 ) -> None:
     handed_on = stepped(step)["step_state"]
     assert handed_on.keys() == {"run", "server"}
@@ -163,7 +163,7 @@ def test_step_continues_with_the_server_of_the_step_before(
 
 @pytest.mark.parametrize("changed", ["host", "certificates"])
 def test_a_step_ends_the_run_where_host_or_certificates_changed_since_the_one_before(
-    stepped: t.Any, server: ScriptedServer, changed: str
+    stepped: t.Any, server: ApiServer, changed: str
 ) -> None:
     handed_on = stepped(step)["step_state"]
     before = list(server.requests)
@@ -184,7 +184,7 @@ def test_a_step_ends_the_run_where_host_or_certificates_changed_since_the_one_be
 
 
 def test_later_step_leaves_an_outage_to_its_run_and_is_checked_before_its_first_request(
-    stepped: t.Any, server: ScriptedServer
+    stepped: t.Any, server: ApiServer
 ) -> None:
     handed_on = stepped(step)["step_state"]
     other = answer({"metadata": {"name": "kube-system", "uid": "cluster-2"}})
@@ -201,14 +201,14 @@ def test_later_step_leaves_an_outage_to_its_run_and_is_checked_before_its_first_
     assert server.requests[before:] == ["GET /api/v1/namespaces/kube-system"] * 2
 
 
-def test_the_right_cluster_is_asked_once(ends: t.Any, server: ScriptedServer) -> None:
+def test_the_right_cluster_is_asked_once(ends: t.Any, server: ApiServer) -> None:
     ends(lambda module, api: {}, cluster_uid="cluster-1")
     assert server.requests == ["GET /api/v1/namespaces/kube-system"]
 
 
 def test_all_faults_are_named_and_no_server_is_asked(
     ends: t.Any,
-    server: ScriptedServer,
+    server: ApiServer,
 ) -> None:
     def run(module: t.Any, api: t.Any) -> t.Any:
         raise InvalidInput(
@@ -236,7 +236,7 @@ def test_faults_are_named_where_nothing_leads_to_a_server(
     assert result["cluster"] == {"api": None, "uid": None}
 
 
-def test_no_time_is_refused(ends: t.Any, server: ScriptedServer) -> None:
+def test_no_time_is_refused(ends: t.Any, server: ApiServer) -> None:
     result = ends(lambda module, api: pytest.fail("must not run"), timeout=0)
     assert error_messages(result) == ["timeout: must be at least 1 second"]
     assert not server.seen
@@ -254,7 +254,7 @@ def test_a_partial_failure_returns_what_was_done(ends: t.Any) -> None:
 
 def test_a_refused_request_names_verb_and_resource(
     ends: t.Any,
-    server: ScriptedServer,
+    server: ApiServer,
 ) -> None:
     server.plays(status(403, "Forbidden", 'nodes is forbidden: User "nobody"'))
     result = ends(lambda module, api: api.get("/api/v1/nodes"))
@@ -269,7 +269,7 @@ def test_a_refused_request_names_verb_and_resource(
 
 def test_a_cluster_whose_uid_may_not_be_read_has_none(
     ends: t.Any,
-    server: ScriptedServer,
+    server: ApiServer,
 ) -> None:
     server.plays(status(403, "Forbidden"))
     result = ends(lambda module, api: {})
@@ -308,7 +308,7 @@ PARTLY = asks_and(PartialFailure({}, ["w2: no"]))
     [(NOT_FOUND, 0), (PARTLY, 0), (is_refused_later, 1), (is_partly_refused, 1)],
 )
 def test_a_failure_names_the_cluster_that_was_reached(
-    ends: t.Any, server: ScriptedServer, run: Run, asked: int
+    ends: t.Any, server: ApiServer, run: Run, asked: int
 ) -> None:
     refusals = [status(403, "Forbidden")] * asked
     server.plays(answer({"items": []}), *refusals, KUBE_SYSTEM)
@@ -319,7 +319,7 @@ def test_a_failure_names_the_cluster_that_was_reached(
     assert result["cluster"] == {"api": server.url, "uid": "cluster-1"}
 
 
-def test_an_identity_without_rights_asks_once(ends: t.Any, server: ScriptedServer) -> None:
+def test_an_identity_without_rights_asks_once(ends: t.Any, server: ApiServer) -> None:
     server.plays(status(403, "Forbidden"))
 
     result = ends(lambda module, api: api.get("/api/v1/nodes"))
@@ -333,7 +333,7 @@ SERVER_FAILED = ServerFault(ApiRequest("GET", "/api/v1/nodes"), "no leader", sta
 
 @pytest.mark.parametrize("error", [SERVER_FAILED, PartialFailure({}, [SERVER_FAILED])])
 def test_a_server_that_failed_is_not_asked_again(
-    ends: t.Any, server: ScriptedServer, error: Exception
+    ends: t.Any, server: ApiServer, error: Exception
 ) -> None:
     result = ends(asks_and(error))
 
@@ -342,7 +342,7 @@ def test_a_server_that_failed_is_not_asked_again(
 
 
 def test_a_uid_that_may_not_be_read_is_left_out_of_a_failure(
-    ends: t.Any, server: ScriptedServer
+    ends: t.Any, server: ApiServer
 ) -> None:
     server.plays(answer({"items": []}), status(403, "Forbidden"))
 
@@ -360,7 +360,7 @@ def test_a_defect_stays_a_traceback(ends: t.Any) -> None:
 
 def test_credentials_are_nowhere_and_plain_words_are_left_alone(
     ends: t.Any,
-    server: ScriptedServer,
+    server: ApiServer,
 ) -> None:
     user = {
         "token": "very-secret-token",
@@ -385,7 +385,7 @@ def test_credentials_are_nowhere_and_plain_words_are_left_alone(
 
 def test_a_token_is_blanked_out_of_messages(
     ends: t.Any,
-    server: ScriptedServer,
+    server: ApiServer,
 ) -> None:
     server.plays(status(400, "BadRequest", "cannot read header Bearer secret-token"))
     result = ends(lambda module, api: api.get("/api/v1/nodes"))

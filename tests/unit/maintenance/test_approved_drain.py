@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.approve
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import checksum
 from tests.fuzz import cluster
-from tests.fuzz.tasks import run
+from tests.support.modules import run
 from tests.unit.maintenance.test_kills import (
     EVERY,
     SERVICED,
@@ -340,20 +340,16 @@ def test_vm_whose_migration_fails_is_not_stopped_against_the_plan() -> None:
     assert server.puts == [] and len(on(server, "w1")) == 4
 
 
-class Meanwhile(KubeVirt):
-    """A VM starts on w1 just before the node is cordoned."""
-
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, t.Any]:
-        if method == "PATCH" and path == at("w1") and f"{VMS}/late" not in self.objects:
-            add_vm(self, "late", "w1")
-        return super().answer(method, path, body, content_type, dry_run=dry_run)
+def start_late(server: KubeVirt, method: str, path: str) -> None:
+    """A VM starts on w1 just before the first such request."""
+    server.add_fault(method, path, lambda _request: add_vm(server, "late", "w1"), 1)
 
 
 def test_vm_that_starts_meanwhile_is_left_and_named() -> None:
-    server = Meanwhile(three_zones().objects)
-    result = carried_out(server, planned(server, "w1"))
+    server = three_zones()
+    plan = planned(server, "w1")
+    start_late(server, "PATCH", at("w1"))
+    result = carried_out(server, plan)
     assert result["msg"].startswith(
         "not drained: VirtualMachine shop/late on w1: it is not among the moves of the plan"
     )
@@ -420,20 +416,11 @@ def test_nodes_that_are_gone_or_replaced_are_each_named_with_the_vms() -> None:
     ]
 
 
-class Before(KubeVirt):
-    """A VM is started on w1 while the task waits for the Lease."""
-
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, t.Any]:
-        if method == "PATCH" and "/leases/" in path and f"{VMS}/late" not in self.objects:
-            add_vm(self, "late", "w1")
-        return super().answer(method, path, body, content_type, dry_run=dry_run)
-
-
 def test_change_while_the_task_waits_for_the_lease_is_refused() -> None:
-    server = Before(three_zones().objects)
-    result = carried_out(server, planned(server, "w1"))
+    server = three_zones()
+    plan = planned(server, "w1")
+    start_late(server, "PATCH", "leases")
+    result = carried_out(server, plan)
     assert (
         "VirtualMachine shop/late on node w1: it is not among the moves of the plan"
         in (result["msg"])

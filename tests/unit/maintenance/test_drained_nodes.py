@@ -30,7 +30,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from tests.fuzz import checks
 from tests.fuzz.cluster import ZONE
-from tests.fuzz.tasks import run
+from tests.support.api_server import Request
+from tests.support.modules import run
 from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_zones
 
 Object = dict[str, t.Any]
@@ -155,23 +156,13 @@ def test_new_object_that_is_cordoned_stays_so() -> None:
     assert node_annotations(server)[SERVICED] == "CHG7"
 
 
-class ReplacedAgain(KubeVirt):
-    """The node is deleted once more, just before it is written."""
-
-    armed = False
-
-    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> t.Any:
-        if self.armed and method == "PATCH" and path == W1:
-            self.armed = False
-            self.objects[W1] = registered(self.objects[W1], uid="third")
-        return super().answer(method, path, *rest, **options)
-
-
 def test_object_that_was_not_read_is_not_written() -> None:
-    server = ReplacedAgain(three_zones().objects)
+    """The node is deleted once more, just before it is written."""
+    server = three_zones()
     maintain(server, "drained", "w1")
     reinstall(server)
-    server.armed = True
+    third = registered(server.objects[W1], uid="third")
+    server.add_fault("PATCH", W1, lambda _request: server.objects.update({W1: third}), 1)
 
     back = maintain(server, "in_service", "w1", change_id="CHG7")
 
@@ -374,41 +365,32 @@ def test_node_in_service_is_forgotten_by_the_next_drain() -> None:
     assert set(drained_nodes.decode(lease(server)[DRAINED])) == {"w2"}
 
 
-class DrainedByOther(KubeVirt):
-    """Another job drains w1 and notes it, once `when` was answered."""
-
-    when: tuple[str, str] | None = None
-    note = ""
-
-    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> t.Any:
-        answer = super().answer(method, path, *rest, **options)
-        if self.when == (method, path):
-            self.when = None
-            self.objects[LEASE] = copy.deepcopy(self.objects[LEASE])
-            self.objects[LEASE]["metadata"]["annotations"][DRAINED] = self.note
-        return answer
-
-
 @pytest.mark.parametrize(
     "when", [("PATCH", W1), ("GET", "/api/v1/nodes")], ids=["uncordoned", "nodes-read"]
 )
 def test_node_that_another_job_drains_is_not_forgotten_by_the_one_before(
     when: tuple[str, str],
 ) -> None:
-    server = DrainedByOther(three_zones().objects)
+    """It drains w1 and notes it, once `when` was answered."""
+    server = three_zones()
     maintain(server, "drained", "w1")
     first = lease(server)[DRAINED]
     run_of_first = drained_nodes.decode(first)["w1"].mark.run
     if when[0] == "GET":  # the mark is gone, and not that on the Lease
         maintain(server, "in_service", "w1")
         server.objects[LEASE]["metadata"]["annotations"][DRAINED] = first
-    server.note = first.replace(run_of_first, "other")
-    server.when = when
+    note = first.replace(run_of_first, "other")
+
+    def drain(_request: Request) -> None:
+        server.objects[LEASE] = copy.deepcopy(server.objects[LEASE])
+        server.objects[LEASE]["metadata"]["annotations"][DRAINED] = note
+
+    server.add_fault(*when, drain, 1, late=True)
 
     back = maintain(server, "in_service", "w1")
 
     assert not back.get("failed"), back["msg"]
-    assert lease(server)[DRAINED] == server.note
+    assert lease(server)[DRAINED] == note
 
 
 def test_damaged_annotation_is_an_error_that_says_what_to_do() -> None:

@@ -4,15 +4,12 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import transport
-from ansible_collections.virt.placement.plugins.module_utils.api.client import (
-    ApiClient,
-    RetryPolicy,
-)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import (
     in_service,
     options,
@@ -28,8 +25,8 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
 from ansible_collections.virt.placement.plugins.module_utils.moves import context
 from tests.fuzz.cluster import objects
-from tests.fuzz.server import Server
-from tests.fuzz.tasks import run
+from tests.support.api_server import ApiServer, Request
+from tests.support.modules import run
 
 SCHEDULABLE = "kubevirt.io/schedulable"
 KVM, VHOST = "devices.kubevirt.io/kvm", "devices.kubevirt.io/vhost-net"
@@ -105,7 +102,7 @@ def test_step_that_computes_too_long_fails(
     monkeypatch: pytest.MonkeyPatch, endless_from: int
 ) -> None:
     """The nodes are selected before the first write, and again after it."""
-    server = Server(objects())
+    server = ApiServer(objects())
     assert "failed" not in run(
         "node_maintenance", server, {"nodes": ["w1"], "state": "cordoned", "reason": "test"}
     )
@@ -132,30 +129,33 @@ def test_step_that_computes_too_long_fails(
 CILIUM = {"key": "node.cilium.io/agent-not-ready", "value": "true", "effect": "NoSchedule"}
 
 
-class Starting(Server):
-    """The node w1 has a startup taint until it was read `reads` times, uncordoned."""
-
-    def __init__(self, reads: int) -> None:
-        super().__init__(objects())
-        self.left = reads
-        self.path = next(path for path in self.objects if path.endswith("/nodes/w1"))
-
-    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> t.Any:
-        spec = self.objects[self.path]["spec"]
-        if method == "GET" and path == "/api/v1/nodes" and not spec.get("unschedulable"):
-            self.left -= 1
-        if self.left < 0:
-            self.objects[self.path] = {**self.objects[self.path], "spec": {**spec, "taints": []}}
-        return super().answer(method, path, *rest, **options)
-
-    def begin(self) -> None:
-        given = {"nodes": ["w1"], "state": "cordoned", "reason": "test"}
-        assert "failed" not in run("node_maintenance", self, given)
-        spec = {**self.objects[self.path]["spec"], "taints": [CILIUM]}
-        self.objects[self.path] = {**self.objects[self.path], "spec": spec}
+W1 = "/api/v1/nodes/w1"
 
 
-def all_lines(server: Server, **options: t.Any) -> tuple[list[str], dict[str, t.Any]]:
+def starting(reads: int = -1) -> ApiServer:
+    """w1 is in maintenance, and has a startup taint until it was read so many times, uncordoned (-1: for ever)."""
+    server = cordoned()
+    spec = {**server.objects[W1]["spec"], "taints": [CILIUM]}
+    server.objects[W1] = {**server.objects[W1], "spec": spec}
+    left = itertools.count(reads, -1)
+
+    def start(_request: Request) -> None:
+        spec = server.objects[W1]["spec"]
+        if not spec.get("unschedulable") and next(left) == 0:
+            server.objects[W1] = {**server.objects[W1], "spec": {**spec, "taints": []}}
+
+    server.add_fault("GET", "/api/v1/nodes", start)
+    return server
+
+
+def cordoned() -> ApiServer:
+    server = ApiServer(objects())
+    given = {"nodes": ["w1"], "state": "cordoned", "reason": "test"}
+    assert "failed" not in run("node_maintenance", server, given)
+    return server
+
+
+def all_lines(server: ApiServer, **options: t.Any) -> tuple[list[str], dict[str, t.Any]]:
     """Of all steps, with the last result."""
     lines: list[str] = []
     state: dict[str, t.Any] = {}
@@ -169,8 +169,7 @@ def all_lines(server: Server, **options: t.Any) -> tuple[list[str], dict[str, t.
 
 
 def test_case_68_node_is_in_service_once_its_startup_taint_is_gone() -> None:
-    server = Starting(reads=4)
-    server.begin()
+    server = starting(reads=4)
 
     lines, result = all_lines(server)
 
@@ -181,13 +180,12 @@ def test_case_68_node_is_in_service_once_its_startup_taint_is_gone() -> None:
         " node.cilium.io/agent-not-ready=true:NoSchedule",
         "node w1: in service",
     ]
-    assert not server.objects[server.path]["spec"]["taints"]
+    assert not server.objects[W1]["spec"]["taints"]
     assert [node["state"] for node in result["nodes"]] == ["in_service"]
 
 
 def test_startup_taint_that_stays_fails_at_the_limit_of_ready() -> None:
-    server = Starting(reads=10**6)
-    server.begin()
+    server = starting()
 
     lines, result = all_lines(server, run_timeout=1)
 
@@ -195,42 +193,23 @@ def test_startup_taint_that_stays_fails_at_the_limit_of_ready() -> None:
     assert "not back within 1 s (run_timeout)" in result["msg"]
     assert "node.cilium.io/agent-not-ready=true:NoSchedule" in result["msg"]
     assert "node w1: in service" not in lines
-    assert "unschedulable" not in server.objects[server.path]["spec"]
+    assert "unschedulable" not in server.objects[W1]["spec"]
 
 
-class VmisUnread(Server):
-    """The list of VMIs of a node that is uncordoned is answered with 503, so many times."""
-
-    def __init__(self, failures: int) -> None:
-        super().__init__(objects())
-        self.failures = failures
-        self.path = next(path for path in self.objects if path.endswith("/nodes/w1"))
-
-    def client(self) -> ApiClient:
-        client = super().client()
-        client.policy = RetryPolicy(budget=0)
-        return client
-
-    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> t.Any:
-        uncordoned = not self.objects[self.path]["spec"].get("unschedulable")
-        if path.endswith("/virtualmachineinstances") and uncordoned and self.failures > 0:
-            self.failures -= 1
-            return 503, {"kind": "Status", "code": 503, "message": "etcd is away"}
-        return super().answer(method, path, *rest, **options)
-
-
-@pytest.mark.parametrize("failures", [1, 10**6], ids=["for-a-time", "for-good"])
+@pytest.mark.parametrize("failures", [1, -1], ids=["for-a-time", "for-good"])
 def test_vmis_that_cannot_be_listed_fail_no_task_whose_nodes_are_in_service(failures: int) -> None:
-    server = VmisUnread(0)
-    cordoned = {"nodes": ["w1"], "state": "cordoned", "reason": "test"}
-    assert "failed" not in run("node_maintenance", server, cordoned)
-    server.failures = failures
+    server = cordoned()
+    server.retries = 0
+    vmis = "/apis/kubevirt.io/v1/virtualmachineinstances"
+    uncordoned = lambda _request: server.add_fault("GET", vmis, 503, failures)  # noqa: E731
+    server.add_fault("PATCH", W1, uncordoned, 1, late=True)
 
-    lines, result = all_lines(server, run_timeout=1 if failures > 1 else 60)
+    lines, result = all_lines(server, run_timeout=60 if failures == 1 else 1)
+    assert any(request.path == vmis for request in server.seen)
 
     assert "failed" not in result, result
     assert [node["state"] for node in result["nodes"]] == ["in_service"]
-    assert "unschedulable" not in server.objects[server.path]["spec"]
+    assert "unschedulable" not in server.objects[W1]["spec"]
     warnings = [line for line in lines if line.startswith("warning: ")]
     if failures == 1:
         assert warnings == []

@@ -25,8 +25,9 @@ from ansible_collections.virt.placement.plugins.module_utils.flows import node_m
 from ansible_collections.virt.placement.plugins.module_utils.interface import runner
 from ansible_collections.virt.placement.plugins.module_utils.moves import step
 from ansible_collections.virt.placement.plugins.modules import node_maintenance
-from tests.fuzz import cluster, tasks
-from tests.fuzz.server import Server
+from tests.fuzz import cluster
+from tests.support import modules
+from tests.support.api_server import ApiServer, Reply, Request, status
 
 witness = pytest.importorskip("tests.witness", reason="the sandbox's libraries are not installed")
 
@@ -52,7 +53,7 @@ class Killed(BaseException):
     """The process that sends this request is gone."""
 
 
-class KubeVirt(Server):
+class KubeVirt(ApiServer):
     """Carries out migrations, each some readings after it was made. `kill_at` is the number of the write at
     which the client is killed, before or after it is done; of a dead client nothing is accepted. With `fails`
     the client is not killed, and the answer is 500.
@@ -70,30 +71,26 @@ class KubeVirt(Server):
         self.progress: list[str] = []
         self._versions = itertools.count(2)
 
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, Object]:
+    def serve(self, request: Request) -> Reply:
+        method, path = request.method, request.path
         if self.dead:
             raise Killed
         if method == "GET" and path.endswith("/nodes"):
             self._proceed()
-        if method == "PUT" and not dry_run:
+        if method == "PUT" and not request.dry_run:
             self.puts.append(path)
             if self.loses_puts:
                 self._kill()
-        before = len(self.writes)
-        is_write = method != "GET" and not dry_run and "accessreviews" not in path
-        kills = is_write and before + 1 == self.kill_at
+        is_write = method != "GET" and not request.dry_run and "accessreviews" not in path
+        kills = is_write and len(self.writes) + 1 == self.kill_at
         if kills and not self.after:
             return self._kill()
-        status, answer = super().answer(method, path, body, content_type, dry_run=dry_run)
-        if is_write and status < 300:
-            self._record(method, path, answer)
+        reply = super().serve(request)
+        if is_write and reply.status < 300:
+            self._record(method, path, reply.value)
             if path.endswith("/restart"):
                 self._make_anew(path)
-        if kills:
-            return self._kill()
-        return status, answer
+        return self._kill() if kills else reply
 
     def reboot(self, node: str) -> None:
         path = f"/api/v1/nodes/{node}"
@@ -107,10 +104,10 @@ class KubeVirt(Server):
             if path.split("/")[-2] == plural
         }
 
-    def _kill(self) -> tuple[int, Object]:
+    def _kill(self) -> Reply:
         self.kill_at = 0
         if self.fails:
-            return 500, {"kind": "Status", "code": 500, "message": "etcdserver: leader changed"}
+            return status(500, message="etcdserver: leader changed")
         self.dead = True
         raise Killed
 
@@ -222,14 +219,14 @@ def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Objec
     run: Object = {}
     for number in range(1, 30):
         given = {"nodes": [node], "state": state, "step_state": run, **options}
-        task = type("Module", (tasks.FakeModule,), {"given": given})
+        task = type("Module", (modules.FakeModule,), {"given": given})
         with (
             mock.patch.object(node_maintenance, "AnsibleModule", task),
             mock.patch.object(runner, "connect", return_value=server.client()),
-            mock.patch.object(step, "wait_for", tasks.no_op),
-            mock.patch.object(FollowedCluster, "follow", tasks.no_op),
+            mock.patch.object(step, "wait_for", modules.no_op),
+            mock.patch.object(FollowedCluster, "follow", modules.no_op),
             mock.patch.object(flow, "until_interrupted", _listening),
-            pytest.raises(tasks.Ended) as ended,
+            pytest.raises(modules.Ended) as ended,
         ):
             node_maintenance.main()
         result: Object = ended.value.args[0]

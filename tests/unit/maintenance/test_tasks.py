@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime
+import itertools
 import json
 import re
 import typing as t
@@ -30,7 +31,8 @@ from ansible_collections.virt.placement.plugins.module_utils.moves import step, 
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from tests.fuzz import checks, cluster
-from tests.fuzz.tasks import run
+from tests.support.api_server import Reply, Request, answer, status
+from tests.support.modules import run
 from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_zones
 
 Object = dict[str, t.Any]
@@ -179,32 +181,26 @@ def test_crash_during_the_drain_does_not_prove_the_reboot() -> None:
 
 
 def test_node_that_is_put_in_service_when_its_reboot_is_noted_is_named() -> None:
-    server = Meddles(three_zones().objects)
+    server = three_zones()
     maintain(server, "drained", "w1")
     server.reboot("w1")
-    server.when, server.first = "drained", True
+    meddle(server, "drained", late=False)
     drained = maintain(server, "drained", "w1")
     assert "Node w1: was put in service, or taken by another run" in drained["msg"]
     assert server.objects[at("w1")]["spec"] == {}
 
 
-class Restarts(KubeVirt):
-    """Restarts VMs at once. The new pods find no node."""
+def with_restarts() -> KubeVirt:
+    """It restarts VMs at once. The new pods find no node."""
+    server = three_zones()
 
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, Object]:
-        answer = super().answer(method, path, body, content_type, dry_run=dry_run)
-        if method == "PUT" and path.endswith("/restart"):
-            self._restart(path.split("/")[-2])
-        return answer
-
-    def _restart(self, name: str) -> None:
-        vmi = copy.deepcopy(self.objects[f"{VMIS}/{name}"])
+    def restart(request: Request) -> None:
+        name = request.path.split("/")[-2]
+        vmi = copy.deepcopy(server.objects[f"{VMIS}/{name}"])
         vmi["metadata"]["uid"] += "+"
         vmi["metadata"]["labels"].pop("kubevirt.io/nodeName")
-        self.objects[f"{VMIS}/{name}"] = {**vmi, "status": {"phase": "Scheduling"}}
-        for path, pod in self.objects.items():
+        server.objects[f"{VMIS}/{name}"] = {**vmi, "status": {"phase": "Scheduling"}}
+        for path, pod in server.objects.items():
             if path.split("/")[-2] == "pods" and pod["metadata"]["name"].endswith(f"{name}-x1"):
                 pod["metadata"]["uid"] += "+"
                 pod["metadata"]["labels"]["kubevirt.io/created-by"] = vmi["metadata"]["uid"]
@@ -213,9 +209,12 @@ class Restarts(KubeVirt):
                 condition = {"type": "PodScheduled", "status": "False", "message": "0/6 nodes"}
                 pod["status"] = {"phase": "Pending", "conditions": [condition]}
 
+    server.add_fault("PUT", "restart", restart, late=True, dry_runs=True)
+    return server
+
 
 def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
-    server = Restarts(three_zones().objects)
+    server = with_restarts()
     options = {"vm_policy": "restart", "allow_findings": ["pending_changes"], "move_timeout": 1}
     drained = maintain(server, "drained", "w1", **options)
     assert drained["msg"].startswith("not running after the drain: VirtualMachine shop/w1-0: ")
@@ -243,7 +242,7 @@ def halt(server: KubeVirt, name: str) -> None:
 
 
 def test_each_run_names_the_vms_that_an_earlier_one_has_left_down() -> None:
-    server = Restarts(three_zones().objects)
+    server = with_restarts()
     options = {"vm_policy": "restart", "allow_findings": ["pending_changes"], "move_timeout": 1}
     first = maintain(server, "drained", "w1", **options)
     run_again(server, "w1-0")
@@ -265,7 +264,7 @@ def test_each_run_names_the_vms_that_an_earlier_one_has_left_down() -> None:
 
 
 def test_mark_of_a_node_names_only_the_vms_that_left_that_node() -> None:
-    server = Restarts(three_zones().objects)
+    server = with_restarts()
     options = {"vm_policy": "restart", "allow_findings": ["pending_changes"], "move_timeout": 1}
     options |= {"nodes": ["w1", "w3"], "max_nodes": 2}
     server.objects[at("w3")]["metadata"]["labels"][cluster.ZONE] = "a"
@@ -279,27 +278,24 @@ def test_mark_of_a_node_names_only_the_vms_that_left_that_node() -> None:
 
 def test_vm_that_stays_pending_is_no_failure_where_no_place_is_allowed() -> None:
     allowed = {"allow_findings": ["pending_changes", "no_place"], "move_timeout": 1}
-    server = Restarts(three_zones().objects)
+    server = with_restarts()
     drained = maintain(server, "drained", "w1", vm_policy="restart", **allowed)
     assert not drained.get("failed"), drained["msg"]
     assert [node["state"] for node in drained["nodes"]] == ["drained"]
     assert any("VirtualMachineInstance shop/w1-3 is Pending" in x for x in drained["progress"])
 
 
-class OneRefused(KubeVirt):
-    """Does not migrate w1-4: `refusal` is the answer to the migration, as of a policy that came after the preflight."""
-
-    refusal: t.ClassVar[Object] = {}
-
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, Object]:
-        asked = method == "POST" and path.endswith("migrations") and not dry_run
-        if asked and body["spec"]["vmiName"] == "w1-4":
-            return self.refusal["code"], self.refusal
-        return super().answer(method, path, body, content_type, dry_run=dry_run)
+def with_refused_migration(code: int, message: str) -> KubeVirt:
+    """It does not migrate a fifth VM on w1, as of a policy that came after the preflight."""
+    server = three_zones()
+    fifth = copy.deepcopy(list(cluster._virtual_machine("shop", "w1-4", "w1")))
+    server.objects |= {cluster.path_of(item): item for item in fifth}
+    refusal = status(code, message=message)
+    server.add_fault("POST", MIGRATIONS, refusal, having="'vmiName': 'w1-4'")
+    return server
 
 
+MIGRATIONS = "virtualmachineinstancemigrations"
 QUOTA = 'migrations "x" is forbidden: exceeded quota: none'
 
 
@@ -307,10 +303,7 @@ QUOTA = 'migrations "x" is forbidden: exceeded quota: none'
 def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused(
     code: int, message: str
 ) -> None:
-    fifth = copy.deepcopy(list(cluster._virtual_machine("shop", "w1-4", "w1")))
-    objects = {cluster.path_of(item): item for item in fifth}
-    server = OneRefused({**three_zones().objects, **objects})
-    server.refusal = {"kind": "Status", "code": code, "message": message}  # type: ignore[misc]
+    server = with_refused_migration(code, message)
     drained = maintain(server, "drained", "w1", failures_allowed=100)
     assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-4 on w1: its migration")
     assert message in drained["msg"]
@@ -321,11 +314,7 @@ def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused(
 @pytest.mark.parametrize(("code", "message"), [(422, "not this one"), (403, QUOTA)])
 def test_vm_whose_migration_is_refused_is_not_restarted_instead(code: int, message: str) -> None:
     """By a policy that came after the preflight: who forbids the migration does not want downtime in its place."""
-    fifth = copy.deepcopy(list(cluster._virtual_machine("shop", "w1-4", "w1")))
-    server = OneRefused(
-        {**three_zones().objects, **{cluster.path_of(item): item for item in fifth}}
-    )
-    server.refusal = {"kind": "Status", "code": code, "message": message}  # type: ignore[misc]
+    server = with_refused_migration(code, message)
     drained = maintain(
         server, "drained", "w1", vm_policy=["migrate", "restart"], failures_allowed=100
     )
@@ -334,46 +323,46 @@ def test_vm_whose_migration_is_refused_is_not_restarted_instead(code: int, messa
     assert not any("does not leave by migrate any more" in line for line in server.progress)
 
 
-class Terminating(KubeVirt):
-    """The namespace is being deleted: it takes nothing new, and w1-0 ends later than the others would leave."""
-
-    refusals = 0
-
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, Object]:
-        if method != "POST" or not path.endswith("migrations") or body["spec"]["vmiName"] != "w1-0":
-            return super().answer(method, path, body, content_type, dry_run=dry_run)
-        self.refusals += 1
-        if self.refusals == 5:
-            halt(self, "w1-0")
-            del self.objects["/api/v1/namespaces/shop/pods/virt-launcher-w1-0-x1"]
-        causes = {"causes": [{"reason": "NamespaceTerminating"}]}
-        return 403, {"kind": "Status", "code": 403, "message": TERMINATES, "details": causes}
-
-
 TERMINATES = "unable to create new content in namespace shop because it is being terminated"
 
 
+def terminate(server: KubeVirt, until: int = -1) -> list[Request]:
+    """The namespace is being deleted: it takes nothing new, and w1-0 ends later than the others would leave. Returns
+    the requests that are refused."""
+    refusals: list[Request] = []
+    causes = {"causes": [{"reason": "NamespaceTerminating"}]}
+
+    def refuse(request: Request) -> Reply:
+        refusals.append(request)
+        if len(refusals) == until:
+            halt(server, "w1-0")
+            del server.objects["/api/v1/namespaces/shop/pods/virt-launcher-w1-0-x1"]
+        return status(403, message=TERMINATES, details=causes)
+
+    server.add_fault("POST", MIGRATIONS, refuse, having="'vmiName': 'w1-0'", dry_runs=True)
+    return refusals
+
+
 def test_vm_whose_namespace_is_being_deleted_is_waited_for() -> None:
-    server = Terminating(three_zones().objects)
+    server = three_zones()
+    refusals = terminate(server, until=5)
     drained = maintain(server, "drained", "w1")
     assert not drained.get("failed"), drained["msg"]
-    assert server.refusals == 5
+    assert len(refusals) == 5
     assert [node["state"] for node in drained["nodes"]] == ["drained"]
 
 
 def test_drain_that_is_over_names_the_namespace_that_is_being_deleted() -> None:
-    server = Terminating(three_zones().objects)
-    server.refusals = 5
+    server = three_zones()
+    terminate(server)
     drained = maintain(server, "drained", "w1", run_timeout=60, move_timeout=50)
     assert TERMINATES in drained["msg"]
 
 
 def test_drain_goes_on_beside_an_instance_with_full_annotations() -> None:
     """A killed run has left the recreation of its VMI in the journal."""
-    server = Refuses(three_zones().objects)
-    server.refused = {("PATCH", "virtualmachineinstances/w1-0"): 422}  # type: ignore[misc]
+    server = three_zones()
+    server.add_fault("PATCH", "virtualmachineinstances/w1-0", 422)
     vmi = server.objects[f"{VMIS}/w1-0"]["metadata"]
     move = MoveRecord(
         Ref("VirtualMachineInstance", "shop", "w1-0"),
@@ -397,27 +386,11 @@ def test_drain_goes_on_beside_an_instance_with_full_annotations() -> None:
     ]
 
 
-class Refuses(KubeVirt):
-    """Answers the requests that `refused` names, by method and end of path, with these codes."""
-
-    refused: t.ClassVar[dict[tuple[str, str], int]] = {}
-
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, Object]:
-        for (verb, end), code in self.refused.items():
-            if method == verb and path.endswith(end) and not dry_run:
-                return code, {"kind": "Status", "code": code, "message": "refused"}
-        return super().answer(method, path, body, content_type, dry_run=dry_run)
-
-
-def refusing(refused: dict[tuple[str, str], int], *marked: str) -> Refuses:
-    """A server that refuses these requests, once `marked` are drained."""
-    server = Refuses(three_zones().objects)
-    if marked:
-        drained = maintain(server, "drained", "", nodes=[*marked], max_nodes=len(marked))
-        assert not drained.get("failed"), drained["msg"]
-    server.refused = refused  # type: ignore[misc]
+def drained_nodes(*names: str) -> KubeVirt:
+    """A server with these nodes drained."""
+    server = three_zones()
+    drained = maintain(server, "drained", "", nodes=[*names], max_nodes=len(names))
+    assert not drained.get("failed"), drained["msg"]
     return server
 
 
@@ -425,7 +398,8 @@ TWO: t.Final = {"nodes": ["w1", "w2"], "max_nodes": 2}
 
 
 def test_cordon_of_the_second_node_that_is_refused_says_what_was_done() -> None:
-    server = refusing({("PATCH", "nodes/w2"): 403})
+    server = three_zones()
+    server.add_fault("PATCH", "nodes/w2", 403)
     drained = maintain(server, "drained", "", **TWO)
     assert "cannot patch nodes w2: 403" in drained["msg"]
     assert drained["msg"].endswith(
@@ -436,7 +410,8 @@ def test_cordon_of_the_second_node_that_is_refused_says_what_was_done() -> None:
 
 
 def test_refusal_names_the_nodes_that_an_earlier_run_has_cordoned() -> None:
-    server = refusing({("PATCH", "nodes/w2"): 403})
+    server = three_zones()
+    server.add_fault("PATCH", "nodes/w2", 403)
     maintain(server, "drained", "", **TWO)
     condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
     server._change(f"{VMIS}/w1-3", "status", {"conditions": [condition]})
@@ -448,7 +423,8 @@ def test_refusal_names_the_nodes_that_an_earlier_run_has_cordoned() -> None:
 
 
 def test_node_that_could_not_be_uncordoned_beside_one_that_was() -> None:
-    server = refusing({("PATCH", "nodes/w2"): 403}, "w1", "w2")
+    server = drained_nodes("w1", "w2")
+    server.add_fault("PATCH", "nodes/w2", 403)
     back = maintain(server, "in_service", "", **TWO)
     assert "cannot patch nodes w2: 403" in back["msg"]
     assert [write["name"] for write in back["writes"]] == ["w1"]
@@ -458,7 +434,8 @@ def test_node_that_could_not_be_uncordoned_beside_one_that_was() -> None:
 
 
 def test_boot_id_that_could_not_be_written_beside_one_that_was() -> None:
-    server = refusing({("PATCH", "nodes/w2"): 403}, "w1", "w2")
+    server = drained_nodes("w1", "w2")
+    server.add_fault("PATCH", "nodes/w2", 403)
     for name in ("w1", "w2"):
         server.reboot(name)
     drained = maintain(server, "drained", "", **TWO)
@@ -492,7 +469,7 @@ def test_nodes_are_put_in_service_beside_one_that_does_not_exist(
     name: str, check: bool, named: str
 ) -> None:
     """w2 was drained. The Lease has forgotten w5, if it ever was."""
-    server = refusing({}, "w1", "w2")
+    server = drained_nodes("w1", "w2")
     del server.objects[at("w2")], server.objects[at("w5")]
     asked = {"nodes": ["w1", name], "run_timeout": 1}
     if check:
@@ -510,7 +487,8 @@ def test_nodes_are_put_in_service_beside_one_that_does_not_exist(
 
 @pytest.mark.parametrize("check", [True, False], ids=["check", "run"])
 def test_nodes_that_may_not_be_read_are_not_taken_for_gone(check: bool) -> None:
-    server = refusing({("GET", "/nodes"): 403})
+    server = three_zones()
+    server.add_fault("GET", "/api/v1/nodes", 403)
     back = run("node_maintenance", server, {"nodes": ["w1"], "state": "in_service"}, check=check)
     assert back["failed"]
     assert back["msg"].startswith("not permitted: cannot list nodes: grant this identity the Clus")
@@ -519,7 +497,7 @@ def test_nodes_that_may_not_be_read_are_not_taken_for_gone(check: bool) -> None:
 
 @pytest.mark.parametrize("state", ["in_service", "drained"])
 def test_list_of_nodes_that_is_empty_is_no_missing_right(state: str) -> None:
-    server = refusing({})
+    server = three_zones()
     for path in [path for path, x in server.objects.items() if x.get("kind") == "Node"]:
         del server.objects[path]
     back = run("node_maintenance", server, {"nodes": ["w1"], "state": state})
@@ -529,7 +507,7 @@ def test_list_of_nodes_that_is_empty_is_no_missing_right(state: str) -> None:
 
 
 def test_node_that_does_not_exist_is_named_beside_one_that_is_not_back() -> None:
-    server = refusing({}, "w1", "w2")
+    server = drained_nodes("w1", "w2")
     del server.objects[at("w2")]
     server._change(at("w1"), "status", {"conditions": [{"type": "Ready", "status": "False"}]})
     back = maintain(server, "in_service", "", nodes=["w1", "w2", "w9"], run_timeout=1)
@@ -540,12 +518,12 @@ def test_node_that_does_not_exist_is_named_beside_one_that_is_not_back() -> None
 
 
 def test_what_was_undone_is_returned_beside_what_could_not_be() -> None:
-    server = refusing({}, "w1")
+    server = drained_nodes("w1")
     for name in ("w3-0", "w3-1"):
         vmi = server.objects[f"{VMIS}/{name}"]
         vmi["metadata"]["labels"]["kubevirt.io/nodeName"] = "w1"
         server._change(f"{VMIS}/{name}", "status", {"evacuationNodeName": "w1"})
-    server.refused = {("PUT", "w3-1/evacuate/cancel"): 403}  # type: ignore[misc]
+    server.add_fault("PUT", "w3-1/evacuate/cancel", 403)
     back = maintain(server, "in_service", "w1")
     assert "shop/w3-1 could not be undone" in back["msg"]
     assert back["progress"] == ["node w1: evacuation of VMI shop/w3-0 canceled"]
@@ -554,7 +532,8 @@ def test_what_was_undone_is_returned_beside_what_could_not_be() -> None:
 
 @pytest.mark.parametrize("fails", [("PUT", "evacuate/cancel"), ("DELETE", "w1-0-drain")])
 def test_undo_waits_for_an_api_server_that_fails_at_first(fails: tuple[str, str]) -> None:
-    server = refusing({fails: 503}, "w1")
+    server = drained_nodes("w1")
+    server.add_fault(*fails, 503)
     vmi = server.objects[f"{VMIS}/w1-0"]
     vmi["metadata"]["labels"]["kubevirt.io/nodeName"] = "w1"
     server._change(f"{VMIS}/w1-0", "status", {"nodeName": "w1", "evacuationNodeName": "w1"})
@@ -575,7 +554,7 @@ def test_undo_waits_for_an_api_server_that_fails_at_first(fails: tuple[str, str]
     assert "unschedulable" not in server.objects[at("w1")]["spec"]
 
 
-def impatient(server: Refuses, *, answers_from: int = 1000) -> list[ApiClient]:
+def impatient(server: KubeVirt, *, answers_from: int = 1000) -> list[ApiClient]:
     """The clients of the steps to come, which repeat no request. The server refuses nothing from this one
     on."""
     connect, steps = server.client, list[ApiClient]()
@@ -584,7 +563,7 @@ def impatient(server: Refuses, *, answers_from: int = 1000) -> list[ApiClient]:
         steps.append(connect())
         steps[-1].policy = RetryPolicy(patience=0, first_contact=0)
         if len(steps) >= answers_from:
-            server.refused = {}  # type: ignore[misc]
+            server.faults.clear()
         return steps[-1]
 
     server.client = client  # type: ignore[method-assign]
@@ -592,7 +571,8 @@ def impatient(server: Refuses, *, answers_from: int = 1000) -> list[ApiClient]:
 
 
 def test_in_service_waits_for_an_api_server_that_fails_at_first() -> None:
-    server = refusing({("GET", "/nodes"): 503}, "w1")
+    server = drained_nodes("w1")
+    server.add_fault("GET", "/api/v1/nodes", 503)
     steps = impatient(server, answers_from=2)
     back = maintain(server, "in_service", "w1")
     assert not back.get("failed"), back["msg"]
@@ -601,15 +581,15 @@ def test_in_service_waits_for_an_api_server_that_fails_at_first() -> None:
 
 
 def test_drain_waits_for_an_api_server_that_does_not_answer_for_some_steps() -> None:
-    class Down(Refuses):
-        def _record(self, method: str, path: str, answer: Object) -> None:
-            super()._record(method, path, answer)
-            if path.endswith("migrations") and not begun_with:
-                begun_with.append(len(steps))
-                self.refused = {(verb, ""): 503 for verb in ("GET", "POST", "PATCH")}  # type: ignore[misc]
-
     begun_with: list[int] = []
-    server = Down(three_zones().objects)
+
+    def go_down(_request: Request) -> None:
+        begun_with.append(len(steps))
+        for verb in ("GET", "POST", "PATCH"):
+            server.add_fault(verb, "", 503)
+
+    server = three_zones()
+    server.add_fault("POST", MIGRATIONS, go_down, 1, late=True)
     steps = impatient(server, answers_from=6)
     drained = maintain(server, "drained", "w1", run_timeout=1000)
     assert not drained.get("failed"), drained["msg"]
@@ -618,14 +598,16 @@ def test_drain_waits_for_an_api_server_that_does_not_answer_for_some_steps() -> 
 
 
 def test_in_service_without_an_answer_ends_at_run_timeout() -> None:
-    server = refusing({("GET", "/nodes"): 503}, "w1")
+    server = drained_nodes("w1")
+    server.add_fault("GET", "/api/v1/nodes", 503)
     impatient(server)
     back = maintain(server, "in_service", "w1", run_timeout=1)
     assert "not back within 1 s (run_timeout): waiting for the API server: " in back["msg"]
 
 
 def test_rights_are_checked_once_the_api_server_answers() -> None:
-    server = refusing({("GET", "/nodes"): 503}, "w1")
+    server = drained_nodes("w1")
+    server.add_fault("GET", "/api/v1/nodes", 503)
     steps = impatient(server, answers_from=2)
     maintain(server, "in_service", "w1")
     assert steps[-1].counts.by_verb["create"] == 2, "an access review and an Event"
@@ -634,13 +616,13 @@ def test_rights_are_checked_once_the_api_server_answers() -> None:
 @pytest.mark.parametrize("there", [True, False], ids=["marked", "gone"])
 def test_vm_that_stays_marked_for_evacuation_is_named(there: bool) -> None:
     """An older virt-api does not serve the subresource."""
-    server = refusing({}, "w1")
+    server = drained_nodes("w1")
     path = f"{VMIS}/w3-0"
     server.objects[path]["metadata"]["labels"]["kubevirt.io/nodeName"] = "w1"
     server._change(path, "status", {"evacuationNodeName": "w1"})
-    server.refused = {("PUT", "evacuate/cancel"): 404}  # type: ignore[misc]
+    server.add_fault("PUT", "evacuate/cancel", 404)
     if not there:
-        server.refused[("GET", "virtualmachineinstances/w3-0")] = 404
+        server.add_fault("GET", "virtualmachineinstances/w3-0", 404)
     back = maintain(server, "in_service", "w1")
     assert not back.get("failed"), back["msg"]
     named = [
@@ -653,7 +635,7 @@ def test_node_that_was_replaced_in_its_maintenance_is_named_before_another_zone_
     None
 ):
     """The new Node object has no mark, and is not Ready yet."""
-    server = refusing({}, "w1")
+    server = drained_nodes("w1")
     node = copy.deepcopy(server.objects[at("w1")])
     node["metadata"] |= {"annotations": {}, "uid": "new"}
     node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
@@ -665,7 +647,7 @@ def test_node_that_was_replaced_in_its_maintenance_is_named_before_another_zone_
 
 
 def test_node_that_is_not_ready_after_its_zone_was_done_is_a_warning_in_the_next_zone() -> None:
-    server = refusing({}, "w1")
+    server = drained_nodes("w1")
     maintain(server, "in_service", "w1")
     server._change(at("w1"), "status", {"conditions": [{"type": "Ready", "status": "False"}]})
     begins = run("node_maintenance", server, {"nodes": ["w3"], "state": "drained"})
@@ -693,28 +675,28 @@ LEASE = f"{checks.LEASE}/virt-placement"
 STAYS = ". The cordon of w1 stays: remove the cause and run again, or undo it with state in_service and no change_id"
 
 
-class FailsMidway(Refuses):
+class FailsMidway(KubeVirt):
     """As `fault` says, once the drain has made its first migration."""
 
     fault, has_begun = "", False
 
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, Object]:
+    def serve(self, request: Request) -> Reply:
+        method, path = request.method, request.path
         if self.has_begun and self.fault == "no answer":
-            return 503, {"kind": "Status", "code": 503, "message": "no etcd"}
+            return status(503, message="no etcd")
         if self.has_begun and self.fault == "refused connection":
             raise Unreachable(ApiRequest(method, path), "connection refused")
         if method == "DELETE" and self.fault == "no cancellation":
-            return 200, self.objects[path]
-        answer = super().answer(method, path, body, content_type, dry_run=dry_run)
-        if path.endswith("migrations") and method == "POST" and not (self.has_begun or dry_run):
+            return answer(self.objects[path])
+        reply = super().serve(request)
+        begins = path.endswith("migrations") and method == "POST" and not request.dry_run
+        if begins and not self.has_begun:
             self.has_begun = True
             if self.fault == "another run":
                 lease = copy.deepcopy(self.objects[LEASE])
                 lease["spec"] |= {"holderIdentity": "r9", "leaseTransitions": 99}
                 self.objects[LEASE] = lease
-        return answer
+        return reply
 
     def _proceed(self) -> None:
         """No migration ends; where the fault is no cancellation, that of w1-0 alone; all where there is none."""
@@ -814,22 +796,23 @@ def test_undo_waits_until_the_run_that_drains_has_ended() -> None:
     assert server.objects[LEASE]["metadata"]["annotations"]["placement.virt/journal"] == ""
 
 
-class Renews(KubeVirt):
+def with_renewals() -> KubeVirt:
     """The run that has the Lease renews it."""
+    server = three_zones()
+    looks = itertools.count()
 
-    looks = 0
+    def renew(_request: Request) -> None:
+        lease = copy.deepcopy(server.objects[LEASE])
+        if lease["spec"].get("holderIdentity"):
+            lease["spec"]["renewTime"] = f"2026-11-22T19:00:00.{next(looks):06}Z"
+        server.objects[LEASE] = lease
 
-    def _read(self, path: str) -> Object | None:
-        if path == LEASE and self.objects[path]["spec"].get("holderIdentity"):
-            lease = copy.deepcopy(self.objects[path])
-            lease["spec"]["renewTime"] = f"2026-11-22T19:00:00.{self.looks:06}Z"
-            self.looks += 1
-            self.objects[path] = lease
-        return super()._read(path)
+    server.add_fault("GET", LEASE, renew)
+    return server
 
 
 def test_drain_that_waits_for_another_run_names_its_nodes() -> None:
-    server = Renews(three_zones().objects)
+    server = with_renewals()
     server.objects[LEASE]["spec"] |= {"holderIdentity": "r9", "leaseTransitions": 99}
     before = len(server.writes)
     drained = maintain(server, "drained", "", **TWO)
@@ -847,7 +830,7 @@ def test_drain_whose_time_is_over_before_it_has_the_lease_names_its_nodes() -> N
 
 
 def test_node_of_a_drain_that_is_running_is_not_put_in_service() -> None:
-    server = Renews(three_zones().objects)
+    server = with_renewals()
     begun(server)
     before = len(server.writes)
     back = maintain(server, "in_service", "w1")
@@ -888,53 +871,39 @@ def test_undo_deletes_the_pending_migrations_of_the_drain_alone(foreign: bool) -
     assert set(server.of("virtualmachineinstancemigrations")) == kept
 
 
-class Meddles(KubeVirt):
-    """Another client writes these annotations and this cordon at the first write of w1 that has the text."""
+def meddle(server: KubeVirt, text: str, *, late: bool, **annotations: str) -> None:
+    """Another client writes these annotations and no cordon at each write of w1 that has the text."""
 
-    when, first = "never", False
-    annotations: t.ClassVar[dict[str, str]] = {}
+    def write(_request: Request) -> None:
+        server.objects[at("w1")]["metadata"]["annotations"] = dict(annotations)
+        server.objects[at("w1")]["spec"] = {}
 
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, Object]:
-        due = method == "PATCH" and path == at("w1") and self.when in str(body)
-        if due and self.first:
-            self._meddle()
-        answer = super().answer(method, path, body, content_type, dry_run=dry_run)
-        if due and not self.first:
-            self._meddle()
-        return answer
-
-    def _meddle(self) -> None:
-        self.objects[at("w1")]["metadata"]["annotations"] = dict(self.annotations)
-        self.objects[at("w1")]["spec"] = {}
+    server.add_fault("PATCH", at("w1"), write, having=text, late=late)
 
 
 def test_node_that_is_put_into_maintenance_again_is_named() -> None:
-    server = Meddles(three_zones().objects)
+    server = three_zones()
     maintain(server, "cordoned", "w1")
-    server.annotations = server.objects[at("w1")]["metadata"]["annotations"]  # type: ignore[misc]
-    server.when = "remove"
+    meddle(server, "remove", late=True, **server.objects[at("w1")]["metadata"]["annotations"])
     back = maintain(server, "in_service", "w1")
     assert back["msg"] == "Node w1: was put into maintenance again"
 
 
 def test_node_that_another_run_took_meanwhile_stays_cordoned() -> None:
-    server = Meddles(three_zones().objects)
+    server = three_zones()
     maintain(server, "cordoned", "w1")
     there = server.objects[at("w1")]
     text = there["metadata"]["annotations"][MAINTENANCE]
     theirs = json.dumps({**json.loads(text), "run": "other", "since": "2026-11-22T20:00:00Z"})
-    server.annotations = {MAINTENANCE: theirs}  # type: ignore[misc]
-    server.first, server.when = True, "remove"
+    meddle(server, "remove", late=False, **{MAINTENANCE: theirs})
     back = maintain(server, "in_service", "w1")
     assert back["msg"] == "Node w1: was put into maintenance again"
     assert there["metadata"]["annotations"] == {MAINTENANCE: theirs}
 
 
 def test_node_that_is_put_in_service_when_its_drain_ends_is_named() -> None:
-    server = Meddles(three_zones().objects)
-    server.when, server.first = "drained", True
+    server = three_zones()
+    meddle(server, "drained", late=False)
     drained = maintain(server, "drained", "w1")
     assert drained["msg"].startswith("Node w1: was put in service meanwhile")
     assert [node["state"] for node in drained["nodes"]] == ["in_service"]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tests.fuzz.tasks import run
+from tests.support.modules import run
 from tests.unit.maintenance.test_kills import KubeVirt, maintain, three_zones
 from tests.unit.maintenance.test_tasks import at, begun
 

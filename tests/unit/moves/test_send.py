@@ -34,8 +34,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.send import (
     send,
     was_sent,
 )
-from tests.unit.api.conftest import Clock
-from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
+from tests.support.api_server import RESET, ApiServer, Clock, Reply, answer, status
 
 VMI = Ref("VirtualMachineInstance", "shop", "db")
 POD = Ref("Pod", "shop", "web-1")
@@ -71,7 +70,7 @@ CHANGED = "it changed at the same time"
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_accepted_request(server: ScriptedServer, api: ApiClient, call: str) -> None:
+def test_accepted_request(server: ApiServer, api: ApiClient, call: str) -> None:
     server.plays(answer({}))
     assert send(api, CALLS[call]) == ApiReply(ReplyStatus.ACCEPTED)
     assert len(server.seen) == 1
@@ -125,7 +124,7 @@ def test_accepted_request(server: ScriptedServer, api: ApiClient, call: str) -> 
     ],
 )
 def test_answer_to_a_move(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
     call: str,
     reply: Reply,
@@ -138,7 +137,7 @@ def test_answer_to_a_move(
     assert len(server.seen) == 1
 
 
-def test_blocked_eviction_has_the_time_of_its_retry(server: ScriptedServer, api: ApiClient) -> None:
+def test_blocked_eviction_has_the_time_of_its_retry(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(429, "TooManyRequests", "Cannot evict", retry_after=10))
     assert send(api, CALLS["evict"]).retry_after == 10.0
 
@@ -146,7 +145,7 @@ def test_blocked_eviction_has_the_time_of_its_retry(server: ScriptedServer, api:
 @pytest.mark.parametrize("call", ["migrate", "restart", "evict"])
 @pytest.mark.parametrize("reply", [status(500, "InternalError", "x"), RESET], ids=["500", "reset"])
 def test_lost_answer_is_doubtful_and_not_sent_again(
-    server: ScriptedServer, api: ApiClient, call: str, reply: Reply
+    server: ApiServer, api: ApiClient, call: str, reply: Reply
 ) -> None:
     server.plays(reply)
     assert send(api, CALLS[call]).status is ReplyStatus.DOUBTFUL
@@ -154,7 +153,7 @@ def test_lost_answer_is_doubtful_and_not_sent_again(
 
 
 def test_delete_with_preconditions_is_sent_again_after_500(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     server.plays(status(500, "InternalError", "x"), status(404, "NotFound", "gone"))
     assert send(api, DELETE) == ApiReply(ReplyStatus.GONE, Obstacle("gone", "gone"))
@@ -162,16 +161,14 @@ def test_delete_with_preconditions_is_sent_again_after_500(
 
 
 def test_throttled_migration_waits_and_is_sent_again(
-    server: ScriptedServer, api: ApiClient, clock: Clock
+    server: ApiServer, api: ApiClient, clock: Clock
 ) -> None:
     server.plays(status(429, "TooManyRequests", "wait", retry_after=4), answer({}))
     assert send(api, MIGRATE) == ApiReply(ReplyStatus.ACCEPTED)
     assert clock.waits == [4.0]
 
 
-def test_server_that_throttles_for_too_long_is_no_answer(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_server_that_throttles_for_too_long_is_no_answer(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(429, "TooManyRequests", "wait", retry_after=90))
     with pytest.raises(errors.DeadlineExceeded):
         send(api.under(api.deadline.within(10)), MIGRATE)
@@ -187,7 +184,7 @@ def test_server_that_throttles_for_too_long_is_no_answer(
     ],
 )
 def test_missing_right_is_no_outcome_of_the_move(
-    server: ScriptedServer, api: ApiClient, reply: Reply, error: type[Exception]
+    server: ApiServer, api: ApiClient, reply: Reply, error: type[Exception]
 ) -> None:
     server.plays(reply)
     with pytest.raises(error):
@@ -234,7 +231,7 @@ def test_request_that_may_have_been_sent_is_recognized(
     ],
 )
 def test_instance_is_read_right_before_its_move(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
     record: MoveRecord,
     body: dict[str, t.Any],
@@ -245,13 +242,13 @@ def test_instance_is_read_right_before_its_move(
     assert read_instance(api, record) == expected
 
 
-def test_terminating_instance_is_read_as_such(server: ScriptedServer, api: ApiClient) -> None:
+def test_terminating_instance_is_read_as_such(server: ApiServer, api: ApiClient) -> None:
     metadata = {"uid": "u1", "resourceVersion": "9", "deletionTimestamp": "2026-01-01T00:00:00Z"}
     server.plays(answer({"metadata": metadata}))
     assert read_instance(api, MOVE) == CurrentInstance("9", "", True)
 
 
-def test_missing_instance_is_none(server: ScriptedServer, api: ApiClient) -> None:
+def test_missing_instance_is_none(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(404, "NotFound"))
     assert read_instance(api, MOVE) is None
 
@@ -277,7 +274,7 @@ def test_missing_instance_is_none(server: ScriptedServer, api: ApiClient) -> Non
     ],
 )
 def test_move_that_ended_is_an_event_on_its_workload(
-    server: ScriptedServer,
+    server: ApiServer,
     api: ApiClient,
     record: MoveRecord,
     end: MoveResult,
@@ -292,7 +289,7 @@ def test_move_that_ended_is_an_event_on_its_workload(
     assert body["metadata"]["name"].endswith(f"-{record.attempt}-{end.outcome}")
 
 
-def test_event_that_is_refused_stops_nothing(server: ScriptedServer, api: ApiClient) -> None:
+def test_event_that_is_refused_stops_nothing(server: ApiServer, api: ApiClient) -> None:
     server.plays(status(403, "Forbidden", "no"))
     record_event(api, "r1", MOVE, MoveResult(Outcome.MOVED, "w2"))
     assert len(server.seen) == 1

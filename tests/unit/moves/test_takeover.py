@@ -28,7 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     Phase,
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.send import needed_rights
-from tests.unit.api.scripted_server import Reply, ScriptedServer, answer, status
+from tests.support.api_server import ApiServer, Reply, answer, status
 from tests.unit.moves.test_gates import NOON, parameters
 
 VMI = Ref("VirtualMachineInstance", "shop", "db")
@@ -177,7 +177,7 @@ QUOTA = "pods is forbidden: exceeded quota: q"
     ],
 )
 def test_takeover_continues_if_an_annotation_is_refused(
-    server: ScriptedServer, api: ApiClient, reply: Reply, message: str
+    server: ApiServer, api: ApiClient, reply: Reply, message: str
 ) -> None:
     full = replace(RECORD, method=Method.RECREATE)
     other = replace(full, uid="u2")
@@ -191,7 +191,7 @@ def test_takeover_continues_if_an_annotation_is_refused(
 
 @pytest.mark.parametrize("code", [401, 403, 500])
 def test_takeover_ends_where_no_annotation_is_possible(
-    server: ScriptedServer, api: ApiClient, code: int
+    server: ApiServer, api: ApiClient, code: int
 ) -> None:
     journal = RunJournal("r1", "x", records=(replace(RECORD, method=Method.RECREATE),))
     server.plays(status(code, ""))
@@ -200,7 +200,7 @@ def test_takeover_ends_where_no_annotation_is_possible(
 
 
 def test_takeover_annotates_instances_that_previous_run_may_end(
-    server: ScriptedServer, api: ApiClient
+    server: ApiServer, api: ApiClient
 ) -> None:
     intended = replace(RECORD, method=Method.RECREATE)
     begun = replace(intended, uid="u2", phase=Phase.BEGUN)

@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.watch import 
     ReportPipe,
     wait_for,
 )
-from tests.unit.api.conftest import Clock
+from tests.support.api_server import Clock
 
 
 def test_wait_ends_with_a_change_and_what_comes_along_with_it(clock: Clock) -> None:

@@ -16,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.flows.manifest_file
     documents_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from tests.fuzz.tasks import bounded
+from tests.support.modules import bounded
 from tests.unit.lint.documented import DOCUMENTED
 from tests.unit.repository.repository import FILES, write_repository
 

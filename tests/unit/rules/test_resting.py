@@ -22,8 +22,8 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closings import clo
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord, new_record
 from tests.fuzz.cluster import RULES as SERVED
 from tests.fuzz.cluster import objects
-from tests.fuzz.server import Server
-from tests.fuzz.tasks import run
+from tests.support.api_server import ApiServer
+from tests.support.modules import run
 
 from .builders import NAMESPACE, applied, plan, request, snapshot, vm, workload
 
@@ -254,9 +254,9 @@ def test_another_rule_with_the_same_term_keeps_it() -> None:
 def test_list_of_rules_counts_the_workloads_where_a_rule_rests() -> None:
     """A change that was interrupted leaves the others with its terms."""
     options: Object = {"namespace": "shop", "rules": SERVED, "workload_rollout": "allow"}
-    server = Server(objects())
+    server = ApiServer(objects())
     assert "failed" not in run("rules", server, options)
-    at_rest = Server(server.objects)
+    at_rest = ApiServer(server.objects)
     assert "failed" not in run(
         "rules", at_rest, {**options, "rules": [{**x, "enabled": False} for x in SERVED]}
     )
@@ -264,7 +264,7 @@ def test_list_of_rules_counts_the_workloads_where_a_rule_rests() -> None:
     path = next(x for x in mixed if "/virtualmachines/" in x and mixed[x] != at_rest.objects[x])
     mixed[path] = at_rest.objects[path]
 
-    table = run("rules_info", Server(mixed), {"namespaces": ["shop"]})["table"]
+    table = run("rules_info", ApiServer(mixed), {"namespaces": ["shop"]})["table"]
 
     assert "(not enabled on 1 of " in table
     assert "(not enabled)" in run("rules_info", at_rest, {"namespaces": ["shop"]})["table"]
@@ -272,7 +272,7 @@ def test_list_of_rules_counts_the_workloads_where_a_rule_rests() -> None:
 
 def test_list_of_rules_names_workloads_whose_annotation_is_damaged() -> None:
     """The module warned, and the closing block of the role said `0 rules`."""
-    server = Server(objects())
+    server = ApiServer(objects())
     path = next(x for x in server.objects if "/namespaces/shop/virtualmachines/" in x)
     server.objects[path]["metadata"]["annotations"] = {OWNERSHIP: '{"version": 1, "rules": {}}'}
 

@@ -20,8 +20,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.record import
 from ansible_collections.virt.placement.plugins.module_utils.undo.revert import restore
 from tests.fuzz.cluster import RULES as SERVED
 from tests.fuzz.cluster import objects
-from tests.fuzz.server import Server
-from tests.fuzz.tasks import run
+from tests.support.api_server import ApiServer
+from tests.support.modules import run
 
 from .builders import applied, plan, snapshot, vm, workload
 
@@ -83,7 +83,7 @@ def test_time_that_is_none_is_damage() -> None:
 
 
 def test_rules_are_listed_with_the_earliest_time_of_their_workloads() -> None:
-    server = Server(objects())
+    server = ApiServer(objects())
     options: Object = {"namespace": "shop", "rules": SERVED, "workload_rollout": "allow"}
     assert "failed" not in run("rules", server, options)
 
@@ -104,7 +104,9 @@ def test_rules_are_listed_with_the_earliest_time_of_their_workloads() -> None:
         name: x for name, x in carrier["metadata"]["annotations"].items() if "undo" not in name
     }
     without = {**carrier, "metadata": {**carrier["metadata"], "annotations": known}}
-    listed = run("rules_info", Server({**server.objects, path: without}), {"namespaces": ["shop"]})
+    listed = run(
+        "rules_info", ApiServer({**server.objects, path: without}), {"namespaces": ["shop"]}
+    )
     name = carrier["metadata"]["name"]
     of_it = [rule for rule in listed["rules"] if name in {x["name"] for x in rule["workloads"]}]
     assert of_it

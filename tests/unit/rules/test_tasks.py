@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-import typing as t
-
 import pytest
 
 from tests.fuzz.cluster import KUBEVIRT, OTHERS, Objects, objects
-from tests.fuzz.refusals import Refusal
-from tests.fuzz.server import Server
-from tests.fuzz.tasks import run
+from tests.support.api_server import ApiServer, status
+from tests.support.modules import run
 
 APART = {"name": "web-apart", "workloads": [{"labels": {"app": "web"}}], "keep_apart": "zone"}
 VMS = f"/apis/{KUBEVIRT}/namespaces/{OTHERS}/virtualmachines"
@@ -31,11 +28,11 @@ def test_verify_names_a_vm_that_was_created_after_its_rule_and_what_to_run(
     created_later: bool,
 ) -> None:
     there = with_another_web_server(objects()) if not created_later else objects()
-    server = Server(there)
+    server = ApiServer(there)
     written = run("rules", server, {"namespace": OTHERS, "rules": [APART]})
     assert "failed" not in written, written["msg"]
     if created_later:
-        server = Server(with_another_web_server(server.objects))
+        server = ApiServer(with_another_web_server(server.objects))
 
     verified = run("placement_info", server, {"namespaces": [OTHERS], "details": "problems"})
 
@@ -55,9 +52,8 @@ POLICY = (
 
 @pytest.mark.parametrize("check", [True, False])
 def test_refusal_of_a_policy_is_printed_to_its_end_and_check_mode_asks_for_it(check: bool) -> None:
-    status: dict[str, t.Any] = {"kind": "Status", "code": 403, "reason": "Forbidden"}
-    answer = 403, {**status, "message": POLICY}
-    server = Server(objects(), [Refusal(("PATCH", "web1"), answer, -1, dry_runs=True)])
+    server = ApiServer(objects())
+    server.add_fault("PATCH", "web1", status(403, "Forbidden", POLICY), dry_runs=True)
 
     result = run("rules", server, {"namespace": OTHERS, "rules": [APART]}, check=check)
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import typing as t
 
@@ -11,8 +12,8 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.rules.registry import RESTORATIONS
 from tests.fuzz.cluster import OTHERS, RULES, Objects, objects
-from tests.fuzz.server import Server
-from tests.fuzz.tasks import Result, run
+from tests.support.api_server import ApiServer, Request
+from tests.support.modules import Result, run
 
 KINDS = ("VirtualMachine", "Deployment", "VirtualMachineInstance", "Pod")
 OPTIONS: Result = {"namespace": OTHERS, "workload_rollout": "allow"}
@@ -24,19 +25,17 @@ class Killed(Exception):
     """The process has ended at a write."""
 
 
-class KilledServer(Server):
-    """Makes `left` writes; the caller does not live to see the answer of the next one."""
+def killed_server(there: Objects, left: int) -> ApiServer:
+    """It makes `left` writes; the caller does not live to see the answer of the next one."""
+    writes = itertools.count()
 
-    def __init__(self, there: Objects, left: int) -> None:
-        super().__init__(there)
-        self._left_writes = left
+    def kill(_request: Request) -> None:
+        if next(writes) >= left:
+            raise Killed
 
-    def answer(self, method: str, *rest: t.Any, **options: t.Any) -> tuple[int, t.Any]:
-        if method == "PATCH" and not options.get("dry_run"):
-            if not self._left_writes:
-                raise Killed
-            self._left_writes -= 1
-        return super().answer(method, *rest, **options)
+    server = ApiServer(there)
+    server.add_fault("PATCH", "", kill)
+    return server
 
 
 def placements(there: Objects) -> str:
@@ -54,7 +53,7 @@ def placements(there: Objects) -> str:
 
 
 def written(there: Objects, **options: t.Any) -> Objects:
-    server = Server(there)
+    server = ApiServer(there)
     result = run("rules", server, {**OPTIONS, **options})
     assert "failed" not in result, result["msg"]
     return server.objects
@@ -64,27 +63,27 @@ def written(there: Objects, **options: t.Any) -> Objects:
 def test_undo_that_is_killed_at_a_write_is_finished_by_the_next(change: str) -> None:
     before = objects() if change == "added" else written(objects(), rules=LABELLED)
     there = written(before, **({"rules": LABELLED} if change == "added" else {"prune": True}))
-    whole = Server(there)
+    whole = ApiServer(there)
     assert run("rules", whole, UNDO)["changed"]
     assert placements(whole.objects) == placements(before)
 
     for made in range(len(whole.writes)):
-        killed = KilledServer(there, made)
+        killed = killed_server(there, made)
         with pytest.raises(Killed):
             run("rules", killed, UNDO)
-        again = Server(killed.objects)
+        again = ApiServer(killed.objects)
         result = run("rules", again, UNDO)
         assert "failed" not in result, result["msg"]
         assert placements(again.objects) == placements(before), f"killed after {made} writes"
         assert len(again.writes) == len(whole.writes) - made
-        quiet = Server(again.objects)
+        quiet = ApiServer(again.objects)
         second = run("rules", quiet, UNDO)
         assert (second["changed"], quiet.writes) == (False, [])
         assert len(second["reverted"]) == second["counts"]["workloads"] == 6
 
 
 def test_check_mode_and_forecast_of_an_undo_write_nothing_and_agree() -> None:
-    there = Server(written(objects(), rules=LABELLED))
+    there = ApiServer(written(objects(), rules=LABELLED))
     forecast = run("forecast_info", there, {"namespace": OTHERS, "state": "reverted"})
     drill = run(
         "drill_info", there, {"namespace": OTHERS, "state": "reverted", "domains_of": ["zone"]}
@@ -101,7 +100,7 @@ def test_check_mode_and_forecast_of_an_undo_write_nothing_and_agree() -> None:
 
 
 def test_undo_without_a_record_or_with_other_options_is_refused_before_a_write() -> None:
-    server = Server(objects())
+    server = ApiServer(objects())
     for name in ("rules", "forecast_info"):
         nothing = run(name, server, {"namespace": OTHERS, "state": "reverted"})
         assert "there is nothing to undo: no workload in namespace shop has" in nothing["msg"]
@@ -125,18 +124,18 @@ def test_forecast_of_an_undo_is_refused_where_no_capability_undoes(
 ) -> None:
     """It had been the forecast of no change at all."""
     monkeypatch.delitem(RESTORATIONS, "reverted")
-    there = Server(written(objects(), rules=LABELLED))
+    there = ApiServer(written(objects(), rules=LABELLED))
     result = run(module, there, {"namespace": OTHERS, "state": "reverted", **options})
     assert "state: must be one of present, absent, not 'reverted'" in result["msg"]
 
 
 def test_change_of_a_task_names_what_an_undo_of_it_undoes() -> None:
-    made = Server(objects())
+    made = ApiServer(objects())
     first = run("rules", made, {**OPTIONS, "rules": LABELLED})["change"]
-    again = run("rules", Server(made.objects), {**OPTIONS, "rules": LABELLED})
+    again = run("rules", ApiServer(made.objects), {**OPTIONS, "rules": LABELLED})
     second = run("rules", made, {**OPTIONS, "prune": True})["change"]
 
-    stale = Server(made.objects)
+    stale = ApiServer(made.objects)
     refused = run("rules", stale, {**UNDO, "change": first["id"]})
     undone = run("rules", made, {**UNDO, "change": second["id"]})
 
@@ -152,11 +151,11 @@ def test_change_of_a_task_names_what_an_undo_of_it_undoes() -> None:
 
 
 def test_change_that_an_earlier_task_has_begun_is_no_change_of_this_task_alone() -> None:
-    killed = KilledServer(objects(), 3)
+    killed = killed_server(objects(), 3)
     with pytest.raises(Killed):
         run("rules", killed, {**OPTIONS, "rules": LABELLED})
 
-    change = run("rules", Server(killed.objects), {**OPTIONS, "rules": LABELLED})["change"]
+    change = run("rules", ApiServer(killed.objects), {**OPTIONS, "rules": LABELLED})["change"]
 
     assert change["continues"]
 
@@ -169,24 +168,16 @@ def test_labels_of_what_runs_alone_are_no_change() -> None:
     ]
     del vmi["metadata"]["labels"]["tier"]
 
-    result = run("rules", Server(there), {**OPTIONS, "rules": LABELLED})
+    result = run("rules", ApiServer(there), {**OPTIONS, "rules": LABELLED})
 
     assert [write["kind"] for write in result["writes"]] == ["VirtualMachineInstance"]
     assert "change" not in result
 
 
-class LostServer(Server):
-    """Makes the first write of a VM, and each answer to it is lost."""
-
-    def answer(self, method: str, path: str, *rest: t.Any, **options: t.Any) -> tuple[int, t.Any]:
-        answered = super().answer(method, path, *rest, **options)
-        if method == "PATCH" and not options.get("dry_run") and "/virtualmachines/" in path:
-            return 500, {"kind": "Status", "code": 500, "message": "etcd is away"}
-        return answered
-
-
 def test_write_whose_answer_is_lost_may_be_a_change() -> None:
-    server = LostServer(objects())
+    """Each write of a VM is made, and its answer lost."""
+    server = ApiServer(objects())
+    server.add_fault("PATCH", "virtualmachines", 500, late=True)
 
     result = run("rules", server, {**OPTIONS, "rules": RULES[:1]})
 
@@ -194,11 +185,11 @@ def test_write_whose_answer_is_lost_may_be_a_change() -> None:
 
 
 def test_change_of_other_states_and_unknown_changes_are_refused_before_a_write() -> None:
-    server = Server(objects())
+    server = ApiServer(objects())
     wrong = run("rules", server, {**OPTIONS, "rules": RULES, "change": "1-abc"})
     assert "change: goes with state reverted, which it restricts: omit it" in wrong["msg"]
     assert server.writes == []
-    there = Server(written(objects(), rules=RULES))
+    there = ApiServer(written(objects(), rules=RULES))
     unknown = run("rules", there, {**UNDO, "change": "7-abc"})
     assert "change 7-abc of rule set 'default' in namespace shop cannot be undone" in unknown["msg"]
     assert there.writes == []

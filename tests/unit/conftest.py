@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A scripted server and an ApiClient that talks to it, with a clock that only moves when it waits."""
+"""An API server on a socket, and an ApiClient that talks to it, with a clock that only moves when it waits."""
 
 from __future__ import annotations
 
@@ -18,23 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
     Session,
     Transport,
 )
-
-from .scripted_server import ScriptedServer
-
-
-class Clock:
-    """Time that passes by waiting only; `waits` are the pauses that were made."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-        self.waits: list[float] = []
-
-    def __call__(self) -> float:
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self.time += seconds
+from tests.support.api_server import ApiServer, Clock, answer
 
 
 @pytest.fixture
@@ -43,8 +27,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def server() -> t.Iterator[ScriptedServer]:
-    with ScriptedServer() as running:
+def server() -> t.Iterator[ApiServer]:
+    with ApiServer() as running:
+        running.plays(answer({}))
         yield running
 
 
@@ -55,7 +40,7 @@ def tokens() -> list[str]:
 
 
 @pytest.fixture
-def api(server: ScriptedServer, clock: Clock, tokens: list[str]) -> t.Iterator[ApiClient]:
+def api(server: ApiServer, clock: Clock, tokens: list[str]) -> t.Iterator[ApiClient]:
     pools: list[urllib3.PoolManager] = []
 
     def open_session() -> Session:

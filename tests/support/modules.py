@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.following i
 from ansible_collections.virt.placement.plugins.module_utils.interface import runner
 from ansible_collections.virt.placement.plugins.module_utils.moves import step
 
-from .server import Server
+from .api_server import ApiServer
 
 Result = dict[str, t.Any]
 
@@ -64,7 +64,7 @@ class FakeModule:
         raise Ended({**result, "failed": True, "warnings": self.warnings})
 
 
-def run(name: str, server: Server, options: Result, *, check: bool = False) -> Result:
+def run(name: str, server: ApiServer, options: Result, *, check: bool = False) -> Result:
     """The result of a module. Raises what the module does not turn into a result, and Stuck.
 
     A rollout and a maintenance make three reconciles in a step. There are no watches, so that they
