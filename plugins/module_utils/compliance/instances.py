@@ -27,7 +27,6 @@ from ..kubevirt.moving import (
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
 from ..kubevirt.pools import changed_by_others, vm_of
 from ..model.gc import collector_paused
-from ..model.kinds import DO_NOT_MOVE
 from ..model.objects import Pod, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method
@@ -223,44 +222,6 @@ class InstanceSelection:
         if not self.workloads:
             return instance.workload.namespace in self.namespaces
         return is_of(self.workloads, instance.workload, instance.ref)
-
-
-def kept_in_place(
-    snapshot: Snapshot, candidates: t.Iterable[DeclaredInstance]
-) -> dict[str, Obstacle]:
-    """The instances that no rollout moves, by uid, with the reason."""
-    not_ready = snapshot.not_ready_nodes
-    reasons = {}
-    for movable in candidates:
-        if (kept := why_kept(movable.instance, snapshot.workloads_by_ref)) is not None:
-            reasons[movable.uid] = replace(kept, text=f"{kept}: remove the label")
-        elif movable.node in not_ready:
-            reasons[movable.uid] = node_not_ready(movable.node)
-    return reasons
-
-
-def why_kept(instance: Instance, workloads: t.Mapping[Ref, Workload]) -> Obstacle | None:
-    """The label that keeps an instance where it is: of its workload, of its VM where that is one of a pool, or of the
-    VMI or pod itself."""
-    pod, vmi, nouns = instance.pod, instance.vmi, dict[Ref, str]()
-    if instance.workload is not None:
-        nouns[instance.workload] = "its workload"
-    if vmi is not None and vmi.owner is not None:
-        nouns.setdefault(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name), "its VM")
-    labelled = [(noun, workloads[ref].labels) for ref, noun in nouns.items() if ref in workloads]
-    if vmi is not None:
-        labelled.append(("its VMI", vmi.labels))
-    elif pod is not None:
-        labelled.append(("the pod", pod.labels))
-    for noun, labels in labelled:
-        if labels.get(DO_NOT_MOVE, "false") != "false":
-            return Obstacle("do_not_move", f"{noun} has the label {DO_NOT_MOVE}")
-    return None
-
-
-def node_not_ready(node: str) -> Obstacle:
-    text = f"its node {node} is NotReady: wait until the node is Ready, or fence it"
-    return Obstacle("node_not_ready", text)
 
 
 def movable_instances(

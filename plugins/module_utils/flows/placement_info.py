@@ -11,17 +11,18 @@ from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
 from ..cluster.refusals import with_refused_workloads
 from ..compliance.declared import DeclaredReader
-from ..compliance.instances import why_kept
 from ..compliance.judge import judge
 from ..compliance.vm_states import NO_VMS, VmStates, vm_states
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
+from ..kubevirt.aspects import DoNotMove
 from ..lint.run import lint
 from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import INSTANCE_LISTS
 from ..model.objects import Node
+from ..model.plan import Method
 from ..model.rendering import as_json, columns, listed, one_line, plural, table_text
 from ..model.snapshot import Snapshot, Workload, unreadable_texts
 from ..model.topology import Topology, UndeclaredKey
@@ -214,13 +215,12 @@ Kept = t.Sequence[tuple[InstanceVerdict, str]]
 def kept_by_label(verdicts: Verdicts, snapshot: Snapshot) -> Kept:
     """Those of the instances that no module moves."""
     known = {instance.uid: instance for instance in view_of(snapshot).instances}
+    label = DoNotMove(snapshot.workloads_by_ref)
     kept = []
     for verdict in verdicts.instances:
         instance = known.get(verdict.uid)
-        if (
-            instance is not None
-            and (why := why_kept(instance, snapshot.workloads_by_ref)) is not None
-        ):
+        why = label.obstacle(instance, Method.MIGRATE) if instance is not None else None
+        if why is not None:
             kept.append((verdict, str(why)))
     return kept
 

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
-from ..compliance.instances import node_not_ready
+from ..kubevirt.aspects import node_not_ready
 from ..kubevirt.changed_pods import (
     ChangedPod,
     as_restarted,

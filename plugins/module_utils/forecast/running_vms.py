@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from ..compliance.instances import (
     DeclaredInstance,
     InstanceSelection,
-    kept_in_place,
     movable_instances,
 )
 from ..compliance.obstacles import Obstacles
 from ..compliance.pending import PendingReasons
 from ..compliance.violations import violations
+from ..kubevirt.aspects import aspects_of_instances, first_obstacle
 from ..model.objects import Pod, Ref
 from ..model.obstacle import NO_NODE, Obstacle
 from ..model.plan import Method, Move, Plan
@@ -95,7 +95,7 @@ class ChangedVms:
         self.after = view.snapshot
         self.topology = topology
         self.candidates = self._candidates(concerned, evicted)
-        self.kept = kept_in_place(self.after, self.candidates)
+        self.aspects = aspects_of_instances(self.after)
         self.plan = self._plan("violated")
         self.required = frozenset(move.uid for move in self.plan.moves)
         if scope != "violated":
@@ -230,7 +230,7 @@ class ChangedVms:
             InstanceSelection(),
             scope=scope,
             allow=EVERY_METHOD,
-            kept=self.kept,
+            aspects=self.aspects,
             topology=self.topology,
             apply_pending_changes=True,
         )
@@ -343,10 +343,13 @@ class ChangedVms:
         if len(members) > SEARCHED:
             return given_up
         cluster = ClusterSimulation(self.after, self.candidates)
-        by_uid = {
-            vm.uid: vm.move_options(apply_pending_changes=True).methods for vm in self.candidates
-        }
-        methods = {uid: x for uid, x in by_uid.items() if x and uid not in self.kept}
+        movable = (
+            vm
+            for vm in self.candidates
+            if first_obstacle(self.aspects, vm.instance, Method.MIGRATE) is None
+        )
+        by_uid = {vm.uid: vm.move_options(apply_pending_changes=True).methods for vm in movable}
+        methods = {uid: x for uid, x in by_uid.items() if x}
         repair = shortest_repair(cluster, members, methods, once=False, in_place=True, limit=LIMIT)
         if repair.moves is not None:
             if pending:

@@ -28,9 +28,10 @@ from functools import cached_property
 
 from ..model.budget import BUDGETS, DisruptionBudget
 from ..model.objects import Pod, Ref, Selector
+from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.rendering import TextEnum, listed
-from ..model.snapshot import Snapshot, Vmi
+from ..model.snapshot import Instance, Snapshot, Vmi
 from ..scheduler.labels import matches
 
 DISRUPTIVE = (Method.RESTART, Method.RECREATE, Method.STOP, Method.EVICT)
@@ -117,7 +118,8 @@ class Delegation:
 
 
 class Budgets:
-    """The budgets of a snapshot. Nothing is delegated where no node is cordoned, as in a rollout."""
+    """The budgets of a snapshot, as an aspect of its runs. Nothing is delegated where no node is cordoned, as in a
+    rollout."""
 
     def __init__(self, snapshot: Snapshot, delegation: Delegation | None = None) -> None:
         self._snapshot = snapshot
@@ -156,6 +158,31 @@ class Budgets:
         if not selecting:
             return ALLOWED
         return self._one(pod, selecting[0], own[selecting[0].ref], taken)
+
+    def obstacle(self, instance: Instance, method: Method) -> Obstacle | None:
+        """Why the method never may end the instance. Where budgets could not be read, the server still asks them before
+        it evicts a pod, and none before a VM ends."""
+        if instance.pod is None or not ends_pod(method, instance.vmi):
+            return None
+        answer = self.disruption(instance.pod)
+        unknown = answer.allowance is Allowance.UNKNOWN and instance.vmi is not None
+        never = unknown or answer.allowance is Allowance.NEVER
+        return Obstacle("budget", answer.why) if never else None
+
+    def why_not_now(
+        self, instance: Instance, method: Method, taken: t.Collection[str]
+    ) -> Obstacle | None:
+        """Why the method may not end the instance now, beside those of `taken`. The server answers an eviction that no
+        successor is waited for: it is sent until it is allowed, unless the server would refuse it for good, since a
+        delegated budget is not lifted yet."""
+        if instance.pod is None or not ends_pod(method, instance.vmi):
+            return None
+        answer = self.disruption(instance.pod, taken)
+        if answer.allowance is Allowance.UNKNOWN and instance.vmi is None:
+            return None
+        several = answer.allowance is Allowance.BLOCKED and len(answer.budgets) > 1
+        is_asked = method is Method.EVICT and not several
+        return Obstacle("budget", answer.why, True) if answer.why and not is_asked else None
 
     def _several(
         self, pod: Pod, selecting: tuple[DisruptionBudget, ...], own: t.Mapping[Ref, str]

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError
-from ..cluster.access import Right, Role
+from ..cluster.access import Right, require_rights
 from ..cluster.lease import LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..kinds.pool import POOL
@@ -26,8 +26,7 @@ from ..model.plan import Plan
 from ..model.snapshot import unreadable_errors
 from ..model.write import Write
 from ..moves import report
-from ..moves.check_mode import planned_result
-from ..moves.context import StepContext
+from ..moves.context import StepContext, planned_result
 from ..moves.move import MoveRecord, Phase
 from ..moves.reconcile import Reconciler, goes_on
 from ..moves.reconciliation import Reconciliation, Wait
@@ -72,14 +71,12 @@ class DrainSource:
     `view` is the last reading."""
 
     view: DrainView
-    role: Role = "maintainer"
-    task = "maintenance"
 
     def __init__(
         self, api: ApiClient, asked: MaintenanceOptions, state: DrainState, listening: Listening
     ) -> None:
-        self.context = StepContext.of_run(api, state, listening, asked.run_timeout)
-        self.options = asked.run_options
+        self.context = StepContext.of_run(api, state, listening, asked.run_options, "maintenance")
+        self.context.hint = self._hint
         self.api, self.report = self.context.api, self.context.report
         self.asked = asked
         self.drain = state
@@ -116,7 +113,7 @@ class DrainSource:
         last."""
         plan = self.preflight.with_targets(view, plan)
         lines = [*self.plan_lines(view, plan), *creates]
-        result = planned_result(self.context, self.options, view.snapshot, plan, lines)
+        result = planned_result(self.context, view.snapshot, plan, lines)
         approvable = self.preflight.approvable(view, plan, self.nodes, self.findings)
         result.plan = approvable.as_json() if approvable is not None else None
         outside = outside_of_window(self.asked, self.nodes)
@@ -181,7 +178,7 @@ class DrainSource:
             self.view = replace(self.view, passed_over=self.drain.passed_over)
         return self.view
 
-    def rights(self, view: DrainView, plan: Plan, records: t.Sequence[MoveRecord]) -> set[Right]:
+    def _rights(self, view: DrainView, plan: Plan, records: t.Sequence[MoveRecord]) -> set[Right]:
         rights = rights_of_run(plan, records)
         rights |= {Right("patch", "", "nodes", "", "", node.name) for node in self.nodes}
         if self.asked.state == "drained":
@@ -205,7 +202,9 @@ class DrainSource:
         drained = all(mark is not None and mark.phase is MaintenancePhase.DRAINED for mark in marks)
         return drained and not (plan.moves or plan.skipped)
 
-    def refuse(self, _view: DrainView, plan: Plan) -> StepResult | None:
+    def refuse(
+        self, view: DrainView, plan: Plan, records: t.Sequence[MoveRecord]
+    ) -> StepResult | None:
         """Outside of its window a drain ends, perhaps beside moves that another run has left in the journal."""
         if outside_of_window(self.asked, self.nodes):
             return self._not_begun()
@@ -214,6 +213,8 @@ class DrainSource:
             self.findings = self._findings()
             self.drain.checked = True
             self.report.lines += warning_lines(self.findings)
+        if not self.drain.renewal:
+            require_rights(self.api, self._rights(view, plan, records), role="maintainer")
         return None
 
     def _findings(self) -> tuple[Finding, ...]:
@@ -345,7 +346,7 @@ class DrainSource:
             "the nodes were empty in one reading, and a second one is needed"
         )
 
-    def hint(self) -> str:
+    def _hint(self) -> str:
         if self.drain.marked:
             names = ", ".join(self.drain.marked)
             undo = "undo it with state in_service and no change_id"

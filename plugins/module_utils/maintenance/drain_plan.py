@@ -13,15 +13,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..compliance.instances import (
-    DeclaredInstance,
-    InstanceReader,
-    InstanceSelection,
-    why_kept,
-)
+from ..compliance.instances import DeclaredInstance, InstanceReader, InstanceSelection
 from ..kinds.registry import RULE_KINDS, kind_of
 from ..kinds.virtual_machine import VIRTUAL_MACHINE
-from ..kubevirt.disruption import Allowance, Budgets, Delegation, ends_pod
+from ..kubevirt.aspects import DoNotMove
+from ..kubevirt.disruption import Budgets, Delegation, ends_pod
 from ..kubevirt.instances import pod_workload, vmi_workload
 from ..kubevirt.moving import run_strategy, why_not_recreated
 from ..model.objects import Pod, Ref
@@ -30,7 +26,7 @@ from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Instance, Snapshot, Vmi
 from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase, ready
-from ..moves.view import WhyNoRestart
+from ..moves.move_source import WhyNoRestart
 from ..planning.dependencies import Dependencies
 from ..view.view import view_of
 from . import returns
@@ -210,7 +206,7 @@ class DrainView:
                 )  # else it is the first move by this policy
                 obstacle = why_given_up(journal, instance.uid, way.method) if again else None
             if way.method is not None and obstacle is None:
-                obstacle = self._why_not_disrupted(decision, way.method)
+                obstacle = self._why_budgets_refuse(decision.vmi, way.method)
             if obstacle is not None:
                 skipped.append(self._skipped(decision, obstacle))
             else:
@@ -278,22 +274,20 @@ class DrainView:
         vmis = {x.vmi.uid: x.vmi for x in self.decisions if x.vmi is not None}
         return self.approved.policies_now(vmis.values(), self.snapshot.vmis)
 
-    def _why_not_disrupted(self, decision: PodDecision, method: Method) -> Obstacle | None:
-        """Why disruption budgets never allow what ends a VM. A drain for which the finding is
-        allowed waits for the budget. For a pod the server answers."""
-        if decision.vmi is None or PDB_IMPOSSIBLE in self.allowed:
+    def _why_budgets_refuse(self, vmi: Vmi | None, method: Method) -> Obstacle | None:
+        """Why disruption budgets never allow what ends a VM. A drain for which the finding is allowed waits for the
+        budget. For a pod the server answers."""
+        movable = self.by_uid.get(vmi.uid) if vmi is not None else None
+        if movable is None or PDB_IMPOSSIBLE in self.allowed:
             return None
-        if not ends_pod(method, decision.vmi):
-            return None
-        answer = self.budgets.disruption(decision.pod)
-        never = answer.allowance in (Allowance.NEVER, Allowance.UNKNOWN)
-        return Obstacle("budget", answer.why) if never else None
+        return self.budgets.obstacle(movable.instance, method)
 
     def why_pod_stays(self, decision: PodDecision) -> Obstacle | None:
         """The label that keeps a plain pod on its node."""
         if decision.action is not PodAction.EVICT:
             return None
-        return why_kept(self._instance(decision).instance, self.snapshot.workloads_by_ref)
+        label, instance = DoNotMove(self.snapshot.workloads_by_ref), self._instance(decision)
+        return label.obstacle(instance.instance, Method.EVICT)
 
     def way_of_vm(self, vmi: Vmi) -> VmWay:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
@@ -312,17 +306,12 @@ class DrainView:
             self.policies,
             self.passed_over,
             self.pending_changes,
-            self._why_never_ended,
+            self._why_budgets_refuse,
         )
 
     def workload_of(self, decision: PodDecision) -> Ref | None:
         """The workload whose template makes the pod or the VM."""
         return self._instance(decision).instance.workload
-
-    def _why_never_ended(self, vmi: Vmi) -> Obstacle | None:
-        """Why disruption budgets never allow that the VM ends."""
-        decision = self._vm_decisions.get(vmi.uid)
-        return self._why_not_disrupted(decision, Method.RESTART) if decision is not None else None
 
     @cached_property
     def _vm_decisions(self) -> t.Mapping[str, PodDecision]:

@@ -97,8 +97,15 @@ class InServiceStep:
         self, api: ApiClient, asked: MaintenanceOptions, state: ReturnState, listening: Listening
     ) -> None:
         deadline = Deadline(step_limit(asked.run_timeout, state.elapsed))
-        begun = state.elapsed > 0
-        self.context = StepContext(api, state, listening, deadline, begun=begun)
+        self.context = StepContext(
+            api,
+            state,
+            listening,
+            deadline,
+            asked.run_options,
+            "maintenance",
+            begun=state.elapsed > 0,
+        )
         self.api, self._lines = self.context.api, self.context.report.lines
         self.asked, self.state = asked, state
         self.nodes: tuple[Node, ...] = ()

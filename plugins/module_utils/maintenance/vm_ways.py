@@ -11,8 +11,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ..compliance.instances import why_kept
-from ..kubevirt.disruption import ends_pod
+from ..kubevirt.aspects import DoNotMove
 from ..kubevirt.eviction_strategy import EXTERNAL, eviction_strategy
 from ..kubevirt.instances import vmi_workload
 from ..kubevirt.moving import (
@@ -117,13 +116,13 @@ class VmWay:
 @dataclass(frozen=True)
 class VmWays:
     """The ways of the VMs of one reading. `policies` are those of the task. `pending_changes` says what a restart would
-    apply beside placement, unless it is allowed; `why_never_ended` why disruption budgets never allow its end."""
+    apply beside placement, unless it is allowed; `why_budgets_refuse` why budgets never allow a method."""
 
     view: ClusterView
     policies: tuple[str, ...]
     passed_over: PassedOver
     pending_changes: t.Callable[[Vmi], Obstacle | None]
-    why_never_ended: t.Callable[[Vmi], Obstacle | None]
+    why_budgets_refuse: t.Callable[[Vmi, Method], Obstacle | None]
 
     def way(self, vmi: Vmi) -> VmWay:
         """The first of its policies that is possible. Where all lack a node or are refused by budgets, the last of
@@ -161,7 +160,8 @@ class VmWays:
                 continue
             way = replace(way, passed_over=tuple(refused))
             obstacle = self.passed_over.get(vmi.uid, {}).get(policy)
-            obstacle = obstacle or self._why_budgets_refuse(vmi, way.method)
+            if obstacle is None and way.method is not None:
+                obstacle = self.why_budgets_refuse(vmi, way.method)
             if obstacle is None:
                 return way
             refused.append((policy, obstacle))
@@ -182,7 +182,7 @@ class VmWays:
         passed = self.passed_over.get(vmi.uid, {})
         later = (x for x in policies[policies.index(policy) + 1 :] if x not in passed)
         methods = (self._by(x, vmi).method for x in later)
-        return any(x is not None and not self._why_budgets_refuse(vmi, x) for x in methods)
+        return any(x is not None and not self.why_budgets_refuse(vmi, x) for x in methods)
 
     def possible(self, vmi: Vmi) -> tuple[str, ...]:
         """The policies by which the VM could leave, whatever its policies are and whether it finds a node."""
@@ -192,16 +192,13 @@ class VmWays:
         return tuple(
             policy
             for policy, method in ways.items()
-            if method is not None and not self._why_budgets_refuse(vmi, method)
+            if method is not None and not self.why_budgets_refuse(vmi, method)
         )
 
     def why_not_migrated(self, vmi: Vmi) -> Obstacle | None:
         """Why a live migration of the VM is not possible, whatever its policies are."""
         passed = self.passed_over.get(vmi.uid, {})
         return self._by("migrate", vmi).obstacle or passed.get("migrate")
-
-    def _why_budgets_refuse(self, vmi: Vmi, method: Method | None) -> Obstacle | None:
-        return self.why_never_ended(vmi) if ends_pod(method, vmi) else None
 
     def policies_of(self, vmi: Vmi) -> tuple[tuple[str, ...], Obstacle | None]:
         """The policies of the VM's own label, else of Harvester's, else of the task; and what is wrong with the
@@ -248,7 +245,8 @@ class VmWays:
             return None
         workloads = self.view.snapshot.workloads_by_ref
         workload = vmi_workload(vmi, workloads)
-        return why_kept(Instance(vmi.ref, vmi.uid, workload, None, vmi), workloads)
+        instance = Instance(vmi.ref, vmi.uid, workload, None, vmi)
+        return DoNotMove(workloads).obstacle(instance, Method.MIGRATE)
 
     def _why_no_target(self, vmi: Vmi) -> Obstacle | None:
         snapshot = self.view.snapshot

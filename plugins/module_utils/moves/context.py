@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
+from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.transport import Deadline, uptime
@@ -14,6 +16,8 @@ from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from . import report
+from .gates import until_stopped
+from .run_options import RunOptions
 from .state import RunState, StepReport, StepResult
 from .watch import OVERTIME, STEP_LIMIT, Listening, OutageReport, ReportPipe, StepTime
 
@@ -23,18 +27,10 @@ def step_limit(run_timeout: int, elapsed: float) -> float:
     return min(STEP_LIMIT, max(0.0, run_timeout - elapsed) + OVERTIME)
 
 
-def deadline_of_step(api: ApiClient, state: RunState, run_timeout: int) -> Deadline:
-    """Until when a step may make requests. One that holds no Lease yet has the module's own deadline, which each page
-    of a list extends, unless the run has less time."""
-    limit = step_limit(run_timeout, state.elapsed)
-    if state.held is not None:
-        return Deadline(limit)
-    return api.deadline if limit >= api.deadline.remaining else api.deadline.within(limit)
-
-
 class StepContext:
-    """`listening`: whether a process still reads the result. If not, no move begins. `begun`: an earlier step has begun
-    the run. `writes` are what the step wrote beside the moves and the Lease."""
+    """`listening`: whether a process still reads the result. If not, no move begins. `options`: the limits of the run.
+    `task`: what it is called in messages. `begun`: an earlier step has begun it. `writes`: what the step wrote beside
+    the moves and the Lease."""
 
     def __init__(
         self,
@@ -42,13 +38,18 @@ class StepContext:
         state: RunState,
         listening: Listening,
         deadline: Deadline,
+        options: RunOptions,
+        task: str,
         *,
         begun: bool,
     ) -> None:
+        self.options, self.task = options, task
         self.began = uptime()
         self.before = state.elapsed
         self.api = api.under(deadline)
         self.cluster = FollowedCluster(self.api)
+        self.hint: t.Callable[[], str] = str
+        """The end of a sentence about a failure: what stays, and how to undo it. What was moved stays where it is."""
         self.namespaces: tuple[str, ...] = ()
         """Those of the last reading; empty for all."""
         self.waits_for: tuple[str, ...] = ()
@@ -64,11 +65,15 @@ class StepContext:
 
     @classmethod
     def of_run(
-        cls, api: ApiClient, state: RunState, listening: Listening, run_timeout: int
+        cls, api: ApiClient, state: RunState, listening: Listening, options: RunOptions, task: str
     ) -> StepContext:
-        """For a run that takes the Lease: it has begun once it has."""
-        deadline = deadline_of_step(api, state, run_timeout)
-        return cls(api, state, listening, deadline, begun=state.held is not None)
+        """For a run that takes the Lease: it has begun once it has. One that holds no Lease yet has the module's own
+        deadline, which each page of a list extends, unless the run has less time."""
+        limit, begun = step_limit(options.run_timeout, state.elapsed), state.held is not None
+        deadline = Deadline(limit) if begun else api.deadline
+        if not begun and limit < deadline.remaining:
+            deadline = deadline.within(limit)
+        return cls(api, state, listening, deadline, options, task, begun=begun)
 
     @property
     def elapsed(self) -> float:
@@ -109,3 +114,24 @@ class StepContext:
         result = self.result(finished=True, plan=plan)
         result.failure = reason
         return result
+
+
+def planned_result(
+    context: StepContext,
+    snapshot: Snapshot,
+    plan: Plan,
+    lines: t.Iterable[str],
+) -> StepResult:
+    """What check mode reports of the moves that a run would begin. `lines` stand before those about the moves. There
+    are none of either where only the rights are asked for: the moves are planned later then."""
+    options, wall_clock = context.options, datetime.datetime.now(datetime.timezone.utc)
+    moves, stop = until_stopped(options, plan.moves, wall_clock)
+    left = plan.moves[len(moves) :]
+    if not options.require_rights:
+        nodes = report.NodeDescriptions.of(snapshot, options.zone_key)
+        context.report.lines += [*lines, *report.planned_lines(moves, nodes)]
+        context.report.lines += [report.stopped(stop, left)] if stop else []
+    result = context.result(finished=True, plan=replace(plan, moves=left))
+    result.moves = [report.planned_move(move) for move in moves]
+    result.stop, result.changed = stop, bool(moves)
+    return result

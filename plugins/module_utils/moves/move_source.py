@@ -6,19 +6,65 @@ from __future__ import annotations
 
 import typing as t
 
-from ..api.client import ApiClient
-from ..cluster.access import Right, Role
-from ..cluster.lease import LeaseKeeper, LeaseReading
+from ..compliance.instances import DeclaredInstance, InstanceSelection
+from ..kubevirt.disruption import Budgets
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
-from ..model.plan import Plan, Uid
-from .context import StepContext
+from ..model.plan import Move, Plan, Uid
+from ..model.snapshot import Platform, Snapshot
+from ..scheduler.index import Index
+from .journal import RunJournal
 from .move import MoveRecord
-from .reconcile import Reconciler
-from .reconciliation import Reconciliation, Wait
-from .run_options import RunOptions
-from .state import StepResult
-from .view import View
+
+if t.TYPE_CHECKING:
+    from ..api.client import ApiClient
+    from ..cluster.access import Right
+    from ..cluster.lease import LeaseKeeper, LeaseReading
+    from .context import StepContext
+    from .reconcile import Reconciler
+    from .reconciliation import Reconciliation, Wait
+    from .state import StepResult
+
+WhyNoRestart = t.Callable[[DeclaredInstance, Platform], t.Optional[Obstacle]]  # noqa: UP045
+"""Why a restart would apply more than placement."""
+
+
+class View(t.Protocol):
+    """A reading, with the moves that its source plans from it."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster as it was read."""
+
+    @property
+    def selection(self) -> InstanceSelection:
+        """The instances that count for max_unavailable."""
+
+    @property
+    def by_uid(self) -> t.Mapping[str, DeclaredInstance]:
+        """The instances that may move, by uid."""
+
+    @property
+    def by_workload(self) -> t.Mapping[Ref | None, DeclaredInstance]:
+        """One instance of each workload."""
+
+    @property
+    def budgets(self) -> Budgets:
+        """The disruption budgets of the reading."""
+
+    @property
+    def index(self) -> Index | None:
+        """The scheduler's index of the reading, where a move that may find no room waits; else None."""
+
+    def is_about(self, record: MoveRecord) -> bool:
+        """Whether the run reports this move: one that it took over may be of other workloads."""
+
+    def plan(self, journal: RunJournal | None = None) -> Plan:
+        """The moves that are left beside what the journal has in flight."""
+
+    def node_selector(self, move: Move) -> tuple[tuple[str, str], ...]:
+        """What the target of a migration is held to."""
+
 
 AnyView = t.TypeVar("AnyView", bound=View)
 
@@ -51,18 +97,6 @@ class MoveSource(t.Protocol[AnyView]):
     def context(self) -> StepContext:
         """What the step works with."""
 
-    @property
-    def options(self) -> RunOptions:
-        """The limits of the run."""
-
-    @property
-    def role(self) -> Role:
-        """Whose rights it needs."""
-
-    @property
-    def task(self) -> str:
-        """What it is called in messages."""
-
     def read(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> AnyView:
         """The cluster as it is now; with `fresh` all lists are read again instead of followed by watches.
         `records` may be those of an earlier run, in other namespaces."""
@@ -74,12 +108,11 @@ class MoveSource(t.Protocol[AnyView]):
     def nothing_to_do(self, view: AnyView, plan: Plan) -> bool:
         """Whether the run can end before it takes the Lease."""
 
-    def refuse(self, view: AnyView, plan: Plan) -> StepResult | None:
-        """Raises InvalidInput where the run must not begin. A result where it ends without that. Nothing was written
-        by then."""
-
-    def rights(self, view: AnyView, plan: Plan, records: t.Sequence[MoveRecord]) -> set[Right]:
-        """The rights of a run that makes the plan and continues `records`, beside those for the Lease."""
+    def refuse(
+        self, view: AnyView, plan: Plan, records: t.Sequence[MoveRecord]
+    ) -> StepResult | None:
+        """Raises InvalidInput where the run must not begin, with every right that it lacks to make the plan and to
+        continue `records`. A result where it ends without that. Nothing was written by then."""
 
     def plan_lines(self, view: AnyView, plan: Plan, run: str = "") -> list[str]:
         """The progress lines about the plan of the run."""
@@ -100,9 +133,6 @@ class MoveSource(t.Protocol[AnyView]):
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: Wait | None) -> str:
         """The message about what a run whose time is over did not do. `waiting`: what its next move waits for."""
-
-    def hint(self) -> str:
-        """The end of a sentence about a failure: what stays, and how to undo it."""
 
     def complete(self, result: StepResult, error: Exception | None) -> None:
         """Called for each result of a step. `error`: the one that the step ended with."""

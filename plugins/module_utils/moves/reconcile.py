@@ -31,12 +31,12 @@ from .gates import (
 )
 from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
+from .move_source import View
 from .observe import ForeignMigrations, Observer
 from .reconciliation import Reconciliation, Wait, given_up, journal_of_run, touched_by
 from .run_options import RunOptions
 from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
 from .state import StepReport
-from .view import View
 from .waits import Waits
 
 

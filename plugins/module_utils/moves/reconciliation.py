@@ -16,9 +16,9 @@ from ..model.snapshot import Instance
 from . import report
 from .journal import RunJournal
 from .move import MoveRecord, Phase
+from .move_source import View
 from .observe import Observer
 from .room import Room
-from .view import View
 
 
 class Wait(t.NamedTuple):

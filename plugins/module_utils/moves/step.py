@@ -17,7 +17,6 @@ from ..api.errors import TRANSIENT_ERRORS, ApiError
 from ..api.progress_pipe import PATIENCE
 from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster import lease
-from ..cluster.access import require_rights
 from ..cluster.leader import Leader
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..model.findings import InvalidInput
@@ -56,7 +55,7 @@ def run_step(source: MoveSource[AnyView], *, check: bool) -> StepResult:
     step.note_moves_in_flight()
     source.complete(result, ended_by)
     if result.failure:
-        result.failure += source.hint()
+        result.failure += context.hint()
     result.progress += context.api.transport.outage.taken()
     return result
 
@@ -70,7 +69,7 @@ class Step(t.Generic[AnyView]):
         self._context = source.context
         self._api, self._cluster = self._context.api, self._context.cluster
         self._state, self._report = self._context.state, self._context.report
-        self._options = source.options
+        self._options = source.context.options
         self._reminder = Reminder(self._state, self._report)
         self._reconciler: Reconciler | None = None
         self._journal: RunJournal | None = None  # as it was when this step took or read the Lease
@@ -93,7 +92,7 @@ class Step(t.Generic[AnyView]):
     def run(self) -> StepResult:
         held = self._state.held
         if self._state.interrupted:
-            reason = f"the Ansible task of this {self._source.task} was interrupted"
+            reason = f"the Ansible task of this {self._context.task} was interrupted"
             if held is None:
                 return self._context.failed(reason)
             soon = self._api.under(Deadline(takeover.RELEASE_LIMIT))
@@ -158,12 +157,9 @@ class Step(t.Generic[AnyView]):
         """Raises InvalidInput where the source refuses the run, with every right that is missing, or if there is no
         Lease and it may not be created. Rights are checked once, before anything is written, and not again while the
         run waits for the Lease."""
-        ended = self._source.refuse(view, plan)
-        if ended is None and not self._state.renewal:
-            rights = self._source.rights(view, plan, records)
-            require_rights(self._api, rights, role=self._source.role)
-            if reading is not None:
-                lease.require(self._api, reading)
+        ended = self._source.refuse(view, plan, records)
+        if ended is None and reading is not None and not self._state.renewal:
+            lease.require(self._api, reading)
         return ended
 
     def transient_failure(self, error: ApiError) -> StepResult:
@@ -205,7 +201,7 @@ class Step(t.Generic[AnyView]):
             return self._leave(held, str(error))
         if self._context.writes:
             return self._context.failed(str(error))
-        hint = self._source.hint()
+        hint = self._context.hint()
         if hint and isinstance(error, InvalidInput):
             *others, last = error.errors
             message = f"{last.message.rstrip('.')}{hint}"
@@ -222,9 +218,9 @@ class Step(t.Generic[AnyView]):
         """Fail and release the Lease. The next run continues the moves in flight."""
         journal = self._reconciler.journal if self._reconciler is not None else self._journal
         records = journal.records if journal is not None else ()
-        known, task = self._state.in_flight, self._source.task
+        known = self._state.in_flight
         left = [*map(report.move_in_flight, records)] or known
-        released = takeover.leave(self._api, held, journal, task, known=known)
+        released = takeover.leave(self._api, held, journal, self._context.task, known=known)
         result = self._context.failed(reason + released)
         result.skipped += left
         return result
@@ -261,7 +257,7 @@ class Step(t.Generic[AnyView]):
             waiting = now.waiting or (waiting if now.settling else None)
             self._say_waiting(reconciler, waiting)
             if not context.listening():
-                reason = f"the Ansible task of this {source.task} has ended"
+                reason = f"the Ansible task of this {context.task} has ended"
                 return self._leave(keeper.held, reason)
             left = self._time_left(reconciler, now)
             if left <= 0:

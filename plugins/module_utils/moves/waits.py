@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..cluster import lease
 from ..compliance.instances import DeclaredInstance
-from ..kubevirt.disruption import DISRUPTIVE, Allowance, ends_pod
+from ..kubevirt.disruption import DISRUPTIVE
 from ..model.objects import Pod
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
@@ -121,24 +121,17 @@ class Waits:
         return why_defer(self.options, journal, domain, self.clock, wall_clock)
 
     def _why_not_disrupted(self, uid: str, method: Method) -> Obstacle | None:
-        """Why budgets do not allow now that the method ends the instance, beside the moves in flight. The server
-        answers an eviction that no successor is waited for: it is sent until it is allowed, unless the server would
-        refuse it for good, since a delegated budget is not lifted yet."""
+        """Why budgets do not allow now that the method ends the instance, beside the moves in flight."""
         if method not in DISRUPTIVE:
             return None
         movable = self.now.view.by_uid.get(uid)
         instances = [movable.instance] if movable is not None else self.now.observer.instances
         instance = next((x for x in instances if x.uid == uid), None)
-        if instance is None or instance.pod is None or not ends_pod(method, instance.vmi):
+        if instance is None:
             return None
         others = (record for record in self.journal.records if record.method in DISRUPTIVE)
         taken = {record.uid for record in others} - {uid}
-        answer = self.now.view.budgets.disruption(instance.pod, taken)
-        if answer.allowance is Allowance.UNKNOWN and instance.vmi is None:
-            return None
-        several = answer.allowance is Allowance.BLOCKED and len(answer.budgets) > 1
-        is_asked = method is Method.EVICT and not several
-        return Obstacle("budget", answer.why, True) if answer.why and not is_asked else None
+        return self.now.view.budgets.why_not_now(instance, method, taken)
 
     def _related_in_flight(self, movable: DeclaredInstance) -> MoveRecord | None:
         """The move in flight of an instance that this one has a rule about, or that has one about it."""

@@ -157,9 +157,8 @@ class PlaceReasons:
         if movable.uid not in self.simulation.candidates:
             gone = Obstacle(NOT_FOUND, f"its node {movable.node} does not exist")
             return gone if movable.node else Obstacle("not_running", "it is Pending")
-        for reasons in (request.not_movable, request.kept):
-            if movable.uid in reasons:
-                return reasons[movable.uid]
+        if (kept := request.why_kept(movable)) is not None:
+            return kept
         if movable.workload is None:
             text = "it has no VirtualMachine. Only VMIs of VirtualMachines, pools and replica sets are moved"
             return Obstacle("not_movable", text)

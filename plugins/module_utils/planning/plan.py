@@ -220,7 +220,8 @@ class _Planner:
                 continue
             probe = movable.next_pod(Method.RECREATE)
             nodes = self.simulation.running.feasible_set(probe)
-            if allowed is not Method.RECREATE or movable.uid in self.request.kept:
+            kept = self.request.obstacle(movable, Method.RECREATE)
+            if allowed is not Method.RECREATE or kept is not None:
                 self._skip(movable, self.request.why_not_moved(movable).after("it is Pending"))
             elif not nodes and not same_terms:
                 pod_info = self.simulation.running.pod_info(probe)

@@ -8,6 +8,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..compliance.instances import DeclaredInstance, InstanceSelection
+from ..kubevirt.aspects import Aspect, first_obstacle
 from ..kubevirt.instances import in_flight
 from ..kubevirt.moving import MoveOptions
 from ..model.obstacle import Obstacle
@@ -28,8 +29,7 @@ class PlanRequest:
     `in_flight`: instances with a move under way, which are neither moved nor skipped. The same
     holds for instances that another controller migrates to a known node. `not_movable`: instances
     that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
-    `kept`: those that no method may move; they are skipped with this reason if they should move.
-    `not_disrupted`: those that only a live migration may move, since disruption budgets never allow another method.
+    `aspects`: what else may keep an instance from its moves, or from some methods; the first obstacle is its reason.
     `held`: pods of a StatefulSet and VMs of a pool whose own rollout is set aside, and which are not of its present
     template: they are moved whatever the scope is.
     `topology`: the names of label keys in reasons. `preferred_nodes`: the node that the plan counts on for an
@@ -43,8 +43,7 @@ class PlanRequest:
     in_flight: frozenset[Uid] = frozenset()
     not_movable: t.Mapping[Uid, Obstacle] = field(default_factory=dict)
     no_restart: t.Mapping[Uid, Obstacle] = field(default_factory=dict)
-    kept: t.Mapping[Uid, Obstacle] = field(default_factory=dict)
-    not_disrupted: t.Mapping[Uid, Obstacle] = field(default_factory=dict)
+    aspects: t.Sequence[Aspect] = ()
     held: frozenset[Uid] = frozenset()
     topology: Topology = field(default_factory=Topology.of)
     preferred_nodes: t.Mapping[Uid, str] = field(default_factory=dict)
@@ -52,42 +51,53 @@ class PlanRequest:
 
     def methods(self, movable: DeclaredInstance) -> tuple[Method, ...]:
         """The methods by which an instance may be moved, the gentlest first."""
-        uid = movable.uid
-        if uid in self.not_movable or uid in self.kept:
+        if movable.uid in self.not_movable:
             return ()
-        if self.allow == _ONLY_MIGRATE:
-            return (Method.MIGRATE,) if movable.can_migrate else ()
-        allow = self._allowed(uid)
-        return tuple(method for method in self.options_of(movable).methods if method in allow)
+        methods: tuple[Method, ...] = (Method.MIGRATE,) if movable.can_migrate else ()
+        if self.allow != _ONLY_MIGRATE:
+            methods = self.options_of(movable).methods
+        allowed = (method for method in methods if method in self.allow)
+        return tuple(method for method in allowed if self.obstacle(movable, method) is None)
 
     def options_of(self, movable: DeclaredInstance) -> MoveOptions:
         """The methods by which an instance can be moved, whether or not this plan may use them."""
         return movable.move_options(apply_pending_changes=self.apply_pending_changes)
 
+    def obstacle(self, movable: DeclaredInstance, method: Method) -> Obstacle | None:
+        """What keeps an instance from a method that is possible and allowed, with what to do."""
+        found = first_obstacle(self.aspects, movable.instance, method)
+        if found is None:
+            return self.no_restart.get(movable.uid) if method is Method.RESTART else None
+        return replace(found, text=f"{found}: {found.advice}") if found.advice else found
+
+    def why_kept(self, movable: DeclaredInstance) -> Obstacle | None:
+        """Why no method moves an instance, not even the gentlest one."""
+        return self.not_movable.get(movable.uid) or self.obstacle(movable, Method.MIGRATE)
+
     def is_waited_for(self, movable: DeclaredInstance) -> bool:
         """Whether an instance that has no method now gets one by itself."""
-        options, uid = self.options_of(movable), movable.uid
-        if uid in self.kept or not options.temporary:
+        options = self.options_of(movable)
+        if not options.temporary or self.obstacle(movable, Method.MIGRATE) is not None:
             return False
-        return options.awaited is None or options.awaited in self._allowed(uid)
-
-    def _allowed(self, uid: Uid) -> frozenset[Method]:
-        allow = self.allow - {Method.RESTART} if uid in self.no_restart else self.allow
-        return allow & _ONLY_MIGRATE if uid in self.not_disrupted else allow
+        awaited = options.awaited
+        return awaited is None or (
+            awaited in self.allow and self.obstacle(movable, awaited) is None
+        )
 
     def why_not_moved(self, movable: DeclaredInstance) -> Obstacle:
         """Why no method is left for an instance, with what to do."""
-        uid, options = movable.uid, self.options_of(movable)
-        if uid in self.not_movable or uid in self.kept:
-            return self.not_movable.get(uid) or self.kept[uid]
+        if (kept := self.why_kept(movable)) is not None:
+            return kept
+        options = self.options_of(movable)
         methods = options.methods or tuple(filter(None, (options.awaited,)))
         if options.obstacle is not None and not options.methods and self.allow.issuperset(methods):
             return options.obstacle
-        if uid in self.not_disrupted and self.allow.intersection(methods):
-            return self._why_not_disrupted(movable)
-        if uid in self.no_restart and Method.RESTART in self.allow:
-            refused, first = self.no_restart[uid], options.obstacle
-            return refused if first is None else refused.after(str(first))
+        refused = (self.obstacle(movable, method) for method in methods if method in self.allow)
+        if (first := next(filter(None, refused), None)) is not None:
+            if first.code == "budget" and Method.MIGRATE in options.methods:
+                advice = "add migrate to allow, since a live migration needs no budget"
+                first = replace(first, text=f"{first}: {advice}")
+            return first if options.obstacle is None else first.after(str(options.obstacle))
         needs = " or ".join(map(str, methods))
         allowed = ", ".join(sorted(map(str, self.allow))) or "empty"
         because = f" ({options.obstacle})" if options.obstacle is not None else ""
@@ -95,14 +105,6 @@ class PlanRequest:
         if options.refusal is not None and {Method.RESTART, Method.RECREATE} & self.allow:
             text += f"; {options.refusal}"
         return Obstacle("method_not_allowed", text)
-
-    def _why_not_disrupted(self, movable: DeclaredInstance) -> Obstacle:
-        options, refused = self.options_of(movable), self.not_disrupted[movable.uid]
-        cannot = options.obstacle is not None
-        text = f"it cannot migrate ({options.obstacle}), and {refused}" if cannot else str(refused)
-        if Method.MIGRATE in options.methods and Method.MIGRATE not in self.allow:
-            text += ": add migrate to allow, since a live migration needs no budget"
-        return replace(refused, text=text)
 
 
 def simulate(

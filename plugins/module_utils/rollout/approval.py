@@ -17,6 +17,7 @@ from ..model.objects import Toleration
 from ..model.obstacle import Obstacle
 from ..model.plan import NOT_IN_PLAN, Method, Move, Plan, SkippedInstance
 from ..model.rendering import listed, plural
+from ..model.snapshot import Instance
 from ..moves import report
 from ..moves.approved_plan import ApprovedPlan, other_method
 from ..moves.journal import RunJournal, digest
@@ -33,7 +34,7 @@ if t.TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
     """Instances that a rollout with an approved plan does not move, by uid, with the reason. `moved` are on another
-    node than the plan moves them from; `kept` are all others."""
+    node than the plan moves them from; `kept` are all others, which it keeps as an aspect."""
 
     kept: t.Mapping[str, Obstacle] = field(default_factory=dict)
     moved: t.Mapping[str, Obstacle] = field(default_factory=dict)
@@ -60,6 +61,9 @@ class LeftAlone:
             uids = {x.uid for x in candidates} - skipped - approved.by_uid.keys()
             kept.update(dict.fromkeys(uids, NOT_IN_PLAN))
         return cls(kept, moved)
+
+    def obstacle(self, instance: Instance, _method: Method) -> Obstacle | None:
+        return self.kept.get(instance.uid)
 
     def __bool__(self) -> bool:
         return bool(self.kept or self.moved)

@@ -8,13 +8,9 @@ import functools
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..compliance.instances import (
-    DeclaredInstance,
-    InstanceSelection,
-    kept_in_place,
-    movable_instances,
-)
-from ..kubevirt.disruption import DISRUPTIVE, Allowance, Budgets
+from ..compliance.instances import DeclaredInstance, InstanceSelection, movable_instances
+from ..kubevirt.aspects import Aspect, aspects_of_instances
+from ..kubevirt.disruption import Budgets
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan
@@ -22,16 +18,15 @@ from ..model.snapshot import Instance, Snapshot
 from ..model.topology import HOSTNAME
 from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase
-from ..moves.move_source import HeldRollouts
+from ..moves.move_source import HeldRollouts, WhyNoRestart
 from ..moves.report import NodeDescriptions
-from ..moves.view import WhyNoRestart
 from ..planning.plan import plan_moves
 from ..planning.plan_request import PlanRequest
 from ..planning.simulation import VerifiedIndex
 from ..scheduler.index import Index
 from .approval import LeftAlone, of_approved
 from .options import RolloutOptions
-from .own_rollouts import OwnRollout, own_rollouts_of, stuck_instances
+from .own_rollouts import OwnRollout, StuckRollouts, own_rollouts_of
 from .registry import HOLDS, PLANNERS
 
 
@@ -89,27 +84,21 @@ class JudgedSnapshot:
         return {movable.uid: movable for movable in self.candidates}
 
     @functools.cached_property
-    def kept(self) -> t.Mapping[str, Obstacle]:
-        """Instances that a rollout leaves where they are, with the reason."""
-        return kept_in_place(self.snapshot, self.candidates)
-
-    @functools.cached_property
     def budgets(self) -> Budgets:
         return Budgets(self.snapshot)
 
-    @functools.cached_property
-    def not_disrupted(self) -> t.Mapping[str, Obstacle]:
-        """The instances that no method may end, by uid, with the reason. Where budgets could not be read, the server
-        still asks them before it evicts a pod."""
-        if not self.options.allow.intersection(DISRUPTIVE):
-            return {}
-        refused = {}
-        for movable in self.candidates:
-            answer = self.budgets.disruption(movable.pod)
-            unknown = answer.allowance is Allowance.UNKNOWN and movable.instance.vmi is not None
-            if unknown or answer.allowance is Allowance.NEVER:
-                refused[movable.uid] = Obstacle("budget", answer.why)
-        return refused
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """What keeps instances from their moves, as the first of them says."""
+        stuck = StuckRollouts(
+            self.own_rollouts, self.snapshot, apply_pending_changes=self.applies_pending_changes
+        )
+        return *aspects_of_instances(self.snapshot), stuck, self.budgets
+
+    @property
+    def applies_pending_changes(self) -> bool:
+        """They matter to a restart alone, which is not among the ways to a node of a map."""
+        return self.options.apply_pending_changes or self.options.places is not None
 
     def is_about(self, record: MoveRecord) -> bool:
         return Instance(record.instance, record.uid, record.workload, None) in self.selection
@@ -131,22 +120,16 @@ class JudgedSnapshot:
                 elif digest(uid) in journal.lost:
                     spent[uid] = Obstacle("move_failed", "its move failed in this rollout")
         options = self.options
-        # They matter to a restart alone, which is not among the ways to a node of a map.
-        pending_changes = options.apply_pending_changes or options.places is not None
-        stuck = stuck_instances(
-            self.own_rollouts, self.candidates, apply_pending_changes=pending_changes
-        )
         request = PlanRequest(
             self.selection,
             options.scope,
             options.allow,
             busy,
             spent,
-            kept={**stuck, **self.kept},
-            not_disrupted=self.not_disrupted,
+            aspects=self.aspects,
             held=self.held.replicas,
             topology=options.topology,
-            apply_pending_changes=pending_changes,
+            apply_pending_changes=self.applies_pending_changes,
         )
         approved = options.approved
         if approved is not None:
@@ -163,7 +146,7 @@ class JudgedSnapshot:
             request = replace(
                 request,
                 no_restart={**request.no_restart, **refused},
-                kept={**request.kept, **alone.kept},
+                aspects=(alone, *request.aspects),
                 not_movable={**request.not_movable, **alone.moved},
             )
 

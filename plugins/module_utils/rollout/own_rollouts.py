@@ -16,7 +16,7 @@ import itertools
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..compliance.instances import DeclaredInstance, InstanceSelection
+from ..compliance.instances import InstanceReader, InstanceSelection
 from ..kinds.registry import KINDS, kind_of
 from ..kinds.stateful_set import partition_of
 from ..kubevirt.instances import pod_workload
@@ -32,7 +32,8 @@ from ..kubevirt.pools import (
 from ..model.kinds import RULES
 from ..model.objects import Pod, Ref
 from ..model.obstacle import NO_NODE, WORKLOAD_ROLLOUT_STOPPED, Obstacle
-from ..model.snapshot import Snapshot, Vmi, Workload
+from ..model.plan import Method
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 
 ROLLED = tuple(kind.name for kind in KINDS.values() if kind.workload_rollout)
 """The kinds that a run waits for."""
@@ -133,26 +134,27 @@ def _why_late(
     return None
 
 
-def stuck_instances(
-    rollouts: t.Iterable[OwnRollout],
-    candidates: t.Iterable[DeclaredInstance],
-    *,
-    apply_pending_changes: bool,
-) -> dict[str, Obstacle]:
-    """The instances, by uid, that wait for a rollout that does not go on, with the reason."""
-    stuck = {
-        x.ref: x.stuck for x in rollouts if x.stuck is not None and not kind_of(x.ref.kind).deadline
-    }
-    return {
-        x.uid: Obstacle(
-            WORKLOAD_ROLLOUT_STOPPED,
-            f"the rollout of its workload is stuck: {stuck[x.workload.ref]}",
-        )
-        for x in candidates
-        if x.workload is not None
-        and x.workload.ref in stuck
-        and x.move_options(apply_pending_changes=apply_pending_changes).temporary
-    }
+class StuckRollouts:
+    """The rollouts that do not go on, as an aspect: what waits for one of them is not moved."""
+
+    def __init__(
+        self, rollouts: t.Iterable[OwnRollout], snapshot: Snapshot, *, apply_pending_changes: bool
+    ) -> None:
+        self._stuck = {
+            x.ref: x.stuck
+            for x in rollouts
+            if x.stuck is not None and not kind_of(x.ref.kind).deadline
+        }
+        self._instances = snapshot.derived(InstanceReader)
+        self._apply_pending_changes = apply_pending_changes
+
+    def obstacle(self, instance: Instance, _method: Method) -> Obstacle | None:
+        if instance.workload not in self._stuck or instance.pod is None:
+            return None
+        movable = self._instances.read(instance, instance.pod)
+        waits = movable.move_options(apply_pending_changes=self._apply_pending_changes).temporary
+        text = f"the rollout of its workload is stuck: {self._stuck[instance.workload]}"
+        return Obstacle(WORKLOAD_ROLLOUT_STOPPED, text) if waits else None
 
 
 def why_waiting(rollouts: t.Iterable[OwnRollout]) -> Obstacle | None:

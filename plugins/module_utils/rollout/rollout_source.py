@@ -11,15 +11,14 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..cluster.access import Right, Role
+from ..cluster.access import require_rights
 from ..cluster.lease import LeaseKeeper, LeaseReading
 from ..cluster.reading import ReadScope
 from ..kinds.registry import RULE_KINDS
 from ..kubevirt.moving import PERMISSION
 from ..model.plan import Plan
 from ..moves import report, takeover
-from ..moves.check_mode import planned_result
-from ..moves.context import StepContext
+from ..moves.context import StepContext, planned_result
 from ..moves.move import MoveRecord
 from ..moves.reconcile import Reconciler, goes_on
 from ..moves.reconciliation import Reconciliation, Wait
@@ -37,13 +36,10 @@ from .own_rollouts import ROLLED
 class RolloutSource:
     """The source of a rollout."""
 
-    role: Role = "mover"
-    task = "rollout"
-
     def __init__(
         self, api: ApiClient, options: RolloutOptions, state: RunState, listening: Listening
     ) -> None:
-        self.context = StepContext.of_run(api, state, listening, options.run_timeout)
+        self.context = StepContext.of_run(api, state, listening, options, "rollout")
         self.context.waits_for = ROLLED
         self.options = options
         self._api, self._report = self.context.api, self.context.report
@@ -84,12 +80,10 @@ class RolloutSource:
             return False
         return not (plan.moves or any(left.temporary for left in plan.skipped))
 
-    def refuse(self, _view: JudgedSnapshot, _plan: Plan) -> None:
+    def refuse(self, view: JudgedSnapshot, plan: Plan, records: t.Sequence[MoveRecord]) -> None:
         """A rollout may begin whenever its plan fits."""
-
-    def rights(
-        self, view: JudgedSnapshot, plan: Plan, records: t.Sequence[MoveRecord]
-    ) -> set[Right]:
+        if self.context.state.renewal:
+            return
         rights = rights_of_run(plan, records) | view.held.rights
         if self.options.require_rights:
             rights |= rights_of_any_move(
@@ -97,7 +91,7 @@ class RolloutSource:
                 self.options.allow,
                 apply_pending_changes=self.options.apply_pending_changes,
             )
-        return rights
+        require_rights(self._api, rights, role="mover")
 
     def plan_lines(self, view: JudgedSnapshot, plan: Plan, run: str = "") -> list[str]:
         """The number of instances that were checked tells a wrong namespace from a good placement. A map of VMs has a
@@ -139,7 +133,7 @@ class RolloutSource:
 
     def check(self, view: JudgedSnapshot, plan: Plan, creates: t.Sequence[str]) -> StepResult:
         lines = [*self.plan_lines(view, plan), *creates]
-        result = planned_result(self.context, self.options, view.snapshot, plan, lines)
+        result = planned_result(self.context, view.snapshot, plan, lines)
         if not self.options.require_rights:
             result.plan = plan_of(view, plan, self.options).as_json()
         ends, kept = view.held.check(self._api, {move["uid"] for move in result.moves})
@@ -164,10 +158,6 @@ class RolloutSource:
         rollouts = self._view.own_rollouts if self._view is not None else ()
         waits = waiting.line if waiting is not None else ""
         return report.undone(records, plan, waits, own_rollouts.unfinished(rollouts))
-
-    def hint(self) -> str:
-        """What was moved stays where it is."""
-        return ""
 
     def complete(self, result: StepResult, error: Exception | None) -> None:
         """Say where each VM of the option `places` runs when the run has ended, and why it is not in its place."""

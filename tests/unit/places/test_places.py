@@ -11,8 +11,10 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
     InstanceSelection,
-    kept_in_place,
     movable_instances,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.aspects import (
+    aspects_of_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
@@ -51,8 +53,7 @@ def vmi(name: str) -> Ref:
 
 def plan_in(snapshot: Snapshot, places: t.Mapping[str, str], **changed: t.Any) -> Plan:
     candidates = movable_instances(snapshot, NAMESPACE)
-    kept = kept_in_place(snapshot, candidates)
-    request = PlanRequest(NAMESPACE, kept=kept, **changed)
+    request = PlanRequest(NAMESPACE, aspects=aspects_of_instances(snapshot), **changed)
     asked = {vmi(name): node for name, node in places.items()}
     return plan_places(snapshot, request, candidates, asked)
 

@@ -1,6 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Movable instances whose facts a test states, and a simulation that counts risks as violations."""
+"""Movable instances whose facts a test states, aspects that keep them, and a simulation that counts risks as
+violations."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
     InstanceReader,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import Uid
+from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Uid
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Snapshot,
@@ -21,6 +23,16 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.simulation
     ClusterSimulation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import FilterStatus
+
+
+class Kept:
+    """An aspect that keeps instances, by uid, from a method, or from all of them."""
+
+    def __init__(self, obstacles: t.Mapping[Uid, Obstacle], method: Method | None = None) -> None:
+        self.obstacles, self.method = obstacles, method
+
+    def obstacle(self, instance: Instance, method: Method) -> Obstacle | None:
+        return self.obstacles.get(instance.uid) if self.method in (None, method) else None
 
 
 class StrictSimulation(ClusterSimulation):

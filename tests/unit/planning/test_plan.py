@@ -49,6 +49,7 @@ from tests.unit.compliance.cluster import (
 )
 from tests.unit.compliance.judged import judge, of, rule
 
+from .movable import Kept
 from .scenes import cluster as large_cluster
 from .scenes import deployment, replica_set
 
@@ -217,7 +218,7 @@ def test_vms_that_may_share_a_zone_are_not_counted_as_needing_one_each() -> None
     snapshot = cluster.snapshot()
     kept = {vmi.uid: KEPT for vmi in snapshot.vmis if vmi.ref.name != "web"}
 
-    plan = planned(snapshot, PlanRequest(SHOP, kept=kept))
+    plan = planned(snapshot, PlanRequest(SHOP, aspects=[Kept(kept)]))
 
     assert not plan.moves
     (reason,) = {str(x.reason) for x in plan.skipped if x.instance.name == "web"}
@@ -241,7 +242,7 @@ def test_one_move_repairs_a_vm_that_keeps_apart_from_vms_with_a_preference_among
 
 
 def test_no_move_takes_an_instance_away_from_one_that_cannot_follow() -> None:
-    """`db` has to leave for zone a, and `cache` has to be on its node. Without `kept` both would move."""
+    """`db` has to leave for zone a, and `cache` has to be on its node. Without what keeps it both would move."""
     cluster = Cluster("ab")
     cluster.run(
         "db", "n2", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}), tier="db"
@@ -252,7 +253,7 @@ def test_no_move_takes_an_instance_away_from_one_that_cannot_follow() -> None:
     (cache,) = (vmi.uid for vmi in snapshot.vmis if vmi.ref.name == "cache")
 
     both = planned(snapshot, PlanRequest(SHOP))
-    plan = planned(snapshot, PlanRequest(SHOP, kept={cache: KEPT}))
+    plan = planned(snapshot, PlanRequest(SHOP, aspects=[Kept({cache: KEPT})]))
 
     assert [move.instance.name for move in both.moves] == ["db", "cache"]
     assert not plan.moves
@@ -334,7 +335,7 @@ def test_optional_move_goes_where_it_makes_no_other_instance_violate_a_rule() ->
     snapshot = cluster.snapshot()
     kept = {vmi.uid: KEPT for vmi in snapshot.vmis if vmi.ref.name != "db0"}
 
-    (move,) = planned(snapshot, PlanRequest(SHOP, "all", kept=kept)).moves
+    (move,) = planned(snapshot, PlanRequest(SHOP, "all", aspects=[Kept(kept)])).moves
 
     assert move.targets == ("n3", "n2")
 
@@ -537,7 +538,7 @@ def test_kept_instance_is_skipped_with_the_reason_and_others_move(scope: Scope) 
         vm.uid: Obstacle("node_not_ready", "its node is NotReady")
         for vm in cluster.snapshot().vmis[:1]
     }
-    request = PlanRequest(SHOP, scope, kept=kept)
+    request = PlanRequest(SHOP, scope, aspects=[Kept(kept)])
 
     plan = planned(cluster.snapshot(), request)
 
@@ -552,6 +553,8 @@ def test_kept_instance_is_skipped_with_the_reason_and_others_move(scope: Scope) 
 def test_vm_that_may_not_be_restarted_is_skipped_with_the_reason() -> None:
     cluster = Cluster("ab")
     vms(cluster, "11")
+    for workload in cluster.workloads.values():
+        workload["spec"]["runStrategy"] = "Always"
     why = Obstacle("pending_changes", "a restart would also apply other pending changes")
     refused = {vm.uid: why for vm in cluster.snapshot().vmis}
     restart = frozenset({Method.RESTART})

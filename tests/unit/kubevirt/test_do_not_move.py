@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
-    why_kept,
-)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.aspects import DoNotMove
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Vmi,
@@ -45,11 +44,13 @@ def test_label_of_a_vm_of_a_pool(labelled: Ref, value: str, why: str) -> None:
     owner = Owner(VM.kind, VM.name, "u-vm")
     of_vmi = labels(VMI, labelled, value)
     vmi = Vmi(VMI, "u", "Running", "w1", of_vmi, {}, owner=owner)
-    seen = why_kept(Instance(VMI, "u", POOL, None, vmi), objects)
-    assert seen == (Obstacle("do_not_move", f"{why} {LABEL}") if why else None)
+    label = DoNotMove(objects)
+    seen = label.obstacle(Instance(VMI, "u", POOL, None, vmi), Method.MIGRATE)
+    kept = Obstacle("do_not_move", f"{why} {LABEL}", advice="remove the label")
+    assert seen == (kept if why else None)
 
 
 def test_label_of_a_plain_pod() -> None:
     pod = Pod("shop", "web-0", labels={LABEL: "true"})
-    kept = why_kept(Instance(POD, "u", None, pod), {})
+    kept = DoNotMove({}).obstacle(Instance(POD, "u", None, pod), Method.RECREATE)
     assert str(kept) == f"the pod has the label {LABEL}"
