@@ -57,12 +57,16 @@ NAVIGATION: t.Mapping[str, t.Sequence[str]] = {
     ),
 }
 """The guides by their readers, in the order of the site. tests/unit/test_guides.py compares it with docs."""
+TITLES: t.Mapping[str, str] = {"README": "Overview", f"{REFERENCE}/index": "Modules and roles"}
+"""What the navigation calls a page in place of its heading."""
 CONFIGURATION = """\
 project = "virt.placement"
+copyright = "virt.placement contributors"
 extensions = ["sphinx_antsibull_ext", "myst_parser"]
 html_theme = "sphinx_ansible_theme"
 html_static_path = ["static"]
 html_css_files = ["tables.css"]
+html_js_files = ["tables.js"]
 html_copy_source = False
 highlight_language = "YAML+Jinja"
 myst_heading_anchors = 3
@@ -70,12 +74,31 @@ myst_heading_anchors = 3
 suppress_warnings = ["ref.ref"]
 """
 STYLES = """\
-/* The theme keeps each cell of a table on one line where the screen is narrow. */
-.wy-table-responsive table td, .wy-table-responsive table th { white-space: normal; }
-.wy-table-responsive table td code { white-space: normal; overflow-wrap: anywhere; }
+/* The theme keeps each cell on one line where the screen is narrow. Here each row becomes a block, and each cell has
+   the heading of its column before it. */
+.wy-table-responsive table.docutils td, .wy-table-responsive table.docutils th { white-space: normal; }
 @media (max-width: 768px) {
-  .wy-table-responsive table td, .wy-table-responsive table th { padding: 6px; }
+  table.docutils.labeled thead { display: none; }
+  table.docutils.labeled, table.docutils.labeled tbody, table.docutils.labeled tr, table.docutils.labeled td {
+    display: block; width: auto; border-left: 0; border-right: 0; overflow-wrap: anywhere; }
+  table.docutils.labeled td { border-bottom: 0 !important; padding: 4px 8px; }
+  table.docutils.labeled tr { border-bottom: 1px solid #e1e4e5; padding: 4px 0; }
+  table.docutils.labeled td code { white-space: normal; }
+  table.docutils.labeled td[data-label]::before { content: attr(data-label) ": "; font-weight: bold; }
+  table.docutils.labeled td:empty { display: none; }
 }
+"""
+SCRIPT = """\
+// Gives the cells of a table the heading of their column, for tables.css.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const table of document.querySelectorAll("table.docutils:not(.ansible-option-table)")) {
+    const headings = [...table.querySelectorAll("thead th")].map((x) => x.textContent.trim());
+    if (!headings.length) continue;
+    table.classList.add("labeled");
+    for (const row of table.querySelectorAll("tbody tr"))
+      [...row.cells].forEach((cell, i) => headings[i] && cell.setAttribute("data-label", headings[i]));
+  }
+});
 """
 _LINK = re.compile(r"\[([^\]]*)\]\((?!http)([^)#\s]+)(#[^)]+)?\)")
 
@@ -119,6 +142,7 @@ def write_source() -> None:
         page.write_text(with_links_of_the_site(page.read_text(), page))
     (SOURCE / "static").mkdir()
     (SOURCE / "static" / "tables.css").write_text(STYLES)
+    (SOURCE / "static" / "tables.js").write_text(SCRIPT)
     (SOURCE / "conf.py").write_text(CONFIGURATION)
     (SOURCE / "index.rst").write_text(index())
 
@@ -127,10 +151,14 @@ def index() -> str:
     """The first page: a list of pages for each kind of reader."""
     lists = (
         f".. toctree::\n   :maxdepth: 1\n   :caption: {caption}\n\n"
-        + "".join(f"   {page}\n" for page in pages)
+        + "".join(f"   {_entry(page)}\n" for page in pages)
         for caption, pages in NAVIGATION.items()
     )
     return "\n".join(("virt.placement\n==============\n", *lists))
+
+
+def _entry(page: str) -> str:
+    return f"{TITLES[page]} <{page}>" if page in TITLES else page
 
 
 def with_links_of_the_site(text: str, page: Path) -> str:
