@@ -35,6 +35,7 @@ PACKAGES = {
     "undo": "which workloads go back to what they were before the last change of their rules, and by which writes",
     "holds": "the own rollout of a StatefulSet or pool, set aside while a rollout replaces its pods or moves its VMs",
     "places": "VMs that go to the nodes of a map: in which order, and why one cannot",
+    "approval": "an approved plan: a rollout or a drain makes those of its moves that a new plan has, too",
     "lint": "findings: one file per family of checks, all in the registry of `lint/run.py`",
     "forecast": "what becomes unschedulable after a change, with reasons; drills",
     "planning": "the fewest moves that repair violated groups, and their order",

@@ -26,8 +26,8 @@ CAPABILITIES = tuple(
 )
 """Folders of module_utils that nothing imports but flows, modules and registries: tests/unit/test_deletion.py."""
 
-WITH_EFFECTS = ("holds",)
-"""Capabilities that write to a cluster by themselves, in a run."""
+WITH_EFFECTS = ("approval", "holds")
+"""Capabilities that are part of a run: they import the runs, and what reads and writes."""
 
 PURE = (
     *(name for name in CAPABILITIES if name not in WITH_EFFECTS),

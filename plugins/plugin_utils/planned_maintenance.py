@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.approved_drain import (
-    ApprovedDrain,
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.registry import (
+    PLAN_READERS,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.returned_plan import (
+    DRAIN_PLAN,
     joined,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import (
-    options_of_plan,
+from ansible_collections.virt.placement.plugins.module_utils.moves.run_plan import (
+    options_with_plan,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.job import Job
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import Result
@@ -29,21 +32,18 @@ def approved_maintenance(job: Job) -> Result | None:
     if plan is None:
         return None
     try:
-        approved = ApprovedDrain.read(plan)
-        given = {**options, "window": _with_all_keys(options.get("window"))}
-        options |= options_of_plan(given, defaults_of(job.role), approved.plan)
+        given = {**options, "plan": plan, "state": "drained", "nodes": None}
+        if given.get("window"):  # as the module returns it
+            given["window"] = {"days": None, "timezone": "UTC", **given["window"]}
+        planned, _approved = options_with_plan(given, defaults_of(job.role), PLAN_READERS)
     except InvalidInput as error:
         own = "plan_file" if options["plan_file"] else "plan"
         names = ((own if x.where == "plan" else x.where, x.message) for x in error.errors)
         require([f"{job.role}_{name}: {message}" for name, message in names])
+    options |= {name: planned[name] for name in DRAIN_PLAN.options}
     if not options["nodes"] and not options["topology"]:
-        options["nodes"] = list(approved.nodes)
+        options["nodes"] = planned["nodes"]
     return plan
-
-
-def _with_all_keys(window: Result | None) -> Result | None:
-    """As the module returns it."""
-    return {"days": None, "timezone": "UTC", **window} if window else None
 
 
 def require_planned_nodes(job: Job, approved: Result, plan: MaintenancePlan) -> None:

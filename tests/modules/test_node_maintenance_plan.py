@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.approved_drain import (
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.returned_plan import (
     joined,
 )
 from sandbox import Sandbox, drain, objects

@@ -10,14 +10,15 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure
-from ..maintenance.approved_drain import ApprovedDrain
 from ..maintenance.drain import DrainSource
 from ..maintenance.drain_state import DrainState
 from ..maintenance.in_service import InServiceStep
 from ..maintenance.mark import node_as_json
 from ..maintenance.options import parse_options
+from ..maintenance.registry import PLAN_READERS
 from ..maintenance.undo_drain import ReturnState
 from ..model.findings import InputError, InvalidInput
+from ..moves.run_plan import options_with_plan
 from ..moves.state import StepResult
 from ..moves.step import run_step
 from ..moves.watch import until_interrupted
@@ -29,11 +30,8 @@ if t.TYPE_CHECKING:
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options and every reason not to begin, PartialFailure
     with what was done before a failure, and ApiError where nothing was begun."""
-    given, approved = dict(module.params), None
-    if given["plan"] is not None:
-        approved = ApprovedDrain.read(given["plan"])
-        defaults = {name: spec.get("default") for name, spec in module.argument_spec.items()}
-        given = approved.options_of(given, defaults)
+    defaults = {name: spec.get("default") for name, spec in module.argument_spec.items()}
+    given, approved = options_with_plan(module.params, defaults, PLAN_READERS)
     options = parse_options(given, topology_of(given), approved)
     if options.assume_in_service and not module.check_mode:
         raise InvalidInput(

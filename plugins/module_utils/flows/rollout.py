@@ -10,11 +10,12 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.runner import PartialFailure
 from ..model.rendering import one_line
-from ..moves.approved_plan import options_of_plan, read_plan
+from ..moves.run_plan import options_with_plan
 from ..moves.state import RunState
 from ..moves.step import run_step
 from ..moves.watch import until_interrupted
 from ..rollout.options import parse_options
+from ..rollout.registry import PLAN_READERS
 from ..rollout.rollout_source import RolloutSource
 
 if t.TYPE_CHECKING:
@@ -24,11 +25,8 @@ if t.TYPE_CHECKING:
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, PartialFailure with what was done
     before a failure, and ApiError where nothing was begun."""
-    given, approved = dict(module.params), None
-    if given["plan"] is not None:
-        approved = read_plan(given["plan"])
-        defaults = {name: spec.get("default") for name, spec in module.argument_spec.items()}
-        given = options_of_plan(given, defaults, approved)
+    defaults = {name: spec.get("default") for name, spec in module.argument_spec.items()}
+    given, approved = options_with_plan(module.params, defaults, PLAN_READERS)
     topology = topology_of(given)
     with until_interrupted() as listening:
         options = parse_options(given, topology, approved)

@@ -14,7 +14,8 @@ import typing as t
 from dataclasses import replace
 
 from ..api.client import ApiClient
-from ..api.errors import TRANSIENT_ERRORS, ApiError
+from ..api.errors import TRANSIENT_ERRORS, ApiError, NotFound
+from ..api.lists import list_all
 from ..cluster.access import Right, require_rights
 from ..cluster.lease import LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
@@ -23,7 +24,7 @@ from ..model.findings import Finding, InvalidInput
 from ..model.objects import Node, Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Plan
-from ..model.snapshot import unreadable_errors
+from ..model.snapshot import Snapshot, unreadable_errors
 from ..model.write import Write
 from ..moves import report
 from ..moves.context import StepContext, planned_result
@@ -35,8 +36,6 @@ from ..moves.state import StepResult
 from ..moves.takeover import new_run
 from ..moves.watch import Listening
 from . import drained_nodes, returns, start_again
-from .attached_volumes import attached_volumes
-from .drain_approval import changed_nodes, changes
 from .drain_plan import DrainView
 from .drain_report import DrainReport
 from .drain_state import DrainState
@@ -55,6 +54,7 @@ from .options import (
 from .pods import ALLOW_PENDING_CHANGES
 from .preflight_findings import NO_PLACE
 from .refusals import warning_lines
+from .registry import APPROVALS
 from .steering import Steering
 
 if t.TYPE_CHECKING:
@@ -62,6 +62,8 @@ if t.TYPE_CHECKING:
 
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
+
+_ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 _EVERYTHING = ReadScope(pods="all", quotas=True, budgets=True)
 
@@ -96,9 +98,8 @@ class DrainSource:
         """What else has changed since the plan was approved is compared in `refuse`, beside the findings."""
         plan = view.plan()
         if (approved := self.asked.approved) is not None:
-            approved.plan.require_cluster(view.snapshot.platform.uid, self.api.host)
-            if changed_nodes(approved, self.asked, self._all_nodes):
-                raise approved.plan.refusal(changes(approved, view, self.asked))
+            approval = APPROVALS["plan"](approved)
+            approval.require_nodes(self.api.host, view, self.asked.nodes or ())
         return plan
 
     @functools.cached_property
@@ -229,9 +230,9 @@ class DrainSource:
             return view
         self.read(records, again=("nodes",))  # the limits hold under the Lease
         check_limits(self.asked, self.nodes, self._all_nodes)
-        approved = self.asked.approved  # the run may have waited long for the Lease
-        if approved is not None and (seen := changes(approved, self.view, self.asked)):
-            raise approved.plan.refusal(seen)
+        if (approved := self.asked.approved) is not None:  # it may have waited for the Lease
+            approval = APPROVALS["plan"](approved)
+            approval.require(self.api.host, self.view, self.asked.nodes or ())
         draining = self.asked.state == "drained"
         phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
         self.drain.returned = self.marks.returned_before(self.nodes, keeper.held.run)
@@ -374,3 +375,35 @@ class DrainSource:
         if self.nodes:
             self._findings()
         return boots(run)
+
+
+def attached_volumes(
+    api: ApiClient, snapshot: Snapshot, nodes: t.Container[str]
+) -> Obstacle | None:
+    """The volumes that are still attached to the nodes. Volumes of pods that belong to a node
+    stay attached."""
+    stay = {
+        (pod.namespace, claim)
+        for pod in snapshot.pods
+        if pod.node_name in nodes and not pod.finished
+        for claim in pod.claims
+    }
+    attached = []
+    for item in list_all(api, _ATTACHMENTS).items:
+        spec = item["spec"]
+        if spec.get("nodeName") in nodes:
+            volume = (spec.get("source") or {}).get("persistentVolumeName") or ""
+            if not volume or _claim(api, volume) not in stay:
+                attached.append(f"{volume or item['metadata']['name']} to {spec['nodeName']}")
+    text = f"volumes are still attached: {', '.join(sorted(attached))}"
+    return Obstacle("in_progress", text, True) if attached else None
+
+
+def _claim(api: ApiClient, volume: str) -> tuple[str, str]:
+    """Namespace and name of the claim of a volume; empty where there is none."""
+    try:
+        persistent = api.get(f"/api/v1/persistentvolumes/{volume}")
+    except NotFound:
+        return "", ""
+    claim = persistent["spec"].get("claimRef") or {}
+    return claim.get("namespace", ""), claim.get("name", "")

@@ -27,10 +27,10 @@ from ..model.snapshot import Instance, Snapshot, Vmi
 from ..moves.journal import RunJournal, digest
 from ..moves.move import MoveRecord, Phase, ready
 from ..moves.move_source import WhyNoRestart
+from ..moves.run_plan import RunPlan
 from ..planning.dependencies import Dependencies
 from ..view.view import view_of
 from . import returns
-from .approved_drain import ApprovedDrain, why_not_as_approved
 from .budget_findings import PDB_IMPOSSIBLE
 from .left_over import why_given_up
 from .pods import (
@@ -42,6 +42,7 @@ from .pods import (
     PodFilter,
     tolerates_cordon,
 )
+from .registry import APPROVALS
 from .vm_ways import STOP_AND_START, PassedOver, VmWay, VmWays
 
 _NOT_COUNTED = InstanceSelection()
@@ -66,7 +67,7 @@ class DrainView:
     delegation: Delegation = field(default_factory=Delegation.known)
     passed_over: PassedOver = field(default_factory=dict)
     returned: t.Mapping[str, t.Mapping[str, int]] = field(default_factory=dict)
-    approved: ApprovedDrain | None = None
+    approved: RunPlan | None = None
 
     def is_about(self, _record: MoveRecord) -> bool:
         return True
@@ -257,22 +258,20 @@ class DrainView:
                 obstacle = replace(obstacle, text=f"{obstacle} (allow_findings: {names})")
             return VmWay("", None, obstacle)
         if decision.vmi is not None:
-            way = self.way_of_vm(decision.vmi)
-            if self.approved is None or way.method is None:
+            way, why = self.way_of_vm(decision.vmi), self.not_approved.get(decision.vmi.uid)
+            if way.method is None or why is None:
                 return way
-            unlike = why_not_as_approved(self.approved_policies.get(decision.vmi.uid), way)
-            return way if unlike is None else replace(way, method=None, obstacle=unlike)
+            return replace(way, method=None, obstacle=why)
         if (stays := self.why_pod_stays(decision)) is not None:
             return VmWay("", None, stays, DO_NOT_MOVE_FINDING)
         return VmWay("evict", Method.EVICT)
 
     @cached_property
-    def approved_policies(self) -> t.Mapping[str, str]:
-        """How VMs of the nodes leave as the plan says, by uid of the VMI; those that it does not have are missing."""
+    def not_approved(self) -> t.Mapping[str, Obstacle]:
+        """Why VMs do not leave as they would without the plan that is carried out, by uid of the VMI."""
         if self.approved is None:
             return {}
-        vmis = {x.vmi.uid: x.vmi for x in self.decisions if x.vmi is not None}
-        return self.approved.policies_now(vmis.values(), self.snapshot.vmis)
+        return APPROVALS["plan"](self.approved).obstacles(self)
 
     def _why_budgets_refuse(self, vmi: Vmi | None, method: Method) -> Obstacle | None:
         """Why disruption budgets never allow what ends a VM. A drain for which the finding is allowed waits for the

@@ -18,9 +18,8 @@ from ..forecast.new_pods import needs_of_change
 from ..model.findings import Finding
 from ..model.objects import Node
 from ..model.plan import Plan
-from ..moves.approved_plan import ApprovedPlan
+from ..moves.run_plan import RunPlan
 from . import drained_nodes
-from .drain_approval import changes, new_findings, plan_of
 from .drain_plan import DrainView
 from .mark import MaintenancePhase, mark_of
 from .options import MaintenanceOptions, outside_of_window
@@ -28,6 +27,8 @@ from .places import drain_change, drain_forecast, without_node
 from .preflight import preflight
 from .read_preflight import read_preflight
 from .refusals import refusal, refusing
+from .registry import APPROVALS
+from .returned_plan import plan_of
 from .vm_ways import PassedOver
 
 
@@ -52,11 +53,9 @@ class DrainPreflight:
         begun_before = all(mark and mark.phase is not MaintenancePhase.CORDONED for mark in marks)
         refused = refusing(findings, self._asked.allow_findings, continues=begun_before)
         if (approved := self._asked.approved) is not None:
-            seen = changes(approved, view, self._asked)
             compared = [x for x in findings if x not in refused and not begun_before]
-            seen += new_findings(approved, compared, view.snapshot)
-            if seen:
-                raise approved.plan.refusal([*seen, *(f"{x.name}: {x.why}" for x in refused)])
+            names = self._asked.nodes or ()
+            APPROVALS["plan"](approved).require(self._api.host, view, names, compared, refused)
         if refused:
             raise refusal(refused, "" if cordoned else " No node was cordoned.")
         return findings
@@ -72,12 +71,12 @@ class DrainPreflight:
 
     def approvable(
         self, view: DrainView, plan: Plan, nodes: t.Sequence[Node], findings: tuple[Finding, ...]
-    ) -> ApprovedPlan | None:
+    ) -> RunPlan | None:
         """The plan that check mode returns, also outside of the window, since it is for that. Raises InvalidInput for
         findings that would refuse the drain then. `findings` are those that were made inside of it."""
         approved = self._asked.approved
         if approved is not None or self._asked.state != "drained":
-            return approved.plan if approved is not None else None
+            return approved
         if outside_of_window(self._asked, nodes):
             view = self._with_new_pods(replace(view, moving=True))
             view = replace(view, passed_over=self.passed_over(view))

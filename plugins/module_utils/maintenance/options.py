@@ -19,11 +19,12 @@ from ..model.objects import Node, Requirement, Selector
 from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
 from ..moves.run_options import RunOptions, request_digest
+from ..moves.run_plan import RunPlan
 from ..moves.window import Window, parse_window
 from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
-from .approved_drain import PLAN, ApprovedDrain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked
 from .preflight_findings import PREFLIGHT_FINDINGS
+from .returned_plan import DRAIN_PLAN
 from .vm_ways import why_invalid
 
 State = t.Literal["cordoned", "drained", "in_service"]
@@ -51,7 +52,7 @@ class MaintenanceOptions:
     assume_in_service: frozenset[str] = frozenset()
     delegation: Delegation = field(default_factory=Delegation.known)
     planned: t.Mapping[str, JSON] = field(default_factory=dict)
-    approved: ApprovedDrain | None = None
+    approved: RunPlan | None = None
     serviced_later: frozenset[str] = frozenset()
 
     @property
@@ -70,7 +71,7 @@ class MaintenanceOptions:
 
 
 def parse_options(
-    given: t.Mapping[str, JSON], topology: Topology, approved: ApprovedDrain | None = None
+    given: t.Mapping[str, JSON], topology: Topology, approved: RunPlan | None = None
 ) -> MaintenanceOptions:
     """Raises InvalidInput with every error. `approved`: the plan that `given` has its options from."""
     errors: list[InputError] = []
@@ -121,7 +122,7 @@ def parse_options(
         topology=topology,
         assume_in_service=frozenset(given["assume_in_service"]),
         delegation=delegation,
-        planned={name: given.get(name) for name in PLAN.options},
+        planned={name: given.get(name) for name in DRAIN_PLAN.options},
         approved=approved,
         serviced_later=frozenset(given["serviced_later"]),
     )

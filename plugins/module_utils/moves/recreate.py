@@ -7,7 +7,7 @@
 | recreate, VMI | a delete with uid and resourceVersion as preconditions |
 | recreate, pod | an Eviction with the same preconditions, which respects disruption budgets |
 | evict, pod | the same Eviction; the successor is not waited for |
-| evict, VMI | `evict`: by the controller of its eviction strategy |
+| evict, VMI | an Eviction that virt-api refuses: by the controller of its eviction strategy |
 | restart, VMI of a VirtualMachine | KubeVirt's subresource `restart` |
 | stop, VMI of a VirtualMachine | KubeVirt's subresource `stop` |
 
@@ -23,7 +23,6 @@ from dataclasses import replace
 from ..model.kinds import instance_path
 from ..model.obstacle import Obstacle
 from ..model.plan import WITHOUT_SUCCESSOR, Method
-from . import evict
 from .move import (
     ApiCall,
     ApiReply,
@@ -44,6 +43,9 @@ from .move import (
 
 SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
 _SUBRESOURCE = {Method.RESTART: "restart", Method.STOP: "stop"}
+_WAITS = Obstacle(
+    "moved_by_others", "waits for the controller of its eviction strategy External", True
+)
 
 
 def advance(
@@ -51,7 +53,7 @@ def advance(
 ) -> Transition:
     """End the instance; once that was sent, wait until its successor serves."""
     if record.method is Method.EVICT and record.instance.is_vmi:
-        return evict.advance(record, seen)
+        return _hand_over(record, seen)
     instance = seen.instance
     if record.phase is Phase.INTENDED and instance is not None and not terminating(instance):
         if now - record.begun >= settings.move_timeout and record.method not in WITHOUT_SUCCESSOR:
@@ -86,6 +88,27 @@ def answered(record: MoveRecord, reply: ApiReply) -> Transition:
 
 
 MACHINE = StateMachine(advance, answered)
+
+
+def _hand_over(record: MoveRecord, seen: Observation) -> Transition:
+    """Hand a VMI with the eviction strategy External to its controller: ask until the VMI is marked; then wait until it
+    runs on another node or is gone. virt-api refuses the eviction with 429 and writes `status.evacuationNodeName`,
+    which is what the controller acts on (KubeVirt, webhooks admitters/pod-eviction-admitter.go). A second eviction
+    changes nothing."""
+    vmi = seen.instance.vmi if seen.instance is not None else None
+    if seen.instance is None or vmi is None:
+        return Transition(record, ended=MoveResult(Outcome.MOVED))
+    if vmi.node_name and vmi.node_name != record.source:
+        return Transition(record, ended=MoveResult(Outcome.MOVED, node=vmi.node_name))
+    if vmi.evacuation_node_name or terminating(seen.instance):
+        return Transition(replace(record.held_by(_WAITS), phase=Phase.BEGUN))
+    pod = seen.instance.pod
+    if pod is None:
+        return Transition(record.held_by(Obstacle("changed", "its pod was not read", True)))
+    request = ApiCall(
+        "create", f"{instance_path(pod.ref)}/eviction", eviction_body(pod.ref, {"uid": pod.uid})
+    )
+    return Transition(replace(record, phase=Phase.INTENDED), request)
 
 
 def _ending(record: MoveRecord, resource_version: str) -> ApiCall:

@@ -24,10 +24,9 @@ from ..planning.plan import plan_moves
 from ..planning.plan_request import PlanRequest
 from ..planning.simulation import VerifiedIndex
 from ..scheduler.index import Index
-from .approval import LeftAlone, of_approved
 from .options import RolloutOptions
 from .own_rollouts import OwnRollout, StuckRollouts, own_rollouts_of
-from .registry import HOLDS, PLANNERS
+from .registry import APPROVALS, HOLDS, PLANNERS
 
 
 @dataclass(frozen=True)
@@ -133,22 +132,20 @@ class JudgedSnapshot:
         )
         approved = options.approved
         if approved is not None:
-            request = replace(request, preferred_nodes=approved.target_nodes)
+            nodes = {move.uid: move.targets[0] for move in approved.moves if move.targets}
+            request = replace(request, preferred_nodes=nodes)
         while True:
             plan = self._plan(request)
             refused = {} if options.apply_pending_changes else self._restarts_refused(plan)
-            alone = LeftAlone()
+            no_restart = {**request.no_restart, **refused}
+            narrower = replace(request, no_restart=no_restart) if refused else request
             if approved is not None:
-                plan = of_approved(approved, plan)
-                alone = LeftAlone.of(approved, plan, self.candidates)
-            if not (refused or alone):
+                approval = APPROVALS["plan"](approved)
+                plan = approval.order(plan)
+                narrower = approval.narrow(narrower, plan, self.candidates)
+            if narrower is request:
                 return plan
-            request = replace(
-                request,
-                no_restart={**request.no_restart, **refused},
-                aspects=(alone, *request.aspects),
-                not_movable={**request.not_movable, **alone.moved},
-            )
+            request = narrower
 
     def _plan(self, request: PlanRequest) -> Plan:
         places = self.options.places

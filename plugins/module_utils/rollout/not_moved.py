@@ -18,6 +18,7 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..moves import report
 from ..moves.report import NAMED, instance_named
+from ..moves.run_plan import RunPlan
 from ..moves.state import StepResult
 from ..planning.missed_preferences import MissedPreference, missed_preferences
 from ..planning.simulation import ClusterSimulation
@@ -46,6 +47,19 @@ def judge_places(result: StepResult, skipped: t.Sequence[SkippedInstance], *, fa
         result.failure = text
     else:
         result.warnings.append(text)
+
+
+def judge_approved(
+    result: StepResult, approved: RunPlan, skipped: t.Iterable[SkippedInstance]
+) -> None:
+    """A run fails at its end if it could not make all moves of its approved plan."""
+    by_uid = approved.by_uid
+    left = [x for x in skipped if x.uid in by_uid and x.node == by_uid[x.uid].source]
+    if not left or result.failure:
+        return
+    texts = "; ".join(skipped_texts(left))
+    were = "was" if len(left) == 1 else "were"
+    result.failure = f"{plural(len(left), 'move')} of the plan {were} not made: {texts}"
 
 
 def report_not_enforced(

@@ -24,8 +24,8 @@ from ..model.plan import Method
 from ..model.rule import WorkloadSelector
 from ..model.snapshot import Snapshot, unreadable_errors
 from ..model.topology import Topology
-from ..moves.approved_plan import PLANNED_OPTIONS, ApprovedPlan
 from ..moves.run_options import RunOptions, request_digest
+from ..moves.run_plan import PLANNED_OPTIONS, RunPlan
 from ..moves.window import parse_window
 from ..planning.plan_request import Scope
 from ..view import selection as references
@@ -61,12 +61,12 @@ class RolloutOptions(RunOptions):
     pin_target_zone: bool
     apply_pending_changes: bool
     planned: t.Mapping[str, JSON] = field(default_factory=dict)
-    approved: ApprovedPlan | None = None
+    approved: RunPlan | None = None
     places: Places | None = None
 
 
 def parse_options(
-    given: t.Mapping[str, JSON], topology: Topology, approved: ApprovedPlan | None = None
+    given: t.Mapping[str, JSON], topology: Topology, approved: RunPlan | None = None
 ) -> RolloutOptions:
     """Raises InvalidInput with every fault. `approved`: the plan that `given` has its options from."""
     faults: list[InputError] = []

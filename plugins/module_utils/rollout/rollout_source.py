@@ -22,15 +22,23 @@ from ..moves.context import StepContext, planned_result
 from ..moves.move import MoveRecord
 from ..moves.reconcile import Reconciler, goes_on
 from ..moves.reconciliation import Reconciliation, Wait
+from ..moves.run_plan import RunPlan
 from ..moves.send import StartRevisions, rights_of_any_move, rights_of_run
 from ..moves.state import RunState, StepResult
 from ..moves.watch import Listening
 from . import own_rollouts
-from .approval import judge_approved, plan_of, require_approved
 from .judged_snapshot import JudgedSnapshot
-from .not_moved import judge_places, judge_skipped, places, report_held, report_not_enforced
+from .not_moved import (
+    judge_approved,
+    judge_places,
+    judge_skipped,
+    places,
+    report_held,
+    report_not_enforced,
+)
 from .options import RolloutOptions, namespaces_of, wanted
 from .own_rollouts import ROLLED
+from .registry import APPROVALS
 
 
 class RolloutSource:
@@ -70,9 +78,9 @@ class RolloutSource:
 
     def plan(self, view: JudgedSnapshot, reading: LeaseReading | None) -> Plan:
         plan = view.plan()
-        if self.options.approved is not None:
+        if (approved := self.options.approved) is not None:
             unfinished = takeover.read_journal(reading) if reading is not None else None
-            require_approved(self._api.host, view, plan, self.options, unfinished)
+            APPROVALS["plan"](approved).require(self._api.host, view, plan, unfinished)
         return plan
 
     def nothing_to_do(self, view: JudgedSnapshot, plan: Plan) -> bool:
@@ -120,7 +128,8 @@ class RolloutSource:
             kept = view.held.end(keeper, self.context)
         result = self._judged(view, self.context.result(finished=True, plan=plan), plan)
         self._judge_skipped(result, plan)
-        judge_approved(result, self.options.approved, plan.skipped)
+        if (approved := self.options.approved) is not None:
+            judge_approved(result, approved, plan.skipped)
         report_held(result, kept)
         return result
 
@@ -135,13 +144,26 @@ class RolloutSource:
         lines = [*self.plan_lines(view, plan), *creates]
         result = planned_result(self.context, view.snapshot, plan, lines)
         if not self.options.require_rights:
-            result.plan = plan_of(view, plan, self.options).as_json()
+            result.plan = self._plan_of(view, plan).as_json()
         ends, kept = view.held.check(self._api, {move["uid"] for move in result.moves})
         result.changed = result.changed or ends
         self._judged(view, result, plan)
         self._judge_skipped(result, plan)
         report_held(result, kept)
         return result
+
+    def _plan_of(self, view: JudgedSnapshot, plan: Plan) -> RunPlan:
+        """The plan that check mode returns: the approved one, or that of now."""
+        if self.options.approved is not None:
+            return self.options.approved
+        zones = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
+        of_moves = {
+            move.uid: {"to_zone": zones.domain(move.targets[0])}
+            for move in plan.moves
+            if move.targets
+        }
+        cluster = view.snapshot.platform.uid
+        return RunPlan(cluster, self.options.planned, plan.moves, of_moves=of_moves)
 
     def _judge_skipped(self, result: StepResult, plan: Plan) -> None:
         """Check mode fails for the same causes as the run. VMs of a map that its approved plan lacks were named when

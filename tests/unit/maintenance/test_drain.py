@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.client import RetryPolicy
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline, Outage
-from ansible_collections.virt.placement.plugins.module_utils.maintenance import attached_volumes
+from ansible_collections.virt.placement.plugins.module_utils.maintenance import drain as drains
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import DrainSource
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_state import (
@@ -75,7 +75,7 @@ def attachments(monkeypatch: pytest.MonkeyPatch) -> list[JSON]:
     """What the server lists as VolumeAttachments."""
     items: list[JSON] = []
     listing = SimpleNamespace(items=items)
-    monkeypatch.setattr(attached_volumes, "list_all", lambda *_arguments: listing)
+    monkeypatch.setattr(drains, "list_all", lambda *_arguments: listing)
     return items
 
 
@@ -112,11 +112,9 @@ def test_volume_of_a_pod_that_belongs_to_the_node_stays_attached(
         spec = {"nodeName": "w1", "source": {"persistentVolumeName": volume}}
         attachments.append({"metadata": {"name": f"csi-{volume}"}, "spec": spec})
     drain = Drain()
-    monkeypatch.setattr(
-        attached_volumes, "_claim", lambda _api, volume: ("shop", f"{volume}-claim")
-    )
+    monkeypatch.setattr(drains, "_claim", lambda _api, volume: ("shop", f"{volume}-claim"))
     agent = pod("agent", Owner("DaemonSet", "agent", "u-set"), claims=("logs-claim",))
-    attached = attached_volumes.attached_volumes(drain.api, snapshot(agent), {"w1"})
+    attached = drains.attached_volumes(drain.api, snapshot(agent), {"w1"})
     assert str(attached) == "volumes are still attached: data to w1"
 
 

@@ -25,10 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snap
 from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import not_in_place
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
 from dev.trace_server import KUBEVIRT, TraceServer
-from tests.unit.moves.test_gates import parameters
-from tests.unit.moves.test_step import MIGRATIONS, run_with
-from tests.unit.planning import scenes
-from tests.unit.rollout.test_approval import (
+from tests.unit.approval.test_rollout import (
     PODS,
     VMIS,
     left_by_a_killed_run,
@@ -39,6 +36,9 @@ from tests.unit.rollout.test_approval import (
     refusal,
     restarting,
 )
+from tests.unit.moves.test_gates import parameters
+from tests.unit.moves.test_step import MIGRATIONS, run_with
+from tests.unit.planning import scenes
 
 JSON = t.Any
 GIVEN_BY_PLACES: JSON = {"namespaces": None}

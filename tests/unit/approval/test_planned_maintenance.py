@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.approved_drain import PLAN
-from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import checksum
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.returned_plan import (
+    DRAIN_PLAN,
+)
+from ansible_collections.virt.placement.plugins.module_utils.moves.run_plan import checksum
 from ansible_collections.virt.placement.plugins.plugin_utils import job_stages
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
@@ -97,8 +99,8 @@ def closed(job: FakeMaintenance) -> JSON:
 
 
 def test_options_of_a_plan_are_variables_of_the_role() -> None:
-    assert set(PLAN.options) == OPTIONS.keys()
-    assert set(PLAN.options) <= defaults_of(ROLE).keys()
+    assert set(DRAIN_PLAN.options) == OPTIONS.keys()
+    assert set(DRAIN_PLAN.options) <= defaults_of(ROLE).keys()
 
 
 def test_plan_of_all_drains_is_saved_published_and_carried_out(tmp_path: Path) -> None:

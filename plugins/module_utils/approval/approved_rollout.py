@@ -9,125 +9,109 @@ its first write it refuses an approved plan of which a move is neither planned a
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..compliance.instances import DeclaredInstance
 from ..kubevirt.instances import in_flight
+from ..model.json_pointer import JSON
 from ..model.objects import Toleration
 from ..model.obstacle import Obstacle
-from ..model.plan import NOT_IN_PLAN, Method, Move, Plan, SkippedInstance
-from ..model.rendering import listed, plural
+from ..model.plan import NOT_IN_PLAN, Method, Move, Plan
+from ..model.rendering import listed
 from ..model.snapshot import Instance
 from ..moves import report
-from ..moves.approved_plan import ApprovedPlan, other_method
 from ..moves.journal import RunJournal, digest
 from ..moves.move import Phase
-from ..moves.state import StepResult
+from ..moves.run_plan import ROLLOUT_PLAN, RunPlan
+from ..planning.plan_request import PlanRequest
 from ..scheduler.node_state import untolerated
-from .not_moved import skipped_texts
+from .plan import options_of_plan, other_method, read_plan, require
 
 if t.TYPE_CHECKING:
-    from .judged_snapshot import JudgedSnapshot
-    from .options import RolloutOptions
+    from ..rollout.judged_snapshot import JudgedSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """Instances that a rollout with an approved plan does not move, by uid, with the reason. `moved` are on another
-    node than the plan moves them from; `kept` are all others, which it keeps as an aspect."""
+def read(
+    given: t.Mapping[str, JSON], defaults: t.Mapping[str, JSON]
+) -> tuple[dict[str, JSON], RunPlan]:
+    """The options of a task with its option `plan`, and that plan. Raises InvalidInput with what is wrong with it."""
+    plan = read_plan(given["plan"], ROLLOUT_PLAN)
+    return options_of_plan(given, defaults, plan), plan
 
-    kept: t.Mapping[str, Obstacle] = field(default_factory=dict)
-    moved: t.Mapping[str, Obstacle] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls, approved: ApprovedPlan, plan: Plan, candidates: t.Iterable[DeclaredInstance]
-    ) -> LeftAlone:
-        """What the moves of `plan` go beyond the approved ones. Where a move is not approved at all, no candidate that
-        is not approved moves in its place either."""
-        kept, moved, others = {}, {}, False
-        for move in plan.moves:
-            known = approved.by_uid.get(move.uid)
-            if known is None:
-                kept[move.uid], others = NOT_IN_PLAN, True
-            elif known.source != move.source:
-                source = known.source or "no node"
-                text = f"the plan moves it from {source}, and it runs on {move.source} now"
-                moved[move.uid] = Obstacle("unlike_plan", text)
-            elif (why := other_method(known.method, move.method)) is not None:
-                kept[move.uid] = why
-        if others:
-            skipped = {x.uid for x in plan.skipped}
-            uids = {x.uid for x in candidates} - skipped - approved.by_uid.keys()
-            kept.update(dict.fromkeys(uids, NOT_IN_PLAN))
-        return cls(kept, moved)
+class NotApproved(t.NamedTuple):
+    """Instances that a rollout does not move by their moves of now, by uid, as an aspect."""
+
+    kept: t.Mapping[str, Obstacle]
 
     def obstacle(self, instance: Instance, _method: Method) -> Obstacle | None:
         return self.kept.get(instance.uid)
 
-    def __bool__(self) -> bool:
-        return bool(self.kept or self.moved)
 
+@dataclass(frozen=True, slots=True)
+class ApprovedRollout:
+    """The plan that a rollout makes, with its check."""
 
-def of_approved(approved: ApprovedPlan, plan: Plan) -> Plan:
-    """In the order that was approved, since the first moves are the canary. The run does not wait for instances that
-    the approved plan does not move."""
-    order = {uid: number for number, uid in enumerate(approved.by_uid)}
-    moves = sorted(plan.moves, key=lambda move: order.get(move.uid, len(order)))
-    skipped = (
-        x if x.uid in approved.by_uid or not x.temporary else replace(x, temporary=False)
-        for x in plan.skipped
-    )
-    return replace(plan, moves=tuple(moves), skipped=tuple(skipped))
+    plan: RunPlan
 
+    def require(self, host: str, view: JudgedSnapshot, plan: Plan, run: RunJournal | None) -> None:
+        """Raises InvalidInput that names all that has changed since the plan was approved. `plan`: that of now. `run`:
+        the journal of a run that is continued."""
+        check = _Check(self.plan, view, plan, self._on_the_way(view, run))
+        require(self.plan, host, view.snapshot.platform.uid, check.faults())
 
-def plan_of(view: JudgedSnapshot, plan: Plan, options: RolloutOptions) -> ApprovedPlan:
-    """The plan that check mode returns: the given one, or that of now."""
-    if options.approved is not None:
-        return options.approved
-    zones = report.NodeDescriptions.of(view.snapshot, options.zone_key)
-    of_moves = {
-        move.uid: {"to_zone": zones.domain(move.targets[0])} for move in plan.moves if move.targets
-    }
-    cluster = view.snapshot.platform.uid
-    return ApprovedPlan(cluster, options.planned, plan.moves, of_moves=of_moves)
+    def _on_the_way(self, view: JudgedSnapshot, run: RunJournal | None) -> set[str]:
+        """The approved instances that move already, or that the run which is continued has moved. A move that it has
+        only intended begins anew if its instance is still there."""
+        uids = set(in_flight(view.snapshot, view.selection.all_namespaces).instances)
+        if run is not None:
+            uids |= {
+                record.uid
+                for record in run.records
+                if record.phase is not Phase.INTENDED or record.uid not in view.by_uid
+            }
+            if run.request == view.options.request:
+                uids |= {uid for uid in self.plan.by_uid if digest(uid) in run.settled}
+        return uids & self.plan.by_uid.keys()
 
+    def order(self, plan: Plan) -> Plan:
+        """The moves of now in the order that was approved, since the first moves are the canary. The run does not wait
+        for instances that the approved plan does not move."""
+        order = {uid: number for number, uid in enumerate(self.plan.by_uid)}
+        moves = sorted(plan.moves, key=lambda move: order.get(move.uid, len(order)))
+        skipped = (
+            x if x.uid in order or not x.temporary else replace(x, temporary=False)
+            for x in plan.skipped
+        )
+        return replace(plan, moves=tuple(moves), skipped=tuple(skipped))
 
-def require_approved(
-    host: str,
-    view: JudgedSnapshot,
-    plan: Plan,
-    options: RolloutOptions,
-    unfinished: RunJournal | None = None,
-) -> None:
-    """Raises InvalidInput that names all that has changed since the plan was approved. `unfinished`: the journal of
-    a run that is continued."""
-    approved = options.approved
-    if approved is None:
-        return
-    approved.require_cluster(view.snapshot.platform.uid, host)
-    check = _Check(approved, view, plan, _on_the_way(view, options, unfinished))
-    if faults := list(check.faults()):
-        raise approved.refusal(faults)
-
-
-def _on_the_way(
-    view: JudgedSnapshot, options: RolloutOptions, unfinished: RunJournal | None
-) -> set[str]:
-    """The approved instances that move already, or that the run which is continued has moved. A move that it has only
-    intended begins anew if its instance is still there."""
-    approved = options.approved.by_uid if options.approved is not None else {}
-    uids = set(in_flight(view.snapshot, view.selection.all_namespaces).instances)
-    if unfinished is not None:
-        uids |= {
-            record.uid
-            for record in unfinished.records
-            if record.phase is not Phase.INTENDED or record.uid not in view.by_uid
-        }
-        if unfinished.request == options.request:
-            settled = unfinished.settled
-            uids |= {uid for uid in approved if digest(uid) in settled}
-    return uids & approved.keys()
+    def narrow(
+        self, request: PlanRequest, plan: Plan, candidates: t.Iterable[DeclaredInstance]
+    ) -> PlanRequest:
+        """The request without what the moves of its `plan` go beyond the approved ones; itself where they do not. Where
+        a move is not approved at all, no candidate that is not approved moves in its place either."""
+        by_uid = self.plan.by_uid
+        kept = {move.uid: NOT_IN_PLAN for move in plan.moves if move.uid not in by_uid}
+        if kept:
+            skipped = {x.uid for x in plan.skipped}
+            others = {x.uid for x in candidates} - skipped - by_uid.keys()
+            kept.update(dict.fromkeys(others, NOT_IN_PLAN))
+        moved = {}
+        for move in plan.moves:
+            approved = by_uid.get(move.uid, move)
+            if approved.source != move.source:
+                source = approved.source or "no node"
+                text = f"the plan moves it from {source}, and it runs on {move.source} now"
+                moved[move.uid] = Obstacle("unlike_plan", text)
+            elif (why := other_method(approved.method, move.method)) is not None:
+                kept[move.uid] = why
+        if not (kept or moved):
+            return request
+        return replace(
+            request,
+            aspects=(NotApproved(kept), *request.aspects),
+            not_movable={**request.not_movable, **moved},
+        )
 
 
 class _Check:
@@ -136,7 +120,7 @@ class _Check:
 
     def __init__(
         self,
-        approved: ApprovedPlan,
+        approved: RunPlan,
         view: JudgedSnapshot,
         plan: Plan,
         on_the_way: t.Collection[str],
@@ -226,16 +210,3 @@ class _Check:
             if refused is not None
             else text
         )
-
-
-def judge_approved(
-    result: StepResult, approved: ApprovedPlan | None, skipped: t.Iterable[SkippedInstance]
-) -> None:
-    """A run fails at its end if it could not make all moves of its approved plan."""
-    by_uid = approved.by_uid if approved is not None else {}
-    left = [x for x in skipped if x.uid in by_uid and x.node == by_uid[x.uid].source]
-    if not left or result.failure:
-        return
-    texts = "; ".join(skipped_texts(left))
-    were = "was" if len(left) == 1 else "were"
-    result.failure = f"{plural(len(left), 'move')} of the plan {were} not made: {texts}"

@@ -12,11 +12,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.approved_drain import (
-    ApprovedDrain,
+from ansible_collections.virt.placement.plugins.module_utils.approval.plan import read_plan
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.returned_plan import (
+    DRAIN_PLAN,
     joined,
 )
-from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import checksum
+from ansible_collections.virt.placement.plugins.module_utils.moves.run_plan import checksum
 from tests.fuzz import cluster
 from tests.support.modules import run
 from tests.unit.maintenance.test_kills import (
@@ -154,7 +155,7 @@ def test_plan_has_nodes_moves_and_limits() -> None:
     assert plan["options"]["vm_policy"] == ["migrate", "restart"]
     assert (plan["options"]["max_nodes"], plan["options"]["allow_findings"]) == (1, [])
     assert "relies_on" not in plan
-    assert ApprovedDrain.read(plan).plan.as_json() == plan
+    assert read_plan(plan, DRAIN_PLAN).as_json() == plan
     assert planned(server, "w1", vm_policy=["migrate", "restart"]) == plan
 
 

@@ -11,7 +11,15 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.approval.approved_rollout import (
+    ApprovedRollout,
+    NotApproved,
+)
+from ansible_collections.virt.placement.plugins.module_utils.approval.plan import read_plan
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
+from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
+    InstanceSelection,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
@@ -25,25 +33,24 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
-from ansible_collections.virt.placement.plugins.module_utils.moves.approved_plan import (
-    ApprovedPlan,
-    checksum,
-    options_of_plan,
-    read_plan,
-)
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord, Phase
-from ansible_collections.virt.placement.plugins.module_utils.moves.state import RunState, StepResult
-from ansible_collections.virt.placement.plugins.module_utils.rollout import rollout_source
-from ansible_collections.virt.placement.plugins.module_utils.rollout.approval import (
-    LeftAlone,
-    judge_approved,
-    of_approved,
+from ansible_collections.virt.placement.plugins.module_utils.moves.run_plan import (
+    ROLLOUT_PLAN,
+    RunPlan,
+    checksum,
+    options_with_plan,
 )
+from ansible_collections.virt.placement.plugins.module_utils.moves.state import RunState, StepResult
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
+    PlanRequest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import judge_approved
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     RolloutOptions,
     parse_options,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rollout.registry import PLAN_READERS
 from dev.trace_server import KUBEVIRT, NAMESPACE, ZONE, TraceServer
 from tests.unit.moves.test_gates import GIVEN
 from tests.unit.moves.test_step import MIGRATIONS, run_with
@@ -54,6 +61,7 @@ VMIS = f"{KUBEVIRT}/namespaces/{NAMESPACE}/virtualmachineinstances"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
+REQUEST = PlanRequest(InstanceSelection())
 ON_CORDONED = "VirtualMachine shop/web0 cannot move to w2 any more, only to w3: w2 is cordoned"
 
 
@@ -70,11 +78,8 @@ def step_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def options(plan: JSON = None, **given: JSON) -> RolloutOptions:
     """As flows/rollout makes them of the options of a task."""
-    asked = {**GIVEN, **given}
-    if plan is None:
-        return parse_options(asked, Topology.of())
-    approved = read_plan(plan)
-    return parse_options(options_of_plan(asked, GIVEN, approved), Topology.of(), approved)
+    asked, approved = options_with_plan({**GIVEN, **given, "plan": plan}, GIVEN, PLAN_READERS)
+    return parse_options(asked, Topology.of(), approved)
 
 
 def planned(cluster: TraceServer, **given: JSON) -> JSON:
@@ -137,7 +142,7 @@ def test_same_cluster_has_the_same_plan(cluster: TraceServer) -> None:
 
 def test_plan_is_read_back_as_it_was_written(cluster: TraceServer) -> None:
     plan = planned(cluster)
-    assert read_plan(plan).as_json() == plan
+    assert read_plan(plan, ROLLOUT_PLAN).as_json() == plan
 
 
 def test_approved_plan_is_made_and_is_done_afterwards(cluster: TraceServer) -> None:
@@ -203,7 +208,7 @@ def test_zone_of_the_plan_holds_where_its_node_is_not_available_any_more(
 ) -> None:
     """The node was filled or deleted after the rollout had begun."""
     plan = planned(cluster, pin_target_zone=True)
-    monkeypatch.setattr(rollout_source, "require_approved", lambda *_given: None)
+    monkeypatch.setattr(ApprovedRollout, "require", lambda *_given: None)
     node = "/api/v1/nodes/w2"
     if deleted:
         cluster.change("DELETED", node, cluster.objects[node])
@@ -405,19 +410,19 @@ def test_edited_plan_is_refused(cluster: TraceServer) -> None:
     plan = planned(cluster)
     plan["moves"][0]["method"] = "restart"
     with pytest.raises(InvalidInput, match="plan: was edited after it was made"):
-        read_plan(plan)
+        read_plan(plan, ROLLOUT_PLAN)
 
 
 def test_plan_of_another_format_is_refused(cluster: TraceServer) -> None:
     plan = {**planned(cluster), "format": 0}
     with pytest.raises(InvalidInput, match="has format 0, and this release reads 4"):
-        read_plan({**plan, "checksum": checksum(plan)})
+        read_plan({**plan, "checksum": checksum(plan)}, ROLLOUT_PLAN)
 
 
 @pytest.mark.parametrize("given", [{}, {"moves": []}, {"format": 4}])
 def test_what_is_no_plan_is_refused(given: JSON) -> None:
     with pytest.raises(InvalidInput, match="is not a plan that rollout returned in check mode"):
-        read_plan(given)
+        read_plan(given, ROLLOUT_PLAN)
 
 
 @pytest.mark.parametrize(
@@ -430,7 +435,15 @@ def test_what_is_no_plan_is_refused(given: JSON) -> None:
 def test_damaged_plan_with_a_right_checksum_is_refused(content: JSON) -> None:
     content = {"format": 4, "module": "rollout", **content}
     with pytest.raises(InvalidInput, match="plan: is damaged"):
-        read_plan({**content, "checksum": checksum(content)})
+        read_plan({**content, "checksum": checksum(content)}, ROLLOUT_PLAN)
+
+
+def test_plan_is_refused_where_nothing_reads_it() -> None:
+    """As where the folder approval is deleted."""
+    with pytest.raises(InvalidInput) as refused:
+        options_with_plan({"plan": {"format": 4}}, {}, {})
+    assert str(refused.value) == "plan: cannot be carried out by this installation"
+    assert options_with_plan({"plan": None}, {}, {}) == ({"plan": None}, None)
 
 
 def test_option_that_differs_from_the_plan_is_refused(cluster: TraceServer) -> None:
@@ -469,7 +482,7 @@ def test_plan_has_other_checksum_with_each_value(cluster: TraceServer) -> None:
 
 def test_checksum_is_of_the_content_and_not_of_its_order(cluster: TraceServer) -> None:
     plan = planned(cluster)
-    assert isinstance(read_plan(dict(reversed(plan.items()))), ApprovedPlan)
+    assert isinstance(read_plan(dict(reversed(plan.items())), ROLLOUT_PLAN), RunPlan)
 
 
 def moving(uid: str, source: str = "w1", method: Method = Method.MIGRATE) -> Move:
@@ -477,22 +490,25 @@ def moving(uid: str, source: str = "w1", method: Method = Method.MIGRATE) -> Mov
     return Move(ref, uid, Ref("VirtualMachine", "shop", uid), method, source, ("w2",), "")
 
 
-def approved(*moves: Move) -> ApprovedPlan:
-    return ApprovedPlan("uid", {}, moves)
+def approved(*moves: Move) -> RunPlan:
+    return RunPlan("uid", {}, moves)
 
 
-def left_alone(planned: Move) -> LeftAlone:
-    return LeftAlone.of(approved(moving("a")), Plan((planned,)), ())
+def narrow(plan: Plan) -> PlanRequest:
+    """The request of a rollout whose approved plan moves a."""
+    return ApprovedRollout(approved(moving("a"))).narrow(REQUEST, plan, ())
 
 
 def test_move_that_is_not_as_approved_is_not_made() -> None:
-    assert not left_alone(moving("a"))
+    assert narrow(Plan((moving("a"),))) is REQUEST
     elsewhere = "the plan moves it from w1, and it runs on w9 now"
-    moved = left_alone(moving("a", source="w9")).moved
-    assert moved == {"a": Obstacle("unlike_plan", elsewhere)}
+    moved = narrow(Plan((moving("a", source="w9"),)))
+    assert moved.not_movable == {"a": Obstacle("unlike_plan", elsewhere)}
+    assert moved.aspects == (NotApproved({}),)
     otherwise = "the plan moves it by migrate, and now it would move by restart"
-    kept = left_alone(moving("a", method=Method.RESTART)).kept
-    assert kept == {"a": Obstacle("unlike_plan", otherwise)}
+    kept = narrow(Plan((moving("a", method=Method.RESTART),)))
+    assert kept.not_movable == {}
+    assert kept.aspects == (NotApproved({"a": Obstacle("unlike_plan", otherwise)}),)
 
 
 def test_move_that_is_not_approved_is_left_out_though_its_instance_is_skipped_too() -> None:
@@ -500,13 +516,14 @@ def test_move_that_is_not_approved_is_left_out_though_its_instance_is_skipped_to
     move = moving("b")
     why = Obstacle("no_node", "no node is available")
     skipped = SkippedInstance(move.instance, "b", move.workload, "w1", why)
-    alone = LeftAlone.of(approved(moving("a")), Plan((move,), (skipped,)), ())
-    assert alone.kept == {"b": NOT_IN_PLAN}
+    (aspect,) = narrow(Plan((move,), (skipped,))).aspects
+    assert aspect == NotApproved({"b": NOT_IN_PLAN})
 
 
 def test_moves_begin_in_the_order_of_the_approved_plan() -> None:
     """The first ones are the canary."""
-    plan = of_approved(approved(moving("b"), moving("a")), Plan((moving("a"), moving("b"))))
+    approval = ApprovedRollout(approved(moving("b"), moving("a")))
+    plan = approval.order(Plan((moving("a"), moving("b"))))
     assert [move.uid for move in plan.moves] == ["b", "a"]
 
 
@@ -520,7 +537,6 @@ def test_moves_that_could_not_be_made_are_named_and_moved_instances_are_not() ->
     seen = [skipped("a", "w1"), skipped("b", "w2"), skipped("other", "w1")]
     result = StepResult(finished=True, state=RunState())
     judge_approved(result, plan, seen[1:])
-    judge_approved(result, None, seen)
     assert result.failure == ""
     judge_approved(result, plan, seen)
     assert result.failure == (
@@ -532,5 +548,6 @@ def test_run_does_not_wait_for_instances_that_the_plan_does_not_move() -> None:
     def skipped(uid: str) -> SkippedInstance:
         return SkippedInstance(moving(uid).instance, uid, None, "w1", NOT_IN_PLAN, temporary=True)
 
-    plan = of_approved(approved(moving("a")), Plan(skipped=(skipped("a"), skipped("b"))))
+    approval = ApprovedRollout(approved(moving("a")))
+    plan = approval.order(Plan(skipped=(skipped("a"), skipped("b"))))
     assert [x.temporary for x in plan.skipped] == [True, False]
