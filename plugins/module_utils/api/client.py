@@ -223,8 +223,10 @@ class ApiClient:
     def _json(
         self, request: ApiRequest, params: Params | None, body: JSON = None, *, accept: str = PLAIN
     ) -> JSON:
-        decode = _object if request.reads else _object_or_nothing
-        return self._answer(request, params, body, accept, decode)
+        if request.reads:
+            return self._answer(request, params, body, accept, _object)
+        # Subresources answer with nothing.
+        return self._answer(request, params, body, accept, lambda x: _object(x) if x else {})
 
     def _answer(
         self,
@@ -312,11 +314,6 @@ def _object(body: bytes) -> JSON:
     if not isinstance(value, dict):
         raise ValueError("no JSON object")
     return value
-
-
-def _object_or_nothing(body: bytes) -> JSON:
-    """Subresources answer with nothing."""
-    return _object(body) if body else {}
 
 
 _OBJECTS = re.compile(

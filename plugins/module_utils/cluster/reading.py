@@ -36,7 +36,7 @@ from ..model.manifests import (
 from ..model.objects import Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.quota import quota_from_manifest
-from ..model.snapshot import Platform, Snapshot, Unreadable
+from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
 from .foreign_owners import without_foreign_owners
 from .identity import platform_and_gaps, unreadable
 from .read_storage import (
@@ -326,12 +326,19 @@ def _controller(replica_set: t.Mapping[str, JSON]) -> tuple[str, Ref] | None:
     return metadata["uid"], Ref(owner.kind, metadata["namespace"], owner.name)
 
 
+def _workload(kind: str, manifest: dict[str, JSON]) -> Workload | None:
+    """A workload; None for an object that another workload makes for one revision of its template."""
+    workload = workload_from_manifest(kind, manifest)
+    maker = kind_of(workload.owner.kind if workload.owner is not None else "")
+    return workload if maker.has_vm or maker.makes != kind else None
+
+
 _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     "nodes": node_from_manifest,
     "pods": pod_from_manifest,
     "pod metadata": pod_from_metadata,
     "namespaces": namespace_from_manifest,
-    **{name: functools.partial(workload_from_manifest, name) for name in KINDS},
+    **{name: functools.partial(_workload, name) for name in KINDS},
     "instances": vmi_from_manifest,
     "migrations": migration_from_manifest,
     _METADATA_ONLY: _controller,

@@ -54,13 +54,10 @@ def tied(index: Index, pod: Pod) -> Obstacle | None:
     others = _tied_to(index, pod)
     if not others:
         return None
-    names = listed([f"{other.namespace}/{_vm_of(other)}" for other in others], NAMED)
+    vms = [f"{x.namespace}/{x.owner.name if x.owner is not None else x.name}" for x in others]
+    names = listed(vms, NAMED)
     return Obstacle(
         "tied_to_node",
         f"no live migration is possible, since it and {names} require each other on one node; make these terms"
         " preferred to migrate them",
     )
-
-
-def _vm_of(pod: Pod) -> str:
-    return pod.owner.name if pod.owner is not None else pod.name

@@ -15,8 +15,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from ..compliance.drift import DriftComparison
-from ..kinds.deployment import DEPLOYMENT
-from ..kinds.stateful_set import STATEFUL_SET
 from ..kubevirt.launcher import guest_resources
 from ..kubevirt.next_pod import OWN_LAUNCHER
 from ..model.admission import LimitRange, PodMutator
@@ -31,10 +29,6 @@ from .change import ChangedCluster
 from .conclusion import NO_CERTAINTY, NO_GUARANTEE, NO_PLACEMENT, Doubt
 from .new_pods import first_pods, new_pods
 from .simulation import PendingPod
-
-_WITH_TEMPLATES = (DEPLOYMENT.name, STATEFUL_SET.name)
-"""Kinds whose controllers make a pod of the template alone, so that the server can be asked for it."""
-
 
 _TERMS = ("affinity", "topologySpreadConstraints")
 
@@ -123,9 +117,10 @@ class PodAdmission:
         return self._snapshot.workloads_by_ref.get(ref) if ref is not None else None
 
     def _template(self, pending: PendingPod) -> Workload | None:
-        """The workload of a pod, if the server can be asked what it makes of its template."""
+        """The workload of a pod, if its controller makes pods of the template alone, so that the server can be asked
+        for one."""
         workload = self._workload(pending.workload)
-        return workload if workload is not None and workload.ref.kind in _WITH_TEMPLATES else None
+        return workload if workload is not None and workload.kind.replaces_pods else None
 
     def _unproven_ranges(self, pending: PendingPod) -> list[LimitRange]:
         """The LimitRanges of which no pod shows what they make of this one: it would have to be younger than they are,

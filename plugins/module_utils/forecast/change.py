@@ -13,7 +13,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..kinds.deployment import POD_TEMPLATE_HASH
+from ..compliance.drift import DriftComparison
 from ..kubevirt.instances import (
     bound_launcher,
     pod_workload,
@@ -190,10 +190,7 @@ class _WrittenTemplates:
             if ref in self._touched:
                 self._apply(workload, running[ref])
             elif ref in self._members and workload.waits_for_deletion:
-                left = [x for x in running[ref] if x.pod and other_revision(x.pod, workload)]
-                self._apply(workload, left)
-            elif ref in self._members and not workload.kind.workload_rollout:
-                self._apply(workload, running[ref])
+                self._apply(workload, [x for x in running[ref] if self._is_left(x, workload)])
         return replace(
             self._after,
             workloads=with_templates(self._after.workloads, self._touched),
@@ -201,6 +198,18 @@ class _WrittenTemplates:
             vmis=tuple(self._vmis),
             controllers=self._controllers,
             terminating_pods=tuple(self._ending),
+        )
+
+    def _is_left(self, instance: Instance, workload: Workload) -> bool:
+        """Whether an instance may be of an earlier template, which stays until a rollout moves it. VMIs of a kind
+        without a rollout of its own are all asked, since those that wait are created anew."""
+        pod = instance.pod
+        if workload.strategy_name is not None:
+            return pod is not None and other_revision(pod, workload) is not None
+        return (
+            pod is None
+            or workload.runs_vms
+            or self._after.derived(DriftComparison).drift(workload, pod, None) is not None
         )
 
     def _apply(self, workload: Workload, running: list[Instance]) -> None:
@@ -250,9 +259,9 @@ class _WrittenTemplates:
 
     def _next_revision(self, pod: Pod, workload: Workload) -> Pod:
         """The pod that takes the place of `pod` in a rollout, of another ReplicaSet."""
-        if POD_TEMPLATE_HASH in pod.labels:
-            revision = f"{pod.labels[POD_TEMPLATE_HASH]}{NEXT}"
-            pod = replace(pod, labels={**pod.labels, POD_TEMPLATE_HASH: revision})
+        key = workload.kind.revision_label
+        if key in pod.labels:
+            pod = replace(pod, labels={**pod.labels, key: f"{pod.labels[key]}{NEXT}"})
         created = self._evictions.recreated(pod, workload)
         if created.owner is None or created.owner.uid not in self._controllers:
             return created

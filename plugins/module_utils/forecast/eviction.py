@@ -414,7 +414,7 @@ def other_revision(pod: Pod, workload: Workload | None) -> str | None:
     if workload is None or workload.paused:
         return None
     status = workload.status
-    if workload.kind.surges:
+    if workload.kind.revision_label:
         pods, updated = status.get("replicas") or 0, status.get("updatedReplicas") or 0
         text = f"{workload.ref} rolls out, and {updated} of its {pods} pods are of its present template"
         return text if updated < pods else None

@@ -83,7 +83,7 @@ def in_flight(change: ChangedCluster) -> dict[Ref, int]:
     rooms = {
         ref: workload.rollout_room
         for ref, workload in change.after.workloads_by_ref.items()
-        if ref in change.affected and workload.kind.workload_rollout
+        if ref in change.affected and workload.kind.replaces_step_by_step
     }
     return {ref: max(1, room.surge + room.unavailable) for ref, room in rooms.items()}
 

@@ -31,6 +31,6 @@ DEPLOYMENT = Kind(
     makes="ReplicaSet",
     workload_rollout=True,
     room=room,
-    surges=True,
+    revision_label=POD_TEMPLATE_HASH,
     deadline=True,
 )

@@ -85,7 +85,7 @@ class Kind:
     older_groups: tuple[str, ...] = ()
     """API groups in which files may still have it."""
     makes: str = ""
-    """The kind of the objects between it and its instances."""
+    """The kind of the objects between it and its instances: VMs, or else one for each revision of its template."""
     takes_rules: bool = True
     """Rules are written to its template, and its instances are moved; False: the kind is only read."""
     run_strategy: bool = False
@@ -109,8 +109,9 @@ class Kind:
     refused_by_events: bool = False
     """Its controller reports a pod that the API server refuses in an event FailedCreate alone, not in a condition
     (kubernetes pkg/controller/statefulset/stateful_pod_control.go, pkg/controller/daemon/daemon_controller.go)."""
-    surges: bool = False
-    """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge), old ones beside new."""
+    revision_label: str = ""
+    """The label of its pods that has their revision, where that rollout may run more of them than wanted, old ones
+    beside new (spec.strategy.rollingUpdate.maxSurge). Empty where it runs no more."""
     keeps_names: bool = False
     """An instance that is ended is replaced by one of the same name; False: its successor has any name."""
 
@@ -134,8 +135,17 @@ class Kind:
         strategy = self.update_strategy
         return strategy.name(spec.get("updateStrategy")) if strategy is not None else None
 
+    @property
+    def replaces_step_by_step(self) -> bool:
+        """After a change of the template its instances are replaced within the room of a rollout: by its controller, or
+        its pods by the moves of a rollout of ours."""
+        return self.workload_rollout or self.replaces_pods
+
     def waits_for_deletion(self, spec: Spec) -> bool:
-        """Whether the strategy replaces no instance after a change of the template."""
+        """Whether its controller replaces no instance after a change of the template: it never does, or not with this
+        strategy."""
+        if not self.workload_rollout:
+            return True
         strategy = self.update_strategy
         return strategy is not None and self.strategy_name(spec) != strategy.replacing
 

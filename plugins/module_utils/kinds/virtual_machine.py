@@ -12,6 +12,12 @@ KUBEVIRT_V1 = "kubevirt.io/v1"
 VMI = "VirtualMachineInstance"
 VMIS = "virtualmachineinstances"
 
+
+def is_vmi(kind: str) -> bool:
+    """Whether an object of this kind is a VMI."""
+    return kind == VMI
+
+
 VIRTUAL_MACHINE = Kind(
     "VirtualMachine",
     KUBEVIRT_V1,

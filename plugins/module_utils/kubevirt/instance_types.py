@@ -61,8 +61,9 @@ class InstanceType:
             "devices": {x: self.spec[x] for x in ("gpus", "hostDevices") if self.spec.get(x)},
         }
         if percent := memory.get("overcommitPercent"):
-            asked = {"memory": str(_overcommitted(self.memory, percent))}
-            domain["resources"] = {"requests": asked}
+            # KubeVirt computes with 32 bits.
+            asked = _short(_short(self.memory) * _short(1 - _short(_short(percent) / 100)))
+            domain["resources"] = {"requests": {"memory": str(int(asked))}}
         for name in ("ioThreadsPolicy", "ioThreads", "launchSecurity"):
             if self.spec.get(name):
                 domain[name] = self.spec[name]
@@ -77,11 +78,6 @@ class InstanceType:
 def instance_type_from_manifest(manifest: t.Mapping[str, JSON]) -> InstanceType:
     metadata = manifest["metadata"]
     return InstanceType(metadata["name"], metadata.get("namespace") or "", manifest["spec"])
-
-
-def _overcommitted(memory: int, percent: int) -> int:
-    """What the pod requests: KubeVirt computes with 32 bits."""
-    return int(_short(_short(memory) * _short(1 - _short(_short(percent) / 100))))
 
 
 def _short(number: float) -> float:

@@ -50,7 +50,7 @@ def rolls_itself(workload: Workload) -> bool:
     restarts all its VMs, where a Deployment that is resumed replaces its pods as it always does."""
     paused = workload.paused and not workload.kind.makes_vms
     waits = paused or workload.waits_for_deletion or keeps_all(workload)
-    return workload.kind.workload_rollout and not waits and bool(workload.replicas)
+    return not waits and bool(workload.replicas)
 
 
 def takes_effect(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..kinds.deployment import POD_TEMPLATE_HASH
 from ..kinds.virtual_machine import VMI
 from ..model.json_pointer import JSON
 from ..model.manifests import pod_from_manifest
@@ -349,8 +348,8 @@ def controlled_pod(workload: Workload, name: str, owner_uid: str) -> Pod:
         spec[field] = [_completed(x, spec) for x in spec.get(field) or ()]
     labels = dict(workload.template_labels)
     kind = workload.kind
-    if kind.makes:
-        labels[POD_TEMPLATE_HASH] = "next"
+    if kind.revision_label:
+        labels[kind.revision_label] = "next"
     owner = {
         "kind": kind.makes or kind.name,
         "name": workload.ref.name,

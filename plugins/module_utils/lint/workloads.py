@@ -222,7 +222,7 @@ def rollout_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     for subject in lint_input.subjects:
         room = subject.workload.rollout_room if subject.workload is not None else None
         stops_old_pods = room is not None and (room.unavailable > 0 or room.surge == 0)
-        if stops_old_pods or not kind_of(subject.ref.kind).surges:
+        if stops_old_pods or not kind_of(subject.ref.kind).revision_label:
             continue
         for term in subject.terms:
             if term.kind is TermKind.ANTI_AFFINITY and lint_input.selects_itself(subject, term):

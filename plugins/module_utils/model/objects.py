@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kinds.virtual_machine import VIRTUAL_MACHINE, VMI
+from ..kinds.virtual_machine import VIRTUAL_MACHINE, is_vmi
 
 Labels = t.Mapping[str, str]
 
@@ -47,7 +47,7 @@ class Ref(t.NamedTuple):
     @property
     def is_vmi(self) -> bool:
         """Whether an instance is a VirtualMachineInstance (VMI), not a pod by itself."""
-        return self.kind == VMI
+        return is_vmi(self.kind)
 
     @property
     def vm(self) -> Ref:
@@ -242,14 +242,14 @@ class Pod:
     def vmi_uid(self) -> str:
         """The uid of the VMI whose launcher pod it is; empty for any other pod."""
         owner = self.owner
-        return owner.uid if owner is not None and owner.kind == VMI else ""
+        return owner.uid if owner is not None and is_vmi(owner.kind) else ""
 
     @property
     def instance(self) -> Ref:
         """The VMI whose launcher pod it is; any other pod is an instance by itself."""
         owner = self.owner
-        if owner is not None and owner.kind == VMI:
-            return Ref(VMI, self.namespace, owner.name)
+        if owner is not None and is_vmi(owner.kind):
+            return Ref(owner.kind, self.namespace, owner.name)
         return self.ref
 
     @property

@@ -177,8 +177,8 @@ class Workload:
 
     @property
     def waits_for_deletion(self) -> bool:
-        """Whether its controller replaces no instance after a change of the template: the strategy OnDelete of a
-        StatefulSet, opportunistic or unmanaged of a VirtualMachinePool."""
+        """Whether its controller replaces no instance after a change of the template: that of a kind without a rollout
+        of its own, or with the strategy OnDelete of a StatefulSet, opportunistic or unmanaged of a pool."""
         return self.kind.waits_for_deletion(self.spec)
 
     @property

@@ -74,7 +74,11 @@ class Room:
         contenders = [self._contender(new, ending)]
         for other, next_pod in known:
             contenders.append(self._contender(next_pod, ending))
-            if not self._all_have_room(contenders):
+            if not all(
+                self._has_room(x, [y for y in contenders if y is not x])
+                for x in contenders
+                if x.now  # one that has no node now loses none
+            ):
                 return other
         return None
 
@@ -124,14 +128,8 @@ class Room:
             later = self._index.feasible_set(next_pod.pod)
         return _Contender(next_pod, now, now | later)
 
-    def _all_have_room(self, contenders: t.Sequence[_Contender]) -> bool:
-        """Whether each has a node with room for it beside all others that may get the node, too. One that has no node
-        now loses none."""
-        return all(
-            self._has_room(x, [y for y in contenders if y is not x]) for x in contenders if x.now
-        )
-
     def _has_room(self, one: _Contender, others: t.Sequence[_Contender]) -> bool:
+        """Whether it has a node with room for it beside all others that may get the node, too."""
         wanted = 0
         for other in others:
             wanted |= other.later

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where do objects that are no workloads of ours have the template of a pod or a VMI?
 
-Kinds of model/kinds are not in PLACES. A row is added where the template is at one fixed place, and pods get
+Kinds of workloads are not in PLACES. A row is added where the template is at one fixed place, and pods get
 its labels. Operators that make up the labels themselves are left out: their terms cannot be judged.
 """
 
@@ -141,6 +141,7 @@ PLACES: t.Mapping[str, TemplatePlace] = {
             virtual_machines=True,
         ),
     )
+    if place.kind not in KINDS
 }
 """Sources of the fields: the CustomResourceDefinitions of these groups, and core/v1, batch/v1, apps/v1."""
 

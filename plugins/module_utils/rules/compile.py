@@ -25,7 +25,6 @@ import functools
 import typing as t
 from dataclasses import dataclass
 
-from ..kinds.deployment import POD_TEMPLATE_HASH
 from ..kubevirt.labels import MISMATCH_SINCE
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
@@ -135,7 +134,7 @@ class _Compiler:
                 )
             return
         members = self._resolved.members.workloads
-        one_term = not workload.kind.surges or len(members) == 1
+        one_term = not workload.kind.revision_label or len(members) == 1
         keys = self._keys_without_own_pods(workload)
         selection = self._group() if one_term else self._one(workload)
         yield self._pod_term(TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection, keys)
@@ -163,10 +162,10 @@ class _Compiler:
                 return {"mismatchLabelKeys": [CREATED_BY]}
             self.lacking.add("mismatchLabelKeys")
             return {}
-        if not workload.kind.surges:
+        if not (revision := workload.kind.revision_label):
             return {}
         if self._platform.merges_match_label_keys:
-            return {"matchLabelKeys": [POD_TEMPLATE_HASH]}
+            return {"matchLabelKeys": [revision]}
         self.lacking.add("matchLabelKeys")
         return {}
 
@@ -200,15 +199,16 @@ class _Compiler:
             value["nodeTaintsPolicy"] = "Honor"
         else:
             self.lacking.add("nodeTaintsPolicy")
-        if self._is_one_deployment() and self._platform.kubernetes >= SPREAD_KEYS_SINCE:
-            value["matchLabelKeys"] = [POD_TEMPLATE_HASH]
+        revision = self._revision_label()
+        if revision and self._platform.kubernetes >= SPREAD_KEYS_SINCE:
+            value["matchLabelKeys"] = [revision]
         return TemplateTerm(TermLocation.SPREAD, value)
 
-    def _is_one_deployment(self) -> bool:
-        """Whether all pods of the group have the revision of one Deployment."""
+    def _revision_label(self) -> str:
+        """The label with the revision of one workload, where all pods of the group are of that; else empty."""
         members = self._resolved.members.workloads
-        one = len(members) == 1 and members[0].kind.surges
-        return one and self._rule.label is None
+        alone = len(members) == 1 and self._rule.label is None
+        return members[0].kind.revision_label if alone else ""
 
     def _group(self) -> Selection:
         return self._remember("group", lambda: self._selectors.group(self._resolved))

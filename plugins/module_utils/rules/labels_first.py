@@ -106,7 +106,11 @@ class _Holders:
 
 def label_needs(compiled: t.Sequence[Compiled], changes: t.Iterable[WorkloadChange]) -> LabelNeeds:
     """A term may select by a label that another rule of the request sets."""
-    getting = {change.ref for change in changes if _gets_labels(change)}
+    getting = {
+        change.ref
+        for change in changes
+        if TermLocation.LABEL in change.merged.locations or any(change.stages[3:])
+    }
     holders = _Holders()
     for rule in compiled:
         for ref, terms in rule.terms.items():
@@ -161,10 +165,6 @@ def _requirements(term: JSON, namespace: str) -> t.Iterator[LabelRequirement]:
             x.operator,
             frozenset(x.values) if x.operator in ("In", "NotIn") else None,
         )
-
-
-def _gets_labels(change: WorkloadChange) -> bool:
-    return TermLocation.LABEL in change.merged.locations or any(change.stages[3:])
 
 
 def label_writes(needs: LabelNeeds, changes: t.Iterable[WorkloadChange]) -> tuple[Write, ...]:

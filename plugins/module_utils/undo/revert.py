@@ -88,7 +88,10 @@ def plan_revert(
             left[candidate.ref] = error
     keep_required_labels(candidates, restored, left, view)
     severity: Severity = "warning" if restored else "error"  # nothing of the request can be done
-    findings = [_not_reverted(ref, error, severity) for ref, error in sorted(left.items())]
+    findings = [
+        Finding(NOT_REVERTED, severity, f"{ref} was left as it is: {error}.", error.advice, (ref,))
+        for ref, error in sorted(left.items())
+    ]
     changes = [
         with_hold(change, request.workload_rollout, view)
         for change in restored.values()
@@ -125,12 +128,6 @@ def _unread(request: RulesRequest, view: ClusterView) -> list[InputError]:
         view.snapshot.why_unreadable(KINDS[kind].plural, request.namespace) for kind in RULE_KINDS
     )
     return [InputError("state", text) for text in unreadable_texts(x for x in gaps if x)]
-
-
-def _not_reverted(ref: Ref, error: NotRevertible, severity: Severity) -> Finding:
-    return Finding(
-        NOT_REVERTED, severity, f"{ref} was left as it is: {error}.", error.advice, (ref,)
-    )
 
 
 def _change(candidate: Candidate, view: ClusterView, known: KnownBy) -> WorkloadChange:

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A seventh kind of workload needs three files: its own, a line in the registry, and a right.
+
+A copy of the checkout gets a ReplicaSet that no Deployment made. In it, `kinds/seventh_kind.py` writes rules to it,
+judges and forecasts its pods, plays a rollout, lints its manifest and looks for its rights, and tests of the core
+pass beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_imports import CHECKOUT, COLLECTION
+
+KIND = '''# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is a ReplicaSet that no Deployment made? It makes pods from its template as that is then, and changes none."""
+
+from __future__ import annotations
+
+from .kind import Kind
+
+POD_REPLICA_SET = Kind(
+    "ReplicaSet",
+    "apps/v1",
+    "replicasets",
+    virtual_machines=False,
+    older_groups=("extensions",),
+)
+'''
+NEW_FILE = "plugins/module_utils/kinds/pod_replica_set.py"
+CHANGED = {
+    "plugins/module_utils/kinds/registry.py": (
+        ("from .pool", "from .pod_replica_set import POD_REPLICA_SET\nfrom .pool"),
+        ("DAEMON_SET)\n", "DAEMON_SET, POD_REPLICA_SET)\n"),
+    ),
+    "rbac/mover.yml": (
+        ("[deployments, statefulsets]", "[deployments, statefulsets, replicasets]"),
+    ),
+}
+"""The files that know the new kind beside its own, each with what is replaced. It may be read already, since a
+Deployment makes ReplicaSets."""
+
+CORE_TESTS = (
+    "kinds",
+    "cluster/test_read.py",
+    "compliance/test_judge.py",
+    "forecast/test_workload_rollouts.py",
+    "kubevirt/test_moving.py",
+    "repository/test_manifests.py",
+    "rules/test_compile.py",
+    "rules/test_members.py",
+    "view/test_view.py",
+)
+"""Some quick tests of each layer, below tests/unit; `kinds` has those of the new one."""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the checkout with the seventh kind."""
+    left_out = shutil.ignore_patterns("exports", "pytest_plugin.py", "__pycache__")
+    for folder in (
+        "plugins",
+        "rbac",
+        "dev",
+        "sandbox",
+        "tests/unit",
+        "tests/support",
+        "tests/bench",
+    ):
+        shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=left_out)
+    for path in [*CHECKOUT.glob("tests/*.py"), CHECKOUT / "pyproject.toml"]:
+        shutil.copy2(path, tmp_path / path.relative_to(CHECKOUT))
+    tests = tmp_path / "tests" / "unit" / "kinds"
+    (tests / "seventh_kind.py").rename(tests / "test_seventh_kind.py")
+    (tmp_path / NEW_FILE).write_text(KIND)
+    for name, replacements in CHANGED.items():
+        text = (tmp_path / name).read_text()
+        for before, after in replacements:
+            assert text.count(before) == 1, (name, before)
+            text = text.replace(before, after)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_seventh_kind_works_with_three_files(copy: Path) -> None:
+    assert len([NEW_FILE, *CHANGED]) <= 3
+    trees = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep)
+    # Python would find the registry of the checkout: both collections are one namespace package.
+    others = [x for x in trees if x and not Path(x, *COLLECTION.split(".")).exists()]
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-n0"),
+            *(f"tests/unit/{name}" for name in CORE_TESTS),
+        ],
+        cwd=copy,
+        env={
+            **os.environ,
+            "PLACEMENT_EXAMPLES": "5",
+            "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(others),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
