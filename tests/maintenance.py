@@ -94,6 +94,13 @@ class Maintenance(Shop):
         params = self._params(state, nodes, options)
         return t.cast(Object, self._run_module(node_maintenance.main, {**params, "step_state": {}}))
 
+    def check_in_turn(self, groups: t.Sequence[t.Sequence[str]]) -> Object:
+        """What the check of drains returns which the role makes before the first of them."""
+        params = self._params("drained", [node for group in groups for node in group], {})
+        step_state = {"groups": groups}
+        asked = {**params, "step_state": step_state}
+        return t.cast(Object, self._run_module(node_maintenance.main, asked, check=True))
+
     def _params(self, state: str, nodes: t.Sequence[str], options: Object) -> Object:
         return {
             "kubeconfig": str(self.sandbox.kubeconfig(self.identity)),

@@ -120,7 +120,8 @@ class ActionModule(KubeconfigAction):
 
     def _step(self, run: Result, task_vars: Result) -> Result:
         try:
-            return self._run_module({**self._task.args, "step_state": run}, task_vars)
+            state = {**(self._task.args.get("step_state") or {}), **run}
+            return self._run_module({**self._task.args, "step_state": state}, task_vars)
         finally:
             self._loader.cleanup_all_tmp_files()
 

@@ -159,15 +159,13 @@ def _drain_options(job: Job, group: t.Sequence[str]) -> Result:
 def _check_drains(job: Job, plan: MaintenancePlan) -> None:
     """Before the first node is cordoned. While a node is in maintenance, no other topology domain can be drained: a
     job that continues checks each drain when it begins. So does a job with one drain, and check mode."""
-    if job.record.asked["state"] != "serviced" or plan.begun or job.check_mode:
+    is_later = job.record.asked["state"] != "serviced" or plan.begun or job.check_mode
+    if is_later or not plan.groups:
         return
-    errors: list[list[str]] = []
-    for group in plan.groups:
-        asked = {**_drain_options(job, group), "assume_in_service": plan.uncordoned}
-        checked = job.run("node_maintenance", asked, check=True, may_fail=True)
-        if checked.get("failed"):
-            errors.append(_of_group(group, checked))
-    if errors:
+    asked = _drain_options(job, [name for group in plan.groups for name in group])
+    asked |= {"assume_in_service": plan.uncordoned, "step_state": {"groups": plan.groups}}
+    checked = job.run("node_maintenance", asked, check=True)
+    if errors := [_of_group(group, {"msg": text}) for group, text in checked["_refused"]]:
         lines = [line for each in errors for line in each]
         raise JobFailed(lines, reasons=map(reason_of, errors))
 

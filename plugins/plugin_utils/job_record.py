@@ -165,7 +165,13 @@ class JobRecord:
     @property
     def begun(self) -> bool:
         """Whether something was written, or may have been, so that the same job continues."""
-        wrote = (x.get("changed") or x.get("change") or _may_have_written(x) for x in self.notes)
+        # a module that ended without a result may have written before
+        wrote = (
+            x.get("changed")
+            or x.get("change")
+            or (x.get("crashed") and not x["module"].endswith("_info"))
+            for x in self.notes
+        )
         return not self.check_mode and any(wrote)
 
     def save(self) -> None:
@@ -215,11 +221,6 @@ def own_result(result: Result, field_of_module: str) -> Result:
         " library. Whether the module did its work is unknown. Find what prints there, on this host."
     )
     return {"failed": True, "msg": text, FOREIGN: fields}
-
-
-def _may_have_written(note: Result) -> bool:
-    """Whether a module that ended without a result may have written before."""
-    return bool(note.get("crashed")) and not note["module"].endswith("_info")
 
 
 def was_refused(note: Result) -> bool:

@@ -36,7 +36,8 @@ def failed_states(
     ]
     for problem in fail_on:
         bad = [x for x in instances if x["verdict"] == problem or x.get(problem)]
-        findings = _errors(result) if problem == "error_finding" else []
+        listed = result.get("findings") or () if problem == "error_finding" else ()
+        findings = [x for x in listed if x["severity"] == "error"]
         count = len(bad) if only is not None else result["summary"].get(problem, 0)
         count = len(findings) if problem == "error_finding" else count
         if not count:
@@ -80,10 +81,6 @@ def unread_lists(result: Result) -> list[str]:
 def named_lists(lists: t.Iterable[str]) -> str:
     *others, last = dict.fromkeys(lists)
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _errors(result: Result) -> list[Result]:
-    return [x for x in result.get("findings") or () if x["severity"] == "error"]
 
 
 def new_members(result: Result) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.modules import placement_info, rules
 from sandbox import Sandbox, drain, objects
-from tests.maintenance import Maintenance, maintenance
+from tests.maintenance import Maintenance, maintenance, vms
 from tests.shop import HOSTNAME, ZONE, Object
 from tests.terms import apart_over_zone
 
@@ -95,6 +95,21 @@ def patch(scene: Maintenance, **specs: Object) -> None:
         ),
         20,
     )
+
+
+def test_drains_that_are_checked_in_turn_are_checked_each_by_itself(scene: Maintenance) -> None:
+    """Nodes of two zones, of which the limits allow one: a VM can leave the one, and none the other."""
+    bound = vms(scene, "bound", placement={"nodeSelector": {HOSTNAME: "w1"}})
+    scene.start(*bound, nodes=["w1"])
+    scene.start(*vms(scene, "free"), nodes=["w3"])
+    alone = Refused(scene, "w1")
+
+    checked = scene.check_in_turn([["w1"], ["w3"]])
+
+    assert checked["_refused"] == [[["w1"], alone.message]]
+    assert checked["progress"][0] == "1 move planned"
+    assert f"would migrate VirtualMachine {scene.namespace}/free from w3" in checked["progress"][1]
+    assert not checked["changed"]
 
 
 def test_s10_two_vms_apart_on_two_nodes(scene: Maintenance) -> None:

@@ -66,6 +66,11 @@ class Deadline:
         self._end = self._began + seconds
         self._last_end = self._began + max(seconds, most)
 
+    def anew(self) -> Deadline:
+        """The same limits from now on."""
+        most = self._last_end - self._began
+        return Deadline(self.seconds, most=most, clock=self._clock, sleep=self._sleep)
+
     @property
     def total(self) -> float:
         """Seconds from the beginning to the end."""

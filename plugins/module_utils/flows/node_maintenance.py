@@ -5,26 +5,41 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..api.client import ApiClient
+from ..api.transport import uptime
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
-from ..interface.runner import PartialFailure
+from ..interface.runner import PartialFailure, listed, task_error
 from ..maintenance.drain import DrainSource
 from ..maintenance.drain_state import DrainState
 from ..maintenance.in_service import InServiceStep
 from ..maintenance.mark import node_as_json
-from ..maintenance.options import parse_options
+from ..maintenance.options import MaintenanceOptions, parse_options
 from ..maintenance.registry import PLAN_READERS
 from ..maintenance.undo_drain import ReturnState
 from ..model.findings import InputError, InvalidInput
 from ..moves.run_plan import options_with_plan
-from ..moves.state import StepResult
 from ..moves.step import run_step
-from ..moves.watch import until_interrupted
+from ..moves.watch import STEP_SECONDS, until_interrupted
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
+
+OF_STEP = (
+    "finished",
+    "moves",
+    "skipped_instances",
+    "deferred",
+    "stop_reason",
+    "stop_code",
+    "progress",
+    "plan",
+    "_shown",
+    "step_state",
+)
+"""Fields of the result of a step that the module returns."""
 
 
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
@@ -38,6 +53,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             [InputError("assume_in_service", "is for check mode only: leave it out")]
         )
     previous_step = module.params["step_state"]
+    if previous_step.get("groups") and module.check_mode:
+        return _check_in_turn(api, options, previous_step)
     step: DrainSource | InServiceStep
     started: list[dict[str, t.Any]] = []
     gone: tuple[str, ...] = ()
@@ -50,9 +67,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             step = DrainSource(api, options, DrainState.read(previous_step), listening)
             result = run_step(step, check=module.check_mode)
     changes = writes_result(step.context.writes, diff=module._diff)
+    body = result.as_json()
     returned = {
         **changes,
-        **_as_json(result),
+        **{name: body[name] for name in OF_STEP if name in body},
         "changed": bool(result.changed or step.context.writes),
         "findings": [finding.as_json() for finding in step.findings],
         "started": started,
@@ -64,18 +82,26 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return returned
 
 
-def _as_json(result: StepResult) -> dict[str, t.Any]:
-    names = (
-        "finished",
-        "moves",
-        "skipped_instances",
-        "deferred",
-        "stop_reason",
-        "stop_code",
-        "progress",
-        "plan",
-        "_shown",
-        "step_state",
-    )
-    body = result.as_json()
-    return {name: body[name] for name in names if name in body}
+def _check_in_turn(
+    api: ApiClient, options: MaintenanceOptions, state: dict[str, t.Any]
+) -> dict[str, t.Any]:
+    """One step of the role's check of its drains, which takes the `groups` of nodes one after the other, and each as if
+    it were the only one. `refused` has the groups whose drains are refused, with the message of each."""
+    groups, refused = list(state["groups"]), list(state.get("refused", ()))
+    lines: list[str] = []
+    began = uptime()
+    with until_interrupted() as listening:
+        while groups and listening() and uptime() - began < STEP_SECONDS:
+            nodes = groups.pop(0)
+            asked = replace(options, nodes=tuple(nodes))
+            client = api.under(api.deadline.anew())
+            source = DrainSource(client, asked, DrainState(pipe=state.get("pipe", "")), listening)
+            try:
+                result = run_step(source, check=True)
+                lines += result.as_json()["progress"]
+                failure = result.failure
+            except InvalidInput as error:
+                failure = listed([task_error(x).message for x in error.errors])
+            refused += [(nodes, failure)] if failure else []
+    left = {"step_state": {**state, "groups": groups, "refused": refused}} if groups else {}
+    return {"finished": not groups, "progress": lines, "_refused": refused, **left}

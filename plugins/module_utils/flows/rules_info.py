@@ -21,7 +21,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import as_json, columns, table_text
 from ..model.rule import RuleId
-from ..model.snapshot import Snapshot, Unreadable, Workload
+from ..model.snapshot import Unreadable, Workload
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict, Verdicts
 from ..rules.ownership import UnreadableAnnotation
@@ -53,7 +53,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     stored = StoredRules(OwnershipIndex.of(view_of(snapshot)), snapshot)
     rules = []
     for rule, parts in sorted(_rules_of(workloads, verdicts, reader).items()):
-        entry = _rule(rule, parts, stored, topology, known=_are_instances_known(rule, snapshot))
+        lists = ("nodes", "pods", VMIS)  # that the instances of a rule are found in
+        known = not any(snapshot.why_unreadable(name, rule.namespace) for name in lists)
+        entry = _rule(rule, parts, stored, topology, known=known)
         if params["declarations"]:
             entry["declaration"] = stored.declaration(rule, topology)
         rules.append(entry)
@@ -105,13 +107,6 @@ def _rules_of(
             entry |= {"resting": True, "instances": running[workload.ref]}
             parts.workloads.append(entry)
     return rules
-
-
-def _are_instances_known(rule: RuleId, snapshot: Snapshot) -> bool:
-    """Whether the lists could be read that the instances of a rule are found in."""
-    return not any(
-        snapshot.why_unreadable(resource, rule.namespace) for resource in ("nodes", "pods", VMIS)
-    )
 
 
 def _written_since(workload: Workload) -> t.Mapping[str, str]:

@@ -55,23 +55,19 @@ def dry_runs(api: ApiClient, view: DrainView) -> DryRuns:
     evicted = [x.pod for x in view.decisions if x.action is PodAction.EVICT]
     result = DryRuns(gaps=asked.gaps)
     result.evictions = {pod.uid: answer for pod, answer in asked.all(evicted, asked.eviction)}
-    migrated = _migrated(view)
-    if len(migrated) > MOST:
-        reason = f"of {len(migrated)} VMs, {MOST} were asked for"
-        asked.gaps.append(Unreadable(MIGRATIONS, "", "create", reason))
-    refused = asked.all(migrated[:MOST], asked.migration)
-    result.migrations = {x.vmi.uid: refusal for x, refusal in refused if x.vmi is not None}
-    return result
-
-
-def _migrated(view: DrainView) -> list[PodDecision]:
-    return [
+    migrated = [
         decision
         for decision in view.decisions
         if decision.action is PodAction.MOVE_VM
         and decision.vmi is not None
         and view.way_of_vm(decision.vmi).method is Method.MIGRATE
     ]
+    if len(migrated) > MOST:
+        reason = f"of {len(migrated)} VMs, {MOST} were asked for"
+        asked.gaps.append(Unreadable(MIGRATIONS, "", "create", reason))
+    refused = asked.all(migrated[:MOST], asked.migration)
+    result.migrations = {x.vmi.uid: refusal for x, refusal in refused if x.vmi is not None}
+    return result
 
 
 class _Asked:

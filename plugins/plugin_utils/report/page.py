@@ -97,7 +97,7 @@ def html_page(content: Content) -> str:
             fine=fine,
             heat=_heat(content),
             others=_other_topologies(content),
-            failures=_failures_with_impact(content),
+            failures=[x for x in content.drill.failures if x.impact] if content.drill else [],
         )
     )
 
@@ -171,7 +171,3 @@ def _other_topologies(content: Content) -> list[tuple[str, list[Failure]]]:
         if failure.topology not in ("zone", "node"):
             found.setdefault(failure.topology, []).append(failure)
     return sorted(found.items())
-
-
-def _failures_with_impact(content: Content) -> list[Failure]:
-    return [x for x in content.drill.failures if x.impact] if content.drill else []

@@ -26,9 +26,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     """node_maintenance. The other modules only find nothing to do."""
 
     def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
-        file = Path((task_vars or {})["played_cluster"])
+        args = self._task.args
+        if not (groups := args.get("step_state", {}).get("groups")):
+            return self._played(args, task_vars or {})
+        played = [
+            (group, self._played({**args, "nodes": group}, task_vars or {})) for group in groups
+        ]
+        return {"_refused": [(group, x["msg"]) for group, x in played if x.get("failed")]}
+
+    def _played(self, args: Result, task_vars: Result) -> Result:
+        file = Path(task_vars["played_cluster"])
         cluster = json.loads(file.read_text())
-        args, check = self._task.args, self._task.check_mode
+        check = self._task.check_mode
         name = self._task.action.rpartition(".")[2]
         if name == "node_maintenance":
             name = args["state"]
@@ -37,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         shows = check and name != "capacity_info"
         words = [name, "check" if shows else "", ",".join(args.get("nodes", only))]
         cluster["calls"].append(" ".join(word for word in words if word))
-        if QUIET in (task_vars or {}):
+        if QUIET in task_vars:
             cluster["quiet"].append(cluster["calls"][-1])
         nodes = [cluster["nodes"][x] for x in args.get("nodes", ()) if x in cluster["nodes"]]
         result: Result = {"moves": [], "stop_reason": "", "rules": [{"namespace": "shop"}]}
