@@ -36,7 +36,7 @@ PACKAGES = {
     "holds": "the own rollout of a StatefulSet or pool, set aside while a rollout replaces its pods or moves its VMs",
     "places": "VMs that go to the nodes of a map: in which order, and why one cannot",
     "approval": "an approved plan: a rollout or a drain makes those of its moves that a new plan has, too",
-    "lint": "findings: one file per family of checks, all in the registry of `lint/run.py`",
+    "lint": "findings: one file per family of checks, all in the registry `lint/registry.py`",
     "forecast": "what becomes unschedulable after a change, with reasons; drills",
     "planning": "the fewest moves that repair violated groups, and their order",
     "compliance": "verdicts: what is declared, what is enforced, what is violated, and why a pod has no node",

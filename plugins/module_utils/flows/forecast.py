@@ -33,7 +33,7 @@ from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..interface.runner import with_errors_of_the_cluster
 from ..kinds.registry import RULE_KINDS
-from ..lint.run import lint_of_writes
+from ..lint.registry import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.plan import move_as_json, skipped_as_json

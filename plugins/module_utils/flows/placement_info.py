@@ -16,7 +16,7 @@ from ..compliance.vm_states import NO_VMS, VmStates, vm_states
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..kubevirt.aspects import DoNotMove
-from ..lint.run import lint
+from ..lint.registry import lint
 from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON

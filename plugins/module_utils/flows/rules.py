@@ -21,7 +21,7 @@ from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
 from ..kinds.registry import RULE_KINDS
 from ..kubevirt.moving import MIGRATION, RECREATION, RESTART
-from ..lint.run import lint_of_writes
+from ..lint.registry import lint_of_writes
 from ..model.findings import (
     FINDING_NAMES,
     FORECAST_RESULT,
@@ -41,12 +41,13 @@ from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
+from ..rules.change import HELD, NO_HOLDING
 from ..rules.changed_back import changed_back, changed_back_by_revert
 from ..rules.checks import how_to_accept
 from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import plan_rules
-from ..rules.registry import RESTORATIONS
+from ..rules.registry import HOLDS, RESTORATIONS
 from ..rules.rules_plan import ExtraFindings, RulesPlan
 from ..rules.rules_request import RulesRequest
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
@@ -179,6 +180,7 @@ def rules_request(
         adopt=adopt != "false",
         adopt_similar=adopt == "similar",
         workload_rollout=workload_rollout,
+        holding=HOLDS.get(HELD, NO_HOLDING),
         fail_on_findings=tuple(params.get("fail_on_findings") or ()),
         faults=parsed.faults,
         broken=parsed.broken,
@@ -226,7 +228,7 @@ class Written:
         return {"id": change.id, "continues": self.plan.continues}
 
     def held(self) -> list[dict[str, JSON]]:
-        """The Deployments, StatefulSets and pools whose own rollouts the rule set holds."""
+        """The StatefulSets and pools whose own rollouts the rule set holds."""
         return self.as_workloads(self.plan.held)
 
     def as_workloads(self, refs: frozenset[Ref]) -> list[dict[str, JSON]]:

@@ -23,13 +23,17 @@ from ..kubevirt.next_pod import (
     unread_objects,
 )
 from ..kubevirt.ordinals import ordinal_of, previous_ordinals
-from ..kubevirt.pools import kept_at_scale_in, started_by_template, unavailable_of_pool
+from ..kubevirt.pools import (
+    kept_at_scale_in,
+    started_by_template,
+    unavailable_of_pool,
+    why_not_held,
+)
 from ..model.budget import BUDGETS
 from ..model.objects import Pod
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..model.topology import HOSTNAME
-from ..rules.hold import why_not_held
 from ..scheduler.labels import matches
 from ..scheduler.node_state import untolerated
 from ..view.view import view_of

@@ -24,7 +24,7 @@ from ..kubevirt.changed_pods import (
     changed_by_restart,
 )
 from ..kubevirt.disruption import Budgets, Delegation
-from ..kubevirt.eviction_strategy import (
+from ..kubevirt.evacuation import (
     EXTERNAL,
     LIVE_MIGRATE,
     LIVE_MIGRATE_IF_POSSIBLE,

@@ -62,8 +62,10 @@ def revision_writes(
     vms = [member.vm for member in members]
     for member in members:
         if changed_by_others(pool, member.vm, vms):
-            text = f"{member.vm.ref}: {VM_CHANGED_BY_OTHERS}. Run the rollout again"
-            raise KeptByRevision(VM_CHANGED_BY_OTHERS.code, text)
+            raise KeptByRevision(
+                VM_CHANGED_BY_OTHERS.code,
+                f"{member.vm.ref}: {VM_CHANGED_BY_OTHERS}. Run the rollout again",
+            )
         if lacks_template(pool, member.vm) or not revisions.is_present(
             revision_of(member.vm.labels)
         ):
@@ -88,8 +90,9 @@ def write_revisions(api: ApiClient, writes: t.Iterable[Write]) -> None:
         try:
             api.patch(write.path, write.patch())
         except (Conflict, Invalid, NotFound):
-            text = f"{write.target} was changed meanwhile. Run the rollout again"
-            raise KeptByRevision("changed", text, number) from None
+            raise KeptByRevision(
+                "changed", f"{write.target} was changed meanwhile. Run the rollout again", number
+            ) from None
 
 
 class _Revisions:
@@ -140,16 +143,12 @@ class _Revisions:
 
     def _labels(self, name: str) -> t.Mapping[str, JSON]:
         """The labels that a revision gives a VMI."""
-        of_vm = _mapping(_mapping((self._spec(name) or {}).get(_TEMPLATE.parts[-1])).get("spec"))
-        metadata = _mapping(_mapping(of_vm.get("template")).get("metadata"))
+        metadata = _mapping(_mapping(self._vm_spec(name).get("template")).get("metadata"))
         return _mapping(metadata.get("labels"))
 
     def _made(self, name: str) -> JSON:
         """What a revision makes of a VM beside placement; None where it is not known."""
-        spec = self._spec(name)
-        if spec is None:
-            return None
-        of_vm = _mapping(_mapping(spec.get(_TEMPLATE.parts[-1])).get("spec"))
+        of_vm = self._vm_spec(name)
         template = of_vm.get("template")
         if not isinstance(template, dict):
             return None
@@ -158,16 +157,19 @@ class _Revisions:
             "disks": without_empty(of_vm.get("dataVolumeTemplates")),
         }
 
+    def _vm_spec(self, name: str) -> t.Mapping[str, JSON]:
+        """The spec of a VM of a revision, empty where that is not known."""
+        return _mapping(_mapping((self._spec(name) or {}).get(_TEMPLATE.parts[-1])).get("spec"))
+
     def _spec(self, name: str) -> t.Mapping[str, JSON] | None:
         if name not in self._specs:
             self._specs[name] = self._read(name) if name else None
         return self._specs[name]
 
     def _read(self, name: str) -> t.Mapping[str, JSON] | None:
-        namespace = self._pool.ref.namespace
         try:
             manifest = self._api.get(
-                f"/apis/apps/v1/namespaces/{namespace}/controllerrevisions/{name}"
+                f"/apis/apps/v1/namespaces/{self._pool.ref.namespace}/controllerrevisions/{name}"
             )
         except NotFound:
             return None

@@ -21,14 +21,16 @@ from ..compliance.instances import DeclaredInstance, InstanceSelection
 from ..kinds.virtual_machine import KUBEVIRT_V1, VMIS
 from ..kubevirt.ordinals import is_of_other_revision
 from ..kubevirt.pools import BEFORE_STRATEGY, members_of, why_not_brought
+from ..model.json_pointer import ANNOTATIONS, MISSING, UPDATE_STRATEGY, Pointer
 from ..model.kinds import HOLD
 from ..model.obstacle import Obstacle
 from ..model.plan import Uid
 from ..model.rendering import one_line
 from ..model.snapshot import Snapshot
+from ..model.write import Operation, Write
 from ..moves.context import StepContext
 from ..moves.move_source import HeldRollouts, Kept
-from ..rules.hold import Hold, hold_of, release_of
+from .hold import Hold, hold_of
 from .pool_revisions import LABELS_SEEN, KeptByRevision, revision_writes, write_revisions
 
 
@@ -85,12 +87,17 @@ def _left_of(hold: Hold, candidates: t.Iterable[DeclaredInstance]) -> frozenset[
 
 def why_waiting(holds: t.Iterable[Hold]) -> Obstacle | None:
     """What the controller of a held workload has still to do, beside the moves."""
-    for hold in holds:
-        if hold.is_over or hold.strategy is None or _why_stuck(hold) is not None:
-            continue
-        if not hold.seen or (hold.behind and not hold.left):
-            return Obstacle("in_progress", f"{hold.ref}: {_to_do(hold)}", temporary=True)
-    return None
+    return next(
+        (
+            Obstacle("in_progress", f"{hold.ref}: {_to_do(hold)}", temporary=True)
+            for hold in holds
+            if not hold.is_over
+            and hold.strategy is not None
+            and _why_stuck(hold) is None
+            and (not hold.seen or (hold.behind and not hold.left))
+        ),
+        None,
+    )
 
 
 def _why_stuck(hold: Hold) -> Obstacle | None:
@@ -243,3 +250,28 @@ def ended(hold: Hold) -> str:
     if hold.is_over:
         return f"{hold.ref}: its annotation {HOLD} is removed, its update strategy stays as it is"
     return f"{hold.ref}: its update strategy is {hold.replacing} again"
+
+
+def release_of(hold: Hold) -> Write:
+    """The write that gives the strategy back, unless something else has set one meanwhile. It needs the generation
+    that was read: rules that are written at the same time rely on the strategy that replaces nothing."""
+    workload, annotation = hold.workload, ANNOTATIONS / HOLD
+    generation = Pointer(("metadata", "generation"))
+    strategy = UPDATE_STRATEGY.read(workload.manifest)
+    operations = [Operation("remove", annotation)]
+    if not hold.is_over:
+        given_back = Operation("replace", UPDATE_STRATEGY, hold.strategy)
+        operations.insert(0, given_back if hold.strategy else Operation("remove", UPDATE_STRATEGY))
+    return Write(
+        target=workload.ref,
+        path=workload.path,
+        uid=workload.uid,
+        tests=(
+            Operation("test", generation, generation.read(workload.manifest, None)),
+            Operation("test", annotation, workload.annotations[HOLD]),
+            Operation("test", UPDATE_STRATEGY, None if strategy is MISSING else strategy),
+        ),
+        operations=tuple(operations),
+        before={"updateStrategy": strategy},
+        after={"updateStrategy": hold.strategy},
+    )

@@ -14,16 +14,13 @@ from ..kinds.registry import kind_of
 from ..kubevirt.evacuation import evacuation_findings
 from ..kubevirt.live_update import LIVE_UPDATE, SPREAD_FIELD, rollout_strategy
 from ..kubevirt.moving import chooses_target, lagging_fields, why_never_migrated
-from ..kubevirt.pools import BEFORE_STRATEGY
 from ..model.findings import Finding
-from ..model.kinds import HOLD
 from ..model.objects import Placement, PodTerm, Ref, Requirement
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed, value_text
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..model.topology import HOSTNAME
-from ..rules.hold import hold_of
 from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
@@ -291,30 +288,6 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 f"It carries rules and is managed by {manager}, which may revert them.",
                 "Commit the terms to the source of the object, and let the rules adopt them.",
             )
-
-
-def hold_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    """Workloads that a run has left without their own rollout."""
-    for subject in lint_input.subjects:
-        if subject.workload is None:
-            continue
-        hold = hold_of(subject.workload)
-        if hold is None or hold.is_over:
-            continue
-        by_hand = f"set its update strategy and remove the annotation {HOLD}"
-        is_vm = hold.workload.runs_vms
-        by_hand += f". {BEFORE_STRATEGY}" if is_vm else ""
-        allowing = "" if is_vm else " with recreate in allow"
-        rollout = f"Run a rollout of it{allowing}, which gives the strategy back. In a file, "
-        replaces = "restarts a VM" if is_vm else "replaces a pod"
-        yield subject.finding(
-            None,
-            "workload_rollout_held",
-            "warning",
-            "Rules were written with workload_rollout hold, so its update strategy is"
-            f" {hold.workload.strategy_name}: no change of its template {replaces}, by whatever client.",
-            f"{rollout}{by_hand}." if hold.strategy is not None else f"S{by_hand[1:]}.",
-        )
 
 
 def node_name_findings(lint_input: LintInput) -> t.Iterator[Finding]:

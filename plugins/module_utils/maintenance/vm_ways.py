@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..kubevirt.aspects import DoNotMove
-from ..kubevirt.eviction_strategy import EXTERNAL, eviction_strategy
+from ..kubevirt.evacuation import EXTERNAL, eviction_strategy
 from ..kubevirt.instances import vmi_workload
 from ..kubevirt.moving import (
     restart_refusal,

@@ -42,4 +42,5 @@ class Pointer:
 
 
 ANNOTATIONS: t.Final = Pointer(("metadata", "annotations"))
+UPDATE_STRATEGY: t.Final = Pointer(("spec", "updateStrategy"))
 LABELS: t.Final = Pointer(("metadata", "labels"))

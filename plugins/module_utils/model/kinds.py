@@ -37,7 +37,7 @@ UNDO = f"{PREFIX}undo"
 
 HOLD = f"{PREFIX}hold"
 """Annotation on a StatefulSet or pool: its update strategy before a write of rules set its own rollout aside
-(`rules/hold.py`)."""
+(`holds/hold.py`)."""
 
 JOURNAL = f"{PREFIX}journal"
 """Annotation on the Lease: the state of the run."""

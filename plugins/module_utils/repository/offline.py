@@ -28,7 +28,7 @@ from ..kubevirt.expansion import (
 from ..kubevirt.instance_types import InstanceType, instance_type_from_manifest
 from ..kubevirt.labels import vm_spec
 from ..lint.lint_input import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
-from ..lint.run import all_findings, merged
+from ..lint.registry import all_findings, merged
 from ..lint.topology import topology_report
 from ..model.budget import BUDGET
 from ..model.budget_manifests import budget_spec

@@ -18,7 +18,7 @@ from ..compliance.declared import DeclaredReader
 from ..kinds.registry import KINDS, RULE_KINDS
 from ..kinds.virtual_machine import VMIS
 from ..lint.lint_input import LintedWorkload, LintInput, linted_workload
-from ..lint.run import findings_about
+from ..lint.registry import findings_about
 from ..model.findings import Finding
 from ..model.input import nearest
 from ..model.json_pointer import JSON

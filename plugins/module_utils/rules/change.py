@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..kinds.registry import KINDS
 from ..kinds.virtual_machine import VMIS
 from ..kubevirt import moving
 from ..kubevirt.moving import (
@@ -21,25 +19,27 @@ from ..kubevirt.moving import (
     rolls_itself,
 )
 from ..model.findings import Finding, InputError, InvalidInput
-from ..model.json_pointer import ANNOTATIONS, JSON
+from ..model.json_pointer import ANNOTATIONS, JSON, UPDATE_STRATEGY, Pointer
 from ..model.kinds import HOLD, RULES, UNDO
 from ..model.objects import Labels, Ref
+from ..model.obstacle import NO_HOLD, Obstacle
 from ..model.placement_manifests import placement_from_spec
 from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.snapshot import Platform, Snapshot, Workload, managed_by
-from ..model.write import Write, patched
+from ..model.write import Operation, Write, patched
 from ..scheduler.node_affinity import allows_only
 from ..view.view import ClusterView
 from .checks import for_rules, label_conflict
 from .draft import RequestedRules
-from .hold import STRATEGY, held, hold_of, is_holding, why_not_held, with_same_strategy
 from .merge import Merged, merge
-from .ownership import Ownership, UnreadableAnnotation, owners_of
+from .ownership import Ownership, owners_of
 from .pools import deleted_by_autohealing, extent_of_rollout, started_vms, why_not_on_vm
-from .record import read_undo_record
 from .term_slots import TermLocation, pair
 from .write import Relabel, relabels
+
+if t.TYPE_CHECKING:
+    from .rules_request import RulesRequest
 
 
 def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
@@ -74,14 +74,15 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
 Recompute = t.Callable[[Write, JSON], "Write | None"]
 """The write for an object that was read again; None where nothing is left to do."""
 
-_OURS = (ANNOTATIONS, *(ANNOTATIONS / key for key in (RULES, UNDO, HOLD)), STRATEGY)
+_OURS = (ANNOTATIONS, *(ANNOTATIONS / key for key in (RULES, UNDO, HOLD)), UPDATE_STRATEGY)
 """What the source of a managed object does not have: our annotations, and what a hold sets."""
 
 
 @dataclass(frozen=True)
 class WorkloadChange:
     """`stages` are the writes in their order, empty where nothing changes: labels leave pods, then
-    VMIs; the workload; labels reach VMIs, then pods."""
+    VMIs; the workload; labels reach VMIs, then pods. `is_held`: the write to the workload sets its own rollout
+    aside."""
 
     workload: Workload
     merged: Merged
@@ -89,6 +90,7 @@ class WorkloadChange:
     stages: tuple[tuple[Write, ...], ...]
     relabels: tuple[Relabel, ...]
     findings: tuple[Finding, ...] = ()
+    is_held: bool = False
 
     @property
     def ref(self) -> Ref:
@@ -193,26 +195,52 @@ def labels_of_terms(requested: RequestedRules) -> tuple[tuple[str, str], ...]:
 COPIED_ANNOTATION = "copied_annotation"
 EXTERNALLY_MANAGED = "externally_managed"
 STARTS_WORKLOAD_ROLLOUT = "starts_workload_rollout"
-REFUSE, ALLOW, HELD = WORKLOAD_ROLLOUT = ("refuse", "allow", "hold")
+_REFUSED, ALLOWED, HELD = WORKLOAD_ROLLOUT = ("refuse", "allow", "hold")
 """What to do where a write starts the rollout of the workload itself."""
 
 
-def with_hold(change: WorkloadChange, workload_rollout: str, view: ClusterView) -> WorkloadChange:
+class Holding(t.NamedTuple):
+    """How the own rollouts of workloads are set aside. `why_not`: why that of a workload cannot be. `held`: a write to
+    the template that sets it aside, too. `held_by`: the workloads that a rule set (`namespace/set`) has written, with
+    or without a rule of it by now, and whose own rollouts are set aside, once the changes are made."""
+
+    why_not: t.Callable[[Workload, Platform], Obstacle | None]
+    held: t.Callable[[Workload, Write], Write]
+    held_by: t.Callable[[ClusterView, t.Iterable[WorkloadChange], str], frozenset[Ref]]
+
+
+NO_HOLDING = Holding(
+    lambda _workload, _platform: Obstacle(NO_HOLD, "this installation cannot hold it"),
+    lambda _workload, write: write,
+    lambda _view, _changes, _rule_set: frozenset(),
+)
+"""Where nothing gives workloads their own rollouts back."""
+
+
+def with_same_strategy(workload: Workload, write: Write) -> Write:
+    """A write to the template that is made only while what keeps the controller from replacing pods is as it was read:
+    the update strategy, which a rollout may give back meanwhile, or the pause of a Deployment."""
+    pointer = Pointer(("spec", "paused")) if workload.strategy_name is None else UPDATE_STRATEGY
+    before = pointer.read(workload.manifest, None)
+    return replace(write, tests=(*write.tests, Operation("test", pointer, before)))
+
+
+def with_hold(change: WorkloadChange, request: RulesRequest, view: ClusterView) -> WorkloadChange:
     """The change, with the workload's own rollout set aside where it is to be and can be. A write that replaces no
     pod is made only while that is so."""
     workload, write = change.workload, change.merged.write
-    if write is None or not (change.merged.locations and workload.kind.workload_rollout):
-        return change
-    if workload_rollout == ALLOW:
+    rolls = bool(change.merged.locations) and workload.kind.workload_rollout
+    if write is None or not rolls or request.workload_rollout == ALLOWED:
         return change
     if not change.starts_rollout:
         return _with_write(change, with_same_strategy(workload, write))
-    if workload_rollout != HELD or why_not_held(workload, view.snapshot.platform) is not None:
+    why_not = request.holding.why_not(workload, view.snapshot.platform)
+    if request.workload_rollout != HELD or why_not is not None:
         return change
-    set_aside = held(workload, write)
+    set_aside = request.holding.held(workload, with_same_strategy(workload, write))
     after = replace(workload, manifest=patched(workload.manifest, set_aside.operations))
     effect = takes_effect(after, change.merged, view)
-    return replace(_with_write(change, set_aside), takes_effect=effect)
+    return replace(_with_write(change, set_aside), takes_effect=effect, is_held=True)
 
 
 def _with_write(change: WorkloadChange, write: Write) -> WorkloadChange:
@@ -224,79 +252,52 @@ def _with_write(change: WorkloadChange, write: Write) -> WorkloadChange:
     return replace(change, merged=replace(change.merged, write=write), stages=stages)
 
 
-def held_workloads(
-    view: ClusterView, changes: t.Collection[WorkloadChange], rule_set: str
-) -> frozenset[Ref]:
-    """The workloads that the rule set (`namespace/set`) has written, with or without a rule of it by now, and whose
-    own rollouts are set aside, once the changes are made."""
-    held_now = {
-        change.ref
-        for change in changes
-        if change.merged.write is not None and is_holding(change.merged.write)
-    }
-    for workload in view.snapshot.workloads_by_ref.values():
-        hold = hold_of(workload)
-        if hold is None or hold.is_over:
-            continue
-        with contextlib.suppress(UnreadableAnnotation):
-            record = read_undo_record(workload)
-            if record is not None and rule_set in record.changes:
-                held_now.add(workload.ref)
-    return frozenset(held_now)
-
-
-class RecomputeHeld:
+def recompute_held(
+    recompute: Recompute,
+    changes: t.Iterable[WorkloadChange],
+    request: RulesRequest,
+    platform: Platform,
+) -> Recompute:
     """Recomputes writes as `recompute` does. One that was to replace no pod does not begin to replace some: it sets the
     rollout aside, or is not made."""
+    targets = {
+        change.ref
+        for change in changes
+        if request.workload_rollout != ALLOWED
+        and change.merged.write is not None
+        and (change.is_held or not change.starts_rollout)
+    }
 
-    def __init__(
-        self,
-        recompute: Recompute,
-        changes: t.Iterable[WorkloadChange],
-        workload_rollout: str,
-        platform: Platform,
-    ) -> None:
-        self._recompute = recompute
-        self._platform = platform
-        self._holds = workload_rollout == HELD
-        self._targets = {
-            change.ref
-            for change in changes
-            if workload_rollout != ALLOW
-            and (write := change.merged.write) is not None
-            and (is_holding(write) or not change.starts_rollout)
-        }
-
-    def __call__(self, write: Write, manifest: JSON) -> Write | None:
-        again = self._recompute(write, manifest)
-        if again is None or write.target.kind not in KINDS:
-            return again
+    def again(write: Write, manifest: JSON) -> Write | None:
+        new = recompute(write, manifest)
+        if new is None or write.target not in targets:
+            return new
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
-        if write.target not in self._targets:
-            return again
         template = workload.kind.template
-        if all(op.pointer.parts[: len(template)] != template for op in again.operations):
-            return again
+        if all(op.pointer.parts[: len(template)] != template for op in new.operations):
+            return new
+        if workload.kind.workload_rollout:
+            new = with_same_strategy(workload, new)
         if not rolls_itself(workload):
-            rolls = workload.kind.workload_rollout
-            return with_same_strategy(workload, again) if rolls else again
-        why = why_not_held(workload, self._platform)
-        if self._holds and why is None:
-            return held(workload, again)
+            return new
+        why = request.holding.why_not(workload, platform)
+        if request.workload_rollout == HELD and why is None:
+            return request.holding.held(workload, new)
         text = "was changed meanwhile, and the write would start its workload rollout"
-        text += f": {why}" if self._holds else ". Run again"
-        raise InvalidInput([InputError(str(write.target), text)])
+        end = f": {why}" if request.workload_rollout == HELD else ". Run again"
+        raise InvalidInput([InputError(str(write.target), f"{text}{end}")])
+
+    return again
 
 
-def of_change(change: WorkloadChange, workload_rollout: str, snapshot: Snapshot) -> list[Finding]:
+def of_change(change: WorkloadChange, request: RulesRequest, snapshot: Snapshot) -> list[Finding]:
     """The findings about what is to be written to one workload."""
     workload, merged = change.workload, change.merged
     rules = sorted((*merged.added, *merged.updated, *merged.removed))
     findings: list[Finding] = []
-    is_held = merged.write is not None and is_holding(merged.write)
-    if change.starts_rollout and workload_rollout != ALLOW and not is_held:
-        cannot = why_not_held(workload, snapshot.platform)
-        why = f": {cannot}" if workload_rollout == HELD else ""
+    if change.starts_rollout and request.workload_rollout != ALLOWED and not change.is_held:
+        cannot = request.holding.why_not(workload, snapshot.platform)
+        why = f": {cannot}" if request.workload_rollout == HELD else ""
         advice = "Set workload_rollout to allow if that is wanted"
         findings += for_rules(
             rules,
@@ -331,7 +332,7 @@ def of_change(change: WorkloadChange, workload_rollout: str, snapshot: Snapshot)
         )
     manager = managed_by(workload)
     if manager is not None and merged.locations:
-        reverted = "the change and the hold of its rollout" if is_held else "the change"
+        reverted = "the change and the hold of its rollout" if change.is_held else "the change"
         of_pool, on_pool = why_not_on_vm(workload)
         advice, names_option = _where_to_change(merged)
         if on_pool and (merged.added or merged.updated):

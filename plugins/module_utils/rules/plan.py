@@ -27,7 +27,6 @@ from .change import (
     copied_rules,
     copy_of_another,
     labels_of_terms,
-    with_hold,
 )
 from .checks import how_to_accept, is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
@@ -240,10 +239,7 @@ def plan_rules(
     elif not request.prune:
         disabled = {x.rule.id: frozenset(x.terms) for x in compiled if not x.rule.enabled}
         findings += unknown_rules(disabled, ownerships.carriers, "disabled")
-    changes = [
-        with_hold(change, request.workload_rollout, view)
-        for change in _changes(request, requested, view, faults)
-    ]
+    changes = _changes(request, requested, view, faults)
     changed = [change for change in changes if change.stages]
     plan = plan_of_changes(
         view,

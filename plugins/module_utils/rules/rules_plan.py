@@ -14,7 +14,7 @@ from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..view.view import ClusterView
-from .change import Recompute, RecomputeHeld, WorkloadChange, held_workloads, of_change
+from .change import Recompute, WorkloadChange, of_change, recompute_held, with_hold
 from .checks import is_refused, unchecked
 from .draft import RequestedRules
 from .labels_first import LabelNeeds, ordered_stages
@@ -41,7 +41,7 @@ class RulesPlan:
     `requested`: what the request wants of each workload. `recompute` serves a write whose object has
     changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
     `about` counts the workloads that carry one of the rules, are to, or did; `members` are those
-    that carry one afterwards, whether that takes a write or not. `held` as in `held_workloads`. `change`: what the
+    that carry one afterwards, whether that takes a write or not. `held` as in `Holding.held_by`. `change`: what the
     undo records of the written workloads name; `continues`: whether an earlier task has begun it."""
 
     stages: tuple[tuple[Write, ...], ...]
@@ -73,6 +73,7 @@ def plan_of_changes(
     extra_findings: ExtraFindings | None,
 ) -> RulesPlan:
     """The plan that makes these changes of workloads, with all findings about them after the given ones."""
+    changes = [with_hold(change, request, view) for change in changes]
     all_findings = [*findings]
     gap = view.snapshot.why_unreadable(VMIS, request.namespace)
     if gap is not None and any(change.workload.runs_vms for change in changes):
@@ -80,7 +81,7 @@ def plan_of_changes(
     for change in changes:
         all_findings += change.merged.findings
         all_findings += change.findings
-        all_findings += of_change(change, request.workload_rollout, view.snapshot)
+        all_findings += of_change(change, request, view.snapshot)
     changed = tuple(change for change in changes if change.stages)
     stages = ordered_stages(needs, changed)
     if extra_findings is not None:
@@ -94,8 +95,8 @@ def plan_of_changes(
         refused=tuple(
             x for x in all_findings if is_refused(x, request.rules, request.fail_on_findings)
         ),
-        recompute=RecomputeHeld(recompute, changed, request.workload_rollout, platform),
+        recompute=recompute_held(recompute, changed, request, platform),
         owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
         needs=needs,
-        held=held_workloads(view, changed, f"{request.namespace}/{request.rule_set}"),
+        held=request.holding.held_by(view, changed, f"{request.namespace}/{request.rule_set}"),
     )

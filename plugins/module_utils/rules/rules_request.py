@@ -10,7 +10,7 @@ from ..model.findings import InputError
 from ..model.input import nearest
 from ..model.rule import Rule
 from ..view.view import ClusterView
-from .change import WORKLOAD_ROLLOUT
+from .change import NO_HOLDING, WORKLOAD_ROLLOUT, Holding
 
 STATES = ("present", "absent")
 """Those of rules; undo adds its own."""
@@ -32,6 +32,7 @@ class RulesRequest:
     adopt: bool = False
     adopt_similar: bool = False
     workload_rollout: str = "refuse"
+    holding: Holding = NO_HOLDING
     fail_on_findings: tuple[str, ...] = ()
     faults: tuple[InputError, ...] = ()
     broken: tuple[Rule, ...] = ()

@@ -23,7 +23,6 @@ from ..model.write import Write
 from ..rules.change import (
     WorkloadChange,
     staged_change,
-    with_hold,
 )
 from ..rules.checks import CHANGED_BY_WEBHOOK, NOT_REVERTED
 from ..rules.draft import placement_parts, present_terms
@@ -92,11 +91,7 @@ def plan_revert(
         Finding(NOT_REVERTED, severity, f"{ref} was left as it is: {error}.", error.advice, (ref,))
         for ref, error in sorted(left.items())
     ]
-    changes = [
-        with_hold(change, request.workload_rollout, view)
-        for change in restored.values()
-        if change.stages
-    ]
+    changes = [change for change in restored.values() if change.stages]
     needs = needs_of_restored(
         changes, {x.ref: _labels_to_set(x.workload, x.record) for x in candidates}
     )

@@ -32,7 +32,10 @@ from ansible_collections.virt.placement.plugins.module_utils.flows import rules 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.kinds.registry import RULE_KINDS
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import (
+    lint,
+    lint_of_writes,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot

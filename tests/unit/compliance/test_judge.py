@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import summary
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import NodeTerm, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Requirement as Expression,

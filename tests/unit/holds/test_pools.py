@@ -19,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
     movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.holds import release as holds
+from ansible_collections.virt.placement.plugins.module_utils.holds.hold import Hold
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
     POOL_REVISION,
 )
@@ -32,7 +33,6 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from tests.unit.planning.pools import change, pool
 from tests.unit.planning.scenes import Cluster, cluster, keep_apart
 

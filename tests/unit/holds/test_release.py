@@ -23,6 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
     movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.holds import release as holds
+from ansible_collections.virt.placement.plugins.module_utils.holds.hold import Hold
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
@@ -32,7 +33,6 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from tests.unit.forecast.test_claims import stateful_set
 from tests.unit.planning.scenes import cluster
 

@@ -11,10 +11,10 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.holds import release as holds
+from ansible_collections.virt.placement.plugins.module_utils.holds.hold import Hold
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
 from ansible_collections.virt.placement.plugins.module_utils.rollout.registry import HOLDS
-from ansible_collections.virt.placement.plugins.module_utils.rules.hold import Hold
 from dev.trace_server import NAMESPACE, TraceServer
 from tests.unit.moves.test_step import step
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (

@@ -8,7 +8,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import (
+    lint,
+    lint_of_writes,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology

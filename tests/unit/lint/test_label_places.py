@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, Object, anti_affinity, apart, spread
 from tests.unit.lint.online_offline import deployment, offline, online

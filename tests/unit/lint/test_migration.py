@@ -8,7 +8,10 @@ import dataclasses
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import (
+    lint,
+    lint_of_writes,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from tests.unit.compliance.cluster import (

@@ -26,6 +26,7 @@ UTILS = CHECKOUT / "plugins" / "module_utils"
 LINT = [
     *(path for path in (UTILS / "lint").glob("*.py") if path.name != "topology.py"),
     *(UTILS / "repository").glob("*.py"),
+    *(UTILS / "holds").glob("*.py"),
     UTILS / "compliance" / "declared.py",
     UTILS / "kubevirt" / "evacuation.py",
 ]

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.write import written

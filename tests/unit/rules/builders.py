@@ -12,7 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels imp
     hostname,
     vmi_id,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     workload_from_manifest,
@@ -33,7 +33,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
+from ansible_collections.virt.placement.plugins.module_utils.rules.change import NO_HOLDING
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.registry import HOLDS
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from sandbox import objects
@@ -150,6 +152,7 @@ def request(
         topology=Topology.of(topology_keys),
         absent=absent,
     )
+    options.setdefault("holding", HOLDS.get("hold", NO_HOLDING))
     return RulesRequest(NAMESPACE, rule_set, found, **options)
 
 

@@ -14,7 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.flows.rules import 
     more_than_migration,
     with_restarts,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     Finding,
     InvalidInput,

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
     DeclaredReader,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES as OWNERSHIP
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Unreadable,

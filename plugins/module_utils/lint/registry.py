@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..holds import write as holds
 from ..model.findings import Finding
 from ..model.gc import collector_paused
 from ..model.objects import Ref
@@ -44,7 +45,6 @@ from .spread import spread_findings
 from .volumes import findings as volume_findings
 from .workloads import (
     count_findings,
-    hold_findings,
     migration_findings,
     new_member_findings,
     node_name_findings,
@@ -96,7 +96,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     budget_findings,
     workload_findings,
     node_name_findings,
-    hold_findings,
+    holds.hold_findings,
     new_member_findings,
     count_findings,
     similar_term_findings,
@@ -106,7 +106,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     gate_findings,
     instance_type_findings,
 )
-"""The registry: a new check is a function from LintInput to findings, and an entry here."""
+"""A new check is a function from LintInput to findings, and an entry here. So is one of a capability."""
 
 RequestCheck = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], tuple[Finding, ...]]
 

@@ -10,17 +10,22 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.holds.hold import Hold, hold_of
+from ansible_collections.virt.placement.plugins.module_utils.holds.release import release_of
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
-from ansible_collections.virt.placement.plugins.module_utils.rules.hold import (
-    Hold,
-    hold_of,
-    release_of,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rules.change import NO_HOLDING
 from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
-
-from .builders import applied, deployment, plan, request, snapshot, stateful_set, workload
+from tests.unit.rules.builders import (
+    applied,
+    deployment,
+    plan,
+    request,
+    snapshot,
+    stateful_set,
+    workload,
+)
 
 JSON = t.Any
 APART: JSON = {
@@ -160,6 +165,14 @@ def test_write_to_a_paused_deployment_needs_the_pause() -> None:
 def test_advice_names_the_hold() -> None:
     (finding,) = plan(snapshot(pg()), APART).refused
     assert "or to hold" in finding.advice
+
+
+def test_hold_is_refused_where_nothing_gives_the_rollout_back() -> None:
+    for option in ("refuse", "hold"):
+        options = {"workload_rollout": option, "holding": NO_HOLDING}
+        (finding,) = plan(snapshot(pg()), APART, **options).refused
+        assert ("this installation cannot hold it" in finding.why) is (option == "hold")
+        assert finding.advice == "Set workload_rollout to allow if that is wanted."
 
 
 def test_workload_that_replaces_nothing_by_itself_is_not_held() -> None:
