@@ -144,7 +144,7 @@ class Clock:
 
 class ApiServer:
     """`objects` are objects by path; `seen` all requests; `writes` method and path of each write that was accepted.
-    `served` are the versions of each API group, where objects do not show them: another one is not found.
+    `served` are the versions of API groups where the objects do not show them: another one is not found.
     `retries`: of a client in this process, at most."""
 
     def __init__(
@@ -210,7 +210,7 @@ class ApiServer:
         if path.endswith("selfsubjectaccessreviews"):
             return answer({**request.body, "status": {"allowed": True}}, 201)
         if request.dry_run:
-            return answer(request.body, 201)
+            return answer(self.objects.get(path, {}) if request.method == "PATCH" else request.body)
         self.writes.append((request.method, path))
         if request.method == "POST":
             return self._create(path, request.body)
@@ -248,7 +248,7 @@ class ApiServer:
         if path == "/apis":
             return {"groups": self._groups()}
         _root, api, group, version = f"{path}//".split("/")[:4]
-        if api == "apis" and self.served and version not in self.served.get(group, ()):
+        if api == "apis" and version not in self.served.get(group, (version,)):
             return None
         items = self.items(path)
         if not items and path.rpartition("/")[2] not in _PLURALS:
@@ -260,14 +260,16 @@ class ApiServer:
 
     def _groups(self) -> list[Object]:
         """Discovery: the groups, with their versions."""
-        versions = {group: dict.fromkeys(served) for group, served in self.served.items()}
-        for at in self.objects if not versions else ():
+        versions: dict[str, dict[str, None]] = {}
+        for at in self.objects:
             if at.startswith("/apis/"):
                 group, version = at.split("/")[2:4]
                 versions.setdefault(group, {})[version] = None
+        versions |= {group: dict.fromkeys(served) for group, served in self.served.items()}
         return [
             {"name": group, "versions": [{"version": version} for version in of_group]}
             for group, of_group in versions.items()
+            if of_group
         ]
 
     def _create(self, path: str, body: Object) -> Reply:

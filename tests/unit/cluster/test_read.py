@@ -10,13 +10,6 @@ from concurrent.futures import Future
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import parallel
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
-    ApiError,
-    ApiRequest,
-    Forbidden,
-    NotFound,
-    ServerFault,
-)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.expanded_templates import (
     with_expanded_templates,
 )
@@ -59,6 +52,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import BoundVolume
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdicts
+from tests.support.api_server import ApiServer, Reply, answer, status
 
 JSON = t.Any
 
@@ -254,26 +248,15 @@ def test_a_migration_that_goes_on() -> None:
     assert migration_from_manifest(manifest) == Migration(ref, "uid-m", "db", "")
 
 
-class Answering:
-    """An API server that answers every GET with this."""
-
-    def __init__(self, answer: JSON) -> None:
-        self.answer = answer
-        self.paths: list[str] = []
-
-    def get(self, path: str, accept: str = "") -> JSON:
-        self.paths.append(path)
-        if isinstance(self.answer, type):
-            raise self.answer(ApiRequest("GET", path), "typed not found", is_status=True)
-        return self.answer
-
-
-def _expanded(answer: JSON, **spec: JSON) -> tuple[Snapshot, list[str]]:
+def _expanded(reply: Reply, **spec: JSON) -> tuple[Snapshot, list[str]]:
     vm = {"metadata": _metadata(), "spec": {"template": {"spec": {}}, **spec}}
     workload = workload_from_manifest("VirtualMachine", vm)
-    api = Answering(answer)
-    snapshot = Snapshot(workloads=(workload,))
-    return with_expanded_templates(t.cast(t.Any, api), snapshot, {workload.ref}), api.paths
+    server = ApiServer()
+    server.plays(reply)
+    snapshot = with_expanded_templates(
+        server.client(), Snapshot(workloads=(workload,)), {workload.ref}
+    )
+    return snapshot, [request.path for request in server.seen]
 
 
 TYPED = {"instancetype": {"name": "typed"}}
@@ -282,7 +265,7 @@ DB = Ref("VirtualMachine", "shop", "db")
 
 def test_halted_vm_with_instance_type_is_expanded_by_the_server() -> None:
     template = {"metadata": {}, "spec": {"nodeSelector": {"disk": "fast"}}}
-    snapshot, paths = _expanded({"spec": {"template": template}}, **TYPED)
+    snapshot, paths = _expanded(answer({"spec": {"template": template}}), **TYPED)
     assert snapshot.expanded == {DB: template}
     base = "/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachines"
     assert paths == [f"{base}/db/expand-spec"]
@@ -294,10 +277,13 @@ def test_running_vm_is_expanded_where_that_is_asked(asked: bool) -> None:
     workload = workload_from_manifest("VirtualMachine", vm)
     vmi = vmi_from_manifest({"metadata": _metadata(), "spec": {}, "status": {}})
     template = {"spec": {"domain": {"cpu": {"model": "Haswell"}}}}
-    api = t.cast(t.Any, Answering({"spec": {"template": template}}))
+    server = ApiServer()
+    server.plays(answer({"spec": {"template": template}}))
     snapshot = Snapshot(workloads=(workload,), vmis=(vmi,))
 
-    expanded = with_expanded_templates(api, snapshot, {DB}, {DB} if asked else ()).expanded
+    expanded = with_expanded_templates(
+        server.client(), snapshot, {DB}, {DB} if asked else ()
+    ).expanded
 
     assert expanded == ({DB: template} if asked else {})
 
@@ -312,44 +298,38 @@ NETWORKS = {"template": {"spec": {"networks": [{"pod": {}}, {"multus": {"network
 def test_halted_vm_on_a_network_requests_what_its_definition_names(
     annotations: dict[str, str], devices: tuple[str, ...]
 ) -> None:
-    snapshot, paths = _expanded({"metadata": {"annotations": annotations}}, **NETWORKS)
+    snapshot, paths = _expanded(answer({"metadata": {"annotations": annotations}}), **NETWORKS)
     assert snapshot.network_devices == {DB: devices}
     base = "/apis/k8s.cni.cncf.io/v1/namespaces/shop"
     assert paths == [f"{base}/network-attachment-definitions/br1"]
 
 
-@pytest.mark.parametrize("error", [Forbidden, NotFound])
-def test_network_that_cannot_be_read_is_not_known(error: type[ApiError]) -> None:
-    snapshot, _paths = _expanded(error, **NETWORKS)
+@pytest.mark.parametrize("code", [403, 404])
+def test_network_that_cannot_be_read_is_not_known(code: int) -> None:
+    snapshot, _paths = _expanded(status(code), **NETWORKS)
     assert (snapshot.network_devices, snapshot.unreadable) == ({}, ())
 
 
 def test_vm_without_instance_type_is_not_expanded() -> None:
-    assert _expanded({})[1] == []
+    assert _expanded(answer({}))[1] == []
 
 
-@pytest.mark.parametrize("error", [Forbidden, ServerFault])
-def test_vm_that_cannot_be_expanded_is_unreadable(error: type[ApiError]) -> None:
-    snapshot, _paths = _expanded(error, **TYPED)
+@pytest.mark.parametrize("code", [403, 500])
+def test_vm_that_cannot_be_expanded_is_unreadable(code: int) -> None:
+    snapshot, _paths = _expanded(status(code), **TYPED)
     (gap,) = snapshot.unreadable
     assert (snapshot.expanded, gap.namespace) == ({}, "shop")
     assert "in namespace shop" in str(gap)
 
 
 def test_vm_that_is_gone_meanwhile_is_not_expanded() -> None:
-    snapshot, _paths = _expanded(NotFound, **TYPED)
+    snapshot, _paths = _expanded(status(404), **TYPED)
     assert (snapshot.expanded, snapshot.unreadable) == ({}, ())
 
 
-class UnknownPath(NotFound):
-    """virt-api and the aggregator answer an unknown path with a text and no Status."""
-
-    def __init__(self, request: ApiRequest, message: str, *, is_status: bool) -> None:
-        super().__init__(request, message, status=404, is_status=not is_status)
-
-
 def test_server_that_cannot_expand_leaves_the_instance_type_unknown() -> None:
-    snapshot, _paths = _expanded(UnknownPath, **TYPED)
+    """virt-api and the aggregator answer an unknown path with a text and no Status."""
+    snapshot, _paths = _expanded(Reply(404, b"404 page not found"), **TYPED)
     (gap,) = snapshot.unreadable
     assert snapshot.expanded == {}
     assert str(gap) == (

@@ -8,8 +8,6 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, NotFound
 from ansible_collections.virt.placement.plugins.module_utils.cluster.read_new_pods import (
     new_pod_fields,
 )
@@ -27,18 +25,20 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
+from tests.support.api_server import ApiServer
 from tests.unit.planning.scenes import cluster, machine, pinned
 
-from .test_scopes import CLAIMS, VOLUMES, Server
+from .test_scopes import CLAIMS, VOLUMES, cluster_of, forbid
 
 JSON = t.Any
 STORAGE = "/apis/storage.k8s.io/v1"
 CLASSES, CSI_NODES = f"{STORAGE}/storageclasses", f"{STORAGE}/csinodes"
 LIMIT_RANGES = "/api/v1/limitranges"
-WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
-VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+GROUP = "admissionregistration.k8s.io"
+WEBHOOKS = f"/apis/{GROUP}/v1/mutatingwebhookconfigurations"
+POLICIES = f"/apis/{GROUP}/v1/mutatingadmissionpolicies"
+VALIDATING = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
+BINDINGS = f"/apis/{GROUP}/v1/validatingadmissionpolicybindings"
 KEY = ("a", "data")
 
 
@@ -59,20 +59,20 @@ def bound_claim(name: str, zone: str, **spec: JSON) -> tuple[JSON, JSON]:
     }
 
 
-def read(server: Server, claims: JSON = None, **options: JSON) -> dict[str, t.Any]:
-    return new_pod_fields(t.cast(ApiClient, server), NewPodNeeds(claims or {}, **options))
+def read(server: ApiServer, claims: JSON = None, **options: JSON) -> dict[str, t.Any]:
+    return new_pod_fields(server.client(), NewPodNeeds(claims or {}, **options))
 
 
-def lists(server: Server) -> list[str]:
-    return [path for path, _query in server.asked]
+def lists(server: ApiServer) -> list[str]:
+    return [request.path for request in server.seen]
 
 
 def test_drills_read_the_limit_ranges_of_all_pods_that_run() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
-    server = Server({"/api/v1/namespaces/shop/limitranges": []})
+    server = cluster_of({"/api/v1/namespaces/shop/limitranges": []})
     change = what_if(made.snapshot())
-    api = t.cast(ApiClient, server)
+    api = server.client()
     assert new_pod_fields(api, needs_of_change(change)) == {}
     needs = needs_of_change(change, drills=True)
     nothing = {"limit_ranges": (), "pod_mutators": (), "pod_validators": ()}
@@ -83,10 +83,10 @@ def test_what_changes_or_refuses_pods_is_read_for_vms_that_rules_move() -> None:
     """No pod is pending: the target pod of a live migration is made once a rollout moves the VM."""
     made = cluster("ab")
     db = machine(made, "db", "n1")
-    server = Server({})
+    server = cluster_of({})
     change = what_if(made.snapshot(), writes=[pinned(db, "b")])
     assert not change.pending
-    fields = new_pod_fields(t.cast(ApiClient, server), needs_of_change(change))
+    fields = new_pod_fields(server.client(), needs_of_change(change))
     assert fields.keys() == {"limit_ranges", "pod_mutators", "pod_validators"}
     assert {WEBHOOKS, POLICIES, VALIDATING, BINDINGS} <= set(lists(server))
 
@@ -97,27 +97,17 @@ def test_policies_are_read_in_the_version_that_is_served_if_any() -> None:
     spec = {"matchConstraints": {"resourceRules": [rule]}}
     policy = {"metadata": {"name": "defaults"}, "spec": spec}
 
-    class Served(Server):
-        def __init__(self, version: str) -> None:
-            super().__init__({POLICIES.replace("/v1/", f"/{version}/"): [policy]})
-
-        def get(self, path: str, params: JSON = None, *, accept: str = "") -> JSON:
-            if path == "/apis":
-                versions = [{"version": "v1"}]
-                versions += [{"version": "v1beta1"}] if self.lists.keys() != {POLICIES} else []
-                group = {"name": "admissionregistration.k8s.io", "versions": versions}
-                return {"groups": [group]}
-            if path.endswith("mutatingadmissionpolicies") and path not in self.lists:
-                raise NotFound(ApiRequest("GET", path), status=404)
-            return super().get(path, params, accept=accept)
-
     source = Ref("MutatingAdmissionPolicy", "", "defaults")
     for version, mutators in (
         ("v1", (PodMutator(source),)),
         ("v1beta1", (PodMutator(source),)),
         ("v1alpha1", ()),
     ):
-        assert read(Served(version), mutators=True)["pod_mutators"] == mutators, version
+        server = cluster_of({POLICIES.replace("/v1/", f"/{version}/"): [policy]})
+        server.served[GROUP] = ["v1"] if version == "v1" else ["v1", "v1beta1"]
+        for other in {"v1", "v1beta1"} - {version}:
+            server.add_fault("GET", POLICIES.replace("/v1/", f"/{other}/"), 404)
+        assert read(server, mutators=True)["pod_mutators"] == mutators, version
 
 
 def test_validating_policies_are_those_that_a_binding_makes_deny_pods() -> None:
@@ -143,7 +133,7 @@ def test_validating_policies_are_those_that_a_binding_makes_deny_pods() -> None:
         binding("nodes", "Deny"),
         binding("deleted", "Deny"),
     ]
-    server = Server({VALIDATING: [*policies, policy("nodes", "nodes")], BINDINGS: bindings})
+    server = cluster_of({VALIDATING: [*policies, policy("nodes", "nodes")], BINDINGS: bindings})
     (found,) = read(server, mutators=True)["pod_validators"]
     assert found.policy == PodMutator(Ref("ValidatingAdmissionPolicy", "", "denies"))
     assert found.binding.namespaces == Selector((Requirement("env", "In", ("prod",)),))
@@ -151,14 +141,14 @@ def test_validating_policies_are_those_that_a_binding_makes_deny_pods() -> None:
 
 
 def test_nothing_is_read_where_nothing_is_needed() -> None:
-    server = Server({})
+    server = cluster_of({})
     assert read(server) == {}
-    assert server.asked == []
+    assert server.seen == []
 
 
 def test_a_bound_claim_needs_its_volume_and_no_class() -> None:
     claim, volume = bound_claim("data", "z1")
-    server = Server({CLAIMS: [claim], VOLUMES: [volume]})
+    server = cluster_of({CLAIMS: [claim], VOLUMES: [volume]})
     terms = (NodeTerm((Requirement("zone", "In", ("z1",)),)),)
     assert read(server, {KEY: None})["claim_states"] == {KEY: ClaimState(terms)}
     assert lists(server) == [f"/api/v1/namespaces/a/{CLAIMS.rpartition('/')[2]}/data", VOLUMES]
@@ -170,30 +160,30 @@ def test_a_claim_without_a_volume_needs_classes_and_free_volumes() -> None:
         "provisioner": "csi",
         "volumeBindingMode": "WaitForFirstConsumer",
     }
-    server = Server({CLASSES: [storage_class]})
+    server = cluster_of({CLASSES: [storage_class]})
     found = read(server, {KEY: ClaimTemplate("data", "made")})
     assert "StorageClass made makes its volume" in found["claim_states"][KEY].doubt
     assert {CLASSES, VOLUMES, CSI_NODES} <= set(lists(server))
-    assert read(Server({}), {KEY: None})["claim_states"] == {
+    assert read(cluster_of({}), {KEY: None})["claim_states"] == {
         KEY: ClaimState(refusal='persistentvolumeclaim "data" not found')
     }
 
 
 def test_many_claims_of_a_namespace_are_one_list() -> None:
     pairs = [bound_claim(f"data-{number}", "z1") for number in range(30)]
-    server = Server({CLAIMS: [claim for claim, _x in pairs], VOLUMES: [x for _c, x in pairs]})
+    server = cluster_of({CLAIMS: [claim for claim, _x in pairs], VOLUMES: [x for _c, x in pairs]})
     needed = {("a", f"data-{number}"): None for number in range(31)}
     states = read(server, needed)["claim_states"]
     assert len(states) == 31
     assert states["a", "data-30"].refusal == 'persistentvolumeclaim "data-30" not found'
-    assert len(server.asked) == 2
+    assert len(server.seen) == 2
 
 
 def test_volume_limits_are_read_for_drivers_of_the_claims() -> None:
     claim, volume = bound_claim("data", "z1", csi={"driver": "csi", "volumeHandle": "x"})
     drivers = [{"name": "csi", "allocatable": {"count": 2}}, {"name": "nfs"}]
     csi_node = {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}}
-    server = Server({CLAIMS: [claim], VOLUMES: [volume], CSI_NODES: [csi_node]})
+    server = cluster_of({CLAIMS: [claim], VOLUMES: [volume], CSI_NODES: [csi_node]})
     found = read(server, {KEY: None}, drivers={("a", "other"): "csi"})
     assert found["attach_limits"] == {"n1": {"csi": 2}}
     assert found["drivers"] == {KEY: "csi", ("a", "other"): "csi"}
@@ -201,11 +191,11 @@ def test_volume_limits_are_read_for_drivers_of_the_claims() -> None:
 
 def test_volume_limits_are_read_for_claims_of_pods_that_move() -> None:
     drivers = {("a", "held"): "csi", ("a", "other"): "nfs"}
-    server = Server({})
+    server = cluster_of({})
     found = read(server, drivers=drivers, moved={("a", "held")})
     assert found == {"attach_limits": {}, "drivers": drivers}
     assert lists(server) == [CSI_NODES]
-    assert read(Server({}), drivers=drivers, moved={("b", "no driver")}) == {}
+    assert read(cluster_of({}), drivers=drivers, moved={("b", "no driver")}) == {}
 
 
 @pytest.mark.parametrize(
@@ -214,8 +204,8 @@ def test_volume_limits_are_read_for_claims_of_pods_that_move() -> None:
 )
 def test_a_missing_right_is_no_failure(forbidden: str) -> None:
     claim, volume = bound_claim("data", "z1", csi={"driver": "csi", "volumeHandle": "x"})
-    server = Server({CLAIMS: [claim], VOLUMES: [volume]})
-    server.forbidden = {forbidden}
+    server = cluster_of({CLAIMS: [claim], VOLUMES: [volume]})
+    forbid(server, forbidden)
     needed = {KEY: None, ("a", "made"): ClaimTemplate("made", "x")}
     found = read(server, needed, namespaces={"a"}, mutators=True)
     states = found["claim_states"]

@@ -8,7 +8,6 @@ zone, migrations in flight, and pods that have finished.
 
 from __future__ import annotations
 
-import json
 import random
 import typing as t
 from dataclasses import replace
@@ -16,12 +15,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
-    ApiRequest,
-    Forbidden,
-    NotFound,
-)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
     ReadScope,
     read_snapshot,
@@ -37,7 +30,6 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.registry impor
     lint_of_writes,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.planning.moves_needed import (
@@ -47,6 +39,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.parse import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from tests.bench.generator import HOSTNAME, REQUIRED, ZONE, generate
 from tests.bench.machines import machine
+from tests.support.api_server import ApiServer, status
 
 JSON = t.Any
 NAMESPACES = ("a", "b", "c")
@@ -59,81 +52,21 @@ PODS, CLAIMS, VOLUMES = (
 EVERYTHING = ReadScope(pods="all", quotas=True)
 
 
-class Server:
-    """Serves `lists` as the API server does, forbids `forbidden`, and notes what it was asked."""
-
-    host = "https://server"
-    transport = SimpleNamespace(outage=SimpleNamespace(note=None))
-
-    def __init__(self, lists: dict[str, list[JSON]]) -> None:
-        self.lists = lists
-        self.forbidden: set[str] = set()
-        self.asked: list[tuple[str, JSON]] = []
-
-    def get_page(self, path: str, params: JSON, *, accept: str = "") -> ListPage:
-        return ListPage(json.dumps(self.get(path, params, accept=accept)).encode())
-
-    def get(self, path: str, params: JSON = None, *, accept: str = "") -> JSON:
-        self.asked.append((path, {**(params or {}), "metadata": "PartialObject" in accept}))
-        if path == "/version":
-            return {"major": "1", "minor": "36"}
-        if path == "/api/v1/namespaces/kube-system":
-            return {"metadata": {"uid": "uid"}}
-        group, namespace, name = self._parts(path)
-        if group in self.forbidden:
-            raise Forbidden(ApiRequest("GET", path))
-        items = [
-            item
-            for item in self.lists.get(group, ())
-            if namespace in ("", item["metadata"].get("namespace"))
-            and all(_selected(item, part) for part in _parts_of(params))
-        ]
-        if name:
-            one = next((item for item in items if item["metadata"]["name"] == name), None)
-            if one is None:
-                raise NotFound(ApiRequest("GET", path))
-            return one
-        if "PartialObject" in accept:
-            items = [{"metadata": item["metadata"]} for item in items]
-        return {"items": items, "metadata": {}}
-
-    def create(self, _path: str, _body: JSON, *, dry_run: bool = False) -> JSON:
-        """The answer to a SelfSubjectAccessReview."""
-        assert dry_run
-        return {"status": {"allowed": True}}
-
-    def patch(self, _path: str, _body: JSON, *, dry_run: bool = False) -> JSON:
-        """The answer to a write that is only tried, as check mode does; it is not read."""
-        assert dry_run
-        return {}
-
-    @staticmethod
-    def _parts(path: str) -> tuple[str, str, str]:
-        """The path of the list in all namespaces, the namespace and the name of an object."""
-        head, found, tail = path.partition("/namespaces/")
-        if not found:
-            return path, "", ""
-        namespace, plural, name = (*tail.split("/"), "", "")[:3]
-        return f"{head}/{plural}", namespace, name
-
-    def paths(self, group: str) -> list[str]:
-        return [path for path, _query in self.asked if self._parts(path)[0] == group]
-
-    def read(self, scope: ReadScope) -> Snapshot:
-        return read_snapshot(t.cast(ApiClient, self), scope)
+def cluster_of(lists: t.Mapping[str, t.Iterable[JSON]]) -> ApiServer:
+    server = ApiServer()
+    for folder, items in lists.items():
+        server.store(folder, *items)
+    server.store("/api/v1/namespaces", {"metadata": {"name": "kube-system", "uid": "uid"}})
+    return server
 
 
-def _parts_of(params: JSON) -> list[str]:
-    selector = (params or {}).get("fieldSelector") or ""
-    return selector.split(",") if selector else []
+def read(server: ApiServer, scope: ReadScope) -> Snapshot:
+    return read_snapshot(server.client(), scope)
 
 
-def _selected(item: JSON, part: str) -> bool:
-    if "!=" in part:
-        assert part.startswith("status.phase!=")
-        return bool(item["status"]["phase"] != part.partition("!=")[2])
-    assert part.startswith("metadata.name=")
-    return bool(item["metadata"]["name"] == part.partition("=")[2])
+def forbid(server: ApiServer, *lists: str) -> None:
+    for folder in lists:
+        server.add_fault("GET", folder.rpartition("/")[2], status(403, "Forbidden"))
 
 
 def random_lists(chance: random.Random) -> dict[str, list[JSON]]:
@@ -255,10 +188,10 @@ SEEDS = range(40)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_verdicts_and_findings_are_those_of_a_reading_of_everything(seed: int) -> None:
     chance = random.Random(seed)
-    server = Server(random_lists(chance))
+    server = cluster_of(random_lists(chance))
     namespaces = tuple(chance.sample(NAMESPACES, chance.randint(1, 2)))
-    narrow = server.read(ReadScope(namespaces, migrations="", volumes="claimed"))
-    wide = server.read(replace(EVERYTHING, namespaces=namespaces))
+    narrow = read(server, ReadScope(namespaces, migrations="", volumes="claimed"))
+    wide = read(server, replace(EVERYTHING, namespaces=namespaces))
     options: dict[str, t.Any] = {"namespaces": namespaces, "topology": Topology.of()}
     verdicts, expected = (
         judge(snapshot, details=True, count_moves=moves_needed, **options)
@@ -271,18 +204,18 @@ def test_verdicts_and_findings_are_those_of_a_reading_of_everything(seed: int) -
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forecast_is_that_of_a_reading_of_everything(seed: int) -> None:
     chance = random.Random(seed)
-    server = Server(random_lists(chance))
-    lost = chance.choice(server.lists["/api/v1/nodes"])["metadata"]["name"]
+    server = cluster_of(random_lists(chance))
+    lost = chance.choice(server.items("/api/v1/nodes"))["metadata"]["name"]
     forecasts = [
-        forecast(what_if(server.read(scope), lost_nodes=frozenset({lost}), event="drain"))
+        forecast(what_if(read(server, scope), lost_nodes=frozenset({lost}), event="drain"))
         for scope in (forecast_flow.forecast_scope(None), replace(EVERYTHING, kinds=RULE_KINDS))
     ]
     assert forecasts[0] == forecasts[1]
 
 
-def _random_rules(chance: random.Random, server: Server) -> tuple[str, list[JSON]]:
+def _random_rules(chance: random.Random, server: ApiServer) -> tuple[str, list[JSON]]:
     """The namespace of some VMs, and rules about them."""
-    vms = server.lists[f"{KUBEVIRT}/virtualmachines"]
+    vms = server.items(f"{KUBEVIRT}/virtualmachines")
     namespace = chance.choice(vms)["metadata"]["namespace"]
     names = [x["metadata"]["name"] for x in vms if x["metadata"]["namespace"] == namespace]
     other = chance.choice(NAMESPACES)
@@ -312,7 +245,7 @@ def test_planned_writes_are_those_of_a_reading_of_everything(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
-    server = Server(random_lists(chance))
+    server = cluster_of(random_lists(chance))
     topology = Topology.of()
     namespace, rules = _random_rules(chance, server)
     parsed = read_rules(rules, namespace=namespace, rule_set="s", topology=topology)
@@ -322,7 +255,7 @@ def test_planned_writes_are_those_of_a_reading_of_everything(
     def outcome() -> object:
         try:
             made = flow.write_rules(
-                t.cast(ApiClient, server),
+                server.client(),
                 request,
                 check=True,
                 extra_findings=lint_of_writes(topology),
@@ -345,7 +278,7 @@ def test_forecast_of_rules_is_that_of_a_reading_of_everything(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
-    server = Server(random_lists(chance))
+    server = cluster_of(random_lists(chance))
     namespace, rules = _random_rules(chance, server)
 
     def result() -> dict[str, t.Any]:
@@ -357,7 +290,7 @@ def test_forecast_of_rules_is_that_of_a_reading_of_everything(
     assert narrow == result()
 
 
-def forecast_of_rules(server: Server, namespace: str, rules: list[JSON]) -> dict[str, t.Any]:
+def forecast_of_rules(server: ApiServer, namespace: str, rules: list[JSON]) -> dict[str, t.Any]:
     options = {
         "namespace": namespace,
         "rule_set": "default",
@@ -374,16 +307,16 @@ def forecast_of_rules(server: Server, namespace: str, rules: list[JSON]) -> dict
         "cluster_uid": None,
     }
     module = SimpleNamespace(params=options, warn=lambda _text: None)
-    return forecast_flow.run(t.cast(t.Any, module), t.cast(ApiClient, server))
+    return forecast_flow.run(t.cast(t.Any, module), server.client())
 
 
-def _written(server: Server, rules: list[JSON], namespace: str = "a") -> None:
+def _written(server: ApiServer, rules: list[JSON], namespace: str = "a") -> None:
     parsed = read_rules(rules, namespace=namespace, rule_set="s", topology=Topology.of())
     request = RulesRequest(namespace, "s", parsed.rules)
-    flow.write_rules(t.cast(ApiClient, server), request, check=True)
+    flow.write_rules(server.client(), request, check=True)
 
 
-def _two_vms(**template: JSON) -> Server:
+def _two_vms(**template: JSON) -> ApiServer:
     """Two VMs in namespace a with a claim each, of which the first has more in its template."""
     lists = random_lists(random.Random(1))
     reference = {
@@ -400,7 +333,7 @@ def _two_vms(**template: JSON) -> Server:
             item["metadata"] |= {"name": f"vm{number}", "namespace": "a"}
     first = lists[f"{KUBEVIRT}/virtualmachines"][0]
     first["spec"]["template"]["spec"] |= template
-    return Server(lists)
+    return cluster_of(lists)
 
 
 APART: JSON = {"name": "r", "workloads": ["vm0", "vm1"], "keep_apart": "node"}
@@ -409,48 +342,54 @@ APART: JSON = {"name": "r", "workloads": ["vm0", "vm1"], "keep_apart": "node"}
 def test_rules_read_labels_of_pods_of_their_namespace_and_no_volumes() -> None:
     server = _two_vms()
     _written(server, [APART])
-    assert server.paths(PODS) == ["/api/v1/namespaces/a/pods"]
-    assert [query["metadata"] for path, query in server.asked if path.endswith("/pods")] == [True]
-    read = {path for path, _query in server.asked}
-    assert not read & {VOLUMES, f"{KUBEVIRT}/virtualmachineinstancemigrations"}
+    assert [x.path for x in server.seen if x.path.endswith("/pods")] == [
+        "/api/v1/namespaces/a/pods"
+    ]
+    (pods,) = (x for x in server.seen if x.path.endswith("/pods"))
+    assert "PartialObject" in pods.headers["Accept"]
+    paths = {x.path for x in server.seen}
+    assert not paths & {VOLUMES, f"{KUBEVIRT}/virtualmachineinstancemigrations"}
 
 
 def test_rules_read_all_pods_where_a_template_selects_some_of_another_namespace() -> None:
     term = {"labelSelector": {}, "topologyKey": ZONE, "namespaces": ["b"]}
     server = _two_vms(affinity={"podAffinity": {REQUIRED: [term]}})
     _written(server, [APART])
-    assert server.paths(PODS) == ["/api/v1/namespaces/a/pods", PODS]
+    assert [x.path for x in server.seen if x.path.endswith("/pods")] == [
+        "/api/v1/namespaces/a/pods",
+        PODS,
+    ]
 
 
 def test_all_volumes_are_read_where_claims_cannot_be() -> None:
     server = _two_vms()
-    expected = server.read(ReadScope(("a",), migrations="", volumes="claimed")).claim_terms
-    assert [query["fieldSelector"] for path, query in server.asked if path == VOLUMES] == [
+    expected = read(server, ReadScope(("a",), migrations="", volumes="claimed")).claim_terms
+    assert [x.query["fieldSelector"] for x in server.seen if x.path == VOLUMES] == [
         "metadata.name=pv"
     ]
-    server.forbidden = {CLAIMS}
-    snapshot = server.read(ReadScope(("a",), migrations="", volumes="claimed"))
+    forbid(server, CLAIMS)
+    snapshot = read(server, ReadScope(("a",), migrations="", volumes="claimed"))
     assert len(expected) == 1
     assert expected.items() <= snapshot.claim_terms.items()
     assert snapshot.unreadable == ()
-    server.forbidden = {CLAIMS, VOLUMES}
-    (gap,) = server.read(ReadScope(("a",), migrations="", volumes="claimed")).unreadable
+    forbid(server, VOLUMES)
+    (gap,) = read(server, ReadScope(("a",), migrations="", volumes="claimed")).unreadable
     assert gap.resource == "persistentvolumes"
 
 
 @pytest.mark.parametrize("kind", ["VirtualMachineInstance", "ReplicaSet", "VirtualMachine"])
 def test_nothing_is_owned_by_an_object_of_another_namespace(kind: str) -> None:
     """A tenant may write any owner reference, such as one that names an object of another."""
-    server = Server(random_lists(random.Random(7)))
-    vmis = server.lists[f"{KUBEVIRT}/virtualmachineinstances"]
+    server = cluster_of(random_lists(random.Random(7)))
+    vmis = server.items(f"{KUBEVIRT}/virtualmachineinstances")
     deployment = {"kind": "Deployment", "name": "cache", "uid": "cache", "controller": True}
     metadata = {"name": "cache-1", "namespace": "a", "uid": "cache-1"}
     replica_set = {"metadata": {**metadata, "ownerReferences": [deployment]}}
-    server.lists["/apis/apps/v1/replicasets"] = [replica_set]
+    server.store("/apis/apps/v1/replicasets", replica_set)
     owner = {
         "VirtualMachineInstance": vmis[0],
         "ReplicaSet": replica_set,
-        "VirtualMachine": server.lists[f"{KUBEVIRT}/virtualmachines"][0],
+        "VirtualMachine": server.items(f"{KUBEVIRT}/virtualmachines")[0],
     }[kind]["metadata"]
     namespace = next(x for x in NAMESPACES if x != owner["namespace"])
     evil = {
@@ -461,15 +400,15 @@ def test_nothing_is_owned_by_an_object_of_another_namespace(kind: str) -> None:
             {"kind": kind, "name": owner["name"], "uid": owner["uid"], "controller": True}
         ],
     }
-    before = server.read(EVERYTHING)
+    before = read(server, EVERYTHING)
     if kind == "VirtualMachine":
-        vmis.append({**vmis[0], "metadata": evil})
+        server.store(f"{KUBEVIRT}/virtualmachineinstances", {**vmis[0], "metadata": evil})
     else:
         spec = {"nodeSelector": {"no": "node"}, "containers": [{"name": "c"}]}
         pod = {"metadata": evil, "spec": spec, "status": {"phase": "Pending"}}
-        server.lists[PODS].append(pod)
+        server.store(PODS, pod)
 
-    after = server.read(EVERYTHING)
+    after = read(server, EVERYTHING)
 
     owners = {x.uid: x.owner for x in after.pods} | {x.uid: x.owner for x in after.vmis}
     assert owners["evil"] is None
