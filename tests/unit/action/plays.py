@@ -1,16 +1,13 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plays in a process of their own, against a server that the test plays."""
+"""Plays in a process of their own."""
 
 from __future__ import annotations
 
-import contextlib
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 import typing as t
 from pathlib import Path
 
@@ -19,32 +16,6 @@ PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 Task = dict[str, t.Any]
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Prints nothing."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
-
-    def refuse(self, text: str, content_type: str = "text/plain") -> None:
-        body = text.encode()
-        self.send_response(403)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-@contextlib.contextmanager
-def listening(handler: type[Handler]) -> t.Iterator[str]:
-    """Yields host and port of a server."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
 
 
 def kubeconfig(server: str, user: dict[str, t.Any], **cluster: str) -> dict[str, t.Any]:

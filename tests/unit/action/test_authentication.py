@@ -8,12 +8,12 @@ import json
 import os
 import subprocess
 import sys
-import typing as t
 from pathlib import Path
 
 import pytest
 
-from tests.unit.action.plays import Handler, kubeconfig, listening
+from tests.support.api_server import ApiServer, answer
+from tests.unit.action.plays import kubeconfig
 
 ROOT = Path(__file__).parents[3]
 MODULES = sorted(
@@ -44,22 +44,14 @@ PLAY = """\
 """
 
 
-class Refusing(Handler):
-    """Refuses every request and keeps who asked."""
-
-    seen: t.ClassVar[list[tuple[str, str | None]]] = []
-
-    def do_GET(self) -> None:  # noqa: N802  a name that the base class calls
-        self.seen.append((self.path, self.headers.get("Authorization")))
-        status = {"kind": "Status", "code": 403, "reason": "Forbidden"}
-        self.refuse(json.dumps(status), "application/json")
+@pytest.fixture(autouse=True)
+def _refused(server: ApiServer) -> None:
+    status = {"kind": "Status", "code": 403, "reason": "Forbidden"}
+    server.plays(answer(status, 403, **{"Content-Type": "application/json"}))
 
 
-@pytest.fixture
-def server() -> t.Iterator[str]:
-    Refusing.seen.clear()
-    with listening(Refusing) as server:
-        yield server
+def users(server: ApiServer) -> set[str | None]:
+    return {request.headers["Authorization"] for request in server.seen}
 
 
 def ansible(program: str, *arguments: str, folder: Path) -> str:
@@ -77,10 +69,12 @@ def ansible(program: str, *arguments: str, folder: Path) -> str:
 
 
 def test_a_vaulted_kubeconfig_from_module_defaults_reaches_our_modules_and_theirs(
-    server: str, tmp_path: Path
+    server: ApiServer, tmp_path: Path
 ) -> None:
     (tmp_path / "password").write_text("secret\n")
-    (tmp_path / "kubeconfig.yml").write_text(json.dumps(kubeconfig(server, {"token": TOKEN})))
+    (tmp_path / "kubeconfig.yml").write_text(
+        json.dumps(kubeconfig(server.address, {"token": TOKEN}))
+    )
     (tmp_path / "play.yml").write_text(PLAY)
     password = "--vault-password-file=password"
     ansible("ansible-vault", "encrypt", password, "kubeconfig.yml", folder=tmp_path)
@@ -91,15 +85,17 @@ def test_a_vaulted_kubeconfig_from_module_defaults_reaches_our_modules_and_their
     ours, theirs = output.split("TASK [Of kubernetes.core]")
     assert "Forbidden" in ours or "403" in ours
     assert "Forbidden" in theirs or "403" in theirs
-    paths = [path for path, _who in Refusing.seen]
+    paths = [request.target for request in server.seen]
     assert [path for path in paths if path.startswith("/api/v1/nodes?limit=")], "ours did not ask"
     assert [path for path in paths if not path.startswith("/api/v1/nodes?limit=")], "theirs did not"
-    assert {who for _path, who in Refusing.seen} == {f"Bearer {TOKEN}"}
+    assert users(server) == {f"Bearer {TOKEN}"}
 
 
-def test_steps_of_a_rollout_have_the_connection_too(server: str, tmp_path: Path) -> None:
+def test_steps_of_a_rollout_have_the_connection_too(server: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret\n")
-    (tmp_path / "kubeconfig.yml").write_text(json.dumps(kubeconfig(server, {"token": TOKEN})))
+    (tmp_path / "kubeconfig.yml").write_text(
+        json.dumps(kubeconfig(server.address, {"token": TOKEN}))
+    )
     play = PLAY.replace("topology_info:", "rollout: {namespaces: [shop]}")
     (tmp_path / "play.yml").write_text(play.partition("    - name: Of kubernetes.core")[0])
     password = "--vault-password-file=password"
@@ -109,7 +105,7 @@ def test_steps_of_a_rollout_have_the_connection_too(server: str, tmp_path: Path)
 
     assert "not permitted: " in output
     assert "list pods in all namespaces" in output
-    assert {who for _path, who in Refusing.seen} == {f"Bearer {TOKEN}"}
+    assert users(server) == {f"Bearer {TOKEN}"}
 
 
 @pytest.mark.parametrize(

@@ -4,30 +4,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
-from tests.unit.action.plays import Handler, Task, listening, played
+from tests.support.api_server import ApiServer, status
+from tests.unit.action.plays import Task, played
 
 FORGED = "{{ lookup('pipe', 'touch forged') }}\x1b[2J\r\nok: [localhost] => forged"
 
 
-class Forging(Handler):
-    """Refuses every request with a message that is a template, and looks like output of Ansible."""
-
-    def answer(self) -> None:
-        status = {"kind": "Status", "apiVersion": "v1", "code": 403, "reason": "Forbidden"}
-        self.refuse(json.dumps({**status, "message": FORGED}), "application/json")
-
-    do_GET = do_POST = answer  # noqa: N815  names that the base class calls
-
-
 def test_message_of_a_server_is_no_template_and_forges_no_line(tmp_path: Path) -> None:
-    with listening(Forging) as server:
-        given = {"host": f"http://{server}", "api_key": "x", "timeout": 60}
+    with ApiServer() as server:
+        server.plays(status(403, "Forbidden", FORGED))
+        given = {"host": server.url, "api_key": "x", "timeout": 60}
         tasks: list[Task] = []
         for task in (
             {"virt.placement.topology_info": given},

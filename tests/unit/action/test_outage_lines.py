@@ -4,17 +4,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-import struct
 import threading
 import time
 from pathlib import Path
 
 from ansible_collections.virt.placement.plugins.module_utils.api.progress_pipe import ProgressPipe
 from ansible_collections.virt.placement.plugins.plugin_utils.progress_pipe import PipeReader
-from tests.unit.action.plays import Handler, listening, played
+from tests.support.api_server import RESET, ApiServer, Fault, Reply, Request, answer
+from tests.unit.action.plays import played
 
 AWAY = 8.0
 """The pause before a request is sent once more is up to 3 s by then."""
@@ -23,25 +21,15 @@ AWAY = 8.0
 def test_api_server_that_goes_away_is_named_while_the_module_runs(tmp_path: Path) -> None:
     began: list[float] = []
 
-    class Away(Handler):
-        """Answers, is away for some seconds, and answers again."""
+    def play(_request: Request) -> Reply:
+        """The server answers, is away for some seconds, and answers again."""
+        began.append(time.monotonic())
+        if len(began) > 1 and began[-1] - began[1] < AWAY:
+            return RESET
+        return answer({"metadata": {"name": "kube-system", "uid": "c1"}, "items": []})
 
-        def do_GET(self) -> None:  # noqa: N802  the name that the base class calls
-            began.append(time.monotonic())
-            if len(began) > 1 and began[-1] - began[1] < AWAY:
-                linger = struct.pack("ii", 1, 0)
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                self.connection.close()
-                return
-            known = {"metadata": {"name": "kube-system", "uid": "c1"}, "items": []}
-            body = json.dumps(known).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    with listening(Away) as server:
-        given = {"host": f"http://{server}", "api_key": "x", "cluster_uid": "c1"}
+    with ApiServer(faults=[Fault("GET", "", play)]) as server:
+        given = {"host": server.url, "api_key": "x", "cluster_uid": "c1"}
         done = played(tmp_path, [{"virt.placement.topology_info": given}], "-v")
 
     lines = done.stdout.splitlines()

@@ -20,7 +20,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.modules import rules
 from dev.trace_server import TraceServer
 from tests.conftest import RunModule
-from tests.unit.action.plays import Handler, kubeconfig, listening, played
+from tests.support.api_server import ApiServer, status
+from tests.unit.action.plays import kubeconfig, played
 
 IMPOSSIBLE = {
     "forecast": "impossible",
@@ -30,12 +31,6 @@ IMPOSSIBLE = {
     "findings": [],
     "moves": [],
 }
-
-
-class Refusing(Handler):
-    def do_GET(self) -> None:  # noqa: N802  a name that the base class calls
-        status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no rights"}
-        self.refuse(json.dumps(status), "application/json")
 
 
 OPTIONS = {
@@ -48,8 +43,11 @@ OPTIONS = {
 
 def modules_of(folder: Path, options: dict[str, t.Any], message: str = "roof") -> list[str]:
     """The modules that a task runs, whose server refuses every request."""
-    with listening(Refusing) as server:
-        (folder / "kubeconfig.yml").write_text(json.dumps(kubeconfig(server, {"token": "t"})))
+    with ApiServer() as server:
+        server.plays(status(403, "Forbidden", "no rights"))
+        (folder / "kubeconfig.yml").write_text(
+            json.dumps(kubeconfig(server.address, {"token": "t"}))
+        )
         done = played(folder, [{"virt.placement.rules": options}], "-vvv")
     assert done.returncode != 0
     assert message in done.stdout

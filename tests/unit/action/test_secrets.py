@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.api_server import ApiServer, Fault, Reply, Request
 from tests.unit.action.plays import (
     PLAYBOOK,
-    Handler,
     Task,
     environment,
     kubeconfig,
-    listening,
     play,
     played,
 )
@@ -49,14 +48,10 @@ printf '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v
 """
 
 
-class RefusingHandler(Handler):
-    """Refuses every request, with the credentials of the request in its answer."""
-
-    def answer(self) -> None:
-        credentials = [self.headers.get("Authorization"), self.headers.get("Proxy-Authorization")]
-        self.refuse(f"no entry with {credentials}")
-
-    do_GET = do_POST = do_CONNECT = answer  # noqa: N815  names that the base class calls
+def refuse(request: Request) -> Reply:
+    """The credentials of the request are in the answer."""
+    credentials = [request.headers.get(f"{name}Authorization") for name in ("", "Proxy-")]
+    return Reply(403, f"no entry with {credentials}".encode(), {"Content-Type": "text/plain"})
 
 
 def program(folder: Path, first: str) -> dict[str, t.Any]:
@@ -104,8 +99,8 @@ def options(server: str, folder: Path) -> list[dict[str, t.Any]]:
 
 
 def test_no_credential_is_printed_or_logged(tmp_path: Path) -> None:
-    with listening(RefusingHandler) as server:
-        option_sets = options(server, tmp_path)
+    with ApiServer(faults=[Fault("", "", refuse, dry_runs=True)]) as server:
+        option_sets = options(server.address, tmp_path)
         run = {"namespaces": ["shop"], "run_timeout": 5}
         tasks: list[Task] = [
             *({"virt.placement.topology_info": {**given, "timeout": 1}} for given in option_sets),
@@ -129,16 +124,6 @@ def test_no_credential_is_printed_or_logged(tmp_path: Path) -> None:
     assert {name: lines[:2] for name, lines in leaks.items() if lines} == {}
 
 
-class SilentHandler(Handler):
-    """Never answers a request."""
-
-    asked = threading.Event()
-
-    def do_GET(self) -> None:  # noqa: N802  a name that the base class calls
-        self.asked.set()
-        time.sleep(60)
-
-
 def content_of(file: Path) -> str:
     """Empty for a file that is gone by now, and for a named pipe, which would wait for a writer."""
     try:
@@ -157,8 +142,14 @@ def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -
         files = (Path(folder, name) for folder, _dirs, names in os.walk(copies) for name in names)
         return [file.name for file in files if token in content_of(file)]
 
-    with listening(SilentHandler) as server:
-        content = kubeconfig(server, {"token": token})
+    asked = threading.Event()
+
+    def say_nothing(_request: Request) -> Reply:
+        asked.set()
+        return Reply(silent=60)
+
+    with ApiServer(faults=[Fault("GET", "", say_nothing)]) as server:
+        content = kubeconfig(server.address, {"token": token})
         (tmp_path / "config.yml").write_text(yaml.safe_dump(content))
         (tmp_path / "password").write_text("vault\n")
         vault = [
@@ -170,7 +161,6 @@ def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -
         given: dict[str, t.Any] = {"kubeconfig": "config.yml"}
         more = {"namespaces": ["shop"]} if task == "rollout" else {}
         (tmp_path / "play.yml").write_text(play([{f"virt.placement.{task}": {**given, **more}}]))
-        SilentHandler.asked.clear()
         with subprocess.Popen(
             [PLAYBOOK, "--vault-password-file=password", "play.yml"],
             cwd=tmp_path,
@@ -179,7 +169,7 @@ def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as running:
-            assert SilentHandler.asked.wait(60)
+            assert asked.wait(60)
             assert remaining_copies(), "no decrypted copy exists while the module runs"
             os.killpg(running.pid, signal.SIGTERM)
             running.wait(30)

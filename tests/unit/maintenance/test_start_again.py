@@ -9,14 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
-    ApiError,
-    ApiRequest,
-    Conflict,
-    Forbidden,
-    NotFound,
-)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import start_again
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
@@ -34,6 +26,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
+from tests.support.api_server import ApiServer
 from tests.unit.planning.scenes import cluster, machine
 
 DB, WEB = "VirtualMachine/shop/db", "VirtualMachine/shop/web"
@@ -75,35 +68,16 @@ def test_write_that_ends_the_maintenance_keeps_what_is_to_be_started() -> None:
     assert any(START_AGAIN in x.pointer.parts for x in write.operations), "still to be started"
 
 
-class Server:
-    """Answers requests to start the VM with these errors, one by one, the last of them for ever."""
-
-    def __init__(self, *errors: type[ApiError], vm: t.Any = None, vmi: t.Any = None) -> None:
-        self.errors = list(errors)
-        self.objects = {"virtualmachines": vm, "virtualmachineinstances": vmi}
-        self.started: list[str] = []
-
-    def call_subresource(self, path: str, body: t.Any) -> None:
-        if self.errors:
-            error = self.errors[0]
-            if len(self.errors) > 1 or error is not Conflict:
-                self.errors = self.errors[1:]
-            if error is not Started:
-                raise error(ApiRequest("PUT", path), "refused", status=409)
-        self.started.append(path)
-
-    def get(self, path: str) -> t.Any:
-        found = self.objects[path.split("/")[-2]]
-        if found is None:
-            raise NotFound(ApiRequest("GET", path), status=404)
-        return found
-
-    def pause(self, attempt: int) -> None:
-        pass
-
-
-class Started(ApiError):
-    """No error: it is started."""
+def serving(*refusals: int, vm: t.Any = None, vmi: t.Any = None) -> ApiServer:
+    """It answers requests to start the VM with these codes (0: it starts), one by one, the last of them for ever."""
+    server = ApiServer()
+    for plural, item in (("virtualmachines", vm), ("virtualmachineinstances", vmi)):
+        server.store(f"/apis/kubevirt.io/v1/{plural}", *([item] if item else ()))
+    for code in refusals[:-1]:
+        server.add_fault("PUT", "start", code, 1)
+    for code in filter(None, refusals[-1:]):
+        server.add_fault("PUT", "start", code)
+    return server
 
 
 def vm(strategy: str = "Halted", *requests: str) -> t.Any:
@@ -123,13 +97,13 @@ def vmi(phase: str, **metadata: str) -> t.Any:
     }
 
 
-def started_by(server: Server, monkeypatch: pytest.MonkeyPatch) -> start_again.Starter:
+def started_by(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> start_again.Starter:
     class Done(t.NamedTuple):
         done: t.Any
         errors: tuple[t.Any, ...] = ()
 
     monkeypatch.setattr(start_again, "apply", lambda _api, writes, **_more: Done(tuple(writes)))
-    starter = start_again.Starter(t.cast(ApiClient, server))
+    starter = start_again.Starter(server.client())
     starter.start(ended())
     return starter
 
@@ -137,39 +111,37 @@ def started_by(server: Server, monkeypatch: pytest.MonkeyPatch) -> start_again.S
 @pytest.mark.parametrize(
     ("server", "state"),
     [
-        pytest.param(Server(), "started", id="accepted"),
-        pytest.param(Server(NotFound), "forgotten", id="deleted"),
-        pytest.param(Server(Forbidden), "kept", id="forbidden"),
-        pytest.param(Server(Conflict, Started, vm=vm()), "started", id="changed meanwhile"),
-        pytest.param(Server(Conflict, vm=vm()), "kept", id="refused, and it is off"),
-        pytest.param(Server(Conflict), "forgotten", id="refused, and deleted then"),
+        pytest.param(serving(), "started", id="accepted"),
+        pytest.param(serving(404), "forgotten", id="deleted"),
+        pytest.param(serving(403), "kept", id="forbidden"),
+        pytest.param(serving(409, 0, vm=vm()), "started", id="changed meanwhile"),
+        pytest.param(serving(409, vm=vm()), "kept", id="refused, and it is off"),
+        pytest.param(serving(409), "forgotten", id="refused, and deleted then"),
+        pytest.param(serving(409, vm=vm("Manual"), vmi=vmi("Running")), "forgotten", id="it runs"),
+        pytest.param(serving(409, vm=vm("Always")), "forgotten", id="KubeVirt starts it"),
+        pytest.param(serving(409, vm=vm("Manual", "Start")), "forgotten", id="about to start"),
         pytest.param(
-            Server(Conflict, vm=vm("Manual"), vmi=vmi("Running")), "forgotten", id="it runs"
-        ),
-        pytest.param(Server(Conflict, vm=vm("Always")), "forgotten", id="KubeVirt starts it"),
-        pytest.param(Server(Conflict, vm=vm("Manual", "Start")), "forgotten", id="about to start"),
-        pytest.param(
-            Server(Conflict, vm=vm("Manual", "Stop"), vmi=vmi("Succeeded")), "kept", id="it ended"
+            serving(409, vm=vm("Manual", "Stop"), vmi=vmi("Succeeded")), "kept", id="it ended"
         ),
         pytest.param(
-            Server(Conflict, vm=vm(), vmi=vmi("Running", deletionTimestamp="2026-05-01T08:00:00Z")),
+            serving(409, vm=vm(), vmi=vmi("Running", deletionTimestamp="2026-05-01T08:00:00Z")),
             "kept",
             id="it stops",
         ),
     ],
 )
 def test_annotation_stays_while_a_vm_that_we_stopped_is_off(
-    server: Server, state: str, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starter = started_by(server, monkeypatch)
     assert bool(starter.done) is (state != "kept")
     assert [x["name"] for x in starter.started] == (["db"] if state == "started" else [])
-    assert len(server.started) == (state == "started")
+    assert len(server.writes) == (state == "started")
     assert bool(starter.errors) is (state == "kept")
 
 
 def test_refusal_of_a_start_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    starter = started_by(Server(Conflict, vm=vm()), monkeypatch)
+    starter = started_by(serving(409, vm=vm()), monkeypatch)
     assert "Run again, or start it by hand" in str(starter.errors[0])
 
 

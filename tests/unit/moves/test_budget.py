@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, NotFound
 from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
     InstanceSelection,
 )
@@ -31,6 +30,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.move import M
 from ansible_collections.virt.placement.plugins.module_utils.moves.observe import (
     ForeignMigrations,
 )
+from tests.support.api_server import ApiServer
 from tests.unit.moves.test_gates import parameters
 
 SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
@@ -149,24 +149,10 @@ def test_load_beside_a_restart_counts_one_more_move_and_one_more_unavailable_ins
     assert str(reached) == "1 moves are in flight (max_parallel)"
 
 
-class Machines:
-    """An API server with VMIs of which it counts the reads."""
-
-    def __init__(self, machines: dict[str, t.Any]) -> None:
-        self.machines = machines
-        self.reads: list[str] = []
-
-    def get(self, path: str) -> t.Any:
-        self.reads.append(path)
-        if path not in self.machines:
-            raise NotFound(ApiRequest("GET", path), status=404)
-        return self.machines[path]
-
-
 def test_outbound_nodes_of_a_foreign_migration_are_those_of_its_vmi() -> None:
     where = "/apis/kubevirt.io/v1/namespaces/bar/virtualmachineinstances/"
     state = {"migrationUid": "x1", "sourceNode": "w2", "targetNode": "w3"}
-    server = Machines(
+    server = ApiServer(
         {
             f"{where}m0": {"status": {"nodeName": "w1", "migrationState": {"migrationUid": "old"}}},
             f"{where}m1": {"status": {"nodeName": "w3", "migrationState": state}},
@@ -179,12 +165,14 @@ def test_outbound_nodes_of_a_foreign_migration_are_those_of_its_vmi() -> None:
     snapshot = Snapshot(vmis=(machine("m3"),), migrations=migrations)
     foreign = ForeignMigrations()
     for _again in range(2):
-        nodes = foreign.nodes(t.cast(t.Any, server), snapshot)
+        nodes = foreign.nodes(server.client(), snapshot)
         assert nodes == {("bar", "m0"): {"w1"}, ("bar", "m1"): {"w2", "w3"}}
-    assert server.reads == [f"{where}m{n}" for n in range(3)], "each once, and none that is known"
+    assert [x.path for x in server.seen] == [f"{where}m{n}" for n in range(3)], (
+        "each once, and none that is known"
+    )
     full = replace(snapshot, platform=replace(snapshot.platform, migrations_per_cluster=4))
-    assert ForeignMigrations().nodes(t.cast(t.Any, server), full) == {}
-    assert len(server.reads) == 3
+    assert ForeignMigrations().nodes(server.client(), full) == {}
+    assert len(server.seen) == 3
 
 
 def test_a_recreation_that_was_taken_over_counts_the_workload_as_it_stands() -> None:
