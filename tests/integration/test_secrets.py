@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import select
 import socket
+import threading
 import typing as t
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import yaml
 from sandbox import Sandbox, objects
 from tests.maintenance import Maintenance, maintenance
 from tests.shop import LEASE, Object
-from tests.unit.action.plays import Handler, Task, listening, played
+from tests.unit.action.plays import Task, played
 
 pytestmark = pytest.mark.packaged_modules
 
@@ -42,12 +44,12 @@ KINDS = (
 )
 
 
-class Tunnel(Handler):
+class Tunnel(http.server.BaseHTTPRequestHandler):
     """A proxy for HTTPS."""
 
     used: t.ClassVar[list[str]] = []
 
-    def do_CONNECT(self) -> None:  # noqa: N802  a name that the base class calls
+    def do_CONNECT(self) -> None:
         self.used.append(self.path)
         host, _colon, port = self.path.partition(":")
         with socket.create_connection((host, int(port))) as server:
@@ -61,12 +63,18 @@ class Tunnel(Handler):
                         return
                     others[end].sendall(received)
 
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
 
 @pytest.fixture
 def tunnel() -> t.Iterator[str]:
+    """Host and port."""
     Tunnel.used.clear()
-    with listening(Tunnel) as server:
-        yield server
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tunnel) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture

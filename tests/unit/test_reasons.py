@@ -43,9 +43,19 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan_reque
     PlanRequest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import Cluster, anti_affinity, apart, expression, selector
-from tests.unit.compliance.cluster import spread as spread_over
-from tests.unit.planning.scenes import HOST, ZONE, cluster, lost, machine
+from tests.support.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+    cluster,
+    expression,
+    machine,
+    selector,
+)
+from tests.support.cluster import spread as spread_over
+from tests.unit.planning.scenes import lost
 
 Term = tuple[TermLocation, t.Any]
 

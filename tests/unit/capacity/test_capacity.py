@@ -48,15 +48,16 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
-from tests.unit.compliance.cluster import expression, node_affinity
-from tests.unit.planning.scenes import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,
     cluster,
     deployment,
+    expression,
     keep_apart,
     machine,
+    node_affinity,
 )
 
 NODE = [Tolerated(HOST)]

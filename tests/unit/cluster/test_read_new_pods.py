@@ -26,7 +26,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
 from tests.support.api_server import ApiServer
-from tests.unit.planning.scenes import cluster, machine, pinned
+from tests.support.cluster import cluster, machine
+from tests.unit.planning.scenes import pinned
 
 from .test_scopes import CLAIMS, VOLUMES, cluster_of, forbid
 

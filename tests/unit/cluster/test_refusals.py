@@ -18,7 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.lists import Li
 from ansible_collections.virt.placement.plugins.module_utils.cluster import refusals
 from ansible_collections.virt.placement.plugins.module_utils.cluster.refusals import PodRefusals
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from tests.unit.compliance.cluster import Cluster
+from tests.support.cluster import Cluster
 
 API = t.cast(ApiClient, None)
 

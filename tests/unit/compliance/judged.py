@@ -18,10 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.moves_need
     moves_needed,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import (
-    Cluster,
-    apart,
-)
+from tests.support.cluster import Cluster, apart
 
 APART = (TermLocation.ANTI_AFFINITY, apart(tier="db"))
 RULE = "shop/default/apart"

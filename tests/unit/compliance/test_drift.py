@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,

@@ -20,7 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.verdict impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning import moves_needed
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     SCHEDULABLE,
     ZONE,

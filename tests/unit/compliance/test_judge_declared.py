@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,

@@ -14,12 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
-from tests.unit.compliance.cluster import (
-    ZONE,
-    Cluster,
-    anti_affinity,
-    apart,
-)
+from tests.support.cluster import ZONE, Cluster, anti_affinity, apart
 from tests.unit.compliance.judged import judge, of, three
 
 

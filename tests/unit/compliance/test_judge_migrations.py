@@ -22,11 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.topology impo
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
-from tests.unit.compliance.cluster import (
-    Cluster,
-    anti_affinity,
-    apart,
-)
+from tests.support.cluster import Cluster, anti_affinity, apart
 from tests.unit.compliance.judged import judge, of, three
 
 

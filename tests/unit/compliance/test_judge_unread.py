@@ -12,11 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
-from tests.unit.compliance.cluster import (
-    HOST,
-    Cluster,
-    affinity,
-)
+from tests.support.cluster import HOST, Cluster, affinity
 from tests.unit.compliance.judged import of, rule, three
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import summary
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
-from tests.unit.compliance.cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object
 from tests.unit.compliance.judged import judge
 
 

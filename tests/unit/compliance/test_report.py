@@ -28,15 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.view.selection impo
     look_up,
     question_of,
 )
-from tests.unit.compliance.cluster import (
-    HOST,
-    PREFERRED,
-    ZONE,
-    Cluster,
-    anti_affinity,
-    apart,
-    expression,
-)
+from tests.support.cluster import HOST, PREFERRED, ZONE, Cluster, anti_affinity, apart, expression
 from tests.unit.compliance.judged import RULE, judge, three
 
 

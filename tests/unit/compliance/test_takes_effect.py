@@ -36,7 +36,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots im
     TermLocation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
-from tests.unit.compliance.cluster import ZONE, Cluster, apart, expression, selector, spread
+from tests.support.cluster import ZONE, Cluster, apart, expression, selector, spread
 
 JSON = t.Any
 VM, REPLICAS, DEPLOYMENT = "VirtualMachine", "VirtualMachineInstanceReplicaSet", "Deployment"

@@ -22,7 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved i
     why_tied,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity, selector
+from tests.support.cluster import HOST, ZONE, Cluster, affinity, selector
 
 Object = dict[str, t.Any]
 TIED = (

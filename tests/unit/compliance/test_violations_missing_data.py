@@ -11,14 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
-from tests.unit.compliance.cluster import (
-    Cluster,
-    affinity,
-    anti_affinity,
-    apart,
-    expression,
-    spread,
-)
+from tests.support.cluster import Cluster, affinity, anti_affinity, apart, expression, spread
 
 TEAMS = {"namespaceSelector": {"matchExpressions": [expression("team", "Exists")]}}
 

@@ -18,8 +18,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.report.page import 
 from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import (
     read_content,
 )
-from tests.unit.compliance.cluster import Cluster
-from tests.unit.planning.scenes import cluster, machine
+from tests.support.cluster import Cluster, cluster, machine
 from tests.unit.report.results import TIME, placement_of
 
 PINNED = {"type": "LiveMigratable", "status": "False", "message": "PVC is not shared"}

@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import RuleVerdict
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import ZONE, Cluster, apart, expression, selector, spread
+from tests.support.cluster import ZONE, Cluster, apart, expression, selector, spread
 
 JSON = t.Any
 AWAY = (TermLocation.ANTI_AFFINITY, apart(tier="cache"))

@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher i
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
-from tests.unit.compliance.cluster import REQUIRED, SCHEDULABLE, ZONE, Cluster
+from tests.support.cluster import REQUIRED, SCHEDULABLE, ZONE, Cluster
 
 JSON = t.Any
 

@@ -10,8 +10,7 @@ import random
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from tests.unit.compliance.cluster import merge_match_label_keys
-from tests.unit.planning import scenes
+from tests.support import cluster as clusters
 from tests.unit.scheduler.random_clusters import Cluster
 from tests.unit.scheduler.reference import World
 
@@ -207,7 +206,7 @@ class Controlled:
     """The game. `goals` are the pods that the forecast is about. To a quota, pods that terminate are gone: it
     delays a pod, which forecasts are not about."""
 
-    def __init__(self, made: scenes.Cluster) -> None:
+    def __init__(self, made: clusters.Cluster) -> None:
         self.made, self.goals = made, set[int]()
         self.pods = list(map(_served, made.pods.values()))
         self.controllers: list[Controller] = []
@@ -243,7 +242,7 @@ class Controlled:
         template = copy.deepcopy(self.made.template(ref))
         labels = {**template["metadata"]["labels"], "pod-template-hash": revision}
         spec = {**template["spec"], **copy.deepcopy(change), "nodeName": ""}
-        merge_match_label_keys(spec, labels)
+        clusters.merge_match_label_keys(spec, labels)
         pod = {"metadata": {"name": "new", "namespace": "shop", "labels": labels}, "spec": spec}
         numbers = [*range(len(self.pods), len(self.pods) + count)]
         self.pods += [_served(pod) for _n in numbers]

@@ -42,8 +42,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
     Selector,
 )
-from tests.unit.compliance.cluster import HOST, Cluster
-from tests.unit.planning.scenes import cluster, deployment, machine
+from tests.support.cluster import HOST, Cluster, cluster, deployment, machine
 
 JSON = t.Any
 SIDECARS = Ref("MutatingWebhookConfiguration", "", "sidecars")

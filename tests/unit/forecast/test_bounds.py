@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation
     PendingPod,
     PlacementSimulation,
 )
-from tests.unit.compliance.cluster import spread
+from tests.support.cluster import spread
 from tests.unit.scheduler.builders import REQUIRED, ZONE, index, node, pod, term
 
 DB = {"app": "db"}

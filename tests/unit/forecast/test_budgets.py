@@ -26,7 +26,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Unreadable,
 )
-from tests.unit.planning.scenes import HOST, cluster, deployment, machine
+from tests.support.cluster import HOST, cluster, deployment, machine
 
 WEB = Selector((Requirement("app", "In", ("web",)),))
 GAP = Unreadable("poddisruptionbudgets", "", "list", "grant this identity the verb 'list'")

@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
-from tests.unit.planning.scenes import ZONE, Cluster, cluster, machine
+from tests.support.cluster import ZONE, Cluster, cluster, machine
 
 ABOUT_A = {
     "topologySpreadConstraints": [

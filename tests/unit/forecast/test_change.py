@@ -33,9 +33,16 @@ from ansible_collections.virt.placement.plugins.module_utils.model.write import 
     PatchTestFailed,
     patched,
 )
-from tests.unit.compliance.cluster import HOST, expression, node_affinity
+from tests.support.cluster import (
+    HOST,
+    cluster,
+    deployment,
+    expression,
+    keep_apart,
+    machine,
+    node_affinity,
+)
 from tests.unit.planning import scenes
-from tests.unit.planning.scenes import cluster, deployment, keep_apart, machine
 
 values = st.recursive(
     st.one_of(st.none(), st.integers(0, 3), st.sampled_from(["x", "y"])),

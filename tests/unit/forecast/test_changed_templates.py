@@ -23,8 +23,8 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.result imp
 from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifests import (
     node_term_from_json,
 )
-from tests.unit.compliance.cluster import ZONE, expression
-from tests.unit.planning.scenes import HOST, Cluster, cluster, configure, machine, pinned
+from tests.support.cluster import HOST, ZONE, Cluster, cluster, configure, expression, machine
+from tests.unit.planning.scenes import pinned
 
 JSON = t.Any
 GUARANTEED, IMPOSSIBLE = ForecastResult.GUARANTEED, ForecastResult.IMPOSSIBLE

@@ -47,7 +47,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.storage impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import HOSTNAME
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.claims import claim_state
-from tests.unit.compliance.cluster import ZONE, Cluster, spread
+from tests.support.cluster import ZONE, Cluster, spread
 
 JSON = t.Any
 ONE_NODE = ("ReadWriteOnce",)

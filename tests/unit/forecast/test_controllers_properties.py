@@ -24,10 +24,20 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
-from tests.unit.compliance.cluster import affinity, anti_affinity, selector, spread
+from tests.support.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    affinity,
+    anti_affinity,
+    cluster,
+    deployment,
+    keep_apart,
+    selector,
+    spread,
+)
 from tests.unit.forecast.schedulers import NOW, STANDS, Controlled, TooMany
 from tests.unit.forecast.test_written_rules import writes
-from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart
 
 JSON = t.Any
 thorough = settings(

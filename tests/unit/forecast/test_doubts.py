@@ -14,15 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.drill impo
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
-from tests.unit.planning.scenes import (
-    HOST,
-    ZONE,
-    Cluster,
-    cluster,
-    deployment,
-    machine,
-    replica_set,
-)
+from tests.support.cluster import HOST, ZONE, Cluster, cluster, deployment, machine, replica_set
 
 JSON = t.Any
 

@@ -29,18 +29,22 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction i
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Migration
-from tests.unit.compliance.cluster import CREATED_BY, REQUIRED, affinity, selector, spread
-from tests.unit.forecast.schedulers import Game, TooMany, at_random, spiteful
-from tests.unit.planning.scenes import (
+from tests.support.cluster import (
+    CREATED_BY,
     HOST,
+    REQUIRED,
     ZONE,
     Cluster,
+    affinity,
     cluster,
     deployment,
     keep_apart,
-    lost,
     machine,
+    selector,
+    spread,
 )
+from tests.unit.forecast.schedulers import Game, TooMany, at_random, spiteful
+from tests.unit.planning.scenes import lost
 from tests.unit.scheduler import random_clusters
 
 JSON = t.Any

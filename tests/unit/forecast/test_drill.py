@@ -37,15 +37,21 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
     affinity,
     apart,
+    cluster,
+    deployment,
     expression,
+    keep_apart,
+    machine,
     node_affinity,
     selector,
     spread,
 )
-from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine
 
 
 def test_zone_with_the_most_impact_comes_first() -> None:

@@ -34,20 +34,23 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
-from tests.unit.compliance.cluster import affinity, expression, node_affinity, selector, spread
-from tests.unit.planning import scenes
-from tests.unit.planning.scenes import (
+from tests.support.cluster import (
     HOST,
-    JSON,
     ZONE,
     Cluster,
+    affinity,
     cluster,
     deployment,
+    expression,
     keep_apart,
-    lost,
     machine,
-    names,
+    node_affinity,
+    replica_set,
+    selector,
+    spread,
 )
+from tests.unit.planning import scenes
+from tests.unit.planning.scenes import JSON, lost, names
 
 WEB = ("web-a", "web-b", "web-c", "web-d")
 
@@ -211,7 +214,7 @@ def article(spec: t.Mapping[str, t.Any]) -> Cluster:
     made = cluster("aabbcc", migrates=False)
     for name in ("n2", "n4", "n6"):
         made.nodes[name]["metadata"]["labels"]["performance"] = "high"
-    scenes.replica_set(
+    replica_set(
         made, "mssql", ["n2", "n4", "n6"], {"nodeSelector": {"performance": "high"}, **spec}
     )
     return made

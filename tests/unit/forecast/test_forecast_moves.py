@@ -36,9 +36,9 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.index imp
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import (
     matches_node,
 )
-from tests.unit.compliance.cluster import node_affinity
+from tests.support.cluster import HOST, ZONE, Cluster, keep_apart, node_affinity
 from tests.unit.planning.random_clusters import APPS, random_cluster
-from tests.unit.planning.scenes import HOST, ZONE, Cluster, keep_apart, template_write
+from tests.unit.planning.scenes import template_write
 
 thorough = settings(max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60")))
 HELPED = (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE)

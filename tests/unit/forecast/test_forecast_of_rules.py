@@ -18,18 +18,22 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.unplaced i
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import affinity, apart, expression, node_affinity, selector
-from tests.unit.planning import scenes
-from tests.unit.planning.scenes import (
+from tests.support.cluster import (
     HOST,
     ZONE,
+    affinity,
+    apart,
     cluster,
     deployment,
+    expression,
     keep_apart,
-    lost,
     machine,
-    names,
+    near,
+    node_affinity,
+    selector,
 )
+from tests.unit.planning import scenes
+from tests.unit.planning.scenes import lost, names
 
 # Rules for running machines.
 
@@ -160,7 +164,7 @@ def test_affinity_of_the_first_pod_is_not_guaranteed_where_another_one_waits() -
     made = cluster("ab")
     web = machine(made, "web", "n1", app="web")
     made.bare_pod("waits", "", app="web")
-    write = scenes.template_write(web, "affinity", scenes.near(app="web"))
+    write = scenes.template_write(web, "affinity", near(app="web"))
 
     alone = scenes.written(made, write)
     made.bare_pod("other", "n1", app="web")
@@ -481,7 +485,7 @@ def test_vm_that_only_the_scope_would_move_is_not_impossible() -> None:
 def test_pair_that_keeps_itself_on_a_drained_node_is_named_with_its_term() -> None:
     made = cluster("ab")
     for name, other in (("one", "two"), ("two", "one")):
-        machine(made, name, "n1", {"affinity": scenes.near(HOST, app=other)}, app=name)
+        machine(made, name, "n1", {"affinity": near(HOST, app=other)}, app=name)
 
     found = lost(made, "n1")
 

@@ -10,20 +10,8 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
     ForecastResult,
 )
-from tests.unit.compliance.cluster import spread
-from tests.unit.planning.scenes import (
-    HOST,
-    ZONE,
-    cluster,
-    deployment,
-    keep_apart,
-    lost,
-    machine,
-    near,
-    pinned,
-    template_write,
-    written,
-)
+from tests.support.cluster import HOST, ZONE, cluster, deployment, keep_apart, machine, near, spread
+from tests.unit.planning.scenes import lost, pinned, template_write, written
 
 # A machine has to move that has nothing to do with the loss.
 

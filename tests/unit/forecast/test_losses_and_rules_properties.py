@@ -23,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
-from tests.unit.compliance.cluster import merge_match_label_keys
+from tests.support.cluster import Cluster, cluster, deployment, machine, merge_match_label_keys
 from tests.unit.forecast.schedulers import GONE, Game, TooMany
 from tests.unit.forecast.test_drains import LOST, MACHINE, plain
 from tests.unit.forecast.test_written_rules import (
@@ -34,7 +34,7 @@ from tests.unit.forecast.test_written_rules import (
     some_placement,
     writes,
 )
-from tests.unit.planning.scenes import Cluster, cluster, deployment, machine, written
+from tests.unit.planning.scenes import written
 from tests.unit.scheduler.random_clusters import Cluster as RandomCluster
 from tests.unit.scheduler.reference import World
 

@@ -16,17 +16,19 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation
     PlacementSimulation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import pod_key
-from tests.unit.compliance.cluster import affinity, selector, spread
-from tests.unit.planning.scenes import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,
+    affinity,
     cluster,
     deployment,
     keep_apart,
-    lost,
     machine,
+    selector,
+    spread,
 )
+from tests.unit.planning.scenes import lost
 from tests.unit.scheduler import builders
 from tests.unit.scheduler.builders import REQUIRED, term
 

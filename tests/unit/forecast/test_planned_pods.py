@@ -8,8 +8,9 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
     ForecastResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
+from tests.support.cluster import HOST, ZONE, cluster, keep_apart, machine
 from tests.unit.planning import scenes
-from tests.unit.planning.scenes import HOST, ZONE, cluster, keep_apart, lost, machine, names
+from tests.unit.planning.scenes import lost, names
 
 
 def test_halted_vm_with_the_suffix_of_a_planned_pod_keeps_its_name() -> None:

@@ -19,8 +19,8 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.result imp
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
-from tests.unit.planning.pools import pool
-from tests.unit.planning.scenes import Cluster, cluster, deployment, keep_apart, machine
+from tests.support.cluster import Cluster, cluster, deployment, keep_apart, machine
+from tests.support.pools import pool
 
 JSON = t.Any
 AFFINITY = Pointer(("spec", "virtualMachineTemplate", "spec", "template", "spec", "affinity"))

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as flow
-from tests.unit.planning.scenes import cluster, machine
+from tests.support.cluster import cluster, machine
 
 
 @pytest.mark.parametrize("is_read", [True, False])

@@ -33,17 +33,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Migration,
     Snapshot,
 )
-from tests.unit.planning.scenes import (
-    HOST,
-    Cluster,
-    cluster,
-    configure,
-    deployment,
-    lost,
-    machine,
-    pinned,
-    written,
-)
+from tests.support.cluster import HOST, Cluster, cluster, configure, deployment, machine
+from tests.unit.planning.scenes import lost, pinned, written
 
 
 def answers(made: Cluster, event: NodeEvent = "drain") -> tuple[str, str, str]:

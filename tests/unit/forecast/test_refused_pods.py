@@ -32,8 +32,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
-from tests.unit.compliance.cluster import HOST, Cluster, anti_affinity, apart
-from tests.unit.planning.scenes import cluster, deployment, machine, pinned
+from tests.support.cluster import HOST, Cluster, anti_affinity, apart, cluster, deployment, machine
+from tests.unit.planning.scenes import pinned
 
 JSON = t.Any
 ENFORCE = "pod-security.kubernetes.io/enforce"

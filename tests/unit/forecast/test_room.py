@@ -15,8 +15,15 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
-from tests.unit.compliance.cluster import expression, node_affinity
-from tests.unit.planning.scenes import ZONE, Cluster, cluster, keep_apart, machine
+from tests.support.cluster import (
+    ZONE,
+    Cluster,
+    cluster,
+    expression,
+    keep_apart,
+    machine,
+    node_affinity,
+)
 
 
 def two_groups(choosy: str) -> Cluster:

@@ -30,14 +30,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.storage import ClaimState
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write, written
-from tests.unit.planning.scenes import (
-    ZONE,
-    Cluster,
-    cluster,
-    keep_apart,
-    pinned,
-    template_write,
-)
+from tests.support.cluster import ZONE, Cluster, cluster, keep_apart
+from tests.unit.planning.scenes import pinned, template_write
 
 from .test_claims import known, stateful_set
 

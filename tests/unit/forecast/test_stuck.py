@@ -20,8 +20,8 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels imp
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.rules.checks import is_refused
-from tests.unit.compliance.cluster import expression, node_affinity
-from tests.unit.planning.scenes import HOST, cluster, machine, near, template_write
+from tests.support.cluster import HOST, cluster, expression, machine, near, node_affinity
+from tests.unit.planning.scenes import template_write
 
 ON_N1 = node_affinity({"matchExpressions": [expression(HOST, "In", "n1")]})
 

@@ -16,18 +16,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     NodeTerm,
     Requirement,
 )
-from tests.unit.compliance.cluster import anti_affinity, apart
-from tests.unit.planning.scenes import (
-    HOST,
-    JSON,
-    ZONE,
-    cluster,
-    deployment,
-    keep_apart,
-    lost,
-    template_write,
-    written,
-)
+from tests.support.cluster import HOST, ZONE, anti_affinity, apart, cluster, deployment, keep_apart
+from tests.unit.planning.scenes import JSON, lost, template_write, written
 from tests.unit.scheduler.builders import index, node, pod
 
 FULL = [pod("low", "n1", cpu="4", priority=0), pod("high", "n2", cpu="4", priority=9)]

@@ -16,19 +16,21 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.doubts imp
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.scaling import Scale
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from tests.unit.compliance.cluster import affinity, anti_affinity, node_affinity, selector, spread
-from tests.unit.compliance.cluster import expression as expr
-from tests.unit.planning.scenes import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,
+    affinity,
+    anti_affinity,
     cluster,
     deployment,
     keep_apart,
-    pinned,
-    template_write,
-    written,
+    node_affinity,
+    selector,
+    spread,
 )
+from tests.support.cluster import expression as expr
+from tests.unit.planning.scenes import pinned, template_write, written
 
 JSON = t.Any
 BIG: JSON = {

@@ -23,29 +23,25 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     CREATED_BY,
+    HOST,
     REQUIRED,
     SCHEDULABLE,
+    ZONE,
+    Cluster,
     affinity,
+    cluster,
     expression,
+    keep_apart,
+    machine,
     merge_match_label_keys,
     node_affinity,
     selector,
     spread,
 )
 from tests.unit.forecast.schedulers import TooMany
-from tests.unit.planning.scenes import (
-    HOST,
-    ZONE,
-    Cluster,
-    before_and_after,
-    cluster,
-    keep_apart,
-    machine,
-    template_write,
-    written,
-)
+from tests.unit.planning.scenes import before_and_after, template_write, written
 from tests.unit.scheduler.reference import World
 
 JSON = t.Any

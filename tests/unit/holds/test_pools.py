@@ -33,8 +33,8 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
-from tests.unit.planning.pools import change, pool
-from tests.unit.planning.scenes import Cluster, cluster, keep_apart
+from tests.support.cluster import Cluster, cluster, keep_apart
+from tests.support.pools import change, pool
 
 JSON = t.Any
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))

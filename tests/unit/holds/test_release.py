@@ -33,8 +33,8 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
+from tests.support.cluster import cluster
 from tests.unit.forecast.test_claims import stateful_set
-from tests.unit.planning.scenes import cluster
 
 JSON = t.Any
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))

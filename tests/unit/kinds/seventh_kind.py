@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
     ReadScope,
-    read_snapshot,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
@@ -43,8 +41,8 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
     lint_manifests,
 )
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
-from tests.unit.cluster.test_scopes import Server
-from tests.unit.compliance.cluster import HOST, Cluster, Object, anti_affinity
+from tests.support.cluster import HOST, Cluster, Object, anti_affinity
+from tests.unit.cluster.test_scopes import cluster_of, read
 from tests.unit.compliance.judged import judge
 from tests.unit.moves.played import Played
 from tests.unit.moves.test_reconcile import NO_API
@@ -119,7 +117,7 @@ class Shop(Cluster):
         self.web = self.workloads[WEB]
 
     def snapshot(self, **changes: t.Any) -> Snapshot:
-        server = Server(
+        server = cluster_of(
             {
                 "/api/v1/nodes": [*self.nodes.values()],
                 "/api/v1/namespaces": [*self.namespaces.values()],
@@ -128,8 +126,7 @@ class Shop(Cluster):
                 "/apis/apps/v1/replicasets": [self.web, self.front],
             }
         )
-        read = read_snapshot(t.cast(ApiClient, server), ReadScope(None, RULE_KINDS))
-        return replace(read, **changes)
+        return replace(read(server, ReadScope(None, RULE_KINDS)), **changes)
 
 
 def apart(*members: Object) -> Object:

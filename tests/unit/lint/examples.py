@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     PREFERRED,
     REQUIRED,

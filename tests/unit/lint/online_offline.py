@@ -12,7 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
 )
-from tests.unit.compliance.cluster import Cluster
+from tests.support.cluster import Cluster
 
 FindingsByName = dict[str, Finding]
 

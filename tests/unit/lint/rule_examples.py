@@ -33,7 +33,16 @@ from ansible_collections.virt.placement.plugins.module_utils.model.write import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.changed_back import changed_back
 from ansible_collections.virt.placement.plugins.module_utils.undo.revert import plan_revert
 from tests.parsed import parsed
-from tests.unit.compliance.cluster import HOST, ZONE, Cluster, expression, node_affinity
+from tests.support.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    cluster,
+    expression,
+    keep_apart,
+    machine,
+    node_affinity,
+)
 from tests.unit.planning import scenes
 from tests.unit.rules.builders import (
     NAMESPACE,
@@ -167,11 +176,10 @@ def stuck(nodes: int) -> Ask:
     """Three machines on three nodes are to be kept apart."""
 
     def ask() -> t.Sequence[Finding]:
-        made = scenes.cluster("abcd"[:nodes])
-        refs = [scenes.machine(made, f"db-{n}", f"n{n}", g="db") for n in (1, 2, 3)]
+        made = cluster("abcd"[:nodes])
+        refs = [machine(made, f"db-{n}", f"n{n}", g="db") for n in (1, 2, 3)]
         writes = [
-            scenes.template_write(ref, "affinity", scenes.keep_apart(over=HOST, g="db"))
-            for ref in refs
+            scenes.template_write(ref, "affinity", keep_apart(over=HOST, g="db")) for ref in refs
         ]
         before = made.snapshot()
         change, unchanged = what_if(before, writes=writes), what_if(before, members=refs)

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity
+from tests.support.cluster import HOST, ZONE, Cluster, affinity
 from tests.unit.lint.online_offline import deployment, offline, online
 
 

@@ -16,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
-from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity, anti_affinity, apart
+from tests.support.cluster import HOST, ZONE, Cluster, affinity, anti_affinity, apart
 from tests.unit.lint.online_offline import offline, online
 from tests.unit.rules.builders import (
     NODES,

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.evacuation
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform, Vmi
-from tests.unit.compliance.cluster import Cluster
+from tests.support.cluster import Cluster
 from tests.unit.lint.online_offline import online
 
 NAME = "evacuation_goes_on"

@@ -27,7 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
     lint_rules,
     without_findings_of_rules,
 )
-from tests.unit.compliance.cluster import Cluster
+from tests.support.cluster import Cluster
 from tests.unit.lint import rule_examples
 from tests.unit.lint.documented import DOCUMENTED
 from tests.unit.lint.examples import EXAMPLES, SOUND, Build

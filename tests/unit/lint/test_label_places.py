@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.lint.registry import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
-from tests.unit.compliance.cluster import HOST, ZONE, Cluster, Object, anti_affinity, apart, spread
+from tests.support.cluster import HOST, ZONE, Cluster, Object, anti_affinity, apart, spread
 from tests.unit.lint.online_offline import deployment, offline, online
 
 

@@ -14,7 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.registry impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,

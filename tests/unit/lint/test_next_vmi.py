@@ -29,7 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.manifest
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
 )
-from tests.unit.compliance.cluster import Cluster, expression, node_affinity
+from tests.support.cluster import Cluster, expression, node_affinity
 
 JSON = t.Any
 ARCH = "kubernetes.io/arch"

@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.topology impo
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
 )
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,

@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import lint_rules
 from tests.parsed import parsed
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     PREFERRED,
     ZONE,

@@ -19,14 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.topology impo
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import Ownership
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
-from tests.unit.compliance.cluster import (
-    ZONE,
-    anti_affinity,
-    apart,
-    expression,
-    node_affinity,
-    spread,
-)
+from tests.support.cluster import ZONE, anti_affinity, apart, expression, node_affinity, spread
 from tests.unit.lint import rule_examples
 from tests.unit.lint.documented import DOCUMENTED
 from tests.unit.lint.examples import MIN_DOMAINS, OLD

@@ -16,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.parse import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
-from tests.unit.compliance.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression
+from tests.support.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression
 
 TOPOLOGY = Topology.of()
 

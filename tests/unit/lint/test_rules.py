@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import lint_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from tests.unit.compliance.cluster import HOST, REQUIRED, ZONE, affinity, anti_affinity, apart
+from tests.support.cluster import HOST, REQUIRED, ZONE, affinity, anti_affinity, apart
 
 VM = {"name": "db"}
 PAIR = [{"name": "db"}, {"name": "app"}]

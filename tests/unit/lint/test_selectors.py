@@ -9,15 +9,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
-from tests.unit.compliance.cluster import (
-    ZONE,
-    Cluster,
-    affinity,
-    anti_affinity,
-    apart,
-    expression,
-    spread,
-)
+from tests.support.cluster import ZONE, Cluster, affinity, anti_affinity, apart, expression, spread
 from tests.unit.lint.online_offline import deployment, offline, online
 
 

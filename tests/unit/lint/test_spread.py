@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
 )
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     REQUIRED,
     SCHEDULABLE,

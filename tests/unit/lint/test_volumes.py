@@ -21,15 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.manifest
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
 )
-from tests.unit.compliance.cluster import (
-    HOST,
-    ZONE,
-    Cluster,
-    Object,
-    anti_affinity,
-    apart,
-    node_affinity,
-)
+from tests.support.cluster import HOST, ZONE, Cluster, Object, anti_affinity, apart, node_affinity
 from tests.unit.lint.online_offline import deployment, manifests, online
 
 KEY = ("shop", "data")

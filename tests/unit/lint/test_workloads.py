@@ -17,15 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
     lint_manifests,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import (
-    HOST,
-    ZONE,
-    Cluster,
-    anti_affinity,
-    apart,
-    expression,
-    spread,
-)
+from tests.support.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression, spread
 from tests.unit.lint.online_offline import deployment, manifests, offline, online
 
 IN_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))

@@ -63,8 +63,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.maintenance.test_options import options
-from tests.unit.planning.scenes import (
+from tests.support.cluster import (
     Cluster,
     cluster,
     deployment,
@@ -73,6 +72,7 @@ from tests.unit.planning.scenes import (
     near,
     replica_set,
 )
+from tests.unit.maintenance.test_options import options
 
 JSON = t.Any
 HOST = "kubernetes.io/hostname"

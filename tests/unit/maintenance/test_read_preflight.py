@@ -34,8 +34,8 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     HEALTH_CHECK,
 )
 from tests.support.api_server import ApiServer, Reply, Request, status
+from tests.support.cluster import Cluster, cluster, deployment, machine
 from tests.unit.maintenance.test_options import options
-from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
 
 JSON = t.Any
 

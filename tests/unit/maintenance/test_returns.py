@@ -21,8 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     PreflightInput,
     preflight,
 )
-from tests.unit.compliance.cluster import Cluster
-from tests.unit.planning.scenes import cluster, deployment, machine
+from tests.support.cluster import Cluster, cluster, deployment, machine
 
 JSON = t.Any
 EXISTS = {"tolerations": [{"operator": "Exists"}]}

@@ -27,7 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
 from tests.support.api_server import ApiServer
-from tests.unit.planning.scenes import cluster, machine
+from tests.support.cluster import cluster, machine
 
 DB, WEB = "VirtualMachine/shop/db", "VirtualMachine/shop/web"
 

@@ -40,10 +40,9 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.options imp
 from ansible_collections.virt.placement.plugins.module_utils.rollout.rollout_source import (
     RolloutSource,
 )
-from tests.unit.compliance.cluster import expression, node_affinity
+from tests.support.cluster import HOST, Cluster, expression, machine, node_affinity
 from tests.unit.moves.test_gates import parameters
 from tests.unit.moves.test_reconcile import NO_API, NODES, keeper
-from tests.unit.planning.scenes import HOST, Cluster, machine
 from tests.unit.scheduler.reference import World
 
 JSON = t.Any

@@ -16,8 +16,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord, Phase
 from ansible_collections.virt.placement.plugins.module_utils.moves.observe import Observer
-from tests.unit.planning.pools import pool
-from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
+from tests.support.cluster import Cluster, cluster, deployment, machine
+from tests.support.pools import pool
 
 NO_API = t.cast(t.Any, None)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
+from tests.support.cluster import Cluster, cluster, machine, near
+from tests.support.pools import pool
 from tests.unit.moves.played import Played
-from tests.unit.planning.pools import pool
-from tests.unit.planning.scenes import Cluster, cluster, machine, near
 
 
 def to(made: Cluster, places: dict[str, str], *, max_moves: int = 0) -> Played:

@@ -56,9 +56,8 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.state import 
 from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snapshot import (
     JudgedSnapshot,
 )
-from tests.unit.compliance.cluster import ZONE, anti_affinity, apart
+from tests.support.cluster import ZONE, anti_affinity, apart, cluster, machine
 from tests.unit.moves.test_gates import parameters
-from tests.unit.planning.scenes import cluster, machine
 from tests.unit.planning.test_plan import SHOP, vm_with_two_own_terms
 
 NO_API = t.cast(t.Any, None)

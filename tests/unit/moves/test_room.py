@@ -15,10 +15,9 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.observe impor
 from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import (
     Reconciliation,
 )
-from tests.unit.compliance.cluster import anti_affinity, apart
+from tests.support.cluster import HOST, Cluster, anti_affinity, apart, cluster
 from tests.unit.moves.played import Played, must_run_on, not_migratable, vm
 from tests.unit.moves.test_reconcile import NO_API, NODES
-from tests.unit.planning.scenes import HOST, Cluster, cluster
 
 JSON = t.Any
 UNTIL_THE_END = 400

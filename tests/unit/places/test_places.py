@@ -31,9 +31,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.simulation
     ClusterSimulation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.planning.pools import pool
-from tests.unit.planning.random_clusters import random_cluster
-from tests.unit.planning.scenes import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,
@@ -43,6 +41,8 @@ from tests.unit.planning.scenes import (
     machine,
     near,
 )
+from tests.support.pools import pool
+from tests.unit.planning.random_clusters import random_cluster
 
 NAMESPACE = InstanceSelection(namespaces=frozenset({"shop"}))
 

@@ -8,9 +8,19 @@ from __future__ import annotations
 import random
 import typing as t
 
-from tests.unit.compliance.cluster import PREFERRED, node_affinity, selector, spread
-
-from .scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine
+from tests.support.cluster import (
+    HOST,
+    PREFERRED,
+    ZONE,
+    Cluster,
+    cluster,
+    deployment,
+    keep_apart,
+    machine,
+    node_affinity,
+    selector,
+    spread,
+)
 
 JSON = t.Any
 APPS = ("web", "db")

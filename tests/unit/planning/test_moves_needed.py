@@ -22,15 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.moves_need
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
-from tests.unit.compliance.cluster import (
-    HOST,
-    ZONE,
-    Cluster,
-    anti_affinity,
-    apart,
-    expression,
-    spread,
-)
+from tests.support.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression, spread
 from tests.unit.compliance.judged import judge
 
 

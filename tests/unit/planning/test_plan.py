@@ -34,7 +34,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan_reque
     Scope,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     PREFERRED,
     ZONE,
@@ -42,16 +42,17 @@ from tests.unit.compliance.cluster import (
     affinity,
     anti_affinity,
     apart,
+    deployment,
     expression,
     node_affinity,
+    replica_set,
     selector,
     spread,
 )
+from tests.support.cluster import cluster as large_cluster
 from tests.unit.compliance.judged import judge, of, rule
 
 from .movable import Kept
-from .scenes import cluster as large_cluster
-from .scenes import deployment, replica_set
 
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
 KEPT = Obstacle("do_not_move", "its VM has the label")

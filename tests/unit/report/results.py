@@ -25,8 +25,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.report.content impo
     Content,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
-from tests.unit.compliance.cluster import HOST, ZONE, apart
-from tests.unit.planning.scenes import Cluster, cluster, machine
+from tests.support.cluster import HOST, ZONE, Cluster, apart, cluster, machine
 
 JSON = t.Any
 Object = dict[str, JSON]

@@ -14,8 +14,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.report import page 
 from ansible_collections.virt.placement.plugins.plugin_utils.report.markdown import markdown_text
 from ansible_collections.virt.placement.plugins.plugin_utils.report.page import html_page
 from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
-from tests.unit.compliance.cluster import Cluster
-from tests.unit.planning.scenes import machine
+from tests.support.cluster import Cluster, machine
 
 from .pages import Element, parsed, rows_of
 from .results import (

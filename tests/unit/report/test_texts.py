@@ -25,8 +25,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.report.markdown imp
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.report.metrics import prometheus_text
 from ansible_collections.virt.placement.plugins.plugin_utils.report.read_content import read_content
-from tests.unit.compliance.cluster import apart
-from tests.unit.planning.scenes import cluster, machine
+from tests.support.cluster import apart, cluster, machine
 
 from .results import (
     FINE,

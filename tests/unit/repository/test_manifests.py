@@ -22,7 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from sandbox import objects
 from tests.parsed import parsed
-from tests.unit.compliance.cluster import (
+from tests.support.cluster import (
     HOST,
     ZONE,
     Cluster,

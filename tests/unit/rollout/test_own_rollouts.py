@@ -28,9 +28,9 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.own_rollout
     why_waiting,
     with_deadline,
 )
+from tests.support.cluster import Cluster, cluster, deployment, keep_apart
+from tests.support.pools import change, pool
 from tests.unit.forecast.test_claims import stateful_set
-from tests.unit.planning.pools import change, pool
-from tests.unit.planning.scenes import Cluster, cluster, deployment, keep_apart
 
 JSON = t.Any
 WEB = Ref("Deployment", "shop", "web")

@@ -25,6 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.judged_snap
 from ansible_collections.virt.placement.plugins.module_utils.rollout.not_moved import not_in_place
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
 from dev.trace_server import KUBEVIRT, TraceServer
+from tests.support import cluster as clusters
 from tests.unit.approval.test_rollout import (
     PODS,
     VMIS,
@@ -38,7 +39,6 @@ from tests.unit.approval.test_rollout import (
 )
 from tests.unit.moves.test_gates import parameters
 from tests.unit.moves.test_step import MIGRATIONS, run_with
-from tests.unit.planning import scenes
 
 JSON = t.Any
 GIVEN_BY_PLACES: JSON = {"namespaces": None}
@@ -182,8 +182,8 @@ def test_vm_that_has_ended_on_the_node_of_the_map_is_not_there(cluster: TraceSer
 
 def test_reason_of_a_vm_that_cannot_migrate_advises_no_restart() -> None:
     """A restart would apply its new CPU model, too, and is not among the ways to a node."""
-    made = scenes.cluster("ab")
-    ref = scenes.machine(made, "sap-1", "n1")
+    made = clusters.cluster("ab")
+    ref = clusters.machine(made, "sap-1", "n1")
     made.template(ref)["spec"]["domain"]["cpu"] = {"model": "EPYC"}
     made.machines["sap-1"]["status"]["conditions"] = [
         {"type": "LiveMigratable", "status": "False", "message": "PVC is not shared"}

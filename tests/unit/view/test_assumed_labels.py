@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.view.label_input im
     assumed_node_labels,
     with_node_labels,
 )
-from tests.unit.planning.scenes import cluster
+from tests.support.cluster import cluster
 
 
 def parsed(given: t.Any) -> tuple[t.Any, list[str]]:

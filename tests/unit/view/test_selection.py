@@ -24,7 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.view.selection impo
     question_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.view.view import view_of
-from tests.unit.compliance.cluster import Cluster
+from tests.support.cluster import Cluster
 
 VM = "VirtualMachine"
 

@@ -13,7 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView, view_of
-from tests.unit.compliance.cluster import Cluster
+from tests.support.cluster import Cluster
 
 
 def view() -> ClusterView:

@@ -13,7 +13,8 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import HOLD
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from tests.unit.planning.scenes import Cluster, machine
+
+from .cluster import Cluster, machine
 
 JSON = t.Any
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small cluster for tests of the judge: objects as the API server would return them."""
+"""The cluster of tests, grown object by object: manifests as the API server would return them."""
 
 from __future__ import annotations
 
@@ -286,3 +286,63 @@ def merge_match_label_keys(spec: Object, labels: t.Mapping[str, str]) -> None:
                     if key in labels:
                         chosen = term["labelSelector"].setdefault("matchExpressions", [])
                         chosen.append(expression(key, operator, labels[key]))
+
+
+def cluster(zones: str, *, migrates: bool = True) -> Cluster:
+    """n1, n2 ... one for each letter, in the zone of that letter."""
+    made = Cluster(zones)
+    strategy = "LiveMigrate" if migrates else "None"
+    made.more["platform"] = dataclasses.replace(made.more["platform"], eviction_strategy=strategy)
+    return made
+
+
+def configure(made: Cluster, **developer: JSON) -> None:
+    """Change `developerConfiguration` of KubeVirt: what runs keeps what it was made with."""
+    platform = made.more["platform"]
+    before = platform.configuration["developerConfiguration"]
+    configuration = {**platform.configuration, "developerConfiguration": {**before, **developer}}
+    made.more["platform"] = dataclasses.replace(platform, configuration=configuration)
+
+
+def machine(made: Cluster, name: str, node: str, spec: JSON = None, **labels: str) -> Ref:
+    """A VirtualMachine that is always to run, on a node (empty: halted)."""
+    ref = made.run(name, node, spec, **labels) if node else made.vm(name, spec, **labels)
+    made.workloads[ref]["spec"]["runStrategy"] = "Always" if node else "Halted"
+    return ref
+
+
+def deployment(
+    made: Cluster,
+    name: str,
+    nodes: t.Iterable[str],
+    spec: JSON,
+    labels: t.Mapping[str, str] | None = None,
+) -> Ref:
+    """A Deployment with a running pod on each of these nodes."""
+    where = list(nodes)
+    template = {"metadata": {"labels": {"app": name, **(labels or {})}}, "spec": spec}
+    ref = made.workload("Deployment", name, {"replicas": len(where), "template": template})
+    for node in where:
+        made.start(ref, node)
+    return ref
+
+
+def replica_set(made: Cluster, name: str, nodes: t.Iterable[str], spec: JSON) -> Ref:
+    """A VirtualMachineInstanceReplicaSet with a running machine on each of these nodes."""
+    where = list(nodes)
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"domain": {}, **spec}}
+    kind = "VirtualMachineInstanceReplicaSet"
+    ref = made.workload(kind, name, {"replicas": len(where), "template": template})
+    for number, node in enumerate(where):
+        made.start(ref, node, f"{name}-{number}")
+    return ref
+
+
+def near(over: str = ZONE, **labels: str) -> JSON:
+    """The affinity of a template that wants a pod with these labels near."""
+    return affinity({"labelSelector": selector(**labels), "topologyKey": over})["affinity"]
+
+
+def keep_apart(*, over: str = ZONE, plain: bool = False, **labels: str) -> JSON:
+    """The affinity of a template that keeps pods with these labels apart."""
+    return anti_affinity(apart(over, plain=plain, **labels))["affinity"]
