@@ -25,28 +25,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Snapshot,
-    Vmi,
-    Workload,
 )
+from tests.support.facts import VM, VMI, launcher, vm, vmi
 
-VM, VMI, POOL = "VirtualMachine", "VirtualMachineInstance", "VirtualMachinePool"
-
-
-def vm(name: str, owner: Owner | None = None, namespace: str = "shop") -> Workload:
-    return Workload(Ref(VM, namespace, name), f"vm-{name}", {"metadata": {"name": name}}, owner)
-
-
-def vmi(name: str, node: str = "w1", **changed: t.Any) -> Vmi:
-    namespace = changed.pop("namespace", "shop")
-    values: dict[str, t.Any] = {"owner": Owner(VM, name, f"vm-{name}"), **changed}
-    phase = values.pop("phase", "Running")
-    return Vmi(Ref(VMI, namespace, name), f"u-{name}", phase, node, {}, {}, **values)
-
-
-def launcher(name: str, node: str = "w1", suffix: str = "1", **changed: t.Any) -> Pod:
-    uid = f"p-{name}-{suffix}"
-    pod = Pod("shop", uid, uid, node_name=node, phase="Running" if node else "Pending")
-    return replace(pod, owner=Owner(VMI, name, f"u-{name}"), **changed)
+POOL = "VirtualMachinePool"
 
 
 def only(snapshot: Snapshot) -> Instance:
@@ -79,14 +61,14 @@ def test_vmi_without_a_controller_is_its_own_workload() -> None:
 
 
 def test_vmi_of_a_pooled_vm_is_an_instance_of_the_pool() -> None:
-    pooled = vm("db-0", Owner(POOL, "db", "pool-db"))
+    pooled = vm("db-0", owner=Owner(POOL, "db", "pool-db"))
     snapshot = Snapshot(pods=(launcher("db-0"),), workloads=(pooled,), vmis=(vmi("db-0"),))
 
     assert only(snapshot).workload == Ref(POOL, "shop", "db")
 
 
 def test_vmi_of_a_vm_with_another_controller_stays_an_instance_of_the_vm() -> None:
-    owned = vm("db", Owner("Application", "shop", "app"))
+    owned = vm("db", owner=Owner("Application", "shop", "app"))
     snapshot = Snapshot(workloads=(owned,), vmis=(vmi("db"),))
 
     assert only(snapshot).workload == Ref(VM, "shop", "db")
@@ -208,7 +190,7 @@ def test_instances_of_some_namespaces_are_those_of_all_that_are_in_them() -> Non
 
 def test_a_pod_of_another_namespace_is_no_launcher_pod() -> None:
     running, pod = vmi("db"), launcher("db")
-    forged = launcher("db", node="w9", suffix="2", namespace="tenant")
+    forged = launcher("db", node_name="w9", suffix="2", namespace="tenant")
     snapshot = without_foreign_owners(
         Snapshot(pods=(forged, pod), workloads=(vm("db"),), vmis=(running,))
     )

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import typing as t
+import functools
 from dataclasses import replace
 
 import pytest
@@ -19,7 +19,6 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances 
     settled,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
-    Node,
     Owner,
     Pod,
     Ref,
@@ -29,15 +28,15 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Migration,
     Snapshot,
     Vmi,
-    Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import plan_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
+from tests.support import facts
+from tests.support.cluster import ZONE
 
-ZONE = "topology.kubernetes.io/zone"
-NODES = tuple(Node(f"w{n}", labels={ZONE: f"z{n}"}, allocatable={"pods": 110}) for n in (1, 2, 3))
+NODES = tuple(facts.node(f"w{n}", f"z{n}", allocatable={"pods": 110}) for n in (1, 2, 3))
 TERM = {
     "labelSelector": {"matchLabels": {"app": "db"}},
     "topologyKey": ZONE,
@@ -48,29 +47,10 @@ APART = {
 }
 
 
-def vmi(name: str, node: str, **changed: t.Any) -> Vmi:
-    ref = Ref("VirtualMachineInstance", "shop", name)
-    owner = Owner("VirtualMachine", name, f"vm-{name}")
-    values: dict[str, t.Any] = {"live_migratable": True, "owner": owner, **changed}
-    return Vmi(ref, f"u-{name}", "Running", node, {"app": "db"}, APART, **values)
-
-
-def launcher(name: str, node: str, suffix: str = "1", **changed: t.Any) -> Pod:
-    labels = {"app": "db", "kubevirt.io/created-by": f"u-{name}"}
-    owner = Owner("VirtualMachineInstance", name, f"u-{name}")
-    pod = Pod("shop", f"{name}-{suffix}", f"p-{name}-{suffix}", labels, phase="Running")
-    return replace(pod, node_name=node, owner=owner, **changed)
-
-
-def workload(name: str) -> Workload:
-    manifest = {
-        "metadata": {"name": name},
-        "spec": {
-            "runStrategy": "Always",
-            "template": {"metadata": {"labels": {"app": "db"}}, "spec": APART},
-        },
-    }
-    return Workload(Ref("VirtualMachine", "shop", name), f"vm-{name}", manifest)
+LABELS = {"app": "db"}
+vmi = functools.partial(facts.vmi, live_migratable=True, labels=LABELS, spec=APART)
+launcher = functools.partial(facts.launcher, labels=LABELS)
+workload = functools.partial(facts.vm, template=APART, labels=LABELS, runStrategy="Always")
 
 
 def snapshot_of(*pods: Pod, vmis: tuple[Vmi, ...], migrating: str = "") -> Snapshot:

@@ -31,9 +31,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
     Platform,
-    Vmi,
     Workload,
 )
+from tests.support import facts
 
 LIVE = Platform(rollout_strategy="LiveUpdate")
 STAGE = Platform(rollout_strategy="Stage")
@@ -47,19 +47,13 @@ def machine(
     strategy: str = "Always",
     conditions: tuple[str, ...] = (),
 ) -> Workload:
-    manifest = {
-        "metadata": {"name": "db", "namespace": "shop"},
-        "spec": {"runStrategy": strategy, "template": {"spec": spec or {}}},
-        "status": {"conditions": [{"type": kind, "status": "True"} for kind in conditions]},
-    }
-    return Workload(Ref("VirtualMachine", "shop", "db"), "u-vm", manifest)
+    met = [{"type": kind, "status": "True"} for kind in conditions]
+    return facts.vm("db", spec, status={"conditions": met}, runStrategy=strategy)
 
 
 def running(spec: dict[str, t.Any] | None = None, **changed: t.Any) -> Instance:
-    ref = Ref("VirtualMachineInstance", "shop", "db")
-    values: dict[str, t.Any] = {"phase": "Running", "live_migratable": True, **changed}
-    vmi = Vmi(ref, "u1", node_name="w1", labels={}, spec=spec or {}, **values)
-    return Instance(ref, "u1", Ref("VirtualMachine", "shop", "db"), Pod("shop", "p"), vmi)
+    vmi = facts.vmi("db", **{"uid": "u1", "live_migratable": True, "spec": spec or {}, **changed})
+    return Instance(vmi.ref, "u1", Ref("VirtualMachine", "shop", "db"), Pod("shop", "p"), vmi)
 
 
 def effect(workload: Workload | None, instance: Instance, **given: t.Any) -> MoveOptions:
@@ -481,15 +475,7 @@ def changed_since_start(
     follow(vmi)
     manifest = {"metadata": {}, "spec": spec, "status": {"conditions": conditions}}
     vm = Workload(Ref("VirtualMachine", "shop", "db"), "u", manifest)
-    instance = Vmi(
-        Ref("VirtualMachineInstance", "shop", "db"),
-        "v",
-        "Running",
-        "w1",
-        vmi["metadata"]["labels"],
-        vmi["spec"],
-        annotations=vmi["metadata"]["annotations"],
-    )
+    instance = facts.vmi("db", spec=vmi["spec"], **vmi["metadata"])
     platform = Platform(rollout_strategy=rollout_strategy)
     return changes_since_start(started or STARTED, vm, instance, platform)
 

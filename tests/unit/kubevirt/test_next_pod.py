@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from dataclasses import replace
 
@@ -37,15 +38,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Vmi,
     Workload,
 )
+from tests.support import facts
 
 JSON = t.Any
 KUBEVIRT = Platform(kubevirt="v1.8.4")
 
 
-def vm(spec: JSON, **more: JSON) -> Workload:
-    template = {"metadata": {"labels": {"app": "db"}}, "spec": spec}
-    manifest = {"metadata": {"name": "db"}, "spec": {"template": template, **more}}
-    return Workload(Ref("VirtualMachine", "shop", "db"), "u-db", manifest)
+vm = functools.partial(facts.vm, "db", labels={"app": "db"})
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_hostname_label_of_a_vm_without_hostname_ends_before_the_first_dot() -> 
 
 
 REQUESTS = {"domain": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}}
-TYPED = {"instancetype": {"name": "u1"}}
+TYPED: JSON = {"instancetype": {"name": "u1"}}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +192,7 @@ SCHEDULABLE = ("kubevirt.io/schedulable", "true")
 def vmi(model: str, *features: str, **domain: JSON) -> Vmi:
     listed = [{"name": name, "policy": "require"} for name in features]
     spec = {"domain": {"cpu": {"model": model, "features": listed}, **domain}}
-    return Vmi(Ref("VirtualMachineInstance", "shop", "db"), "u-db", "Running", "new1", {}, spec)
+    return facts.vmi("db", "new1", spec=spec)
 
 
 def target_selector(instance: Vmi, *running: tuple[str, str], source: Node = NEWER) -> set[str]:

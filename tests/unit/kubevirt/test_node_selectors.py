@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
     DeclaredReader,
@@ -20,21 +21,19 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Vmi,
     Workload,
 )
+from tests.support import facts
+from tests.support.facts import vmi
 
 JSON = t.Any
 OF_CLUSTER = {"developerConfiguration": {"nodeSelectors": {"role": "virt", "disk": "any"}}}
 
 
 def vm(selector: JSON = None, **spec: JSON) -> Workload:
-    template = {"spec": {"domain": {}, "nodeSelector": selector}}
-    manifest = {"metadata": {"name": "db"}, "spec": {"template": template, **spec}}
-    return Workload(Ref("VirtualMachine", "shop", "db"), "u-db", manifest)
+    return facts.vm("db", {"domain": {}, "nodeSelector": selector}, **spec)
 
 
 def running(**selector: str) -> Vmi:
-    ref = Ref("VirtualMachineInstance", "shop", "db")
-    owner = Owner("VirtualMachine", "db", "u-db")
-    return Vmi(ref, "u-1", "Running", "n1", {}, {"nodeSelector": selector}, owner=owner)
+    return vmi("db", "n1", spec={"nodeSelector": selector})
 
 
 TYPED = {"instancetype": {"name": "fast"}}
@@ -76,12 +75,7 @@ def test_vm_of_a_pool_has_the_instance_type_of_the_pool() -> None:
     inner = {"template": {"spec": {"domain": {}}}, **TYPED}
     manifest = {"metadata": {"name": "web"}, "spec": {"virtualMachineTemplate": {"spec": inner}}}
     pool = Workload(Ref("VirtualMachinePool", "shop", "web"), "u-pool", manifest)
-    member = Workload(
-        Ref("VirtualMachine", "shop", "db"),
-        "u-db",
-        vm(**TYPED).manifest,
-        Owner("VirtualMachinePool", "web", "u-pool"),
-    )
+    member = replace(vm(**TYPED), owner=Owner("VirtualMachinePool", "web", "u-pool"))
     snapshot = Snapshot(workloads=(pool, member), vmis=(running(disk="fast"),))
     assert needs_expansion(pool)
     assert AddedNodeSelectors(snapshot).of(pool) == {"disk": "fast"}

@@ -45,6 +45,7 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.journal impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.moves.reconciliation import Wait
+from tests.support import facts
 
 JSON = dict[str, t.Any]
 
@@ -87,17 +88,8 @@ def vm(
     ref = Ref(kind, "shop", "db")
     metadata = {"name": "db", "namespace": "shop", "uid": "u-vm", "labels": labels or {}}
     workload = Workload(ref, "u-vm", {"metadata": metadata, "spec": {"runStrategy": strategy}})
-    vmi = Vmi(
-        Ref("VirtualMachineInstance", "shop", "db"),
-        "u-db",
-        "Running",
-        "w1",
-        {},
-        {},
-        owner=Owner(kind, "db", "u-vm"),
-        live_migratable=True,
-    )
-    return replace(vmi, **of_vmi), workload
+    owner = Owner(kind, "db", "u-vm")
+    return facts.vmi("db", **{"owner": owner, "live_migratable": True, **of_vmi}), workload
 
 
 def plan(

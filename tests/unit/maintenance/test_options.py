@@ -15,8 +15,8 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.options
     select,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from tests.support.facts import node
 
 ZONE = "topology.kubernetes.io/zone"
 MARKED = {"placement.virt/maintenance": "{}"}
@@ -41,10 +41,6 @@ def options(**given: t.Any) -> MaintenanceOptions:
         "move_timeout": 60,
     }
     return parse_options({**defaults, **given}, Topology.of({}))
-
-
-def node(name: str, zone: str = "", **fields: t.Any) -> Node:
-    return Node(name, labels={ZONE: zone} if zone else {}, **fields)
 
 
 NODES = (node("w1", "a"), node("w2", "a"), node("w3", "b"))

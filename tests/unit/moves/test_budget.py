@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import typing as t
+import functools
 from dataclasses import replace
 
 import pytest
@@ -30,15 +30,14 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.move import M
 from ansible_collections.virt.placement.plugins.module_utils.moves.observe import (
     ForeignMigrations,
 )
+from tests.support import facts
 from tests.support.api_server import ApiServer
 from tests.unit.moves.test_gates import parameters
 
 SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
 
 
-def machine(name: str, node: str = "w1", **changed: t.Any) -> Vmi:
-    ref = Ref("VirtualMachineInstance", "shop", name)
-    return replace(Vmi(ref, f"u-{name}", "Running", node, {}, {}, ready=True), **changed)
+machine = functools.partial(facts.vmi, ready=True, owner=None)
 
 
 def instance(vmi: Vmi, ready: bool = True) -> Instance:
