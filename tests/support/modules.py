@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import itertools
 import json
 import signal
 import typing as t
@@ -64,11 +66,13 @@ class FakeModule:
         raise Ended({**result, "failed": True, "warnings": self.warnings})
 
 
-def run(name: str, server: ApiServer, options: Result, *, check: bool = False) -> Result:
+def run(
+    name: str, server: ApiServer, options: Result, *, check: bool = False, reconciles: float = 3
+) -> Result:
     """The result of a module. Raises what the module does not turn into a result, and Stuck.
 
-    A rollout and a maintenance make three reconciles in a step. There are no watches, so that they
-    read the cluster each time.
+    A rollout and a maintenance make so many `reconciles` in a step, at most. There are no watches, so
+    that they read the cluster each time.
     """
     module = importlib.import_module(f"{_MODULES}.{name}")
     task = type("Module", (FakeModule,), {"given": dict(options), "check_mode": check})
@@ -81,8 +85,9 @@ def run(name: str, server: ApiServer, options: Result, *, check: bool = False) -
         ):
             patches.enter_context(mock.patch.object(where, what, value))
         if name in ("rollout", "node_maintenance"):
+            listening = functools.partial(_listening, reconciles - 1)
             flow = importlib.import_module(f"{_FLOWS}.{name}")
-            patches.enter_context(mock.patch.object(flow, "until_interrupted", _listening))
+            patches.enter_context(mock.patch.object(flow, "until_interrupted", listening))
         patches.enter_context(bounded())
         try:
             module.main()
@@ -97,9 +102,9 @@ def no_op(*_arguments: t.Any) -> None:
 
 
 @contextlib.contextmanager
-def _listening() -> t.Iterator[t.Callable[[], bool]]:
-    answers = iter((True, True))
-    yield lambda: next(answers, False)
+def _listening(times: float) -> t.Iterator[t.Callable[[], bool]]:
+    numbers = itertools.count()
+    yield lambda: next(numbers) < times
 
 
 @contextlib.contextmanager

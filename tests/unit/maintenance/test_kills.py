@@ -12,19 +12,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
+import math
 import os
 import typing as t
-from unittest import mock
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.cluster.following import (
-    FollowedCluster,
-)
-from ansible_collections.virt.placement.plugins.module_utils.flows import node_maintenance as flow
-from ansible_collections.virt.placement.plugins.module_utils.interface import runner
-from ansible_collections.virt.placement.plugins.module_utils.moves import step
-from ansible_collections.virt.placement.plugins.modules import node_maintenance
 from tests.fuzz import cluster
 from tests.support import modules
 from tests.support.api_server import ApiServer, Reply, Request, status
@@ -219,27 +212,12 @@ def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Objec
     run: Object = {}
     for number in range(1, 30):
         given = {"nodes": [node], "state": state, "step_state": run, **options}
-        task = type("Module", (modules.FakeModule,), {"given": given})
-        with (
-            mock.patch.object(node_maintenance, "AnsibleModule", task),
-            mock.patch.object(runner, "connect", return_value=server.client()),
-            mock.patch.object(step, "wait_for", modules.no_op),
-            mock.patch.object(FollowedCluster, "follow", modules.no_op),
-            mock.patch.object(flow, "until_interrupted", _listening),
-            pytest.raises(modules.Ended) as ended,
-        ):
-            node_maintenance.main()
-        result: Object = ended.value.args[0]
+        result = modules.run("node_maintenance", server, given, reconciles=math.inf)
         server.progress += result.get("progress") or []
         if result.get("failed") or result["finished"]:
             return result
         run = {**result["step_state"], "elapsed": 25.0 * number}
     raise AssertionError(f"{state} of {node} has not ended: {result['progress']}")
-
-
-@contextlib.contextmanager
-def _listening() -> t.Iterator[t.Callable[[], bool]]:
-    yield lambda: True
 
 
 def service(server: KubeVirt, **options: t.Any) -> None:
