@@ -169,7 +169,7 @@ def all_lines(server: ApiServer, **options: t.Any) -> tuple[list[str], dict[str,
 
 
 def test_case_68_node_is_in_service_once_its_startup_taint_is_gone() -> None:
-    server = starting(reads=4)
+    server = starting(reads=2)
 
     lines, result = all_lines(server)
 
