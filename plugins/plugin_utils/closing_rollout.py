@@ -10,10 +10,6 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving imp
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
-from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import (
-    after_held,
-    held_done,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import next_window
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
     after_failure,
@@ -21,6 +17,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import (
     plan_words,
     saved_words,
 )
+from ansible_collections.virt.placement.plugins.plugin_utils.registry import DONE, NEXT_STEPS
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
@@ -37,7 +34,11 @@ def rollout_parts(record: JobRecord) -> Parts:
     left = result.get("moves") or skipped or elsewhere or result.get("deferred")
     left = left or result.get("changed") or result.get("held")
     still = bool(result) and not (left or result["failed"])
-    done = ["nothing to move"] if still else [*held_done(record)]
+    done = (
+        ["nothing to move"]
+        if still
+        else [line for lines in DONE.values() for line in lines(record)]
+    )
     placed = [x for x in result.get("not_enforced") or () if x["when"] == "now"]
     if later := [[entry.get("takes_effect")] for entry in placed]:
         event = next_event(later)
@@ -59,7 +60,10 @@ def rollout_parts(record: JobRecord) -> Parts:
     elif any(x.get("reason_code") == NOT_IN_PLAN.code for x in skipped):
         following = ["for what is not in the plan, make a new one: launch the job in check mode"]
     if not record.failures:
-        following += [*after_skipped(record, skipped), *after_held(record)]
+        following += [
+            *after_skipped(record, skipped),
+            *(step for steps in NEXT_STEPS.values() for step in steps(record)),
+        ]
     return {
         "asked": (asked,),
         "done": tuple(done),

@@ -22,10 +22,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     Closing,
     reason_of,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.closing_held import (
-    after_held,
-    held_done,
-)
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import (
     maintenance_parts,
 )
@@ -49,6 +45,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread impo
     unread_texts,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.plan_files import after_failure
+from ansible_collections.virt.placement.plugins.plugin_utils.registry import DONE, NEXT_STEPS
 from ansible_collections.virt.placement.plugins.plugin_utils.verification import (
     named_lists,
     no_move_repairs,
@@ -230,7 +227,7 @@ def _apply(record: JobRecord) -> Parts:
     made = before_undo(record)
     done = [*_forecast(made), *_room(record)]
     done += rules_written(made.last("rules"), check_mode=record.check_mode)
-    done += held_done(record)
+    done += (line for lines in DONE.values() for line in lines(record))
     undo = undo_parts(record)
     parts = {
         "asked": (asked, on_failure) if options.get("on_failure") == UNDO else (asked,),
@@ -263,7 +260,7 @@ def _undo(record: JobRecord) -> Parts:
         done += restored(result, check_mode=record.check_mode)
     elif "reverted" in result and not result["failed"]:
         done.append(f"{plural(len(result['reverted']), 'workload')} restored by an earlier run")
-    done += held_done(record)
+    done += (line for lines in DONE.values() for line in lines(record))
     return {
         "asked": (asked,),
         "done": (*done, *_verdicts(record)),
@@ -287,7 +284,7 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
     else:
         if not record.asked["rollout"]:
             yield TO_MOVE
-        yield from after_held(record)
+        yield from (step for steps in NEXT_STEPS.values() for step in steps(record))
 
 
 def _after_red_apply(record: JobRecord) -> list[str]:

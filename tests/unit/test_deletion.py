@@ -141,7 +141,7 @@ class Copy:
         registries = [path for path in paths if path.stem in REGISTRIES]
         for path in [*registries, self.root / "meta" / "runtime.yml"]:
             lines = path.read_text().splitlines(keepends=True)
-            own = re.compile(rf"from \.+{capability}[. ]|\s+(\*\*|\"\w+\": )?{capability}\.")
+            own = re.compile(rf"from \S*\.{capability}[. ]|\s+(\*\*|\"\w+\": )?{capability}\.")
             kept = [x for x in lines if not own.match(x) and x.strip(" -\n") not in modules]
             if len(kept) < len(lines):
                 found[path] = "".join(kept)
@@ -183,7 +183,9 @@ def test_core_works_without_capability(copy: Copy, capability: str, tmp_path: Pa
     files = copy.files_of(capability)
     names = [str(path.relative_to(copy.root)) for path in files]
     plugins = [name for name in names if name.startswith("plugins/")]
-    own = re.compile(rf"plugins/(module_utils/({capability}|flows)|modules|action)/")
+    own = re.compile(
+        rf"plugins/(module_utils/({capability}|flows)|plugin_utils/{capability}|modules|action)/"
+    )
     assert [name for name in plugins if not own.match(name)] == []
     assert [name for name in plugins if Path(name).stem in CORE_TASKS] == []
     assert [name for name in CORE_TESTS if f"tests/unit/{name}" in names] == []

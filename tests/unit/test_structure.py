@@ -32,7 +32,9 @@ CONTROLLER_LAYERS = (
         "job_room",
         "job_undo",
     },
-    {"closings", "closing_held", "closing_maintenance", "closing_rollout", "closing_undo"},
+    {"closings", "closing_maintenance", "closing_rollout", "closing_undo"},
+    {"registry"},
+    {"holds"},
     {"plan_files", "planned_maintenance"},
     {"kubeconfig"},
     {"job"},
@@ -46,8 +48,9 @@ CONTROLLER_LAYERS = (
         "verification",
     },
 )
-"""The files and packages of plugin_utils: the stages of a role, the block that closes a job, plans, the connection,
-a job and its record, reports, surveys, and what these share. Each may import its own row and those below it."""
+"""The files and packages of plugin_utils: the stages of a role, the block that closes a job, what capabilities add to
+it, plans, the connection, a job and its record, reports, surveys, and what these share. Each may import its own row and
+those below it."""
 
 ENGINE = {"Step", "StepContext", "Reconciler"}
 SOURCES = {"rollout.rollout_source": "RolloutSource", "maintenance.drain": "DrainSource"}
