@@ -8,7 +8,6 @@ import time
 import typing as t
 
 from ansible_collections.virt.placement.plugins.plugin_utils import (
-    job_import,
     job_maintenance,
     job_report,
     job_rollout,
@@ -16,6 +15,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils import (
     job_undo,
     job_verify,
     plan_files,
+    registry,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import ARTIFACT
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
@@ -79,11 +79,11 @@ def _check_room(job: Job) -> Result:
 
 CHECKS: dict[str, t.Callable[[Job], Result]] = {
     "placement_apply": _check_room,
-    "placement_drs_import": job_import.check,
     "placement_maintenance": job_maintenance.check,
     "placement_report": job_report.check,
     "placement_rollout": job_rollout.check,
     "placement_verify": job_report.check_verify,
+    **registry.CHECKS,
 }
 
 
@@ -166,6 +166,6 @@ STAGES: dict[str, t.Callable[[Job], Result]] = {
     "finish": job_maintenance.finish,
     "report": job_report.report,
     "list_rules": list_rules,
-    "make_folder": job_import.make_folder,
     "close": close,
+    **registry.STAGES,
 }

@@ -1,11 +1,18 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What do capabilities say in the block that closes a job: of what was done, and as next steps? Each has a line."""
+"""Which checks, stages and lines of the block that closes a job are those of capabilities? Each has a line."""
 
 from __future__ import annotations
 
+from ansible_collections.virt.placement.plugins.plugin_utils.drs import stages as drs
 from ansible_collections.virt.placement.plugins.plugin_utils.holds import closing as holds
 
+CHECKS = {
+    "placement_drs_import": drs.check,
+}
+STAGES = {
+    "make_folder": drs.make_folder,
+}
 DONE = {
     "holds": holds.held_done,
 }

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Each capability can be deleted: in a copy without it, all other files import, and tests of the core pass.
 
-What is deleted follows from its folder in plugins/module_utils: the flows, modules and tests that import it, the
-action plugins, roles and playbooks of these modules, and the lines of registries that name it or them. Pages and
-the options of other roles that a capability serves are not followed."""
+What is deleted follows from its folders in plugins/module_utils and plugins/plugin_utils: the flows, modules and tests
+that import it, the action plugins, roles and playbooks of these modules, and the lines of registries that name it or
+them. Pages and the options of other roles that a capability serves are not followed."""
 
 from __future__ import annotations
 

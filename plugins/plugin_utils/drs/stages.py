@@ -19,11 +19,9 @@ def check(job: Job) -> Result:
     written."""
     folder = job.record.asked["folder"]
     job.record.open = "Import rules"
-    if not folder:
-        return {}
-    if not os.path.isabs(folder):
+    if folder and not os.path.isabs(folder):
         raise JobFailed([f"{OPTION}: must be an absolute path, but is {folder}. {NOTHING}"])
-    if fault := _fault(Path(folder)):
+    if folder and (fault := _fault(Path(folder))):
         raise JobFailed([_refused(folder, fault), NOTHING])
     return {}
 

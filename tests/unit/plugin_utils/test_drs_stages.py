@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.plugin_utils import job_import
+from ansible_collections.virt.placement.plugins.plugin_utils.drs import stages
 from ansible_collections.virt.placement.plugins.plugin_utils.job import NOTHING, JobFailed
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
@@ -31,20 +31,20 @@ def refusal(stage: t.Callable[[t.Any], object], asked: t.Any) -> list[str]:
 def test_folder_is_made_once(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     checked = job(folder, check_mode=True)
-    job_import.check(checked)
-    job_import.make_folder(checked)
+    stages.check(checked)
+    stages.make_folder(checked)
     assert (checked.changed, folder.exists()) == (True, False)
 
     made, again = job(folder), job(folder)
-    job_import.make_folder(made)
-    job_import.make_folder(again)
+    stages.make_folder(made)
+    stages.make_folder(again)
     assert (made.changed, again.changed, list(folder.iterdir())) == (True, False, [])
 
 
 def test_folder_that_is_below_a_file_is_refused_first(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     folder = tmp_path / "a" / "b"
-    assert refusal(job_import.check, job(folder)) == [
+    assert refusal(stages.check, job(folder)) == [
         f"placement_drs_import_folder: cannot write to the folder {folder}: {tmp_path / 'a'} is a file. {WHAT_TO_DO}",
         NOTHING,
     ]
@@ -58,12 +58,12 @@ def test_folder_that_cannot_be_made_has_no_number_of_an_error(
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     folder = tmp_path / "a"
-    assert refusal(job_import.make_folder, job(folder)) == [
+    assert refusal(stages.make_folder, job(folder)) == [
         f"placement_drs_import_folder: cannot write to the folder {folder}: Operation not permitted. {WHAT_TO_DO}"
     ]
 
 
 def test_folder_must_be_absolute() -> None:
-    assert refusal(job_import.check, job("rules")) == [
+    assert refusal(stages.check, job("rules")) == [
         f"placement_drs_import_folder: must be an absolute path, but is rules. {NOTHING}"
     ]
