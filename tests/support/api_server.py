@@ -143,7 +143,8 @@ class Clock:
 
 
 class ApiServer:
-    """`objects` are objects by path; `seen` all requests; `writes` method and path of each write that was accepted.
+    """`objects` are objects by path; `seen` all requests; `writes` method and path of each write that was accepted,
+    `patches` path and body of each patch, also of those that a fault accepts.
     `served` are the versions of API groups where the objects do not show them: another one is not found.
     `retries`: of a client in this process, at most."""
 
@@ -156,6 +157,7 @@ class ApiServer:
         self.retries = 50
         self.seen: list[Request] = []
         self.writes: list[tuple[str, str]] = []
+        self.patches: list[tuple[str, JSON]] = []
         self._script: list[Reply] = []
         self._socket: _Socket | None = None
 
@@ -190,6 +192,12 @@ class ApiServer:
 
     def answer(self, request: Request) -> Reply:
         self.seen.append(request)
+        reply = self._reply(request)
+        if request.method == "PATCH" and reply.status < 300 and not request.dry_run:
+            self.patches.append((request.path, request.body))
+        return reply
+
+    def _reply(self, request: Request) -> Reply:
         if self._script:
             return self._script.pop(0) if len(self._script) > 1 else self._script[0]
         faults = [fault for fault in self.faults if fault.is_about(request)]

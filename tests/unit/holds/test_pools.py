@@ -9,11 +9,6 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
-    ApiRequest,
-    Conflict,
-    NotFound,
-)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
     InstanceSelection,
     movable_instances,
@@ -33,6 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
+from tests.support.api_server import ApiServer
 from tests.support.cluster import Cluster, cluster, keep_apart
 from tests.support.pools import change, pool
 
@@ -64,35 +60,31 @@ def plan(snapshot: Snapshot, *allow: Method) -> Plan:
     return plan_moves(snapshot, request, candidates)
 
 
-def end(server: JSON, hold: Hold) -> str:
-    _count, why = holds.prepare(server, hold)
-    return str(why or holds.end(server, hold) or "")
+def end(server: ApiServer, hold: Hold) -> str:
+    _count, why = holds.prepare(server.client(), hold)
+    return str(why or holds.end(server.client(), hold) or "")
 
 
-class Server:
-    """Has the revisions of a pool, and takes patches."""
+REVISIONS = "/apis/apps/v1/controllerrevisions"
+FIRST = "/apis/apps/v1/namespaces/shop/controllerrevisions/web-1"
 
-    def __init__(self, found: Cluster, ref: t.Any, *, before: JSON = None) -> None:
-        spec = found.workloads[ref]["spec"]
-        old = copy.deepcopy(spec)
-        old["virtualMachineTemplate"]["spec"]["template"]["spec"].pop("affinity", None)
-        old["virtualMachineTemplate"]["metadata"]["creationTimestamp"] = None
-        if before is not None:
-            before(old["virtualMachineTemplate"]["spec"])
-        self.revisions = {"web-1": old, "web-2": copy.deepcopy(spec)}
-        self.patches: list[tuple[str, JSON]] = []
-        self.refuses = ""
 
-    def get(self, path: str) -> JSON:
-        name = path.rpartition("/")[2]
-        if name not in self.revisions:
-            raise NotFound(ApiRequest("GET", path), "no")
-        return {"metadata": {"name": name}, "data": self.revisions[name]}
-
-    def patch(self, path: str, body: JSON) -> None:
-        if self.refuses and self.refuses in path:
-            raise Conflict(ApiRequest("PATCH", path), "no")
-        self.patches.append((path, body))
+def serving(found: Cluster, ref: t.Any, *, before: JSON = None, refuses: str = "") -> ApiServer:
+    """It has the revisions of a pool, and takes patches."""
+    spec = found.workloads[ref]["spec"]
+    old = copy.deepcopy(spec)
+    old["virtualMachineTemplate"]["spec"]["template"]["spec"].pop("affinity", None)
+    old["virtualMachineTemplate"]["metadata"]["creationTimestamp"] = None
+    if before is not None:
+        before(old["virtualMachineTemplate"]["spec"])
+    server = ApiServer()
+    for name, data in (("web-1", old), ("web-2", copy.deepcopy(spec))):
+        metadata = {"namespace": "shop", "name": name}
+        server.store(REVISIONS, {"metadata": metadata, "data": data})
+    if refuses:
+        server.add_fault("PATCH", refuses, 409)
+    server.add_fault("PATCH", "", 200)
+    return server
 
 
 def test_vms_that_run_without_the_template_move_whatever_the_scope_is() -> None:
@@ -204,7 +196,7 @@ def test_strategy_is_given_back_once_each_vmi_has_the_revision(
     found, ref, snapshot = after
     hold = the_hold(snapshot)
     assert hold.ends
-    server: JSON = Server(found, ref)
+    server = serving(found, ref)
 
     assert end(server, hold) == ""
 
@@ -232,7 +224,7 @@ def test_run_after_one_that_was_killed_between_two_labels_sets_the_others(
 ) -> None:
     found, ref, _snapshot = after
     found.machines["web-0"]["metadata"]["labels"][POOL_REVISION] = "web-2"
-    server: JSON = Server(found, ref)
+    server = serving(found, ref)
     assert end(server, the_hold(found.snapshot())) == ""
     assert [path.rpartition("/")[2] for path, _body in server.patches] == ["web-1", "web-2", "web"]
 
@@ -251,7 +243,7 @@ def test_vm_of_another_template_keeps_the_hold(
 ) -> None:
     """KubeVirt would restart it, and may: the label must not hide that."""
     found, ref, snapshot = after
-    server: JSON = Server(found, ref, before=before)
+    server = serving(found, ref, before=before)
     why = end(server, the_hold(snapshot))
     assert "differs from the present one in more than placement" in why
     assert "Restart VirtualMachine shop/web-0, and run the rollout again" in why
@@ -264,16 +256,16 @@ def test_revision_of_any_shape_keeps_the_hold(
 ) -> None:
     """A ControllerRevision has no schema."""
     found, ref, snapshot = after
-    server: JSON = Server(found, ref)
-    server.revisions["web-1"] = data
+    server = serving(found, ref)
+    server.objects[FIRST]["data"] = data
     assert "stays held" in end(server, the_hold(snapshot))
     assert server.patches == []
 
 
 def test_missing_revision_keeps_the_hold(after: tuple[Cluster, t.Any, Snapshot]) -> None:
     found, ref, snapshot = after
-    server: JSON = Server(found, ref)
-    del server.revisions["web-1"]
+    server = serving(found, ref)
+    del server.objects[FIRST]
     assert "is missing or damaged" in end(server, the_hold(snapshot))
     assert server.patches == []
 
@@ -283,7 +275,7 @@ def test_template_that_has_not_reached_the_vms_keeps_the_hold(
 ) -> None:
     """What is beside placement, too: KubeVirt would write it, and restart all."""
     found, ref, _snapshot = after
-    server: JSON = Server(found, ref)
+    server = serving(found, ref)
     found.workloads[ref]["metadata"]["generation"] = 3
     template = found.workloads[ref]["spec"]["virtualMachineTemplate"]["spec"]["template"]
     template["spec"]["domain"] = {"memory": {"guest": "9Gi"}}
@@ -298,9 +290,9 @@ def test_later_generation_of_the_same_template_ends_the_hold(
     found, ref, _snapshot = after
     spec = found.workloads[ref]["spec"]["virtualMachineTemplate"]["spec"]["template"]["spec"]
     spec["domain"] = {"memory": {"guest": "1024Mi"}}
-    server: JSON = Server(found, ref)
-    for revision in server.revisions.values():
-        made_from = revision["virtualMachineTemplate"]["spec"]["template"]["spec"]
+    server = serving(found, ref)
+    for revision in server.objects.values():
+        made_from = revision["data"]["virtualMachineTemplate"]["spec"]["template"]["spec"]
         made_from["domain"] = {"memory": {"guest": "1Gi"}, "devices": {}}
     found.workloads[ref]["metadata"]["generation"] = 3
     assert end(server, the_hold(found.snapshot())) == ""
@@ -311,8 +303,7 @@ def test_change_at_the_same_time_keeps_the_hold(
     after: tuple[Cluster, t.Any, Snapshot], place: str
 ) -> None:
     found, ref, snapshot = after
-    server: JSON = Server(found, ref)
-    server.refuses = place
+    server = serving(found, ref, refuses=place)
     assert end(server, the_hold(snapshot)).endswith("Run the rollout again")
     assert not any("virtualmachinepools" in path for path, _body in server.patches)
 
@@ -326,7 +317,7 @@ def test_label_that_only_a_restart_brings_keeps_the_hold(
 ) -> None:
     """A user has removed one from the template meanwhile; labels of rules reach running VMIs."""
     found, ref, _snapshot = after
-    server: JSON = Server(found, ref, before=tier)
+    server = serving(found, ref, before=tier)
     for machine in found.machines.values():
         machine["metadata"]["labels"]["tier"] = "back"
     why = end(server, the_hold(found.snapshot()))
@@ -341,10 +332,10 @@ def test_check_mode_reads_why_a_hold_stays_and_writes_nothing(
     after: tuple[Cluster, t.Any, Snapshot],
 ) -> None:
     found, ref, snapshot = after
-    server: JSON = Server(found, ref)
-    assert holds.prepare(server, the_hold(snapshot), check=True) == (3, None)
-    del server.revisions["web-1"]
-    _count, why = holds.prepare(server, the_hold(snapshot), check=True)
+    server = serving(found, ref)
+    assert holds.prepare(server.client(), the_hold(snapshot), check=True) == (3, None)
+    del server.objects[FIRST]
+    _count, why = holds.prepare(server.client(), the_hold(snapshot), check=True)
     assert why is not None
     assert "is missing or damaged" in why.text
     assert server.patches == []
@@ -354,9 +345,8 @@ def test_labels_that_were_written_count_though_the_hold_stays(
     after: tuple[Cluster, t.Any, Snapshot],
 ) -> None:
     found, ref, snapshot = after
-    server: JSON = Server(found, ref)
-    server.refuses = "virtualmachineinstances/web-2"
-    count, why = holds.prepare(server, the_hold(snapshot))
+    server = serving(found, ref, refuses="virtualmachineinstances/web-2")
+    count, why = holds.prepare(server.client(), the_hold(snapshot))
     assert count == 2
     assert str(why).endswith("Run the rollout again")
 

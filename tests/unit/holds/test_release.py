@@ -10,14 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
-    ApiError,
-    ApiRequest,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.instances import (
     InstanceSelection,
     movable_instances,
@@ -33,6 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan_request import (
     PlanRequest,
 )
+from tests.support.api_server import ApiServer, Reply, status
 from tests.support.cluster import cluster
 from tests.unit.forecast.test_claims import stateful_set
 
@@ -64,17 +57,11 @@ def holds_of(snapshot: Snapshot, selection: InstanceSelection = SHOP) -> tuple[H
     return holds.holds_of(snapshot, selection, movable_instances(snapshot, selection))
 
 
-class Server:
-    """Takes patches, or refuses them."""
-
-    def __init__(self, refuses: type[ApiError] | None = None) -> None:
-        self.patches: list[JSON] = []
-        self._refuses = refuses
-
-    def patch(self, path: str, body: JSON) -> None:
-        if self._refuses:
-            raise self._refuses(ApiRequest("PATCH", path), "no")
-        self.patches.append(body)
+def server(code: int | Reply = 200) -> ApiServer:
+    """It takes patches of any object, or refuses them."""
+    made = ApiServer()
+    made.add_fault("PATCH", "", code)
+    return made
 
 
 def test_held_replicas_move_from_the_last_one_whatever_the_scope_is() -> None:
@@ -122,11 +109,11 @@ def test_run_waits_for_the_controller(updated: int, generation: int, text: str) 
 
 
 def test_strategy_is_given_back_once() -> None:
-    server: JSON = Server()
+    api = server()
     (hold,) = holds_of(held("db-2", updated=1))
-    assert holds.end(server, hold) is None
+    assert holds.end(api.client(), hold) is None
     assert "its update strategy is RollingUpdate again" in holds.ended(hold)
-    (patch,) = server.patches
+    ((_path, patch),) = api.patches
     changes = [x for x in patch if x["op"] != "test"]
     assert [(x["op"], x["path"]) for x in changes] == [
         ("replace", "/spec/updateStrategy"),
@@ -135,29 +122,29 @@ def test_strategy_is_given_back_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "text"),
+    ("code", "text"),
     [
-        (Conflict, "changed meanwhile"),
-        (Invalid, "Set its update strategy by hand"),
-        (Forbidden, "Set its update strategy by hand"),
-        (NotFound, "check the name"),
+        (409, "changed meanwhile"),
+        (status(422, details={"causes": [{"field": "spec"}]}), "Set its update strategy by hand"),
+        (403, "Set its update strategy by hand"),
+        (404, "check the name"),
     ],
 )
-def test_refusal_of_one_workload_does_not_keep_the_others(error: type[ApiError], text: str) -> None:
+def test_refusal_of_one_workload_does_not_keep_the_others(code: int | Reply, text: str) -> None:
     """An admission policy of its namespace, or a deletion."""
-    server: JSON = Server(error)
     (hold,) = holds_of(held("db-2", updated=1))
-    why = holds.end(server, hold)
+    why = holds.end(server(code).client(), hold)
     assert "stays held" in str(why)
     assert text in str(why)
 
 
 def test_strategy_is_not_given_back_where_the_object_was_changed_meanwhile() -> None:
     """Rules that are written at the same time count on the strategy OnDelete."""
-    server: JSON = Server()
+    api = server()
     (hold,) = holds_of(held("db-2", updated=1))
-    holds.end(server, hold)
-    assert {"op": "test", "path": "/metadata/generation", "value": 2} in server.patches[0]
+    holds.end(api.client(), hold)
+    ((_path, patch),) = api.patches
+    assert {"op": "test", "path": "/metadata/generation", "value": 2} in patch
 
 
 def test_unfinished_or_damaged_hold_stays() -> None:
@@ -195,9 +182,9 @@ def test_hold_is_over_once_another_client_has_set_a_strategy() -> None:
     assert (found.replicas, found.waiting, found.ends) == (frozenset(), None, True)
     (line,) = found.lines
     assert "is not held any more" in line
-    server: JSON = Server()
-    assert holds.end(server, hold) is None
-    (patch,) = server.patches
+    api = server()
+    assert holds.end(api.client(), hold) is None
+    ((_path, patch),) = api.patches
     assert [x["op"] for x in patch if x["op"] != "test"] == ["remove"]
     assert "stays as it is" in holds.ended(hold)
 
