@@ -15,30 +15,24 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.manifest
 from ansible_collections.virt.placement.plugins.module_utils.repository.offline import (
     lint_manifests,
 )
+from tests.support.manifests import manifest, workload
 
 JSON = t.Any
 
 
+SHOP = {"namespace": "shop"}
+
+
 def deployment(name: str = "web", replicas: int | None = 3) -> JSON:
     labels = {"app": "web", "name": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "shop"},
-        "spec": spec if replicas is None else {**spec, "replicas": replicas},
-    }
+    spec = {} if replicas is None else {"replicas": replicas}
+    return workload("Deployment", name, labels, {"containers": []}, metadata=SHOP, **spec)
 
 
 def budget(selector: JSON = None, **numbers: int | str) -> JSON:
     chosen = {"matchLabels": {"app": "web"}} if selector is None else selector
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "keep", "namespace": "shop"},
-        "spec": {"selector": chosen, **numbers},
-    }
+    spec = {"selector": chosen, **numbers}
+    return manifest("PodDisruptionBudget", "keep", metadata=SHOP, spec=spec)
 
 
 def found(*manifests: JSON) -> list[str]:

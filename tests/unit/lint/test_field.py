@@ -13,41 +13,27 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
     lint_rules,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from tests.support import manifests
+from tests.support.cluster import HOST, REQUIRED, ZONE
+from tests.support.manifests import manifest
 
 JSON = t.Any
-HOST = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def node(name: str, labels: JSON, *taints: str) -> JSON:
     spec = {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {HOST: name, **labels}},
-        "spec": spec,
-    }
+    return manifest("Node", name, metadata={"labels": {HOST: name, **labels}}, spec=spec)
 
 
 def workload(
     kind: str, name: str, replicas: int, pod_labels: JSON, spec: JSON, **metadata: JSON
 ) -> JSON:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name, **metadata},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": pod_labels},
-            "template": {"metadata": {"labels": pod_labels}, "spec": spec},
-        },
-    }
+    return manifests.workload(kind, name, pod_labels, spec, metadata=metadata, replicas=replicas)
 
 
-def by_name(manifests: t.Iterable[JSON]) -> dict[str, Finding]:
-    found = lint_manifests(manifests)
+def by_name(listed: t.Iterable[JSON]) -> dict[str, Finding]:
+    found = lint_manifests(listed)
     assert len({finding.name for finding in found}) == len(found), found
     return {finding.name: finding for finding in found}
 
@@ -201,7 +187,7 @@ def test_field_12_empty_value_is_asked_for_where_nodes_have_one() -> None:
 
 def test_wrong_labels_are_named_each_with_key_and_value() -> None:
     labels = {"app": "{{app}}", "uid": "{{uid}}"}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": labels}}
+    pod = manifest("Pod", "a", metadata={"labels": labels})
 
     spec = {"containers": [], "nodeSelector": {"disk": "{{disk}}"}}
     why = by_name([{**pod, "spec": spec}])["invalid_placement"].why

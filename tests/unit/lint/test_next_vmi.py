@@ -30,26 +30,21 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
     lint_manifests,
 )
 from tests.support.cluster import Cluster, expression, node_affinity
+from tests.support.manifests import manifest, workload
 
 JSON = t.Any
 ARCH = "kubernetes.io/arch"
 ON_ARM = node_affinity({"matchExpressions": [expression(ARCH, "In", "arm64")]})
 CPU_MODEL = "cpu-model.node.kubevirt.io/"
-TYPES = "instancetype.kubevirt.io/v1beta1"
+
+
+SHOP = {"namespace": "shop"}
 
 
 def vm(name: str, template: JSON, **spec: JSON) -> JSON:
     template = {"domain": {"devices": {}, "memory": {"guest": "1Gi"}}, **template}
-    return {
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachine",
-        "metadata": {"name": name, "namespace": "shop"},
-        "spec": {
-            "runStrategy": "Halted",
-            "template": {"metadata": {"labels": {"app": name}}, "spec": template},
-            **spec,
-        },
-    }
+    spec = {"runStrategy": "Halted", **spec}
+    return workload("VirtualMachine", name, {"app": name}, template, metadata=SHOP, **spec)
 
 
 def two_architectures() -> Cluster:
@@ -133,22 +128,11 @@ def test_spec_that_only_virt_api_refuses_is_linted(domain: JSON) -> None:
 
 def instance_type(**spec: JSON) -> JSON:
     sizes = {"cpu": {"guest": 2}, "memory": {"guest": "4Gi"}}
-    return {
-        "apiVersion": TYPES,
-        "kind": "VirtualMachineClusterInstancetype",
-        "metadata": {"name": "u1"},
-        "spec": {**sizes, **spec},
-    }
+    return manifest("VirtualMachineClusterInstancetype", "u1", spec={**sizes, **spec})
 
 
 def preference(**spec: JSON) -> JSON:
-    metadata = {"name": "linux", "namespace": "shop"}
-    return {
-        "apiVersion": TYPES,
-        "kind": "VirtualMachinePreference",
-        "metadata": metadata,
-        "spec": spec,
-    }
+    return manifest("VirtualMachinePreference", "linux", metadata=SHOP, spec=spec)
 
 
 TYPED: JSON = {"instancetype": {"name": "u1"}}
@@ -259,7 +243,7 @@ def test_placement_is_that_of_a_forecast(template: JSON) -> None:
 )
 def test_scheduling_gate_that_the_api_server_refuses(gates: list[str], errors: str) -> None:
     spec = {"containers": [], "schedulingGates": [{"name": name} for name in gates]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+    pod = manifest("Pod", "web", spec=spec)
     found = by_name(lint_manifests([pod]))
 
     assert set(found) == ({"invalid_placement"} if errors else set())

@@ -22,24 +22,31 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
     lint_manifests,
 )
 from tests.support.cluster import HOST, ZONE, Cluster, Object, anti_affinity, apart, node_affinity
+from tests.support.manifests import manifest, workload
 from tests.unit.lint.online_offline import deployment, manifests, online
 
 KEY = ("shop", "data")
+JSON = t.Any
 MOUNTED: Object = {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "data"}}]}
 
 
-def claim(*modes: str, volume: str = "") -> Object:
+SHOP = {"namespace": "shop"}
+
+
+def claim(*modes: str, volume: str = "") -> JSON:
     spec: Object = {"accessModes": list(modes), "volumeName": volume}
-    metadata = {"name": "data", "namespace": "shop"}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    return manifest("PersistentVolumeClaim", "data", metadata=SHOP, spec=spec)
 
 
-def local_volume(**spec: t.Any) -> Object:
-    on_n1 = {"matchExpressions": [{"key": HOST, "operator": "In", "values": ["n1"]}]}
-    affinity = {"required": {"nodeSelectorTerms": [on_n1]}}
-    metadata = {"name": "local"}
-    spec = {"nodeAffinity": affinity, "local": {"path": "/data"}, **spec}
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+def within(key: str, value: str) -> Object:
+    """The nodes that a volume is on."""
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    return {"required": {"nodeSelectorTerms": [term]}}
+
+
+def local_volume(**spec: t.Any) -> JSON:
+    spec = {"nodeAffinity": within(HOST, "n1"), "local": {"path": "/data"}, **spec}
+    return manifest("PersistentVolume", "local", spec=spec)
 
 
 def web(replicas: int = 1, spec: Object | None = None, **more: t.Any) -> Cluster:
@@ -150,36 +157,17 @@ def test_claims_and_volumes_in_files_are_read_and_checked() -> None:
     assert namespaces == ["shop", None]
 
 
-def stateful_set(node_terms: Object, replicas: int = 3, **more: t.Any) -> Object:
-    labels = {"matchLabels": {"app": "db"}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": {"name": "db", "namespace": "shop"},
-        "spec": {
-            "replicas": replicas,
-            "selector": labels,
-            "template": {
-                "metadata": {"labels": labels["matchLabels"]},
-                "spec": {"containers": [], **node_terms},
-            },
-            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}],
-            **more,
-        },
-    }
+def stateful_set(node_terms: Object, replicas: int = 3, **more: t.Any) -> JSON:
+    template = {"containers": [], **node_terms}
+    spec = {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}], **more}
+    labels = {"app": "db"}
+    return workload("StatefulSet", "db", labels, template, metadata=SHOP, replicas=replicas, **spec)
 
 
-def volume_in(zone: str, claim_name: str) -> Object:
-    within = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": f"pv-{claim_name}"},
-        "spec": {
-            "claimRef": {"namespace": "shop", "name": claim_name},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [within]}},
-        },
-    }
+def volume_in(zone: str, claim_name: str) -> JSON:
+    reference = {"namespace": "shop", "name": claim_name}
+    spec = {"claimRef": reference, "nodeAffinity": within(ZONE, zone)}
+    return manifest("PersistentVolume", f"pv-{claim_name}", spec=spec)
 
 
 VOLUMES_OF_DB = [volume_in(zone, f"data-db-{n}") for n, zone in enumerate("aba")]

@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.repository.offline 
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.support.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression, spread
+from tests.support.manifests import manifest, workload
 from tests.unit.lint.online_offline import deployment, manifests, offline, online
 
 IN_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
@@ -101,13 +102,9 @@ def test_taints_policy_on_an_old_server() -> None:
         assert found["unsupported_by_server"].objects == (ref,)
 
 
-def pod_on(node: str, **metadata: str) -> dict[str, t.Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "probe", **metadata},
-        "spec": {"nodeName": node, "containers": []},
-    }
+def pod_on(node: str, **metadata: str) -> t.Any:
+    spec = {"nodeName": node, "containers": []}
+    return manifest("Pod", "probe", metadata=metadata, spec=spec)
 
 
 def test_manifest_of_a_pod_that_names_its_node() -> None:
@@ -132,12 +129,7 @@ def test_template_that_names_a_node_which_does_not_exist() -> None:
 
 
 def test_vm_has_no_node_name() -> None:
-    vm = {
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachine",
-        "metadata": {"name": "vm"},
-        "spec": {"template": {"spec": {"domain": {}, "nodeName": "n1"}}},
-    }
+    vm = workload("VirtualMachine", "vm", {}, {"domain": {}, "nodeName": "n1"})
     (fault,) = read_manifests([Document("a", vm)]).faults
     assert "spec.template.spec: unknown field 'nodeName': for a VM use nodeSelector with" in str(
         fault

@@ -32,19 +32,15 @@ from tests.support.cluster import (
     expression,
     spread,
 )
+from tests.support.manifests import workload
 from tests.unit.lint.online_offline import deployment, manifests
 
 JSON = t.Any
 
 
 def vm(spec: JSON, **metadata: JSON) -> JSON:
-    template = {"metadata": {"labels": {"tier": "db"}}, "spec": {"domain": {}, **spec}}
-    return {
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachine",
-        "metadata": {"name": "db", **metadata},
-        "spec": {"template": template},
-    }
+    template = {"domain": {}, **spec}
+    return workload("VirtualMachine", "db", {"tier": "db"}, template, metadata=metadata)
 
 
 def read_items(items: t.Iterable[tuple[str, JSON]]) -> ReadManifests:

@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.flows.manifest_file
     documents_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from tests.support.manifests import workload
 from tests.support.modules import bounded
 from tests.unit.lint.documented import DOCUMENTED
 from tests.unit.repository.repository import FILES, write_repository
@@ -622,12 +623,10 @@ def test_template_in_a_name_or_label_is_a_note(tmp_path: Path, value: str, place
 
     def warnings_of(text: str) -> list[str]:
         labels = {"app": text if place == "template" else "web"}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
         metadata: JSON = {"name": text if place == "name" else "web"}
         metadata |= {"namespace": text} if place == "namespace" else {}
         metadata |= {"labels": {"app": text}} if place == "label" else {}
-        spec = {"selector": {"matchLabels": labels}, "template": template}
-        web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+        web = workload("Deployment", "web", labels, {"containers": []}, metadata=metadata)
         (tmp_path / "web.json").write_text(json.dumps(web))
         found, in_folder = [lint(path)[1] for path in (tmp_path / "web.json", tmp_path)]
         assert found == in_folder
@@ -677,13 +676,8 @@ def app(name: str, label: str, selector: str | None = None, *, own: str | None =
     """A Deployment with a term about the pods with the label `selector`, and that selects its own ones by `own`."""
     term = {"topologyKey": KEY, "labelSelector": {"matchLabels": {"app": selector or label}}}
     spec = {"containers": [], "affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
-    template = {"metadata": {"labels": {"app": label}}, "spec": spec}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": {"app": own or label}}, "template": template},
-    }
+    selects = {"selector": {"matchLabels": {"app": own or label}}}
+    return workload("Deployment", name, {"app": label}, spec, **selects)
 
 
 @pytest.mark.parametrize("value", ["${APP}", "{{ .Values.app }}", "$(APP)"])
