@@ -14,8 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.unit.test_imports import CHECKOUT, COLLECTION
 
 KIND = '''# Copyright (c) 2026, virt.placement contributors
@@ -61,45 +59,36 @@ CORE_TESTS = (
 """Some quick tests of each layer, below tests/unit; `kinds` has those of the new one."""
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the checkout with the seventh kind."""
-    left_out = shutil.ignore_patterns("exports", "pytest_plugin.py", "__pycache__")
+def copy_with_seventh_kind(root: Path) -> None:
+    """Make a copy of the checkout with the seventh kind."""
+    left_out = shutil.ignore_patterns("exports", "__pycache__")
     for folder in (
-        "plugins",
-        "rbac",
-        "dev",
-        "sandbox",
-        "tests/unit",
-        "tests/support",
-        "tests/bench",
+        *("plugins", "rbac", "dev", "sandbox"),
+        *("tests/unit", "tests/support", "tests/bench", "tests/modules"),
     ):
-        shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=left_out)
-    for path in [*CHECKOUT.glob("tests/*.py"), CHECKOUT / "pyproject.toml"]:
-        shutil.copy2(path, tmp_path / path.relative_to(CHECKOUT))
-    tests = tmp_path / "tests" / "unit" / "kinds"
-    (tests / "seventh_kind.py").rename(tests / "test_seventh_kind.py")
-    (tmp_path / NEW_FILE).write_text(KIND)
+        shutil.copytree(CHECKOUT / folder, root / folder, ignore=left_out)
+    own = (CHECKOUT / "pyproject.toml", CHECKOUT / "galaxy.yml")
+    for path in [*CHECKOUT.glob("tests/*.py"), *own]:
+        shutil.copy2(path, root / path.relative_to(CHECKOUT))
+    for tests in ("tests/unit/kinds", "tests/modules"):
+        (root / tests / "seventh_kind.py").replace(root / tests / "test_seventh_kind.py")
+    (root / NEW_FILE).write_text(KIND)
     for name, replacements in CHANGED.items():
-        text = (tmp_path / name).read_text()
+        text = (root / name).read_text()
         for before, after in replacements:
             assert text.count(before) == 1, (name, before)
             text = text.replace(before, after)
-        (tmp_path / name).write_text(text)
-    return tmp_path
+        (root / name).write_text(text)
 
 
-def test_seventh_kind_works_with_three_files(copy: Path) -> None:
-    assert len([NEW_FILE, *CHANGED]) <= 3
+def run_tests(root: Path, *paths: str) -> subprocess.CompletedProcess[str]:
+    """Run these tests of the copy."""
     trees = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep)
     # Python would find the registry of the checkout: both collections are one namespace package.
     others = [x for x in trees if x and not Path(x, *COLLECTION.split(".")).exists()]
-    result = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-n0"),
-            *(f"tests/unit/{name}" for name in CORE_TESTS),
-        ],
-        cwd=copy,
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--tb=short", "-n0", *paths],
+        cwd=root,
         env={
             **os.environ,
             "PLACEMENT_EXAMPLES": "5",
@@ -109,4 +98,10 @@ def test_seventh_kind_works_with_three_files(copy: Path) -> None:
         text=True,
         check=False,
     )
+
+
+def test_seventh_kind_works_with_three_files(tmp_path: Path) -> None:
+    assert len([NEW_FILE, *CHANGED]) <= 3
+    copy_with_seventh_kind(tmp_path)
+    result = run_tests(tmp_path, *(f"tests/unit/{name}" for name in CORE_TESTS))
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]

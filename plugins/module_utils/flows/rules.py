@@ -310,16 +310,15 @@ def _write_stages(api: ApiClient, plan: RulesPlan, check: bool) -> Written:
             if failed.write.target not in plan.owner_of
             or not isinstance(failed.error, (NotFound, Replaced))
         }
-        uncertain |= {x.write.target for x in applied.failed if _may_be_made(x.error)}
+        # An object that was to be read again and was not may have been written, for example.
+        uncertain |= {
+            x.write.target
+            for x in applied.failed
+            if isinstance(x.error, ApiError)
+            and (x.error.outcome_unknown or isinstance(x.error, (Unreachable, DeadlineExceeded)))
+        }
     return Written(
         plan, tuple(done), errors, changed_back=tuple(back), uncertain=frozenset(uncertain)
-    )
-
-
-def _may_be_made(error: Exception) -> bool:
-    """Whether a write that failed may have been made: an object that was to be read again was not, for example."""
-    return isinstance(error, ApiError) and (
-        error.outcome_unknown or isinstance(error, (Unreachable, DeadlineExceeded))
     )
 
 

@@ -41,7 +41,7 @@ from .eviction import (
     other_revision,
 )
 from .loss import Loss
-from .scaling import Scale, scaled
+from .scaling import Replaced, Scale, scaled
 from .simulation import PendingPod, Reason
 
 
@@ -98,7 +98,7 @@ def what_if(
         rollout = _WrittenTemplates(changed, written(changed, writes), members)
         changed, replaced = rollout.snapshot(), rollout.replaced
     for entry in scale:
-        changed = scaled(changed, entry)
+        changed = scaled(changed, entry, replaced)
     outcomes: dict[str, tuple[t.Any, ...]] = {}
     if lost:
         lost_cluster = _LostNodes(changed, lost, event, replaced, leaves)
@@ -116,8 +116,6 @@ def what_if(
     return ChangedCluster(snapshot, changed, templates, affected, lost, event, pending, **outcomes)
 
 
-Replaced = dict[str, "tuple[Pod | None, Reason]"]
-"""Key of a planned pod to the pod that it replaces, and why; `surge` for any rollout."""
 _NOTHING: t.Final[tuple[Pod | None, Reason]] = (None, "start")
 
 

@@ -22,8 +22,10 @@ from ..kubevirt.pools import members_of
 from ..model.json_pointer import JSON
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from ..scheduler.framework import pod_key
 from ..view.view import view_of
 from .eviction import Evictions, next_uid
+from .simulation import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,20 @@ class Scale:
     replicas: int
 
 
-def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
-    """The snapshot with so many instances of the workload; new ones have no node yet."""
+Replaced = dict[str, "tuple[Pod | None, Reason]"]
+"""Key of a planned pod to the pod that it replaces, and why; `surge` for any rollout."""
+
+
+def scaled(snapshot: Snapshot, scale: Scale, replaced: Replaced) -> Snapshot:
+    """The snapshot with so many instances of the workload; new ones have no node yet. A pod that a rollout creates
+    beside the one that it replaces is none more, and is not created if that one ends."""
     old = snapshot.workloads_by_ref[scale.workload]
-    running = view_of(snapshot).instances_of(scale.workload)
+    beside = {key: pod for key, (pod, reason) in replaced.items() if pod and reason == "surge"}
+    running = [
+        x
+        for x in view_of(snapshot).instances_of(scale.workload)
+        if x.pod is None or pod_key(x.pod) not in beside
+    ]
     spec = {**old.spec, "replicas": scale.replicas}
     workload = replace(old, manifest={**old.manifest, "spec": spec})
     workloads = tuple(workload if other is old else other for other in snapshot.workloads)
@@ -47,7 +59,9 @@ def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
         ordinals = {
             ordinal_of(instance.ref.name, workload.ref.name): instance for instance in running
         }
-        changed = _without(changed, [x for number, x in ordinals.items() if number not in wanted])
+        changed = _without(
+            changed, [x for number, x in ordinals.items() if number not in wanted], beside
+        )
         missing = [number for number in wanted if number not in ordinals]
         return _with_more(changed, workload, running, missing)
     surplus = len(running) - scale.replicas
@@ -60,7 +74,7 @@ def scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
         # A controller removes waiting instances before running ones (Kubernetes, ActivePods). Among equals
         # it is free: here the last by name go first.
         by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
-        return _without(changed, sorted(by_name, key=lambda x: bool(x.node_name))[:surplus])
+        return _without(changed, sorted(by_name, key=lambda x: bool(x.node_name))[:surplus], beside)
     return _with_more(changed, workload, running, range(-surplus))
 
 
@@ -86,8 +100,10 @@ def of_changed_template(
     return changed_by_restart(workload, vmi, next_uid(vmi.uid), expanded, snapshot.platform)
 
 
-def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
-    """The snapshot once these instances have ended."""
+def _without(
+    snapshot: Snapshot, removed: t.Sequence[Instance], beside: t.Mapping[str, Pod]
+) -> Snapshot:
+    """The snapshot once these instances have ended, without the pods that a rollout creates beside them."""
     if not removed:
         return snapshot
     uids = {instance.uid for instance in removed}
@@ -95,7 +111,7 @@ def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
     ended = [pod for pod in pods.values() if pod.node_name]
     return replace(
         snapshot,
-        pods=tuple(pod for pod in snapshot.pods if pod.number not in pods),
+        pods=tuple(x for x in snapshot.pods if beside.get(pod_key(x), x).number not in pods),
         vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in uids),
         terminating_pods=(*snapshot.terminating_pods, *ended),
     )

@@ -76,6 +76,31 @@ def test_waiting_pod_is_of_the_new_revision_too() -> None:
     assert found.answer is ForecastResult.IMPOSSIBLE
 
 
+@pytest.mark.parametrize("replicas", [1, 2, 3, 5])
+@pytest.mark.parametrize("zone", ["c", "x"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_rule_beside_a_scale_is_about_each_pod_that_is_wanted(
+    kind: str, zone: str, replicas: int
+) -> None:
+    """The new pods of the rollout were counted as pods beside the old ones, which scaling ends first."""
+    made = cluster("abc")
+    nodes = ["n1", "n1", "n2"]
+    if kind == "Deployment":
+        web = deployment(made, "web", nodes, {})
+    else:
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": {}}
+        web = made.workload(kind, "web", {"replicas": 3, "template": template})
+        for number, node in enumerate(nodes):
+            made.start(web, node, f"web-{number}")
+    writes = [pinned(web, zone)]
+
+    change = what_if(made.snapshot(), writes=writes, scale=[Scale(web, replicas)])
+
+    found = forecast(change)
+    expected = ForecastResult.GUARANTEED if zone == "c" else ForecastResult.IMPOSSIBLE
+    assert (found.answer, found.instances_to_schedule) == (expected, replicas)
+
+
 def test_waiting_pod_of_the_old_revision_may_take_the_node_that_becomes_free() -> None:
     made = cluster("a")
     sizes(made, n1="2")
