@@ -208,11 +208,16 @@ def test_source_reads_no_private_name_of_the_engine(file: str) -> None:
     assert private_names_of_others(sources()[file]) == []
 
 
-def test_steps_of_a_maintenance_that_move_start_without_the_forecast() -> None:
-    """A module compiles what it imports at each step. What asks the forecast is imported when it is asked."""
-    started = imported_at_start(sources(), "flows.node_maintenance")
-    assert "moves.step" in started
-    assert [name for name in started if name.startswith("forecast.")] == []
+def test_steps_of_a_maintenance_start_without_what_they_do_not_ask() -> None:
+    """A module compiles what it imports at each step. What asks the forecast is imported when it is asked, and what
+    moves by the steps that move."""
+    files = sources()
+    returning = imported_at_start(files, "flows.node_maintenance")
+    moving = imported_at_start(files, "maintenance.drain")
+    assert "maintenance.in_service" in returning and "moves.reconcile" in moving
+    assert [x for x in moving if x.startswith("forecast.")] == []
+    heavy = ("approval.", "compliance.", "forecast.", "planning.", "view.", "moves.step")
+    assert [x for x in returning if x.startswith(heavy)] == []
 
 
 def test_import_in_a_function_is_not_at_the_start() -> None:

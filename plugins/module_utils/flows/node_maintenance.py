@@ -12,20 +12,20 @@ from ..api.transport import uptime
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure, listed, task_error
-from ..maintenance.drain import DrainSource
-from ..maintenance.drain_state import DrainState
 from ..maintenance.in_service import InServiceStep
 from ..maintenance.mark import node_as_json
 from ..maintenance.options import MaintenanceOptions, parse_options
-from ..maintenance.registry import PLAN_READERS
 from ..maintenance.undo_drain import ReturnState
 from ..model.findings import InputError, InvalidInput
-from ..moves.run_plan import options_with_plan
-from ..moves.step import run_step
 from ..moves.watch import STEP_SECONDS, until_interrupted
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
+
+    from ..maintenance.drain import DrainSource
+    from ..moves.run_plan import RunPlan
+    from ..moves.state import StepResult
+    from ..moves.watch import Listening
 
 OF_STEP = (
     "finished",
@@ -45,8 +45,14 @@ OF_STEP = (
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options and every reason not to begin, PartialFailure
     with what was done before a failure, and ApiError where nothing was begun."""
-    defaults = {name: spec.get("default") for name, spec in module.argument_spec.items()}
-    given, approved = options_with_plan(module.params, defaults, PLAN_READERS)
+    given: t.Mapping[str, t.Any] = module.params
+    approved: RunPlan | None = None
+    if given["plan"] is not None:
+        from ..maintenance.registry import PLAN_READERS
+        from ..moves.run_plan import options_with_plan
+
+        defaults = {name: spec.get("default") for name, spec in module.argument_spec.items()}
+        given, approved = options_with_plan(given, defaults, PLAN_READERS)
     options = parse_options(given, topology_of(given), approved)
     if options.assume_in_service and not module.check_mode:
         raise InvalidInput(
@@ -64,8 +70,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             result, started = step.run(check=module.check_mode), step.started
             gone = step.gone
         else:
-            step = DrainSource(api, options, DrainState.read(previous_step), listening)
-            result = run_step(step, check=module.check_mode)
+            step, result = _drain(api, options, previous_step, listening, check=module.check_mode)
     changes = writes_result(step.context.writes, diff=module._diff)
     body = result.as_json()
     returned = {
@@ -82,6 +87,24 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return returned
 
 
+def _drain(
+    api: ApiClient,
+    options: MaintenanceOptions,
+    state: dict[str, t.Any],
+    listening: Listening,
+    *,
+    check: bool,
+) -> tuple[DrainSource, StepResult]:
+    """One step of a drain. Imported where nodes are drained: reading them, and putting them in service, start without
+    what plans."""
+    from ..maintenance.drain import DrainSource
+    from ..maintenance.drain_state import DrainState
+    from ..moves.step import run_step
+
+    source = DrainSource(api, options, DrainState.read(state), listening)
+    return source, run_step(source, check=check)
+
+
 def _check_in_turn(
     api: ApiClient, options: MaintenanceOptions, state: dict[str, t.Any]
 ) -> dict[str, t.Any]:
@@ -95,9 +118,9 @@ def _check_in_turn(
             nodes = groups.pop(0)
             asked = replace(options, nodes=tuple(nodes))
             client = api.under(api.deadline.anew())
-            source = DrainSource(client, asked, DrainState(pipe=state.get("pipe", "")), listening)
+            pipe = {"pipe": state.get("pipe", "")}
             try:
-                result = run_step(source, check=True)
+                _source, result = _drain(client, asked, pipe, listening, check=True)
                 lines += result.as_json()["progress"]
                 failure = result.failure
             except InvalidInput as error:

@@ -33,6 +33,7 @@ from ..view.view import view_of
 from . import returns
 from .budget_findings import PDB_IMPOSSIBLE
 from .left_over import why_given_up
+from .options import STOP_AND_START
 from .pods import (
     ALLOW_PENDING_CHANGES,
     DO_NOT_MOVE_FINDING,
@@ -43,7 +44,7 @@ from .pods import (
     tolerates_cordon,
 )
 from .registry import APPROVALS
-from .vm_ways import STOP_AND_START, PassedOver, VmWay, VmWays
+from .vm_ways import PassedOver, VmWay, VmWays
 
 _NOT_COUNTED = InstanceSelection()
 """No instance: disruption budgets, and not max_unavailable, limit evictions."""

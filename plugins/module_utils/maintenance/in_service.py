@@ -29,7 +29,7 @@ from ..model.obstacle import Obstacle
 from ..model.snapshot import Platform, Snapshot, unreadable_errors
 from ..model.write import Write
 from ..moves.context import StepContext, step_limit
-from ..moves.send import record_node_event, timestamp
+from ..moves.events import record_node_event, timestamp
 from ..moves.state import StepResult
 from ..moves.watch import STEP_SECONDS, Listening, step_bounded
 from . import drained_nodes, start_again, steering

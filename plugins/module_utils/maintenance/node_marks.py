@@ -14,7 +14,7 @@ from ..model.objects import Node
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..moves.context import StepContext
-from ..moves.send import record_node_event, timestamp
+from ..moves.events import record_node_event, timestamp
 from .drain_plan import DrainView
 from .drain_state import DrainState
 from .mark import (

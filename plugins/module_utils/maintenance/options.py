@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ..kubevirt.disruption import DELEGATED_OWNERS, DELEGATED_POD_OWNERS, Delegation
@@ -16,6 +17,7 @@ from ..model.findings import InputError, InvalidInput
 from ..model.input import InputReader, by_likeness, nearest
 from ..model.json_pointer import JSON
 from ..model.objects import Node, Requirement, Selector
+from ..model.obstacle import Obstacle
 from ..model.rendering import plural
 from ..model.topology import Topology, UndeclaredKey
 from ..moves.run_options import RunOptions, request_digest
@@ -25,7 +27,12 @@ from ..scheduler.labels import is_label_key, is_label_value, is_subdomain
 from .mark import LONGEST_REASON, DamagedMark, has_begun, is_marked, mark_of, unmarked
 from .preflight_findings import PREFLIGHT_FINDINGS
 from .returned_plan import DRAIN_PLAN
-from .vm_ways import why_invalid
+
+STOP_AND_START = "stop_and_start"
+
+VM_POLICIES = ("migrate", "restart", "stop", STOP_AND_START, "evict", "refuse")
+"""How a VM leaves a node: live migration, a new VMI, shut down, shut down and started once the node is in service, by
+the controller of its eviction strategy, or not at all."""
 
 State = t.Literal["cordoned", "drained", "in_service"]
 
@@ -280,3 +287,21 @@ def _named(nodes: t.Iterable[Node], selected: t.Container[str], zone_key: str) -
         already = "" if node.name in selected else ", in maintenance already"
         texts.append(f"{node.name} ({zone}{already})")
     return ", ".join(texts)
+
+
+def why_invalid(policies: t.Sequence[str]) -> Obstacle | None:
+    """What is wrong with a list of policies."""
+    known = f"known are {', '.join(VM_POLICIES)}"
+    unknown = [policy for policy in policies if policy not in VM_POLICIES]
+    twice = [policy for policy, count in Counter(policies).items() if count > 1]
+    if not policies:
+        text = f"must name a policy; {known}"
+    elif unknown:
+        text = f"'{unknown[0]}' is not a policy{nearest(unknown[0], VM_POLICIES) or f'; {known}'}"
+    elif twice:
+        text = f"names '{twice[0]}' twice"
+    elif "refuse" in policies and len(policies) > 1:
+        text = "'refuse' must be alone"
+    else:
+        return None
+    return Obstacle("invalid_policy", text)

@@ -30,9 +30,10 @@ from ..model.rendering import listed
 from ..model.snapshot import Vmi
 from ..model.topology import Topology
 from .drain_plan import DrainView
+from .options import STOP_AND_START
 from .pods import PodAction, drain_finding
 from .preflight_findings import NO_PLACE, PLACE_UNKNOWN
-from .vm_ways import STOP_AND_START, VM_POLICY, PassedOver
+from .vm_ways import VM_POLICY, PassedOver
 
 NAMED = 5
 """Instances whose reasons are named at most, beside the proof of the forecast: those that it does not explain, and of

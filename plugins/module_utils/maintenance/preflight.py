@@ -29,6 +29,7 @@ from ..view.view import view_of
 from .budget_findings import BudgetFacts, EvictionAnswer, budget_findings
 from .drain_plan import DrainView
 from .holders import OUT_OF_SERVICE, SHUT_DOWN, held_by
+from .options import VM_POLICIES
 from .places import drain_forecast, nodes_text, place_findings
 from .pods import (
     DO_NOT_MOVE_FINDING,
@@ -42,28 +43,24 @@ from .preflight_findings import (
     CONFIG_POOL_UPDATING,
     CONTROL_PLANE_QUORUM,
     HEALTH_CHECK,
+    INVALID_POLICY,
     JOB_ON_NODE,
     KUBEVIRT_UPDATING,
     LAST_NODE_OF_DOMAIN,
     MIGRATION_REFUSED,
     NODE_NOT_READY,
     NOT_CHECKED,
-    OTHER_MAINTENANCE,
-    OTHER_ZONE_NOT_READY,
-    POLICY_FALLBACK,
-    SHARED_DOMAIN,
-)
-from .returns import RETURNS
-from .vm_ways import (
-    INVALID_POLICY,
-    LABEL_SEPARATOR,
     NOT_EVICTABLE,
     NOT_MIGRATABLE,
     NOT_RESTARTABLE,
+    OTHER_MAINTENANCE,
+    OTHER_ZONE_NOT_READY,
+    POLICY_FALLBACK,
     REFUSED_BY_POLICY,
-    VM_POLICIES,
-    VM_POLICY,
+    SHARED_DOMAIN,
 )
+from .returns import RETURNS
+from .vm_ways import LABEL_SEPARATOR, VM_POLICY
 
 ETCD = "node-role.kubernetes.io/etcd"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

@@ -7,14 +7,12 @@ from __future__ import annotations
 from ..model.obstacle import NAMES_NODE, TOLERATES_CORDON
 from .budget_findings import OF_BUDGETS
 from .pods import DO_NOT_MOVE_FINDING, OF_PODS, PENDING_CHANGES
-from .vm_ways import (
-    INVALID_POLICY,
-    NOT_EVICTABLE,
-    NOT_MIGRATABLE,
-    NOT_RESTARTABLE,
-    REFUSED_BY_POLICY,
-)
 
+NOT_MIGRATABLE = "not_migratable"
+NOT_RESTARTABLE = "not_restartable"
+NOT_EVICTABLE = "not_evictable"
+REFUSED_BY_POLICY = "refused_by_policy"
+INVALID_POLICY = "invalid_policy"
 NO_PLACE = "no_place"
 PLACE_UNKNOWN = "place_unknown"
 SHARED_DOMAIN = "shared_domain"

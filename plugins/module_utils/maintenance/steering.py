@@ -24,9 +24,11 @@ from ..model.objects import Node, Taint
 from ..model.rendering import listed
 from ..model.write import END_OF_LIST, Operation, Write
 from ..moves.state import StepReport
-from .drain_plan import DrainView
-from .drain_state import DrainState
 from .mark import TAINTS, taints_test
+
+if t.TYPE_CHECKING:
+    from .drain_plan import DrainView
+    from .drain_state import DrainState
 
 EFFECT = "PreferNoSchedule"
 TAINT = f"{SERVICED_LATER}:{EFFECT}"

@@ -8,7 +8,6 @@ Pure.
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from dataclasses import dataclass, replace
 
 from ..kubevirt.aspects import DoNotMove
@@ -20,23 +19,25 @@ from ..kubevirt.moving import (
     why_no_target,
     why_not_migratable,
 )
-from ..model.input import nearest
 from ..model.kinds import PREFIX
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
 from ..model.plan import Method
 from ..model.snapshot import Instance, Vmi, Workload
 from ..view.view import ClusterView
+from .options import STOP_AND_START, why_invalid
 from .pods import DO_NOT_MOVE_FINDING, PENDING_CHANGES
+from .preflight_findings import (
+    INVALID_POLICY,
+    NOT_EVICTABLE,
+    NOT_MIGRATABLE,
+    NOT_RESTARTABLE,
+    REFUSED_BY_POLICY,
+)
 
 VM_POLICY = f"{PREFIX}vm-policy"
 """Label of a VM, or of its VMI: its own policies for maintenance."""
 
-STOP_AND_START = "stop_and_start"
-
-VM_POLICIES = ("migrate", "restart", "stop", STOP_AND_START, "evict", "refuse")
-"""How a VM leaves a node: live migration, a new VMI, shut down, shut down and started once the node is in service, by
-the controller of its eviction strategy, or not at all."""
 
 LABEL_SEPARATOR = "."
 """Between the policies of a label, whose value can have no comma."""
@@ -53,32 +54,9 @@ POLICY_OF_STRATEGY: t.Mapping[str, str] = {
 the task count (harvester, pkg/util/constants.go, pkg/controller/master/nodedrain,
 pkg/webhook/resources/virtualmachine/validator.go)."""
 
-NOT_MIGRATABLE = "not_migratable"
-NOT_RESTARTABLE = "not_restartable"
-NOT_EVICTABLE = "not_evictable"
-REFUSED_BY_POLICY = "refused_by_policy"
-INVALID_POLICY = "invalid_policy"
 
 PassedOver = t.Mapping[str, t.Mapping[str, Obstacle]]
 """By the uid of a VMI and a policy, why this policy is not used: it has no node then, or failed in this run."""
-
-
-def why_invalid(policies: t.Sequence[str]) -> Obstacle | None:
-    """What is wrong with a list of policies."""
-    known = f"known are {', '.join(VM_POLICIES)}"
-    unknown = [policy for policy in policies if policy not in VM_POLICIES]
-    twice = [policy for policy, count in Counter(policies).items() if count > 1]
-    if not policies:
-        text = f"must name a policy; {known}"
-    elif unknown:
-        text = f"'{unknown[0]}' is not a policy{nearest(unknown[0], VM_POLICIES) or f'; {known}'}"
-    elif twice:
-        text = f"names '{twice[0]}' twice"
-    elif "refuse" in policies and len(policies) > 1:
-        text = "'refuse' must be alone"
-    else:
-        return None
-    return Obstacle("invalid_policy", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from . import report
-from .gates import until_stopped
-from .run_options import RunOptions
+from .run_options import RunOptions, until_stopped
 from .state import RunState, StepReport, StepResult
 from .watch import OVERTIME, STEP_LIMIT, Listening, OutageReport, ReportPipe, StepTime
 

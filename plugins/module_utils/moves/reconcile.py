@@ -23,19 +23,15 @@ from ..model.obstacle import NO_ANSWER, Obstacle
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from . import journal as journals
 from . import migrate, report
-from .gates import (
-    after_end,
-    instances_of_run,
-    load_of,
-    workloads_of,
-)
+from .events import record_event
+from .gates import instances_of_run, load_of, workloads_of
 from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
 from .move_source import View
 from .observe import ForeignMigrations, Observer
 from .reconciliation import Reconciliation, Wait, given_up, journal_of_run, touched_by
-from .run_options import RunOptions
-from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
+from .run_options import RunOptions, after_end
+from .send import STATE_MACHINES, read_instance, send, was_sent
 from .state import StepReport
 from .waits import Waits
 

@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model.json_pointer import JSON
+from ..model.obstacle import Obstacle
+from ..model.plan import Move
 from ..model.topology import Topology
-from .window import Window
+from .journal import RunJournal
+from .window import Window, outside_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +49,53 @@ class RunOptions:
 def request_digest(values: t.Sequence[JSON]) -> str:
     """The `request` of options with these values."""
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+
+
+def why_defer(
+    options: RunOptions,
+    journal: RunJournal,
+    domain: str | None,
+    now: float,
+    wall_clock: datetime.datetime,
+) -> Obstacle | None:
+    """Why a move away from `domain` may not begin; None: it leaves no node. `now` is the run's clock. What is
+    not temporary ends the run: no move begins any more."""
+    if options.max_moves and journal.started >= options.max_moves:
+        return Obstacle("max_moves", f"max_moves ({options.max_moves}) is reached")
+    if options.window is not None and wall_clock not in options.window:
+        return outside_of(options.window)
+    if options.canary and journal.started >= options.canary > journal.ended:
+        return Obstacle("canary", "the canary has not ended yet", True)
+    if now < journal.barrier:
+        return _soaking("the canary", journal.barrier - now)
+    if options.soak and journal.domain and domain not in (None, journal.domain):
+        if journal.records:
+            return Obstacle(
+                "other_domain", f"moves away from {journal.domain} are still in flight", True
+            )
+        left = journal.settled_at + options.soak - now
+        if left > 0:
+            return _soaking(journal.domain, left)
+    return None
+
+
+def _soaking(what: str, left: float) -> Obstacle:
+    return Obstacle("soaking", f"soaking after {what}", True, f"{left:.0f} s left")
+
+
+def until_stopped(
+    options: RunOptions, moves: t.Sequence[Move], wall_clock: datetime.datetime
+) -> tuple[t.Sequence[Move], Obstacle | None]:
+    """Those of the planned moves that a new run begins, and why it begins no other one."""
+    for number in range(len(moves)):
+        gate = why_defer(options, RunJournal("", "", moved=number), None, 0.0, wall_clock)
+        if gate is not None and not gate.temporary:
+            return moves[:number], gate
+    return moves, None
+
+
+def after_end(options: RunOptions, journal: RunJournal, now: float) -> RunJournal:
+    """The journal once a move has ended: the last canary sets the barrier."""
+    if options.canary and journal.ended == options.canary:
+        return replace(journal, barrier=now + options.soak)
+    return journal

@@ -1,18 +1,13 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run sends: the requests of the state machines, and Events on workloads and nodes.
+"""What a run sends: the requests of the state machines.
 
 Also the rights that these requests need, and the read of an instance right before its move. Errors
 that say nothing about the move itself (no rights, no server, no time left) are raised.
-
-Events remain when the job's output is lost. The name of an Event follows from the run and from what it
-is about, so that it is recorded once. A lost Event harms nothing: no error of it stops a run.
 """
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import typing as t
 from dataclasses import dataclass
 
@@ -20,27 +15,22 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, NotFound, ServerText, Throttled
 from ..cluster.access import Right
 from ..compliance.instances import DeclaredInstance
-from ..kinds.registry import INSTANCES, KINDS
 from ..kinds.virtual_machine import VMIS
 from ..kubevirt.pending_changes import changes_since_start, why_applies_more
 from ..model import kinds as names
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow
-from ..model.kinds import FIELD_MANAGER, MIGRATIONS, RUN, instance_path
+from ..model.kinds import MIGRATIONS, instance_path
 from ..model.objects import Ref
 from ..model.obstacle import PENDING_CHANGES, Obstacle
 from ..model.plan import Method, Plan
 from ..model.snapshot import Platform, Vmi
-from ..model.write import Write
 from . import migrate, recreate
-from .journal import digest
 from .move import (
     ApiCall,
     ApiReply,
     MoveRecord,
-    MoveResult,
     Observation,
-    Outcome,
     ReplyStatus,
     StateMachine,
     terminating,
@@ -255,73 +245,3 @@ def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
             yield Right("delete", group, plural, "", where)
         else:
             yield Right("create", group, plural, "eviction", where)
-
-
-_MESSAGE_LIMIT = 1000
-
-_OF_NODES = "default"
-"""The namespace of Events about objects without one (apiserver validation of Events)."""
-
-
-def record_event(api: ApiClient, run: str, record: MoveRecord, end: MoveResult) -> None:
-    """An Event on the workload about a move that ended."""
-    failed = end.outcome is Outcome.FAILED
-    workload = record.workload if record.workload.kind in KINDS else record.instance
-    kind = KINDS.get(workload.kind)
-    result = end.reason or (f"{record.source} -> {end.node}" if end.node else record.source)
-    about = {
-        "apiVersion": kind.group_version if kind else INSTANCES[workload.kind],
-        "kind": workload.kind,
-        "namespace": workload.namespace,
-        "name": workload.name,
-    }
-    once = f"{digest(record.uid)}-{record.attempt}-{end.outcome}"
-    reason = "PlacementMoveFailed" if failed else "PlacementMoved"
-    message = f"{record.method} of {record.instance}: {result}"
-    _record(api, run, once, about, reason, message, failed=failed)
-
-
-def record_node_event(api: ApiClient, run: str, write: Write, phase: str, why: str) -> None:
-    """An Event on the node about a step of its maintenance."""
-    about = {"apiVersion": "v1", "kind": "Node", "name": write.target.name, "uid": write.uid}
-    message = f"maintenance: {phase}{f' ({why})' if why else ''}"
-    once = f"{digest(write.uid)}-{phase.replace('_', '-')}"
-    _record(api, run, once, about, "PlacementMaintenance", message)
-
-
-def _record(
-    api: ApiClient,
-    run: str,
-    once: str,
-    about: t.Mapping[str, JSON],
-    reason: str,
-    message: str,
-    *,
-    failed: bool = False,
-) -> None:
-    namespace = about.get("namespace", _OF_NODES)
-    now = timestamp()
-    body = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"{FIELD_MANAGER}-{run}-{once}",
-            "namespace": namespace,
-            "annotations": {RUN: run},
-        },
-        "involvedObject": dict(about),
-        "reason": reason,
-        "message": message[:_MESSAGE_LIMIT],
-        "type": "Warning" if failed else "Normal",
-        "source": {"component": FIELD_MANAGER},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
-    with contextlib.suppress(ApiError):
-        api.create(f"/api/v1/namespaces/{namespace}/events", body)
-
-
-def timestamp() -> str:
-    """Now, as the API writes times (RFC 3339)."""
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

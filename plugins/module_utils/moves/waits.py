@@ -16,11 +16,11 @@ from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move
 from ..planning.dependencies import Dependencies
 from . import report
-from .gates import Load, limit_reached, why_defer
+from .gates import Load, limit_reached
 from .journal import RunJournal
 from .move import MoveRecord, Phase
 from .reconciliation import Reconciliation, Wait, given_up, journal_of_run
-from .run_options import RunOptions
+from .run_options import RunOptions, why_defer
 
 _OF_ALL_MOVES = ("canary", "limit_reached", "other_domain", "soaking")
 

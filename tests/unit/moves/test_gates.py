@@ -18,13 +18,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.obstacle impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.moves.gates import (
+from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.moves.run_options import (
     after_end,
     until_stopped,
     why_defer,
 )
-from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.moves.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.moves.window import (
     DAYS,
     parse_window,

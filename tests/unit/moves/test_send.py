@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Instance,
     Vmi,
 )
+from ansible_collections.virt.placement.plugins.module_utils.moves.events import record_event
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     ApiCall,
     ApiReply,
@@ -30,7 +31,6 @@ from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
 from ansible_collections.virt.placement.plugins.module_utils.moves.send import (
     CurrentInstance,
     read_instance,
-    record_event,
     send,
     was_sent,
 )

@@ -17,15 +17,15 @@ from ansible_collections.virt.placement.plugins.module_utils.model.obstacle impo
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.moves import send as sending
 from ansible_collections.virt.placement.plugins.module_utils.moves import takeover
-from ansible_collections.virt.placement.plugins.module_utils.moves.gates import (
-    after_end,
-    why_defer,
-)
 from ansible_collections.virt.placement.plugins.module_utils.moves.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.moves.move import (
     MoveRecord,
     Outcome,
     Phase,
+)
+from ansible_collections.virt.placement.plugins.module_utils.moves.run_options import (
+    after_end,
+    why_defer,
 )
 from ansible_collections.virt.placement.plugins.module_utils.moves.send import needed_rights
 from tests.support.api_server import ApiServer, Reply, answer, status
