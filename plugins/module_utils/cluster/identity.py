@@ -7,28 +7,17 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..api.client import METADATA, ApiClient
-from ..api.errors import ApiError, ApiRequest, BadAnswer, Forbidden, NotFound
+from ..api.client import ApiClient
+from ..api.errors import ApiError, Forbidden, NotFound
 from ..api.lists import list_all
 from ..kinds.virtual_machine import KUBEVIRT_V1
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.obstacle import NO_RIGHT, NOT_READ
 from ..model.snapshot import Platform, Unreadable
+from .account import cluster_uid
 
 Minor = tuple[int, int]
-
-IDENTITY_PATH = "/api/v1/namespaces/kube-system"
-"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
-
-
-def cluster_uid(api: ApiClient) -> str:
-    """The uid of the cluster. Raises ApiError."""
-    answer = api.get(IDENTITY_PATH, accept=METADATA)
-    try:
-        return str(answer["metadata"]["uid"])
-    except (KeyError, TypeError) as error:
-        raise BadAnswer(ApiRequest("GET", IDENTITY_PATH), "the answer is no Namespace") from error
 
 
 KUBEVIRT_PATH = f"/apis/{KUBEVIRT_V1}/kubevirts"

@@ -11,8 +11,10 @@ from ..model.findings import Finding, sentence
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import one_line
-from ..model.snapshot import Unreadable, unreadable_texts
 from ..model.write import Write
+
+if t.TYPE_CHECKING:
+    from ..model.snapshot import Unreadable
 
 
 def writes_result(
@@ -71,5 +73,7 @@ def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable])
     """One warning for each cause, unless the role prints them."""
     if os.environ.get(PRINTED):
         return
+    from ..model.snapshot import unreadable_texts
+
     for text in unreadable_texts(gaps):
         warn(one_line(text))

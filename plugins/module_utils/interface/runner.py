@@ -26,7 +26,7 @@ from ..api.errors import (
 )
 from ..api.progress_pipe import AWAY, AWAY_SINCE, PROGRESS, ProgressPipe
 from ..api.transport import ComputingTimeout, Transport, computing_bounded
-from ..cluster.identity import cluster_uid
+from ..cluster.account import cluster_uid
 from ..model.findings import ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON

@@ -11,10 +11,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..kinds.registry import RULE_KINDS
 from .json_pointer import JSON, Pointer
 from .objects import Pod, Ref
-from .snapshot import Snapshot, Vmi, Workload
+
+if t.TYPE_CHECKING:
+    from .snapshot import Snapshot, Vmi, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,8 @@ def written(snapshot: Snapshot, writes: t.Sequence[Write]) -> Snapshot:
         by_target.setdefault(write.target, []).append(write)
     if not by_target:
         return snapshot
+    from ..kinds.registry import RULE_KINDS  # which nothing needs that only writes
+
     missing = {ref for ref in by_target if ref.kind in RULE_KINDS}
     missing -= snapshot.workloads_by_ref.keys()
     if missing:
@@ -177,7 +180,7 @@ def _patched(workload: Workload, writes: t.Sequence[Write] | None) -> Workload:
     return workload
 
 
-_Labeled = t.TypeVar("_Labeled", Pod, Vmi)
+_Labeled = t.TypeVar("_Labeled", Pod, "Vmi")
 
 
 def _relabeled(labeled: _Labeled, writes: t.Sequence[Write] | None) -> _Labeled:

@@ -24,12 +24,13 @@ from ..model.input import nearest
 from ..model.json_pointer import ANNOTATIONS, JSON, LABELS
 from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.objects import Labels, Node, NodeTerm, Placement, Pod, Ref
-from ..model.placement_manifests import placement_from_spec
 from ..model.rendering import listed
-from ..model.snapshot import Snapshot
 from ..model.write import Operation, Write
 from ..scheduler.labels import matches_node, matches_terms
 from .request import LabelRequest
+
+if t.TYPE_CHECKING:
+    from ..model.snapshot import Snapshot
 
 _PLATFORM = re.compile(
     r"kubelet|k3s|virt-handler|(.*-)?cloud-(controller-manager|node-manager|provider)(-.*)?"
@@ -377,6 +378,8 @@ class _NodeChange:
 
 def _rules(snapshot: Snapshot) -> list[tuple[Ref, Placement]]:
     """Each workload with placement terms, and its placement."""
+    from ..model.placement_manifests import placement_from_spec
+
     placements = [
         (workload.ref, placement_from_spec(workload.template.get("spec") or {}))
         for workload in snapshot.workloads

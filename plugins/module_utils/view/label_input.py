@@ -11,9 +11,11 @@ from ..model.findings import InputError
 from ..model.input import InputReader, nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import PREFIX
-from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..scheduler.labels import is_label_key, is_label_value
+
+if t.TYPE_CHECKING:
+    from ..model.snapshot import Snapshot
 
 _RESERVED = ("kubevirt.io", "kubernetes.io", "k8s.io")
 """Prefixes that KubeVirt and Kubernetes keep for themselves, with every subdomain (Kubernetes:
