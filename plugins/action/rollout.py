@@ -104,16 +104,20 @@ class ActionModule(KubeconfigAction):
                 "changed": changed,
                 "moves": gathered["moves"],
                 "skipped_instances": left,
+                "outcome": step.get("outcome", {}),
             }
 
     def _with_moves_in_flight(self, step: Result, run: Result, task_vars: Result) -> Result:
         """The result of a step that ended without one, with the moves that it has left. Where the module can run
         here, one more step reads them in the journal, and gives the Lease back."""
-        left = run.get("in_flight") or []
+        left = {
+            "skipped_instances": run.get("in_flight") or [],
+            "outcome": self.until_now.get("outcome", {}),
+        }
         if run.get("transitions") and not step.get("unreachable"):
             ended = self._step({**run, "interrupted": True}, task_vars)
-            left = ended.get("skipped_instances", left)
-        return {**step, "skipped_instances": left}
+            left |= {name: ended[name] for name in left if name in ended}
+        return {**step, **left}
 
     def _pause(self, seconds: float) -> bool:
         return self._interrupted.wait(seconds)

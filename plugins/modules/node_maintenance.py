@@ -651,6 +651,65 @@ findings:
       returned: for C(no_place) and C(place_unknown)
       type: list
       elements: str
+outcome:
+  description:
+    - What became of the nodes, and what the task left, for people. RV(moves) has what was moved.
+    - RV(ignore:code) is for programs. The texts may change in a later release.
+  returned: always, unless the task could not start
+  type: dict
+  contains:
+    done:
+      description: What was done or, in check mode, would be, beside the moves.
+      type: list
+      elements: dict
+      contains:
+        code:
+          description: V(drained) or V(in_service).
+          type: str
+        text:
+          description: What is true of the objects.
+          type: str
+        objects:
+          description: Names of nodes.
+          type: list
+          elements: str
+    skipped:
+      description: What was left as it is.
+      type: list
+      elements: dict
+      contains:
+        code:
+          description:
+            - RV(skipped_instances[].reason_code), or V(deferred) for moves that were not begun.
+          type: str
+        text:
+          description: Why.
+          type: str
+        objects:
+          description: The workloads.
+          type: list
+          elements: str
+    next:
+      description: What is to do next.
+      type: list
+      elements: dict
+      contains:
+        code:
+          description: What it is.
+          type: str
+        text:
+          description: What to do.
+          type: str
+        objects:
+          description: What it is about.
+          type: list
+          elements: str
+  sample:
+    done:
+      - {code: drained, text: drained, objects: [w1, w2]}
+    skipped:
+      - {code: not_allowed, text: "a move needs restart, which allow does not have", objects: [shop/db]}
+    next: []
 stop_reason:
   description: Why the maintenance, or that of some of the nodes, did not begin. Empty if all did, or had to do nothing.
   returned: always, unless the task could not start

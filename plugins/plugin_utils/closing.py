@@ -7,6 +7,7 @@ from __future__ import annotations
 import html
 import re
 import typing as t
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import PAST
@@ -158,6 +159,15 @@ class Closing:
             items = whole.get(label, texts)
             parts.append(f"**{label}**\n\n" + "\n".join(f"- {_escaped(item)}" for item in items))
         return "\n\n".join(parts) + "\n"
+
+
+def joined(notes: t.Iterable[t.Mapping[str, t.Any]], part: str) -> list[str]:
+    """The entries of the results of modules, each text once with all its objects."""
+    objects: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for entry in (x for note in notes for x in note.get("outcome", {}).get(part, ())):
+        objects[entry["code"], entry["text"]] |= dict.fromkeys(entry["objects"])
+    pairs = ((text, listed(names, 12)) for (_code, text), names in objects.items())
+    return [": ".join(filter(None, x[::-1] if part == "skipped" else x)) for x in pairs]
 
 
 def reason_of(lines: t.Sequence[str]) -> str:

@@ -102,14 +102,12 @@ def _heading(record: JobRecord, states: t.Mapping[str, str]) -> str:
     return "done in part"
 
 
-def next_window(record: JobRecord) -> str:
+def _next_window(record: JobRecord) -> str:
     """` in the window, which opens next on ...`; empty for a job without a window."""
     window, _faults = parse_window(record.asked.get("window"))
     if window is None:
         return ""
-    began = datetime.datetime.fromtimestamp(record.began, datetime.timezone.utc)
-    start = window.next_start(began)
-    return f" in the window, which opens next on {start:%a %Y-%m-%d} at {start:%H:%M} {window.zone}"
+    return window.opens_next(datetime.datetime.fromtimestamp(record.began, datetime.timezone.utc))
 
 
 def _text_of(topology: t.Mapping[str, t.Any]) -> str:
@@ -194,10 +192,10 @@ def _after_maintenance(record: JobRecord, states: t.Mapping[str, str]) -> t.Iter
         yield f"to do exactly this: {LAUNCH}"
     elif record.check_mode:
         closed = "closed" in record.maintenance.get("found", {}).values()
-        launch = [f"{LAUNCH}{next_window(record) if closed else ''}"]
+        launch = [f"{LAUNCH}{_next_window(record) if closed else ''}"]
         yield from again(record) if failing else launch
     elif waiting:
-        yield f"launch the same job again for {listed(waiting, 12)}{next_window(record)}"
+        yield f"launch the same job again for {listed(waiting, 12)}{_next_window(record)}"
     elif drained and options["state"] == "drained":
         work = f"do the work on {listed(drained, 12)}"
         yield f"{work}, then launch the playbook maintenance with {_back(options, drained)}"

@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from dataclasses import dataclass, replace
 
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
-from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed
+from ansible_collections.virt.placement.plugins.plugin_utils.closing import Closing, joined
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import was_refused
 
 if t.TYPE_CHECKING:
@@ -83,13 +82,13 @@ def undo_parts(record: JobRecord) -> Parts:
     undone = of_undo(record)
     result = undone.last("rules")
     restored = result.get("reverted") or []
-    left = not_reverted(result)
+    left = joined(undone.notes, "skipped")
     # Other rules of the namespace may have been violated before, so a red verification is named, and no more.
     unfinished = undone.failures and not undone.of("placement_info")
     whole = bool(restored) and not left and not unfinished
     outcome = UNDONE if whole else PARTLY_UNDONE if restored else NOT_UNDONE
     return {
-        "done": tuple(_done(made, undone, result)),
+        "done": tuple(f"undo: {text}" for text in _done(made, undone)),
         "skipped": tuple(f"not undone: {text}" for text in left),
         "next_steps": (_next_step(record, own, result, outcome),),
         "undo": outcome,
@@ -97,21 +96,18 @@ def undo_parts(record: JobRecord) -> Parts:
     }
 
 
-def _done(made: JobRecord, undone: JobRecord, result: Parts) -> t.Iterator[str]:
-    if result.get("workloads"):
-        yield from (f"undo: {text}" for text in rules_written(result, check_mode=False))
-        yield from (f"undo: {text}" for text in restored(result, check_mode=False))
-    back = tuple(undone.moves)
-    yield from (f"undo: {text}" for text in Closing("", "done", moves=back).move_texts())
-    moved_back = {_vm(move) for move in back if move["state"] == "moved"}
+def _done(made: JobRecord, undone: JobRecord) -> t.Iterator[str]:
+    yield from joined(undone.notes, "done")
+    yield from Closing("", "done", moves=tuple(undone.moves)).move_texts()
+    moved_back = {_vm(move) for move in undone.moves if move["state"] == "moved"}
     stay = {
         _vm(move): str(move["to_node"])
         for move in made.moves
         if move["state"] == "moved" and move.get("to_node") and _vm(move) not in moved_back
     }
-    if stay and result.get("reverted"):
+    if stay and undone.last("rules").get("reverted"):
         names = listed([f"{vm} on {node}" for vm, node in stay.items()], 4)
-        yield f"undo: left where this job has moved them: {names}"
+        yield f"left where this job has moved them: {names}"
 
 
 def _vm(move: Parts) -> str:
@@ -143,54 +139,7 @@ def _next_step(record: JobRecord, own: OwnChange, result: Parts, outcome: str) -
     return f"correct the cause, then launch {undo}: it continues; or the same job, to go on with the rules"
 
 
-def not_reverted(result: Parts) -> list[str]:
-    """The workloads that an undo has left as they are, with the reason."""
-    return [
-        f"{entry['namespace']}/{entry['name']}: {entry['reason']}"
-        for entry in result.get("not_reverted") or ()
-    ]
-
-
-def restored(result: Parts, *, check_mode: bool) -> list[str]:
-    """The workloads that get back the placement of their undo records, which others than this job may have written."""
-    if result.get("failed") and none_written(result):
-        return []
-    names = [
-        _vm(entry)
-        for entry in result["workloads"]
-        if entry["changed"] and (entry.get("added") or entry.get("updated"))
-    ]
-    words = "would get constraints back" if check_mode else "got constraints back"
-    return [f"{words}, by their undo records: {listed(names, 8)}"] if names else []
-
-
-def rules_written(result: Parts, *, check_mode: bool) -> list[str]:
-    """Names of the rules that were written and removed, whether or not the task shows patches."""
-    if "workloads" not in result:
-        return []
-    if none_written(result):
-        return ["rules: none would be written" if check_mode else "rules: none was written"]
-    lines = []
-    written = [entry for entry in result["workloads"] if entry["changed"]]
-    for key, words in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
-        counts = Counter(name for entry in written for name in entry.get(key) or ())
-        if counts:
-            named = [f"{name} ({plural(count, 'workload')})" for name, count in counts.items()]
-            lines.append(
-                f"rules {'that would be ' if check_mode else ''}{words}: {listed(named, 8)}"
-            )
-    if failed := (result.get("counts") or {}).get("failed"):
-        names = [_vm(entry) for entry in result["workloads"] if not entry["changed"]]
-        words = "cannot be written" if check_mode else "could not be written"
-        which = f": {listed(names, count=failed)}" if names else ""
-        lines.append(f"rules of {plural(failed, 'workload')} {words}{which}")
-    return lines or ["rules: nothing to change, all of them are written already"]
-
-
 def none_written(result: Parts) -> bool:
-    """Whether a task of rules has failed before its first write: its `workloads` are those that it would have changed.
-    Not where a write was tried, since it may have been made though its answer was lost."""
-    counts = result.get("counts")
-    if not counts:
-        return was_refused(result)
-    return bool(result.get("failed") and not (counts["changed"] or counts["failed"]))
+    """Whether a task of rules has failed before its first write."""
+    done = result.get("outcome", {}).get("done", ())
+    return was_refused(result) or any(entry["code"] == "none_written" for entry in done)

@@ -5,13 +5,11 @@
 from __future__ import annotations
 
 import typing as t
-from collections import defaultdict
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.conclusion import (
     OF_ADMISSION,
     advice_on_admission,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import OUTSIDE_OF_WINDOW
 from ansible_collections.virt.placement.plugins.module_utils.model.rendering import listed, plural
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import unreadable_texts
 from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
@@ -20,22 +18,17 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     NONE_WRITTEN,
     RELAUNCH,
     Closing,
+    joined,
     reason_of,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_maintenance import (
     maintenance_parts,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.closing_rollout import (
-    after_skipped,
-    rollout_parts,
-)
+from ansible_collections.virt.placement.plugins.plugin_utils.closing_rollout import rollout_parts
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import (
     UNDO,
     before_undo,
     none_written,
-    not_reverted,
-    restored,
-    rules_written,
     undo_parts,
 )
 from ansible_collections.virt.placement.plugins.plugin_utils.closing_unread import (
@@ -75,7 +68,14 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
     outcome = "failed" if failed else "checked" if record.check_mode else "done"
     reasons = _reasons(record, failed, parts.pop("and_then", "")) if failed else ()
     gaps = unread(record)
-    steps = (*after_unread(gaps), *parts["next_steps"]) or (again(record) if failed else ())
+    notes = before_undo(record).notes
+    forecasts = [x["forecast"] for x in notes if x["module"] == "forecast_info" and "forecast" in x]
+    done = [*(f"forecast: {answer}" for answer in forecasts[-1:]), *joined(notes, "done")]
+    following = joined(notes, "next")
+    if name == "maintenance":  # it says of its nodes and VMs what was done, and which job is next
+        done, following = [], []
+    steps = (*after_unread(gaps), *parts["next_steps"], *(() if record.undo else following))
+    steps = steps or tuple(again(record) if failed else ())
     parts["next_steps"] = tuple(dict.fromkeys(steps))
     return Closing(
         playbook=_TITLES.get(name) or name.replace("_", " ").capitalize(),
@@ -86,7 +86,11 @@ def closing_of(record: JobRecord, seconds: float) -> Closing:
         errors=tuple(failed),
         unread=tuple(unread_texts(gaps)),
         gaps=tuple(unreadable_texts(gaps)),
-        **{**parts, "skipped": (*parts["skipped"], *_skipped(record))},
+        **{
+            **parts,
+            "done": (*done, *parts["done"]),
+            "skipped": (*parts["skipped"], *joined(notes, "skipped")),
+        },
     )
 
 
@@ -101,33 +105,6 @@ def _reasons(record: JobRecord, failed: t.Sequence[str], and_then: str) -> list[
         lead = f"{task or around}: " if record.failures and (task or around) else ""
     texts = [f"{lead}{first}", *others]
     return [*texts[:-1], f"{texts[-1]}{and_then}"]
-
-
-def _skipped(record: JobRecord) -> t.Iterator[str]:
-    """Each reason once, with its instances, and what has stopped a run before its end."""
-    alike: dict[str, dict[str, None]] = defaultdict(dict)
-    for entry in (entry for note in record.notes for entry in note.get("skipped_instances") or ()):
-        alike[entry["reason"]][f"{entry['namespace']}/{entry['name']}"] = None
-    seen = dict.fromkeys(f"{listed(names, 8)}: {reason}" for reason, names in alike.items())
-    for note in record.notes:
-        skipped = note.get("skipped_instances") or ()
-        told = {_instance(entry) for entry in skipped}
-        deferred = [x for x in note.get("deferred") or () if _instance(x) not in told]
-        names = [f"{entry['namespace']}/{entry['name']}" for entry in deferred]
-        if names:
-            why = note.get("stop_reason") or "the run ended"
-            seen[f"{plural(len(names), 'move')} deferred ({why}): {listed(names)}"] = None
-        elif why := note.get("stop_reason"):
-            is_outside = note.get("stop_code") == OUTSIDE_OF_WINDOW
-            told_of_nodes = note["module"] == "node_maintenance" and is_outside
-            if not told_of_nodes:
-                seen[why] = None
-    held = (x["reason"] for x in record.last("rollout").get("held") or ())
-    yield from dict.fromkeys((*seen, *held))
-
-
-def _instance(entry: Parts) -> tuple[t.Any, ...]:
-    return tuple(entry.get(name) for name in ("kind", "namespace", "name", "instance"))
 
 
 def _verify(record: JobRecord) -> Parts:
@@ -151,8 +128,7 @@ def _verify(record: JobRecord) -> Parts:
 
 
 def _report(record: JobRecord) -> Parts:
-    parts = _verify(record)
-    return {**parts, "asked": (f"report of {parts['asked'][0]}",)}
+    return {**_verify(record), "asked": (f"report of {_verify(record)['asked'][0]}",)}
 
 
 def _verdicts(record: JobRecord) -> t.Iterator[str]:
@@ -224,23 +200,19 @@ def _apply(record: JobRecord) -> Parts:
         f" state {options['state']}"
     )
     on_failure = "if its rollout or verification fails: undo what it has written"
-    made = before_undo(record)
-    done = [*_forecast(made), *_room(record)]
-    done += rules_written(made.last("rules"), check_mode=record.check_mode)
-    done += (line for lines in DONE.values() for line in lines(record))
     undo = undo_parts(record)
-    parts = {
+    return {
         "asked": (asked, on_failure) if options.get("on_failure") == UNDO else (asked,),
         "next_steps": tuple(_after_apply(record)),
+        **undo,
+        "done": (
+            *_room(record),
+            *(line for lines in DONE.values() for line in lines(record)),
+            *undo.get("done", ()),
+            *_verdicts(record),
+            *_resting(record),
+        ),
     }
-    done += undo.pop("done", ())
-    return {**parts, **undo, "done": (*done, *_verdicts(record), *_resting(record))}
-
-
-def _forecast(record: JobRecord) -> t.Iterator[str]:
-    forecast = record.last("forecast_info").get("forecast")
-    if forecast:
-        yield f"forecast: {forecast}"
 
 
 def _room(record: JobRecord) -> t.Iterator[str]:
@@ -253,18 +225,9 @@ def _room(record: JobRecord) -> t.Iterator[str]:
 def _undo(record: JobRecord) -> Parts:
     options = record.asked
     asked = f"undo the last change of rule set {options['rule_set']} in namespace {options['namespace']}"
-    done = [*_forecast(record)]
-    result = record.last("rules")
-    if result.get("workloads"):
-        done += rules_written(result, check_mode=record.check_mode)
-        done += restored(result, check_mode=record.check_mode)
-    elif "reverted" in result and not result["failed"]:
-        done.append(f"{plural(len(result['reverted']), 'workload')} restored by an earlier run")
-    done += (line for lines in DONE.values() for line in lines(record))
     return {
         "asked": (asked,),
-        "done": (*done, *_verdicts(record)),
-        "skipped": tuple(not_reverted(result)),
+        "done": (*(line for lines in DONE.values() for line in lines(record)), *_verdicts(record)),
         "next_steps": tuple(_after_apply(record)),
     }
 
@@ -278,7 +241,10 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
         step = RELAUNCH if record.begun else f"{NONE_WRITTEN}{AGAIN}"
         yield from _after_room(record, f"{record.role}_keep_room_for") or [step]
     elif record.failures:
-        yield from _after_red_apply(record) or after_failure(record)
+        if not record.last("placement_info").get("summary"):
+            yield from after_failure(record)
+        elif not joined(record.of("rollout"), "next"):
+            yield from _after_verification(record)
     elif record.check_mode:
         yield LAUNCH
     else:
@@ -287,34 +253,9 @@ def _after_apply(record: JobRecord) -> t.Iterator[str]:
         yield from (step for steps in NEXT_STEPS.values() for step in steps(record))
 
 
-def _after_red_apply(record: JobRecord) -> list[str]:
-    """The next steps where all was written and the verification has failed."""
-    if not record.last("placement_info").get("summary"):
-        return []
-    skipped = record.last("rollout").get("skipped_instances") or ()
-    return [*after_skipped(record, skipped)] or [*_after_verification(record)]
-
-
 def _topology(record: JobRecord) -> Parts:
-    result = record.last("node_labels")
-    nodes = result.get("nodes") or ()
-    names = [x["name"] for x in nodes if x["after"].items() - x["before"].items()]
-    words = "nodes that would be labeled" if record.check_mode else "labeled nodes"
-    done = [f"{words}: {listed(names, 12)}"] if names else []
-    without = [x["name"] for x in nodes if x["before"].keys() - x["after"].keys()]
-    words = "would be" if record.check_mode else "were"
-    done += [f"nodes from which labels {words} removed: {listed(without, 12)}"] if without else []
-    if result and not done and not result["failed"]:
-        sets = any(record.asked.get(x) for x in ("labels", "per_node", "per_value"))
-        removed = "" if sets else listed(record.asked.get("remove") or (), 12)
-        done = [
-            f"none of the nodes has these labels: {removed}"
-            if removed
-            else "all nodes have these labels already"
-        ]
     return {
         "asked": ("labels of nodes",),
-        "done": tuple(done),
         "next_steps": tuple(after_failure(record)) if record.failures else (),
     }
 
@@ -368,7 +309,14 @@ def _drill(record: JobRecord) -> Parts:
     return {
         "asked": (f"{options['event']} of each {', '.join(options['domains_of'])}, one at a time",),
         "done": (*done, *_room(record)),
-        "next_steps": _after_drill(record, result),
+        "next_steps": (
+            _after_refusal(result["domains"])
+            or (
+                "for what the lines above name, add nodes or room, or change the rules; then launch the same job again",
+            )
+            if record.failures and result.get("domains")
+            else _after_room(record, "placement_drill_keep_room_for")
+        ),
     }
 
 
@@ -401,15 +349,6 @@ def _room_for(room: Parts, capacity: str) -> str:
     if not room["at_least"]:
         return f"room for no more VM {size} that is proven"
     return f"room for at least {room['at_least']} more VMs {size}"
-
-
-def _after_drill(record: JobRecord, result: Parts) -> tuple[str, ...]:
-    domains = result.get("domains")
-    if record.failures and domains:
-        return _after_refusal(domains) or (
-            "for what the lines above name, add nodes or room, or change the rules; then launch the same job again",
-        )
-    return _after_room(record, "placement_drill_keep_room_for")
 
 
 def _capacity(record: JobRecord) -> Parts:
@@ -451,8 +390,7 @@ def _rules(record: JobRecord) -> Parts:
     bad = [x["name"] for x in rules or () if x["violated"]]
     more = ", and whether there are more is unknown" if result.get("permission_gaps") else ""
     done = [] if rules is None else [f"{plural(len(rules), 'rule')}{more}"]
-    if bad:
-        done.append(f"violated: {listed(bad, 8)}")
+    done += [f"violated: {listed(bad, 8)}"] if bad else []
     return {
         "asked": (f"rules of {listed(namespaces) if namespaces else 'all namespaces'}",),
         "done": tuple(done),

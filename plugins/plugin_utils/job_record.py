@@ -43,10 +43,8 @@ KEPT = (
     "moves",
     "n_plus_1",
     "nodes",
-    "not_enforced",
-    "not_reverted",
+    "outcome",
     "permission_gaps",
-    "places",
     "plan",
     "resting_rules",
     "reverted",
@@ -55,9 +53,7 @@ KEPT = (
     "skipped_instances",
     "started",
     "stop_code",
-    "stop_reason",
     "summary",
-    "workloads",
 )
 """Parts of a module's result that the closing block may need."""
 

@@ -90,7 +90,9 @@ def write(
         placement,
         drill,
         rollout,
-        cluster_name=options.get("cluster_name") or _context(job),
+        # without an inventory host that has its name, the context of the kubeconfig
+        cluster_name=options.get("cluster_name")
+        or (str(job.arguments.get("context") or "") if job.host == "localhost" else ""),
         host=job.host,
         fail_on=fail_on,
         only_check=job.check_mode,
@@ -98,11 +100,6 @@ def write(
     job.changed = job.changed or written.changed
     job.record.note("report", {"files": written.files})
     return written
-
-
-def _context(job: Job) -> str:
-    """The context of the kubeconfig, where no inventory host has the name of the cluster."""
-    return str(job.arguments.get("context") or "") if job.host == "localhost" else ""
 
 
 def lines_of_files(job: Job, written: WrittenReport) -> list[str]:

@@ -123,6 +123,14 @@ def list_rules(job: Job) -> Result:
     return result
 
 
+ARTIFACTS = {
+    "placement_info": ("placement_summary", "summary"),
+    "rules_info": ("placement_rules", "rules"),
+    "drill_info": ("placement_drill", "domains"),
+}
+"""The artifact of a module, and the part of its result that this is."""
+
+
 def close(job: Job) -> Result:
     """What the job did, as its last lines and as artifacts. It runs after a failure, too, and does not fail: Ansible
     takes no statistics of a task that fails. Only a plan that could not be saved fails it."""
@@ -138,12 +146,9 @@ def close(job: Job) -> Result:
     if states := record.maintenance.get("states"):
         data["placement_maintenance"] = {job.host: states}
     for note in record.notes:
-        if note["module"] == "placement_info" and "summary" in note:
-            data["placement_summary"] = {job.host: note["summary"]}
-        if note["module"] == "rules_info" and "rules" in note:
-            data["placement_rules"] = {job.host: note["rules"]}
-        if note["module"] == "drill_info" and "domains" in note:
-            data["placement_drill"] = {job.host: note["domains"]}
+        artifact, field = ARTIFACTS.get(note["module"], ("", ""))
+        if field in note:
+            data[artifact] = {job.host: note[field]}
         if note["module"] == "capacity_info" and "capacity" in note:
             names = ("capacity", "room_for", "domains")
             data["placement_capacity"] = {job.host: {name: note[name] for name in names}}

@@ -81,6 +81,8 @@ def test_the_article_is_labelled_in_one_task_and_a_second_run_reads_one_list(
     result = label(per_node=BLOG, exclusive=["performance"])
     assert result["changed"]
     assert result["counts"] == {"changed": 6, "unchanged": 0, "failed": 0}
+    (done,) = result["outcome"]["done"]
+    assert (done["code"], sorted(done["objects"])) == ("labeled", sorted(BLOG))
     for node, labels in BLOG.items():
         seen = _labels(article, node)
         assert {name: seen.get(key) for name, key in FULL.items()} == {
@@ -93,6 +95,7 @@ def test_the_article_is_labelled_in_one_task_and_a_second_run_reads_one_list(
     again = article.audit.mark()
     result = label(per_node=BLOG, exclusive=["performance"])
     assert (result["changed"], result["nodes"], result["writes"]) == (False, [], [])
+    assert [entry["code"] for entry in result["outcome"]["done"]] == ["unchanged"]
     requests = article.audit.requests(again, article.username("labeler"))
     assert sorted((seen.verb, seen.resource) for seen in requests) == [
         ("get", "namespaces"),

@@ -18,6 +18,7 @@ from ..interface.runner import PartialFailure, task_error, with_errors_of_the_cl
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
+from ..model.rendering import Entry, outcome
 from ..model.write import Write
 from ..node_labels.plan import (
     LabelledNode,
@@ -59,11 +60,38 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             "unchanged": labelled.unchanged,
             "failed": len(applied.failed),
         },
+        **outcome(
+            entries_done(labelled, request, check=module.check_mode),
+            following=[
+                Entry(
+                    "rollout", "to move what depends on these labels: playbook rollout, for", names
+                )
+                for names in [tuple(map(str, labelled.dependents))]
+                if names
+            ],
+        ),
     }
     if applied.failed:
         errors = [task_error(failure.error, failure.write.target) for failure in applied.failed]
         raise PartialFailure(result, errors)
     return result
+
+
+def entries_done(labelled: Labelled, request: LabelRequest, *, check: bool) -> t.Iterator[Entry]:
+    """What became of the labels of nodes, for people."""
+    writes = labelled.applied.done
+    if names := [x.target.name for x in writes if x.after.items() - x.before.items()]:
+        text = "nodes that would be labeled" if check else "labeled nodes"
+        yield Entry("labeled", text, tuple(names))
+    if names := [x.target.name for x in writes if x.before.keys() - x.after.keys()]:
+        text = f"nodes from which labels {'would be' if check else 'were'} removed"
+        yield Entry("labels_removed", text, tuple(names))
+    if writes or labelled.applied.failed:
+        return
+    if request.labels or any(request.per_node.values()):
+        yield Entry("unchanged", "all nodes have these labels already")
+    else:
+        yield Entry("unchanged", "none of the nodes has these labels", request.remove)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from ..maintenance.mark import node_as_json
 from ..maintenance.options import MaintenanceOptions, parse_options
 from ..maintenance.undo_drain import ReturnState
 from ..model.findings import InputError, InvalidInput
+from ..model.obstacle import OUTSIDE_OF_WINDOW
+from ..model.rendering import Entry, outcome
 from ..moves.watch import STEP_SECONDS, until_interrupted
 
 if t.TYPE_CHECKING:
@@ -71,6 +73,14 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             gone = step.gone
         else:
             step, result = _drain(api, options, previous_step, listening, check=module.check_mode)
+    nodes = [node_as_json(node, options.zone_key) for node in step.nodes]
+    done = [
+        Entry(state, state.replace("_", " "), names)
+        for state in ("drained", "in_service")
+        if result.finished and (names := tuple(x["name"] for x in nodes if x["state"] == state))
+    ]
+    # The nodes that the window keeps from being begun have their own states.
+    skipped = (x for x in result.entries_skipped() if x.code != OUTSIDE_OF_WINDOW)
     changes = writes_result(step.context.writes, diff=module._diff)
     body = result.as_json()
     returned = {
@@ -78,9 +88,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         **{name: body[name] for name in OF_STEP if name in body},
         "changed": bool(result.changed or step.context.writes),
         "findings": [finding.as_json() for finding in step.findings],
+        **outcome(done, skipped),
         "started": started,
         "gone": list(gone),
-        "nodes": [node_as_json(node, options.zone_key) for node in step.nodes],
+        "nodes": nodes,
     }
     if result.failure:
         raise PartialFailure(returned, [result.failure])

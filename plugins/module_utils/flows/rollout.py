@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 
 from ..api.client import ApiClient
@@ -14,6 +15,7 @@ from ..moves.run_plan import options_with_plan
 from ..moves.state import RunState
 from ..moves.step import run_step
 from ..moves.watch import until_interrupted
+from ..rollout.not_moved import entries
 from ..rollout.options import parse_options
 from ..rollout.registry import PLAN_READERS
 from ..rollout.rollout_source import RolloutSource
@@ -35,6 +37,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         result = run_step(source, check=module.check_mode)
     for warning in result.warnings:
         module.warn(one_line(warning))
+    now = datetime.datetime.now(datetime.timezone.utc)
+    returned = {**result.as_json(), **entries(result, options, now)}
     if result.failure:
-        raise PartialFailure(result.as_json(), [result.failure])
-    return result.as_json()
+        raise PartialFailure(returned, [result.failure])
+    return returned

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
@@ -36,12 +37,12 @@ from ..model.input import nearest
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
-from ..model.rendering import listed, one_line
+from ..model.rendering import Entry, listed, one_line, outcome, plural
 from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
-from ..rules.change import HELD, NO_HOLDING
+from ..rules.change import HELD, NO_HOLDING, WorkloadChange
 from ..rules.changed_back import changed_back, changed_back_by_revert
 from ..rules.checks import how_to_accept
 from ..rules.members import targets_of
@@ -68,7 +69,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     refusal = _forecast_refusal(params, faults)
     of_forecast = _findings_of_forecast(params, faults)
     lint = lint_of_writes(topology)
-    outcome = write_rules(
+    written = write_rules(
         api,
         replace(request, faults=(*faults, *request.faults)),
         check=module.check_mode,
@@ -76,38 +77,61 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         assumed=assumed if module.check_mode else {},
         refusal=refusal,
     )
-    result = _result(outcome, params, diff=module._diff, topology=topology)
-    _warn(module, outcome.plan)
-    failing = (*outcome.plan.refused, *outcome.changed_back)
+    result = _result(written, params, diff=module._diff, topology=topology)
+    result |= entries(written, params["state"], check=module.check_mode)
+    _warn(module, written.plan)
+    failing = (*written.plan.refused, *written.changed_back)
     errors = [_refused(finding, sentence) for finding, sentence in sentences(failing)]
-    errors += outcome.errors.values()
-    errors += filter(None, [outcome.refusal])
+    errors += written.errors.values()
+    errors += filter(None, [written.refusal])
     if errors:
         raise PartialFailure(result, errors)
     return result
 
 
 def _result(
-    outcome: Written, params: t.Mapping[str, t.Any], *, diff: bool, topology: Topology
+    written: Written, params: t.Mapping[str, t.Any], *, diff: bool, topology: Topology
 ) -> dict[str, t.Any]:
-    plan = outcome.plan
+    plan = written.plan
     result = {
         **writes_result(
-            outcome.done,
+            written.done,
             diff=diff,
             elsewhere={change.ref for change in plan.workloads},
             words=lambda write: term_changes(write, topology),
         ),
-        "workloads": outcome.workloads(),
-        "findings": [finding.as_json() for finding in (*plan.findings, *outcome.changed_back)],
-        "counts": outcome.counts(),
-        "held": outcome.held(),
+        "workloads": written.workloads(),
+        "findings": [finding.as_json() for finding in (*plan.findings, *written.changed_back)],
+        "counts": written.counts(),
+        "held": written.held(),
     }
-    if change := outcome.change():
+    if change := written.change():
         result["change"] = change
     if restoration := RESTORATIONS.get(params["state"]):
-        result |= restoration.result(outcome.as_workloads(plan.members), plan.findings)
+        result |= restoration.result(written.as_workloads(plan.members), plan.findings)
     return result
+
+
+def entries(written: Written, state: str, *, check: bool) -> dict[str, JSON]:
+    """What the task did with the rules, and what it left, for people."""
+    done: list[Entry] = []
+    for part, word in (("added", "added"), ("updated", "changed"), ("removed", "removed")):
+        names = Counter(x.name for each in written.changes for x in getattr(each.merged, part))
+        if names:
+            named = (f"{name} ({plural(count, 'workload')})" for name, count in names.items())
+            text = f"rules {'that would be ' if check else ''}{word}"
+            done.append(Entry(f"rules_{part}", text, tuple(named)))
+    failed = tuple(ref.namespaced_name for ref in sorted(written.failed))
+    text = f"rules {'cannot' if check else 'could not'} be written"
+    skipped = [Entry("not_written", text, failed)] if failed else []
+    if restoration := RESTORATIONS.get(state):
+        restored, left = restoration.entries(written.plan, written.changes, check)
+        done, skipped = [*done, *restored], [*skipped, *left]
+    elif not (done or skipped):
+        done = [Entry("unchanged", "rules: nothing to change, all of them are written already")]
+    if written.is_refused:
+        done = [Entry("none_written", f"rules: none {'would be' if check else 'was'} written")]
+    return outcome(done, skipped)
 
 
 def _warn(module: AnsibleModule, plan: RulesPlan) -> None:
@@ -207,16 +231,26 @@ class Written:
     changed_back: tuple[Finding, ...] = ()
     uncertain: frozenset[Ref] = frozenset()
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether findings or the forecast refuse the plan, so that nothing was sent."""
+        return bool(self.plan.refused or self.refusal)
+
+    @property
+    def changes(self) -> list[WorkloadChange]:
+        """Those of the workloads that were written, or whose VMIs or pods were."""
+        written = {self._workload(write.target) for write in self.done}
+        return [change for change in self.plan.workloads if change.ref in written]
+
     def workloads(self) -> list[dict[str, JSON]]:
         """The change of each workload; in check mode and for refused plans, the planned one."""
         made: dict[Ref, list[Write]] = {}
         for write in self.done:
             made.setdefault(self._workload(write.target), []).append(write)
-        refused = bool(self.plan.refused or self.refusal)
         return [
-            change.as_json(made.get(change.ref, ()), refused=refused)
+            change.as_json(made.get(change.ref, ()), refused=self.is_refused)
             for change in self.plan.workloads
-            if refused or change.ref in made or change.ref in self._failed()
+            if self.is_refused or change.ref in made or change.ref in self.failed
         ]
 
     def change(self) -> dict[str, JSON] | None:
@@ -233,24 +267,23 @@ class Written:
 
     def as_workloads(self, refs: frozenset[Ref]) -> list[dict[str, JSON]]:
         """As the option workloads of a rollout takes them."""
-        left = refs - self._failed()
-        return [
-            ref._asdict() for ref in sorted(left if not (self.plan.refused or self.refusal) else ())
-        ]
+        left = refs - self.failed
+        return [ref._asdict() for ref in sorted(() if self.is_refused else left)]
 
     def counts(self) -> dict[str, int]:
         """How many workloads are changed, unchanged and failed."""
         changed = {self._workload(write.target) for write in self.done}
         planned = {change.ref for change in self.plan.workloads}
-        left = planned if self.plan.refused else changed | self._failed()
+        left = planned if self.plan.refused else changed | self.failed
         return {
             "workloads": self.plan.about,
             "changed": len(changed),
             "unchanged": self.plan.about - len(left),
-            "failed": len(self._failed()),
+            "failed": len(self.failed),
         }
 
-    def _failed(self) -> set[Ref]:
+    @property
+    def failed(self) -> set[Ref]:
         return set(map(self._workload, self.errors))
 
     def _workload(self, target: Ref) -> Ref:

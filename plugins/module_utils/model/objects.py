@@ -54,6 +54,10 @@ class Ref(t.NamedTuple):
         """The VirtualMachine of this name, whose VMI has its name, too (KubeVirt, watch/vm/vm.go, SetupVMIFromVM)."""
         return self._replace(kind=VIRTUAL_MACHINE.name)
 
+    @property
+    def namespaced_name(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
     def __str__(self) -> str:
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {where}{self.name}"

@@ -1,12 +1,13 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How do values look in a result: as JSON, and as a table of columns?"""
+"""How do values look in a result: as JSON, as a table of columns, and as entries that people read?"""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 import typing as t
+from dataclasses import dataclass
 
 from .json_pointer import JSON
 
@@ -34,6 +35,26 @@ def as_json(value: t.Any) -> JSON:
             field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
     return value
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a task did, left out, or leaves to be done, for people. `code`: what it is, for programs. `text`: one line,
+    which speaks of check mode where that is, and which what prints it continues with `objects`: names, perhaps with a
+    remark in brackets. Results of several tasks are joined by code and text."""
+
+    code: str
+    text: str
+    objects: tuple[str, ...] = ()
+
+
+def outcome(
+    done: t.Iterable[Entry] = (), skipped: t.Iterable[Entry] = (), following: t.Iterable[Entry] = ()
+) -> dict[str, JSON]:
+    """The part of a result that people read. A key `skipped` of the result itself would be Ansible's: it takes a task
+    with one for skipped (executor/task_result.py)."""
+    parts = {"done": done, "skipped": skipped, "next": following}
+    return {"outcome": {name: as_json(tuple(entries)) for name, entries in parts.items()}}
 
 
 def columns(rows: t.Sequence[t.Sequence[str]]) -> list[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from ..cluster.lease import HeldLease, LeaseReading, LeaseState, LeaseWatch, lease_state
 from ..model.json_pointer import JSON
 from ..model.obstacle import Obstacle
 from ..model.plan import Move, Plan
-from ..model.rendering import one_line
+from ..model.rendering import Entry, one_line, plural
 from . import report
 from .journal import RunJournal
 from .move import MoveRecord
@@ -256,6 +257,24 @@ class StepResult:
     plan: t.Mapping[str, JSON] | None = None
     places: list[dict[str, JSON]] = field(default_factory=list)
     held: list[dict[str, JSON]] = field(default_factory=list)
+
+    def entries_skipped(self) -> t.Iterator[Entry]:
+        """Each reason with its instances, the moves that were not begun, and why no more began. Before the run has
+        ended, the moves in flight."""
+        skipped = self.skipped if self.finished else self.state.in_flight
+        by_reason: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        for left in skipped:
+            name = f"{left['namespace']}/{left['name']}"
+            by_reason[left["reason_code"], left["reason"]][name] = None
+        for (code, reason), names in by_reason.items():
+            yield Entry(code or "skipped", reason, tuple(names))
+        uids = {left["uid"] for left in skipped}
+        deferred = [f"{x['namespace']}/{x['name']}" for x in self.deferred if x["uid"] not in uids]
+        if deferred:
+            text = f"{plural(len(deferred), 'move')} deferred ({self.stop or 'the run ended'})"
+            yield Entry("deferred", text, tuple(dict.fromkeys(deferred)))
+        elif self.stop is not None:
+            yield Entry(self.stop.code, self.stop.text)
 
     def as_json(self) -> dict[str, JSON]:
         return {

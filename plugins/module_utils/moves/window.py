@@ -55,6 +55,13 @@ class Window:
         )
         return next(start for start in starts if start > moment)
 
+    def opens_next(self, moment: datetime.datetime) -> str:
+        """When a job can begin what it has not begun: ` in the window, which opens next on ...`."""
+        start = self.next_start(moment)
+        return (
+            f" in the window, which opens next on {start:%a %Y-%m-%d} at {start:%H:%M} {self.zone}"
+        )
+
     def _starts_on(self, day: int) -> bool:
         return not self.days or day in self.days
 

@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 
 from ..compliance.instances import DeclaredInstance
 from ..compliance.tied import tied
-from ..kubevirt.moving import MIGRATION, RESTART, pinned
+from ..kubevirt.moving import MIGRATION, RESTART, next_event, pinned
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.obstacle import Obstacle
-from ..model.plan import Plan, SkippedInstance
-from ..model.rendering import listed, plural
+from ..model.obstacle import OUTSIDE_OF_WINDOW, Obstacle
+from ..model.plan import NOT_IN_PLAN, Plan, SkippedInstance
+from ..model.rendering import Entry, listed, outcome, plural
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..moves import report
@@ -22,6 +23,7 @@ from ..moves.run_plan import RunPlan
 from ..moves.state import StepResult
 from ..planning.missed_preferences import MissedPreference, missed_preferences
 from ..planning.simulation import ClusterSimulation
+from .options import RolloutOptions
 
 
 def judge_skipped(result: StepResult, plan: Plan, *, fail: bool) -> None:
@@ -228,3 +230,54 @@ def places(
             }
         )
     return entries
+
+
+def entries(result: StepResult, options: RolloutOptions, now: datetime.datetime) -> dict[str, JSON]:
+    """What the run says for people. What it has done and what comes next is known at its end alone."""
+    done = _done(result) if result.finished else ()
+    following = _following(result, options, now) if result.finished and not result.failure else ()
+    held = (Entry(x["reason_code"], x["reason"]) for x in result.held)
+    return outcome(done, (*result.entries_skipped(), *held), following)
+
+
+def _done(result: StepResult) -> t.Iterator[Entry]:
+    elsewhere = any(x["state"] != "in_place" for x in result.places)
+    left = result.moves or result.skipped or result.deferred or result.held or elsewhere
+    if not (left or result.changed or result.failure):
+        yield Entry("nothing_to_move", "nothing to move")
+    placed = [[x["takes_effect"]] for x in result.not_enforced if x["when"] == "now"]
+    if placed:
+        count, event = plural(len(placed), "instance"), next_event(placed)
+        yield Entry("not_enforced", f"{count} placed correctly, enforced from {event}")
+
+
+def _following(
+    result: StepResult, options: RolloutOptions, now: datetime.datetime
+) -> t.Iterator[Entry]:
+    planned = any(move["state"] == "planned" for move in result.moves)
+    if result.deferred and not planned:
+        closed = result.stop is not None and result.stop.code == OUTSIDE_OF_WINDOW
+        opens = options.window.opens_next(now) if closed and options.window else ""
+        yield Entry("deferred", f"launch the same job again for what was deferred{opens}")
+    elif not planned and any(x["reason_code"] == NOT_IN_PLAN.code for x in result.skipped):
+        text = "for what is not in the plan, make a new one: launch the job in check mode"
+        yield Entry(NOT_IN_PLAN.code, text)
+    held = {(x["kind"], x["namespace"], x["name"]) for x in result.held}
+    left = [
+        x
+        for x in result.skipped
+        if x["reason_code"] != NOT_IN_PLAN.code
+        and (x["kind"], x["namespace"], x["name"]) not in held
+    ]
+    if left:
+        one, several = "was not moved", "were not moved"
+        if options.places is not None:
+            one, several = "is not on its given node", "are not on their given nodes"
+        elif options.scope == "violated":
+            one, several = "still violates a rule", "still violate a rule"
+        yield Entry(
+            "skipped",
+            f"{plural(len(left), 'instance')} {one if len(left) == 1 else several}: mend what the lines under skipped"
+            " name (free or add a node, raise the quota, change the rule, or extend allow), then launch the same job"
+            " again",
+        )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ..kinds.virtual_machine import VMIS
 from ..model.findings import Finding
 from ..model.objects import Ref
+from ..model.rendering import Entry
 from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..model.write import Write
@@ -27,10 +28,14 @@ ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.It
 
 class Restoration(t.NamedTuple):
     """What a state of the module rules that restores workloads plans, and adds to the result: from the workloads that
-    are restored, as JSON, and the findings."""
+    are restored, as JSON, and the findings. `entries`: what it did and what it left, for people, by the changes that
+    were made, in check mode or not."""
 
     plan: t.Callable[[Snapshot, RulesRequest, ExtraFindings | None], RulesPlan]
     result: t.Callable[[t.Any, t.Iterable[Finding]], dict[str, t.Any]]
+    entries: t.Callable[
+        [RulesPlan, t.Sequence[WorkloadChange], bool], tuple[list[Entry], list[Entry]]
+    ]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..model.findings import Finding, InputError, InvalidInput, Severity
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES, UNDO
 from ..model.objects import Ref
-from ..model.rendering import listed
+from ..model.rendering import Entry, listed
 from ..model.snapshot import Snapshot, Workload, managed_by, unreadable_texts
 from ..model.write import Write
 from ..rules.change import (
@@ -112,8 +112,27 @@ def restored_and_left(restored: t.Sequence[JSON], findings: t.Iterable[Finding])
     return {"reverted": restored, "not_reverted": left}
 
 
+def entries(
+    plan: RulesPlan, written: t.Sequence[WorkloadChange], check: bool
+) -> tuple[list[Entry], list[Entry]]:
+    """The workloads that get back what others than the last change have declared, or that an earlier task has
+    restored; and those that are left as they are."""
+    back = [x.ref.namespaced_name for x in written if x.merged.added or x.merged.updated]
+    text = f"{'would get' if check else 'got'} constraints back, by their undo records"
+    done = [Entry("constraints_restored", text, tuple(back))] if back else []
+    if plan.members and not written:
+        names = tuple(ref.namespaced_name for ref in sorted(plan.members))
+        done = [Entry("unchanged", "restored by an earlier run", names)]
+    left = [
+        Entry(NOT_REVERTED, finding.why, tuple(ref.namespaced_name for ref in finding.objects))
+        for finding in plan.findings
+        if finding.name == NOT_REVERTED
+    ]
+    return done, left
+
+
 RESTORATIONS: t.Mapping[str, Restoration] = {
-    "reverted": Restoration(plan_revert, restored_and_left)
+    "reverted": Restoration(plan_revert, restored_and_left, entries)
 }
 
 

@@ -52,10 +52,11 @@ def _escaped_pipe(match: re.Match[str]) -> str:
 
 def _head(content: Content) -> list[str]:
     uid = f", cluster {code(content.uid)}" if content.uid else ""
+    sentence = one_line(words.sentence(content))
     return [
         f"# Placement of {code(content.cluster)}",
         "",
-        f"**{_plain(words.sentence(content))}**",
+        f"**{' '.join(map(_plain_word, sentence.split()))}**",
         "",
         f"{code(content.api)}{uid}, {words.time_text(content.time)}",
         "",
@@ -226,13 +227,9 @@ def _table(heading: t.Sequence[str], rows: t.Sequence[t.Sequence[str]], what: st
     return [*(f"| {' | '.join(line)} |" for line in lines), *more]
 
 
-def _plain(text: str) -> str:
-    """A sentence of ours, which may hold the name of a topology domain: a word that could be a link, a mention or a
-    reference is a code span. An escaped @ is a mention all the same."""
-    return " ".join(map(_plain_word, one_line(text).split()))
-
-
 def _plain_word(word: str) -> str:
+    """A word of a sentence of ours, which may hold the name of a topology domain: what could be a link, a mention or a
+    reference is a code span. An escaped @ is a mention all the same."""
     core = word.rstrip(".,;:")
     return word if _WORD.fullmatch(core) else f"{code(core)}{word[len(core) :]}"
 

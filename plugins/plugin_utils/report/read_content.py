@@ -71,9 +71,17 @@ def read_content(
         rules=_with_moves(_rules(summary, instances, nodes), instances, nodes, moves),
         findings=_findings(result),
         risks=_risks(result),
-        kept=_kept(result),
+        kept=tuple(
+            f"{kept.text('kind')} {kept.text('namespace')}/{kept.text('name')}: {kept.text('reason')}"
+            for kept in result.maps("do_not_move")
+        ),
         waiting=_waiting(result, instances),
-        gaps=_gaps(result),
+        gaps=tuple(
+            f"cannot {gap.text('verb')} {gap.text('resource')}"
+            + (f" in namespace {gap.text('namespace')}" if gap.text("namespace") else "")
+            + f": {gap.text('reason')}"
+            for gap in result.maps("permission_gaps")
+        ),
         resting=_resting(result),
         fewest_moves=_fewest_moves(summary),
         drill=read_drills,
@@ -306,22 +314,6 @@ def _risks(result: ResultMap) -> tuple[ReportedRisk, ...]:
             f"{instance.text('namespace')}/{instance.text('name')}"
         )
     return tuple(ReportedRisk(*what, tuple(names)) for what, names in sorted(alike.items()))
-
-
-def _kept(result: ResultMap) -> tuple[str, ...]:
-    return tuple(
-        f"{kept.text('kind')} {kept.text('namespace')}/{kept.text('name')}: {kept.text('reason')}"
-        for kept in result.maps("do_not_move")
-    )
-
-
-def _gaps(result: ResultMap) -> tuple[str, ...]:
-    return tuple(
-        f"cannot {gap.text('verb')} {gap.text('resource')}"
-        + (f" in namespace {gap.text('namespace')}" if gap.text("namespace") else "")
-        + f": {gap.text('reason')}"
-        for gap in result.maps("permission_gaps")
-    )
 
 
 def _resting(result: ResultMap) -> tuple[str, ...]:

@@ -235,16 +235,19 @@ def run(module, *_arguments):
     names = {"kind": "VirtualMachine", "namespace": "shop", "uid": "u", "method": "migrate", "from_node": "w1"}
     def move(name, **more):
         return {**names, "name": name, "instance": name, "reason": "", **more}
+    def left(name, text):
+        return {"skipped": [{"code": "in_flight", "text": text, "objects": [f"shop/{name}"]}]}
     state = module.params.get("step_state") or {}
     result = {"changed": True, "cluster": {"api": None, "uid": None}, "deferred": [], "progress": []}
     if state.get("interrupted"):
-        left = [move("web", reason="goes on: it is Running")]
-        module.fail_json(msg="interrupted", errors=[], skipped_instances=left, **result)
+        outcome = left("web", "goes on: it is Running")
+        module.fail_json(msg="interrupted", errors=[], outcome=outcome, **result)
     if state.get("transitions"):
         END
     moved = [move("db", to_node="w2", state="moved")]
     state = {"transitions": 1, "in_flight": [move("late", reason="begun")]}
-    module.exit_json(moves=moved, finished=False, step_state=state, **result)
+    outcome = left("late", "begun")
+    module.exit_json(moves=moved, outcome=outcome, finished=False, step_state=state, **result)
 
 
 if __name__ == "__main__":"""

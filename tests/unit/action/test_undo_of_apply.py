@@ -41,7 +41,15 @@ PLACED: Result = {
 
 def written(*workloads: Result, key: str = "added", **more: t.Any) -> Result:
     changes = [{**x, "changed": True, key: ["apart"], "patch": []} for x in workloads]
-    return {"changed": bool(workloads), "workloads": changes, "writes": list(workloads), **more}
+    names = [f"apart ({len(workloads)} workloads)"]
+    done = [{"code": f"rules_{key}", "text": f"rules {key}", "objects": names}]
+    return {
+        "changed": bool(workloads),
+        "workloads": changes,
+        "writes": list(workloads),
+        "outcome": {"done": done, "skipped": [], "next": []},
+        **more,
+    }
 
 
 OWN = written(A, B, change={"id": "3-abc", "continues": False}, held=[])

@@ -14,7 +14,6 @@ from ansible_collections.virt.placement.plugins.plugin_utils.closing import (
     Closing,
     reason_of,
 )
-from ansible_collections.virt.placement.plugins.plugin_utils.closing_undo import rules_written
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job_record import JobRecord
 
@@ -32,6 +31,10 @@ def move(name: str, method: str = "migrate", **more: t.Any) -> dict[str, t.Any]:
         "state": "moved",
         **more,
     }
+
+
+def entry(code: str, text: str, *objects: str) -> dict[str, t.Any]:
+    return {"code": code, "text": text, "objects": list(objects)}
 
 
 MAINTENANCE = {
@@ -123,31 +126,6 @@ def test_node_that_was_skipped_is_named_with_its_time() -> None:
     assert "  skipped  w1: change CHG1 was done 2026-11-22T19:00:00Z" in lines
 
 
-def test_instances_that_were_skipped_are_named_once_with_their_reason() -> None:
-    entry = {"namespace": "shop", "name": "db", "reason": "no node is free"}
-    note = {
-        "module": "rollout",
-        "failed": False,
-        "moves": [],
-        "skipped_instances": [entry, entry],
-        "deferred": [move("web")],
-        "stop_reason": "max_moves (2) is reached",
-        "not_enforced": [
-            {**move("app"), "when": "now", "takes_effect": "restart"},
-            # Check mode: it violates a rule until the planned moves are made.
-            {**move("web"), "when": "after_moves", "takes_effect": "migration"},
-        ],
-    }
-    asked = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
-    lines = closing_of(record("placement_rollout", asked=asked, notes=[note]), 3).lines()
-    assert lines[1] == "  asked    roll out shop, scope violated"
-    text = "\n".join(lines)
-    assert text.count("shop/db: no node is free") == 1
-    assert "1 instance placed correctly, enforced from the next restart" in text
-    assert "1 move deferred (max_moves (2) is reached): shop/web" in text
-    assert "launch the same job again for what was deferred" in text
-
-
 def test_what_could_not_be_read_is_one_line_and_whole_as_data() -> None:
     grant = "grant this identity the verb 'list'"
     lists = [("nodes", ""), ("pods", ""), ("deployments", "shop")]
@@ -205,34 +183,23 @@ def test_damaged_annotations_are_one_line_of_the_block() -> None:
     assert [why.format("db") in text for text in block.data()["not_read"]] == [True, False]
 
 
-def test_each_reason_is_in_the_block_once() -> None:
-    """It was a line for each VM, and a failed reason for each state."""
-    skipped = [
-        {"namespace": "shop", "name": name, "reason": reason}
-        for name, reason in (("a", "no place"), ("b", "no place"), ("c", "held"), ("d", "no place"))
-    ]
-    asked = {"namespaces": ["shop"], "workloads": [], "scope": "violated"}
-    made = record("placement_rollout", asked=asked)
-    made.note("rollout", {"skipped_instances": skipped})
-    made.fail("Roll out", ["cannot list pods", "cannot list nodes"], ["the same", "the same"])
-
-    block = closing_of(made, 1)
-    assert list(block.skipped) == ["shop/a, shop/b, shop/d: no place", "shop/c: held"]
-    assert len(block.failed) == 1
+def test_reason_that_several_lines_repeat_is_in_the_block_once() -> None:
+    made = record("placement_verify", asked={})
+    made.fail("Verify", ["cannot list pods", "cannot list nodes"], ["the same", "the same"])
+    assert len(closing_of(made, 1).failed) == 1
 
 
-def test_move_that_is_left_is_not_deferred_beside_its_reason() -> None:
-    web = move("web", "evict")
-    note = {
-        "module": "node_maintenance",
-        "skipped_instances": [{**web, "reason": "about to start: the budget needs 1"}],
-        "deferred": [web, move("db")],
+def test_maintenance_says_itself_what_was_done_and_which_job_is_next() -> None:
+    """Its rollouts and drains only say what they left."""
+    outcome = {
+        "done": [entry("nothing_to_move", "nothing to move")],
+        "skipped": [entry("budget", "the budget needs 1", "shop/web")],
+        "next": [entry("deferred", "launch the same job again")],
     }
-    block = closing_of(record(maintenance={"states": {"w1": "failed"}}, notes=[note]), 8)
-    assert block.skipped == (
-        "shop/web: about to start: the budget needs 1",
-        "1 move deferred (the run ended): shop/db",
-    )
+    note = {"module": "rollout", "outcome": outcome}
+    block = closing_of(record(maintenance={"states": {"w1": "in_service"}}, notes=[note]), 8)
+    assert (block.done, block.next_steps) == ((), ())
+    assert block.skipped == ("shop/web: the budget needs 1",)
 
 
 @pytest.mark.parametrize(
@@ -298,42 +265,6 @@ def test_nothing_in_the_markdown_is_markup_of_a_tenant(text: str, escaped: str) 
 def test_a_forged_line_stays_in_its_line() -> None:
     lines = Closing("Verify", "done", done=("a\nTASK [forged]",)).lines()
     assert len(lines) == 2
-
-
-def test_names_of_rules_are_told_without_patches() -> None:
-    entry = {"changed": True, "added": ["apart"], "updated": [], "removed": ["old"]}
-    result = {"workloads": [entry, {**entry, "removed": []}]}
-    assert rules_written(result, check_mode=False) == [
-        "rules added: apart (2 workloads)",
-        "rules removed: old (1 workload)",
-    ]
-    assert "would be added" in rules_written(result, check_mode=True)[0]
-    assert rules_written({"workloads": []}, check_mode=False)[0].startswith(
-        "rules: nothing to change"
-    )
-
-
-@pytest.mark.parametrize(
-    ("counts", "lines"),
-    [
-        ({"changed": 0, "failed": 0}, ["rules: none was written"]),
-        (
-            {"changed": 1, "failed": 1},
-            [
-                "rules added: apart (1 workload)",
-                "rules of 1 workload could not be written: shop/b",
-            ],
-        ),
-    ],
-)
-def test_rules_of_a_refused_task_are_not_told_as_written(
-    counts: dict[str, int], lines: list[str]
-) -> None:
-    entry = {"namespace": "shop", "added": ["apart"], "updated": [], "removed": []}
-    written = {**entry, "name": "a", "changed": bool(counts["changed"])}
-    denied = {**entry, "name": "b", "changed": False}
-    result = {"failed": True, "counts": counts, "workloads": [written, denied]}
-    assert rules_written(result, check_mode=False) == lines
 
 
 def test_variables_that_are_refused_have_a_block() -> None:
@@ -595,36 +526,20 @@ def test_maintenance_without_nodes_says_so() -> None:
     assert block.asked == ("service no node, reason firmware, change CHG1",)
 
 
-SET = {"name": "w1", "before": {}, "after": {"zone": "a"}}
-REMOVED = {"name": "w2", "before": {"rack": "1"}, "after": {}}
-BOTH = {"name": "w3", "before": {"rack": "1"}, "after": {"zone": "a"}}
-
-
-@pytest.mark.parametrize(
-    ("nodes", "check", "remove", "done"),
-    [
-        ([SET], False, [], ["labeled nodes: w1"]),
-        ([SET], True, [], ["nodes that would be labeled: w1"]),
-        ([REMOVED], False, ["rack"], ["nodes from which labels were removed: w2"]),
-        ([REMOVED], True, ["rack"], ["nodes from which labels would be removed: w2"]),
-        (
-            [SET, REMOVED, BOTH],
-            False,
-            ["rack"],
-            ["labeled nodes: w1, w3", "nodes from which labels were removed: w2, w3"],
-        ),
-        ([], False, [], ["all nodes have these labels already"]),
-        ([], False, ["rack"], ["none of the nodes has these labels: rack"]),
-    ],
-)
-def test_topology_says_of_each_node_what_was_done(
-    nodes: list[dict[str, t.Any]], check: bool, remove: list[str], done: list[str]
-) -> None:
-    note = {"module": "node_labels", "failed": False, "nodes": nodes}
-    asked = {"remove": remove, "labels": {}, "per_node": {}, "per_value": {}}
-    made = record("placement_topology", asked=asked, notes=[note])
-    made.check_mode = check
-    assert list(closing_of(made, 1).done) == done
+def test_entries_of_several_results_are_joined_by_code_and_text() -> None:
+    made = record("placement_topology", asked={"labels": {}})
+    for names in (["w1", "w2"], ["w2", "w3"]):
+        outcome = {
+            "done": [entry("labeled", "labeled nodes", *names)],
+            "skipped": [entry("held", "another client has written them", *names)],
+            "next": [entry("rollout", "playbook rollout")],
+        }
+        made.note("node_labels", {"changed": True, "outcome": outcome})
+    made.note("topology_info", {"changed": False})
+    block = closing_of(made, 1)
+    assert block.done == ("labeled nodes: w1, w2, w3",)
+    assert block.skipped == ("w1, w2, w3: another client has written them",)
+    assert block.next_steps == ("playbook rollout",)
 
 
 @pytest.mark.parametrize("role", ["placement_rollout", "placement_topology"])
@@ -738,30 +653,13 @@ def rolled_out(**result: t.Any) -> JobRecord:
     return made
 
 
-def test_rollout_that_leaves_violations_says_so_and_what_to_do() -> None:
-    entry = {"namespace": "shop", "name": "db", "reason": "0/6 nodes are available"}
-    block = closing_of(rolled_out(skipped_instances=[entry]), 1)
+def test_heading_of_a_rollout_counts_what_it_left() -> None:
+    left = {"namespace": "shop", "name": "db", "reason": "0/6 nodes are available"}
+    block = closing_of(rolled_out(skipped_instances=[left]), 1)
     assert block.headline() == "Rollout: done, 1 skipped, after 1 s"
-    assert block.done == ()
-    assert block.next_steps == (
-        "1 instance still violates a rule: mend what the lines under skipped name (free or add a node,"
-        " raise the quota, change the rule, or extend placement_rollout_allow), then launch the same job again",
-    )
-
-
-def test_rollout_outside_of_its_window_says_so_and_when_it_opens() -> None:
-    outside = {
-        "deferred": [move("web")],
-        "stop_reason": "outside of the window from 22:00 to 04:00",
-        "stop_code": "outside_of_window",
-    }
+    outside = {"deferred": [move("web")], "stop_code": "outside_of_window"}
     block = closing_of(rolled_out(**outside), 1)
     assert block.headline() == "Rollout: nothing moved, outside of the window, after 1 s"
-    assert block.done == (), "there is something to move"
-    assert block.next_steps == (
-        "launch the same job again for what was deferred in the window, which opens next on Thu"
-        " 1970-01-01 at 22:00 UTC",
-    )
 
 
 def test_capacity_that_fails_says_what_to_do() -> None:
@@ -846,8 +744,8 @@ def test_line_of_the_failure_says_nothing_twice(
     ("rollout", "step"),
     [
         (
-            {"skipped_instances": [{"namespace": "s", "name": "a", "reason": "x"}]},
-            "1 instance still",
+            {"outcome": {"next": [entry("skipped", "mend what the lines under skipped name")]}},
+            "mend what",
         ),
         ({}, "to move what violates a rule: playbook rollout"),
     ],

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import NOT_IN_PLAN
 from ansible_collections.virt.placement.plugins.plugin_utils import job_rollout, job_stages
 from ansible_collections.virt.placement.plugins.plugin_utils.closings import closing_of
 from ansible_collections.virt.placement.plugins.plugin_utils.job import JobFailed
@@ -128,19 +127,6 @@ def test_check_mode_says_that_it_replaces_another_plan(tmp_path: Path) -> None:
         assert (line in job.shown) is warned
 
 
-def test_job_that_leaves_out_what_is_not_in_its_plan_says_how_it_is_moved() -> None:
-    job = FakeRollout(plan={"prod": PLAN})
-    entry = {
-        "namespace": "shop",
-        "name": "web2",
-        "reason": "words",
-        "reason_code": NOT_IN_PLAN.code,
-    }
-    job.record.note("rollout", {"moves": [], "failed": False, "skipped_instances": [entry]})
-    (step,) = closing_of(t.cast(t.Any, job.record), 1.0).next_steps
-    assert step == "for what is not in the plan, make a new one: launch the job in check mode"
-
-
 def test_job_whose_plan_is_refused_names_a_new_plan_as_a_way_out() -> None:
     job = FakeRollout(plan={"prod": PLAN})
     job.complain(["plan: the cluster has changed since it was made, and nothing was moved"])
@@ -249,13 +235,3 @@ def test_closing_names_the_saved_placement(tmp_path: Path) -> None:
     checked(job)
     (asked,) = closing_of(job.record, 1.0).asked
     assert asked == f"move 2 VMs to given nodes, which {path} has"
-
-
-@pytest.mark.parametrize(("state", "done"), [("in_place", ("nothing to move",)), ("not_moved", ())])
-def test_closing_has_nothing_to_move_where_all_vms_are_in_place(
-    state: str, done: tuple[str, ...]
-) -> None:
-    """Check mode warns of the others."""
-    job = FakeRollout(check_mode=True, places={"shop/db1": "w1"})
-    job.record.note("rollout", {"moves": [], "failed": False, "places": [{"state": state}]})
-    assert closing_of(job.record, 1.0).done == done

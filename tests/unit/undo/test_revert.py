@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import Written, entries
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     Finding,
     InvalidInput,
@@ -277,6 +278,28 @@ def test_an_undo_that_can_restore_nothing_is_refused() -> None:
     planned = _revert(there)
     assert [finding.severity for finding in planned.refused] == ["error"] * 3
     assert planned.writes == ()
+
+
+def test_undo_says_for_people_what_it_restored_and_left() -> None:
+    changed = _edited(_after(_fleet(), APART), "b", _set_affinity)
+    plan = _revert(changed)
+    outcome = entries(Written(plan, plan.writes), "reverted", check=False)["outcome"]
+    assert [(x["code"], x["objects"]) for x in outcome["done"]] == [
+        ("rules_removed", ["apart (2 workloads)"])
+    ]
+    (left,) = outcome["skipped"]
+    assert (left["code"], left["objects"]) == ("not_reverted", [f"{NAMESPACE}/b"])
+    assert "was left as it is" in left["text"]
+
+
+def test_second_undo_names_what_was_restored_before() -> None:
+    once = _after(_fleet(), APART)
+    for write in _revert(once).writes:
+        once = written(once, [write])
+    plan = _revert(once)
+    (done,) = entries(Written(plan), "reverted", check=False)["outcome"]["done"]
+    assert done["text"] == "restored by an earlier run"
+    assert done["objects"] == [f"{NAMESPACE}/{name}" for name in NAMES]
 
 
 def test_a_workload_that_another_rule_set_changed_since_is_named_and_left() -> None:
