@@ -12,6 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Owner,
     Pod,
     Ref,
+    Taint,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Vmi, Workload
 
@@ -19,6 +20,7 @@ from .cluster import CREATED_BY, HOST, ZONE
 
 JSON = t.Any
 VM, VMI = "VirtualMachine", "VirtualMachineInstance"
+CONTROL_PLANE = Taint("node-role.kubernetes.io/control-plane", "", "NoSchedule")
 
 
 def node(
@@ -55,6 +57,14 @@ def vmi(name: str = "db", node_name: str = "w1", *, namespace: str = "shop", **f
     known = {"uid": f"u-{name}", "phase": "Running", "labels": {}, "spec": {}}
     known["owner"] = Owner(VM, name, f"vm-{name}")
     return Vmi(Ref(VMI, namespace, name), node_name=node_name, **{**known, **fields})
+
+
+def pod(
+    name: str = "p1", owner: Owner | None = None, *, node_name: str = "w1", **fields: JSON
+) -> Pod:
+    """A pod that runs."""
+    known = {"namespace": "shop", "uid": f"u-{name}", "phase": "Running", "owner": owner}
+    return Pod(name=name, node_name=node_name, **{**known, **fields})
 
 
 def launcher(

@@ -29,16 +29,16 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Unreadable,
 )
+from tests.support import facts
 
 VMI = "VirtualMachineInstance"
 WEB = Selector((Requirement("app", "In", ("web",)),))
 CLUSTER = Owner("Cluster", "db", "c", "postgresql.cnpg.io")
 
 
-def pod(name: str, **changes: t.Any) -> Pod:
+def pod(name: str, **fields: t.Any) -> Pod:
     owner = Owner(VMI, name, f"vmi-{name}", "kubevirt.io")
-    made = Pod("shop", name, f"u-{name}", {"app": "web"}, phase="Running", ready=True, owner=owner)
-    return replace(made, **changes)
+    return facts.pod(name, **{"owner": owner, "labels": {"app": "web"}, "ready": True, **fields})
 
 
 def budget(name: str = "web", **changes: t.Any) -> DisruptionBudget:

@@ -17,11 +17,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from tests.support.cluster import HOST, ZONE, Cluster, affinity, anti_affinity, apart
+from tests.support.facts import node
 from tests.unit.lint.online_offline import offline, online
 from tests.unit.rules.builders import (
     NODES,
     deployment,
-    node,
     request,
     running,
     snapshot,

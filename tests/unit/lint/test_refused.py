@@ -20,11 +20,12 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan import RulesPlan
 from tests.support.cluster import ZONE, anti_affinity, apart, expression, node_affinity, spread
+from tests.support.facts import CONTROL_PLANE, node
 from tests.unit.lint import rule_examples
 from tests.unit.lint.documented import DOCUMENTED
 from tests.unit.lint.examples import MIN_DOMAINS, OLD
 from tests.unit.lint.rule_examples import APART, ON_A, WEB, Asked, asked, beside, three
-from tests.unit.rules.builders import NODES, deployment, node, snapshot, vm, vmirs
+from tests.unit.rules.builders import NODES, deployment, snapshot, vm, vmirs
 from tests.unit.rules.builders import request as request_of
 
 JSON = t.Any
@@ -52,7 +53,7 @@ def own_pods() -> Asked:
 
 def beside_control_plane() -> Asked:
     """More than one in a zone, and a zone whose node takes none."""
-    nodes = (*NODES, node("boss", "z", taint=True))
+    nodes = (*NODES, node("boss", "z", taints=(CONTROL_PLANE,)))
     web = deployment("web", replicas=6, labels={"app": "web"})
     terms = with_terms(spread(app="web"), WEB)
     return asked(snapshot(web, nodes=nodes), terms, workload_rollout="allow")

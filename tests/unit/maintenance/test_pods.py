@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
-from dataclasses import replace
 
 import pytest
 
@@ -34,29 +34,22 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Vmi,
     Workload,
 )
+from tests.support import facts
 
 REPLICA_SET = Owner("ReplicaSet", "web-1", "u-rs")
 DAEMON_SET = Owner("DaemonSet", "logs", "u-ds")
-VM = Owner("VirtualMachine", "db", "u-vm")
 KIND = "VirtualMachineInstance"
 
 EVICT, MOVE_VM, WAIT = PodAction.EVICT, PodAction.MOVE_VM, PodAction.WAIT
 LEAVE, REFUSE = PodAction.LEAVE, PodAction.REFUSE
 
 
-def pod(owner: Owner | None = REPLICA_SET, **changed: t.Any) -> Pod:
-    running = Pod("shop", "p1", "u-p1", node_name="w1", phase="Running", owner=owner)
-    return replace(running, **changed)
+def pod(owner: Owner | None = REPLICA_SET, **fields: t.Any) -> Pod:
+    return facts.pod("p1", owner, **fields)
 
 
-def launcher(**changed: t.Any) -> Pod:
-    owner = Owner(KIND, "db", "u-vmi")
-    return pod(owner, empty_dirs=("private", "libvirt-runtime"), **changed)
-
-
-def vmi(node: str = "w1", **changed: t.Any) -> Vmi:
-    running = Vmi(Ref(KIND, "shop", "db"), "u-vmi", "Running", node, {}, {}, owner=VM)
-    return replace(running, **changed)
+launcher = functools.partial(facts.launcher, empty_dirs=("private", "libvirt-runtime"))
+vmi = functools.partial(facts.vmi, "db")
 
 
 def decide(

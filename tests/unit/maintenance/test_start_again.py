@@ -28,6 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
 from tests.support.api_server import ApiServer
 from tests.support.cluster import cluster, machine
+from tests.support.manifests import workload
 
 DB, WEB = "VirtualMachine/shop/db", "VirtualMachine/shop/web"
 
@@ -81,12 +82,10 @@ def serving(*refusals: int, vm: t.Any = None, vmi: t.Any = None) -> ApiServer:
 
 
 def vm(strategy: str = "Halted", *requests: str) -> t.Any:
-    return {
-        "kind": "VirtualMachine",
-        "metadata": {"namespace": "shop", "name": "db", "uid": "u"},
-        "spec": {"runStrategy": strategy, "template": {"spec": {}}},
-        "status": {"stateChangeRequests": [{"action": action} for action in requests]},
-    }
+    metadata = {"namespace": "shop", "uid": "u"}
+    status = {"stateChangeRequests": [{"action": action} for action in requests]}
+    made = workload("VirtualMachine", "db", {}, {}, metadata=metadata, runStrategy=strategy)
+    return {**made, "status": status}
 
 
 def vmi(phase: str, **metadata: str) -> t.Any:

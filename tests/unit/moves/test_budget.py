@@ -207,9 +207,8 @@ def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
 
 
 def vm(strategy: str, pool: bool = False, **metadata: str) -> Workload:
-    ref = Ref("VirtualMachine", "shop", "db")
     owner = Owner("VirtualMachinePool", "p", "u-p") if pool else None
-    return Workload(ref, "u-db", {"metadata": metadata, "spec": {"runStrategy": strategy}}, owner)
+    return facts.vm("db", owner=owner, metadata=metadata, runStrategy=strategy)
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Namespace,
-    Node,
     Owner,
     Pod,
     Ref,
-    Taint,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Platform,
@@ -40,6 +38,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.rules_plan im
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
 from sandbox import objects
 from tests.parsed import parsed
+from tests.support.facts import node
 
 NAMESPACE = "shop"
 PLATFORM = Platform(uid="c", kubernetes=(1, 36), kubevirt="v1.8.4")
@@ -70,16 +69,8 @@ def stateful_set(name: str, **options: t.Any) -> Workload:
     return workload(objects.stateful_set(name, NAMESPACE, **options))
 
 
-def node(name: str, zone: str = "", *, taint: bool = False, **labels: str) -> Node:
-    found = {"kubernetes.io/hostname": name, **labels}
-    if zone:
-        found["topology.kubernetes.io/zone"] = zone
-    taints = (Taint("node-role.kubernetes.io/control-plane", "", "NoSchedule"),) if taint else ()
-    return Node(name, f"uid-{name}", found, taints=taints)
-
-
 NODES = tuple(
-    node(f"w{number}", zone, performance="high" if number % 2 else "low")
+    node(f"w{number}", zone, {"performance": "high" if number % 2 else "low"})
     for number, zone in enumerate(("a", "a", "b", "b", "c", "c"), 1)
 )
 

@@ -31,6 +31,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.checks import
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.rules_request import RulesRequest
+from tests.support.facts import CONTROL_PLANE, node
 from tests.unit.lint.rule_examples import with_rule
 
 from .builders import (
@@ -38,7 +39,6 @@ from .builders import (
     NODES,
     applied,
     deployment,
-    node,
     plan,
     request,
     running,
@@ -95,7 +95,7 @@ def test_a_no_node_has_key(rule: JSON, severity: str) -> None:
 
 def test_a_topology_nodes_lack_key_that_take_pods() -> None:
     bare = node("w9")
-    control_plane = node("cp", taint=True)
+    control_plane = node("cp", taints=(CONTROL_PLANE,))
     seen = _machines(nodes=(*NODES, bare, control_plane))
     found = plan(seen, {"name": "r", "workloads": AB, "keep_apart": {"topology_key": "zone"}})
     (finding,) = found.findings
@@ -695,7 +695,7 @@ def test_vms_that_could_not_be_read_are_not_called_halted() -> None:
     "value", ["hihg", ["hihg", "slow"], ["slow", "hihg"]], ids=["text", "sorted", "unsorted"]
 )
 def test_a_mistyped_value_is_a_finding_of_its_rule(verb: str, preferred: bool, value: JSON) -> None:
-    nodes = (node("n1", "a", performance="high"), node("n2", "b", performance="slow"))
+    nodes = (node("n1", "a", {"performance": "high"}), node("n2", "b", {"performance": "slow"}))
     rule = {"name": "fast", "workloads": AB, verb: {"performance": value}, "preferred": preferred}
     found = plan(_machines(nodes=nodes), rule).findings
     assert ("no_node_has_value", "fast") in [(finding.name, finding.rule) for finding in found]
