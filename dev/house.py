@@ -37,7 +37,7 @@ KINDS = frozenset(
 KIND_FLAGS = frozenset(
     (
         *("virtual_machines", "workload_rollout", "update_strategy", "pauses", "surges"),
-        *("keeps_names", "replicated"),
+        *("revision_label", "keeps_names", "replicated"),
     )
 )
 """Attributes of a kind: `workload.kind.surges` is a branch on a kind."""

@@ -12,7 +12,8 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ..kinds.virtual_machine import VIRTUAL_MACHINE, VMIS
+from ..kinds.registry import KINDS
+from ..kinds.virtual_machine import VMIS
 from ..kubevirt.moving import why_not_migratable
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
@@ -84,6 +85,5 @@ def vm_states(snapshot: Snapshot, covers: t.Callable[[Ref], bool]) -> VmStates:
         and (workload.ref.namespace, workload.ref.name) not in running
         and covers(workload.ref)
     )
-    return VmStates(
-        None if VIRTUAL_MACHINE.plural in unread else tuple(sorted(off)), tuple(sorted(fixed))
-    )
+    known = unread.isdisjoint(kind.plural for kind in KINDS.values() if kind.run_strategy)
+    return VmStates(tuple(sorted(off)) if known else None, tuple(sorted(fixed)))

@@ -26,6 +26,8 @@ RULE_KINDS = tuple(kind.name for kind in KINDS.values() if kind.takes_rules)
 """What rules, rollouts and forecasts are about: instances of the others stay on their nodes."""
 
 SCALABLE_KINDS = tuple(sorted(name for name in RULE_KINDS if KINDS[name].scales))
+OPTIONAL_LISTS = tuple(kind.plural for kind in KINDS.values() if kind.makes_vms)
+"""The lists without which a rollout or drain goes on: its VMs are read, which say that they are of a pool."""
 KUBEVIRT_KINDS = tuple(kind.name for kind in KINDS.values() if kind.virtual_machines)
 
 

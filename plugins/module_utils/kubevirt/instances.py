@@ -306,7 +306,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     ending_uids = {pod.uid for pod in ending}
     pods = tuple(pod for pod in snapshot.pods if pod.uid not in ending_uids)
     moved = {x.vmi_uid: x for x in pods if x.vmi_uid in leaving.instances and _is_placed(x)}
-    arrived = {vmi.ref for vmi in snapshot.vmis if vmi.uid in moved}
+    arrived = {vmi.ref[1:] for vmi in snapshot.vmis if vmi.uid in moved}
     return replace(
         snapshot,
         pods=pods,
@@ -319,7 +319,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
         migrations=tuple(
             migration
             for migration in snapshot.migrations
-            if migration.ref._replace(kind=VMI, name=migration.instance) not in arrived
+            if (migration.ref.namespace, migration.instance) not in arrived
         ),
         terminating_pods=(*snapshot.terminating_pods, *ending),
     )

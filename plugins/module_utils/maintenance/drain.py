@@ -19,7 +19,7 @@ from ..api.lists import list_all
 from ..cluster.access import Right, require_rights
 from ..cluster.lease import LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
-from ..kinds.pool import POOL
+from ..kinds.registry import OPTIONAL_LISTS
 from ..model.findings import Finding, InvalidInput
 from ..model.objects import Node, Ref
 from ..model.obstacle import Obstacle
@@ -143,7 +143,7 @@ class DrainSource:
         draining = self.asked.state == "drained"
         scope = _EVERYTHING if draining or records else NODES_ONLY
         snapshot = self.context.snapshot(scope, fresh=fresh, again=again)
-        gaps = [x for x in snapshot.unreadable if x.resource != POOL.plural]
+        gaps = [x for x in snapshot.unreadable if x.resource not in OPTIONAL_LISTS]
         if gaps:
             raise InvalidInput(unreadable_errors(gaps))
         if self.asked.assume_in_service:

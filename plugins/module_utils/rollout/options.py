@@ -11,8 +11,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..compliance.instances import InstanceSelection
-from ..kinds.pool import POOL
-from ..kinds.registry import KINDS, kind_of
+from ..kinds.registry import KINDS, OPTIONAL_LISTS, kind_of
 from ..kinds.virtual_machine import VMI
 from ..kubevirt.instances import instances
 from ..kubevirt.moving import chooses_target
@@ -187,7 +186,9 @@ def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:
 def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
     """Raises InvalidInput for namespaces and workloads that do not exist, and where something that
     is needed could not be read: with an incomplete view nothing may move."""
-    faults = unreadable_errors([gap for gap in snapshot.unreadable if gap.resource != POOL.plural])
+    faults = unreadable_errors(
+        [gap for gap in snapshot.unreadable if gap.resource not in OPTIONAL_LISTS]
+    )
     if options.pin_target_zone and not chooses_target(snapshot.platform):
         seen = f"this cluster has {snapshot.platform.kubevirt}: leave the option out"
         faults.append(InputError("pin_target_zone", f"needs KubeVirt 1.6, and {seen}"))

@@ -219,7 +219,10 @@ NO_HOLDING = Holding(
 
 def with_same_strategy(workload: Workload, write: Write) -> Write:
     """A write to the template that is made only while what keeps the controller from replacing pods is as it was read:
-    the update strategy, which a rollout may give back meanwhile, or the pause of a Deployment."""
+    the update strategy, which a rollout may give back meanwhile, or the pause of a Deployment. The same write for a
+    kind whose controller never does."""
+    if not workload.kind.workload_rollout:
+        return write
     pointer = Pointer(("spec", "paused")) if workload.strategy_name is None else UPDATE_STRATEGY
     before = pointer.read(workload.manifest, None)
     return replace(write, tests=(*write.tests, Operation("test", pointer, before)))
@@ -229,8 +232,7 @@ def with_hold(change: WorkloadChange, request: RulesRequest, view: ClusterView) 
     """The change, with the workload's own rollout set aside where it is to be and can be. A write that replaces no
     pod is made only while that is so."""
     workload, write = change.workload, change.merged.write
-    rolls = bool(change.merged.locations) and workload.kind.workload_rollout
-    if write is None or not rolls or request.workload_rollout == ALLOWED:
+    if write is None or not change.merged.locations or request.workload_rollout == ALLOWED:
         return change
     if not change.starts_rollout:
         return _with_write(change, with_same_strategy(workload, write))
@@ -276,8 +278,7 @@ def recompute_held(
         template = workload.kind.template
         if all(op.pointer.parts[: len(template)] != template for op in new.operations):
             return new
-        if workload.kind.workload_rollout:
-            new = with_same_strategy(workload, new)
+        new = with_same_strategy(workload, new)
         if not rolls_itself(workload):
             return new
         why = request.holding.why_not(workload, platform)

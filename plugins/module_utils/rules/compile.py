@@ -142,13 +142,11 @@ class _Compiler:
             return
         # A term with matchLabelKeys selects only pods of its own revision, so a Deployment
         # needs further terms for the other members.
-        peers = [peer for peer in members if peer.ref != workload.ref]
-        vms = tuple(peer for peer in peers if peer.kind.run_strategy)
-        for peer in peers:
-            if not peer.kind.run_strategy:
-                yield self._pod_term(
-                    TermLocation.ANTI_AFFINITY, rule_type.topology_key, self._one(peer)
-                )
+        vms = tuple(peer for peer in members if peer.kind.run_strategy)
+        for peer in [x for x in members if not (x.kind.run_strategy or x.ref == workload.ref)]:
+            yield self._pod_term(
+                TermLocation.ANTI_AFFINITY, rule_type.topology_key, self._one(peer)
+            )
         if vms:
             selection = self._choose("vms", Members(vms))
             yield self._pod_term(TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection)
@@ -206,9 +204,8 @@ class _Compiler:
 
     def _revision_label(self) -> str:
         """The label with the revision of one workload, where all pods of the group are of that; else empty."""
-        members = self._resolved.members.workloads
-        alone = len(members) == 1 and self._rule.label is None
-        return members[0].kind.revision_label if alone else ""
+        labels = [member.kind.revision_label for member in self._resolved.members.workloads]
+        return labels[0] if len(labels) == 1 and self._rule.label is None else ""
 
     def _group(self) -> Selection:
         return self._remember("group", lambda: self._selectors.group(self._resolved))
