@@ -39,10 +39,13 @@ CORE_TESTS = (
     "moves/test_state_machines.py",
     "node_labels/test_node_labels.py",
     "planning/test_plan.py",
+    "plugin_utils/test_closing.py",
     "plugin_utils/test_job.py",
+    "rollout/test_not_moved.py",
     "rules/test_compile.py",
     "rules/test_merge.py",
     "rules/test_parse.py",
+    "rules/test_pools.py",
     "scheduler/test_index.py",
     "view/test_view.py",
 )

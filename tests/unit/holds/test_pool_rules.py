@@ -120,3 +120,20 @@ def test_write_that_is_made_again_holds_too() -> None:
     assert again is not None
     strategy = applied(copy.deepcopy(dict(changed.manifest)), again)["spec"]["updateStrategy"]
     assert strategy == {"opportunistic": {}}
+
+
+def test_refusal_of_a_write_that_restarts_the_vms_names_the_hold() -> None:
+    (finding,) = planned(pool()).refused
+    assert finding.advice.endswith("or to hold, so that rollout moves its VMs.")
+
+
+def test_paused_pool_is_held_since_it_restarts_its_vms_once_it_is_resumed() -> None:
+    assert held(pool(paused=True)).manifest["spec"]["updateStrategy"] == {"opportunistic": {}}
+
+
+def test_vms_of_a_held_pool_that_autohealing_may_delete_are_a_warning() -> None:
+    """A VM that is restarted later may find no node, too."""
+    result = planned(pool(autohealing={}), workload_rollout="hold")
+    (finding,) = result.findings
+    assert (finding.severity, result.refused) == ("warning", ())
+    assert "deletes each VM of VirtualMachinePool shop/web, with its disks" in finding.why
