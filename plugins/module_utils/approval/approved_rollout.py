@@ -11,12 +11,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..compliance.instances import DeclaredInstance
 from ..kubevirt.instances import in_flight
 from ..model.json_pointer import JSON
 from ..model.objects import Toleration
 from ..model.obstacle import Obstacle
-from ..model.plan import NOT_IN_PLAN, Method, Move, Plan
+from ..model.plan import NOT_IN_PLAN, Method, Move, Plan, Uid
 from ..model.rendering import listed
 from ..model.snapshot import Instance
 from ..moves import report
@@ -39,13 +38,36 @@ def read(
     return options_of_plan(given, defaults, plan), plan
 
 
-class NotApproved(t.NamedTuple):
-    """Instances that a rollout does not move by their moves of now, by uid, as an aspect."""
+class ApprovedMoves:
+    """The moves of an approved plan, as an aspect: the plan of now may have no others."""
 
-    kept: t.Mapping[str, Obstacle]
+    def __init__(self, approved: t.Mapping[Uid, Move]) -> None:
+        self._approved, self._refused = approved, dict[Uid, Obstacle]()
 
     def obstacle(self, instance: Instance, _method: Method) -> Obstacle | None:
-        return self.kept.get(instance.uid)
+        is_known = instance.uid in self._approved
+        return self._refused.get(instance.uid) if is_known else NOT_IN_PLAN
+
+    def permits(self, instance: Instance, method: Method) -> bool:
+        why = other_method(self._approved[instance.uid].method, method)
+        if why is not None:
+            self._refused[instance.uid] = why
+        return why is None
+
+
+class MovedSince:
+    """What does not run any more where an approved plan moves it from, as an aspect."""
+
+    def __init__(self, approved: t.Mapping[Uid, Move]) -> None:
+        self._approved = approved
+
+    def obstacle(self, instance: Instance, _method: Method) -> Obstacle | None:
+        approved, pod = self._approved.get(instance.uid), instance.pod
+        if approved is None or pod is None or approved.source == pod.node_name:
+            return None
+        now = f"runs on {pod.node_name} now" if pod.node_name else "is Pending"
+        text = f"the plan moves it from {approved.source or 'no node'}, and it {now}"
+        return Obstacle("unlike_plan", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +107,15 @@ class ApprovedRollout:
         )
         return replace(plan, moves=tuple(moves), skipped=tuple(skipped))
 
-    def narrow(
-        self, request: PlanRequest, plan: Plan, candidates: t.Iterable[DeclaredInstance]
-    ) -> PlanRequest:
-        """The request without what the moves of its `plan` go beyond the approved ones; itself where they do not. Where
-        a move is not approved at all, no candidate that is not approved moves in its place either."""
-        by_uid = self.plan.by_uid
-        kept = {move.uid: NOT_IN_PLAN for move in plan.moves if move.uid not in by_uid}
-        if kept:
-            skipped = {x.uid for x in plan.skipped}
-            others = {x.uid for x in candidates} - skipped - by_uid.keys()
-            kept.update(dict.fromkeys(others, NOT_IN_PLAN))
-        moved = {}
-        for move in plan.moves:
-            approved = by_uid.get(move.uid, move)
-            if approved.source != move.source:
-                source = approved.source or "no node"
-                text = f"the plan moves it from {source}, and it runs on {move.source} now"
-                moved[move.uid] = Obstacle("unlike_plan", text)
-            elif (why := other_method(approved.method, move.method)) is not None:
-                kept[move.uid] = why
-        if not (kept or moved):
-            return request
+    def narrow(self, request: PlanRequest) -> PlanRequest:
+        """The request for a plan that has the approved moves at most, to their nodes where these are available."""
+        moves = self.plan.by_uid
+        nodes = {move.uid: move.targets[0] for move in self.plan.moves if move.targets}
         return replace(
             request,
-            aspects=(NotApproved(kept), *request.aspects),
-            not_movable={**request.not_movable, **moved},
+            late=(ApprovedMoves(moves), *request.late),
+            settled=(*request.settled, MovedSince(moves)),
+            preferred_node=lambda uid: nodes.get(uid, ""),
         )
 
 

@@ -348,8 +348,8 @@ class ChangedVms:
             for vm in self.candidates
             if first_obstacle(self.aspects, vm.instance, Method.MIGRATE) is None
         )
-        by_uid = {vm.uid: vm.move_options(apply_pending_changes=True).methods for vm in movable}
-        methods = {uid: x for uid, x in by_uid.items() if x}
+        ways = ((vm.uid, vm.move_options(apply_pending_changes=True).methods) for vm in movable)
+        methods = {uid: x for uid, x in ways if x}
         repair = shortest_repair(cluster, members, methods, once=False, in_place=True, limit=LIMIT)
         if repair.moves is not None:
             if pending:

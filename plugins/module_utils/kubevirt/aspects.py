@@ -23,6 +23,14 @@ class Aspect(t.Protocol):
         """Why no plan of this reading moves the instance by the method."""
 
 
+class LateAspect(Aspect, t.Protocol):
+    """One of a single plan that is asked for a move once it has a node: its answer costs a request, or is about the
+    moves of the plan. What it does not permit has an obstacle from then on, so that the plan goes on without it."""
+
+    def permits(self, instance: Instance, method: Method) -> bool:
+        """Whether the plan may have this move."""
+
+
 def first_obstacle(
     aspects: t.Iterable[Aspect], instance: Instance, method: Method
 ) -> Obstacle | None:

@@ -165,9 +165,10 @@ class Budgets:
         if instance.pod is None or not ends_pod(method, instance.vmi):
             return None
         answer = self.disruption(instance.pod)
-        unknown = answer.allowance is Allowance.UNKNOWN and instance.vmi is not None
-        never = unknown or answer.allowance is Allowance.NEVER
-        return Obstacle("budget", answer.why) if never else None
+        refused = (
+            (Allowance.NEVER,) if instance.vmi is None else (Allowance.NEVER, Allowance.UNKNOWN)
+        )
+        return Obstacle("budget", answer.why) if answer.allowance in refused else None
 
     def why_not_now(
         self, instance: Instance, method: Method, taken: t.Collection[str]
@@ -178,10 +179,9 @@ class Budgets:
         if instance.pod is None or not ends_pod(method, instance.vmi):
             return None
         answer = self.disruption(instance.pod, taken)
-        if answer.allowance is Allowance.UNKNOWN and instance.vmi is None:
-            return None
         several = answer.allowance is Allowance.BLOCKED and len(answer.budgets) > 1
-        is_asked = method is Method.EVICT and not several
+        asked_of_pods = answer.allowance is Allowance.UNKNOWN and instance.vmi is None
+        is_asked = asked_of_pods or (method is Method.EVICT and not several)
         return Obstacle("budget", answer.why, True) if answer.why and not is_asked else None
 
     def _several(

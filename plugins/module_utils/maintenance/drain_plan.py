@@ -41,9 +41,9 @@ from .pods import (
     PodAction,
     PodDecision,
     PodFilter,
-    tolerates_cordon,
 )
 from .registry import APPROVALS
+from .returns import Returns
 from .vm_ways import PassedOver, VmWay, VmWays
 
 _NOT_COUNTED = InstanceSelection()
@@ -108,15 +108,9 @@ class DrainView:
         """Why a plain pod is left on its node: its next one would be there again."""
         if decision.action is not PodAction.EVICT:
             return None
-        names_node = returns.names_node(self._instance(decision).workload, decision.pod)
-        return names_node or self._comes_back(decision)
-
-    def _comes_back(self, decision: PodDecision) -> Obstacle | None:
-        node, workload = decision.pod.node_name, self.workload_of(decision)
-        if workload is None:
-            return None
-        times = self.returned.get(node, {}).get(returns.key(workload), 0)
-        return returns.comes_back(node, times, tolerates=tolerates_cordon(decision.pod))
+        movable = self._instance(decision)
+        names_node = returns.names_node(movable.workload, decision.pod)
+        return names_node or Returns(self.returned).obstacle(movable.instance, Method.EVICT)
 
     @cached_property
     def _decided(self) -> tuple[PodDecision, ...]:
@@ -278,23 +272,21 @@ class DrainView:
         """Why disruption budgets never allow what ends a VM. A drain for which the finding is allowed waits for the
         budget. For a pod the server answers."""
         movable = self.by_uid.get(vmi.uid) if vmi is not None else None
-        if movable is None or PDB_IMPOSSIBLE in self.allowed:
-            return None
-        return self.budgets.obstacle(movable.instance, method)
+        asked = movable if PDB_IMPOSSIBLE not in self.allowed else None
+        return self.budgets.obstacle(asked.instance, method) if asked is not None else None
 
     def why_pod_stays(self, decision: PodDecision) -> Obstacle | None:
         """The label that keeps a plain pod on its node."""
-        if decision.action is not PodAction.EVICT:
-            return None
-        label, instance = DoNotMove(self.snapshot.workloads_by_ref), self._instance(decision)
-        return label.obstacle(instance.instance, Method.EVICT)
+        label = DoNotMove(self.snapshot.workloads_by_ref)
+        stays = label.obstacle(self._instance(decision).instance, Method.EVICT)
+        return stays if decision.action is PodAction.EVICT else None
 
     def way_of_vm(self, vmi: Vmi) -> VmWay:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
-        way, decision = self.ways.way(vmi), self._vm_decisions.get(vmi.uid)
-        if way.method is None or decision is None:
+        way, movable = self.ways.way(vmi), self.by_uid.get(vmi.uid)
+        if way.method is None or movable is None:
             return way
-        stays = self._comes_back(decision)
+        stays = Returns(self.returned).obstacle(movable.instance, way.method)
         if stays is None:
             return way
         return VmWay(way.policy, None, returns.with_advice(stays), stays.code)
@@ -312,15 +304,6 @@ class DrainView:
     def workload_of(self, decision: PodDecision) -> Ref | None:
         """The workload whose template makes the pod or the VM."""
         return self._instance(decision).instance.workload
-
-    @cached_property
-    def _vm_decisions(self) -> t.Mapping[str, PodDecision]:
-        """What is done with the pods of the VMs that leave, by the uid of the VMI."""
-        return {
-            decision.vmi.uid: decision
-            for decision in self.decisions
-            if decision.vmi is not None and decision.action is PodAction.MOVE_VM
-        }
 
     def pending_changes(self, vmi: Vmi) -> Obstacle | None:
         """What a restart of the VM would apply beside placement, unless that is allowed."""

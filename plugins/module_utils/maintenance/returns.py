@@ -13,7 +13,9 @@ from dataclasses import replace
 
 from ..model.objects import Pod, Ref
 from ..model.obstacle import CODES, NAMES_NODE, TOLERATES_CORDON, Obstacle
-from ..model.snapshot import Workload
+from ..model.plan import Method
+from ..model.snapshot import Instance, Workload
+from .pods import tolerates_cordon
 
 RETURNS = 3
 """Instances of one workload that come back to a node before the drain leaves them there."""
@@ -59,13 +61,22 @@ def count(
     return found
 
 
-def comes_back(node: str, times: int, *, tolerates: bool) -> Obstacle | None:
-    """Why an instance that came back so often is not moved again."""
-    if times < RETURNS:
-        return None
-    why = "it tolerates the cordon" if tolerates else "its controller places it there itself"
-    code = TOLERATES_CORDON if tolerates else NAMES_NODE
-    return _stays(code, f"it came back to node {node} {times} times, since {why}")
+class Returns:
+    """The workloads whose instances came back so often that they are not moved again, as an aspect."""
+
+    def __init__(self, returned: t.Mapping[str, t.Mapping[str, int]]) -> None:
+        self._returned = returned
+
+    def obstacle(self, instance: Instance, _method: Method) -> Obstacle | None:
+        pod, workload = instance.pod, instance.workload
+        if pod is None or workload is None:
+            return None
+        times = self._returned.get(pod.node_name, {}).get(key(workload), 0)
+        tolerates = tolerates_cordon(pod)
+        why = "it tolerates the cordon" if tolerates else "its controller places it there itself"
+        text = f"it came back to node {pod.node_name} {times} times, since {why}"
+        stays = _stays(TOLERATES_CORDON if tolerates else NAMES_NODE, text)
+        return stays if times >= RETURNS else None
 
 
 def _stays(code: str, text: str) -> Obstacle:

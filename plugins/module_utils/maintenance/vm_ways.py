@@ -219,12 +219,10 @@ class VmWays:
 
     def _why_it_stays(self, vmi: Vmi) -> Obstacle | None:
         """The label that keeps it where it is, unless another label says how it leaves in a maintenance."""
-        if self._own_label(vmi):
-            return None
         workloads = self.view.snapshot.workloads_by_ref
-        workload = vmi_workload(vmi, workloads)
-        instance = Instance(vmi.ref, vmi.uid, workload, None, vmi)
-        return DoNotMove(workloads).obstacle(instance, Method.MIGRATE)
+        instance = Instance(vmi.ref, vmi.uid, vmi_workload(vmi, workloads), None, vmi)
+        stays = DoNotMove(workloads).obstacle(instance, Method.MIGRATE)
+        return None if self._own_label(vmi) else stays
 
     def _why_no_target(self, vmi: Vmi) -> Obstacle | None:
         snapshot = self.view.snapshot

@@ -20,8 +20,9 @@ from ..kinds.registry import INSTANCES
 from ..model.json_pointer import JSON
 from ..model.json_text import content_fault, cut, read_annotation
 from ..model.objects import Ref, is_object_name
-from ..model.obstacle import CODES
+from ..model.obstacle import CODES, Obstacle
 from ..model.plan import Method
+from ..model.snapshot import Instance
 from .move import MoveRecord, Outcome, Phase
 
 VERSION = 1
@@ -97,6 +98,15 @@ class RunJournal:
     def settled(self) -> frozenset[str]:
         """Digests of instances that cannot be the successor of a move in flight."""
         return self.done | self.earlier
+
+    def obstacle(self, instance: Instance, _method: Method) -> Obstacle | None:
+        """Why the run does not move an instance again, as an aspect. A move that it has only intended begins anew."""
+        intended = {x.uid for x in self.records if x.phase is Phase.INTENDED}
+        known = "" if instance.uid in intended else digest(instance.uid)
+        if known in self.done:
+            return Obstacle("moved_already", "this rollout moved it already")
+        failed = Obstacle("move_failed", "its move failed in this rollout")
+        return failed if known in self.lost else None
 
     def with_record(self, record: MoveRecord) -> RunJournal:
         """The journal with the record, which replaces one with the same uid."""
@@ -181,7 +191,23 @@ def write(journal: RunJournal) -> str:
         "run": journal.run,
         "request": journal.request,
         "clock": round(journal.clock, 1),
-        "moves": [_record_json(record) for record in journal.records],
+        "moves": [
+            {
+                "instance": _text(record.instance),
+                "uid": record.uid,
+                "workload": _text(record.workload),
+                "method": str(record.method),
+                "source": record.source,
+                "attempt": record.attempt,
+                "begun": round(record.begun, 1),
+                "phase": str(record.phase),
+                "note": cut(record.note, NOTE_LIMIT),
+                "code": record.code,
+                "refusal": record.refusal,
+                "node_selector": dict(record.node_selector),
+            }
+            for record in journal.records
+        ],
         "tried": {
             str(count): _packed(uid for uid, times in journal.tried.items() if times == count)
             for count in sorted(set(journal.tried.values()))
@@ -263,23 +289,6 @@ def _unpacked(text: str) -> frozenset[str]:
     if len(joined) % _DIGEST:
         raise ValueError(f"{text!r:.60} are no digests")
     return frozenset(joined[at : at + _DIGEST] for at in range(0, len(joined), _DIGEST))
-
-
-def _record_json(record: MoveRecord) -> dict[str, JSON]:
-    return {
-        "instance": _text(record.instance),
-        "uid": record.uid,
-        "workload": _text(record.workload),
-        "method": str(record.method),
-        "source": record.source,
-        "attempt": record.attempt,
-        "begun": round(record.begun, 1),
-        "phase": str(record.phase),
-        "note": cut(record.note, NOTE_LIMIT),
-        "code": record.code,
-        "refusal": record.refusal,
-        "node_selector": dict(record.node_selector),
-    }
 
 
 def _record(item: t.Mapping[str, JSON]) -> MoveRecord:

@@ -114,7 +114,10 @@ class Reconciler:
                 continue
             move = planned.get((record.uid, record.method))
             if move is not None:
-                self._hold_to_plan(record, move, now)
+                selector = now.view.node_selector(move)
+                if record.node_selector != selector:  # it is of a run with other nodes
+                    record = replace(record, node_selector=selector)
+                    self.journal = self.journal.with_record(record)
             elif not self._waits(now).may_be_queued(record):
                 self._defer(record, counted=view.is_about(record))
         now.settling = now.settling or len(self.report.moves) > moves_before
@@ -293,12 +296,6 @@ class Reconciler:
             if self.failed or reason:
                 self._defer(record, Wait(reason).line if reason else "other moves failed")
         return [record for record in self.journal.records if record.phase is Phase.INTENDED]
-
-    def _hold_to_plan(self, record: MoveRecord, move: Move, now: Reconciliation) -> None:
-        """A move that was not sent may be of a run with other nodes: this one sends it to its own."""
-        node_selector = now.view.node_selector(move)
-        if record.node_selector != node_selector:
-            self.journal = self.journal.with_record(replace(record, node_selector=node_selector))
 
     def _record(self, move: Move, now: Reconciliation) -> MoveRecord:
         return MoveRecord(

@@ -239,7 +239,16 @@ class Step(t.Generic[AnyView]):
         source, context = self._source, self._context
         self._cluster.follow(self._api.deadline, wakes_on(context.namespaces, context.waits_for))
         view = source.prepare(keeper, view, journal.records)
-        reconciler = self._reconciler = self._begin_reconciling(keeper, journal)
+        reconciler = self._reconciler = Reconciler(
+            keeper,
+            self._options,
+            journal,
+            self._report,
+            self._state.base + context.elapsed,
+            self._state.retry_at,
+            self._state.not_outdated,
+            Leader(self._api, self._state.leader),
+        )
         waiting: Wait | None = None
         fresh = True
         view_seconds = 0.0  # of the last view: on a large cluster one view serves several events
@@ -269,19 +278,6 @@ class Step(t.Generic[AnyView]):
             began = uptime()
             view = source.read(reconciler.journal.records, fresh=fresh)
             view_seconds = uptime() - began
-
-    def _begin_reconciling(self, keeper: LeaseKeeper, journal: RunJournal) -> Reconciler:
-        state = self._state
-        return Reconciler(
-            keeper,
-            self._options,
-            journal,
-            self._report,
-            state.base + self._context.elapsed,
-            state.retry_at,
-            state.not_outdated,
-            Leader(self._api, state.leader),
-        )
 
     def _say_waiting(self, reconciler: Reconciler, waiting: Wait | None) -> None:
         """Why the next move has not begun, once; and each minute all that the run waits for."""

@@ -18,7 +18,7 @@ from ..compliance.instances import DeclaredInstance
 from ..model.gc import collector_paused
 from ..model.objects import Ref
 from ..model.obstacle import Obstacle
-from ..model.plan import Move, Plan, SkippedInstance, Uid
+from ..model.plan import Method, Move, Plan, SkippedInstance, Uid
 from ..model.snapshot import Snapshot
 from ..planning.order import order
 from ..planning.plan_request import PlanRequest, simulate
@@ -71,10 +71,9 @@ class _PlacesPlanner:
                 reason = self.reasons.no_instance(ref)
                 self.skipped.append(SkippedInstance(ref, "", workload, "", reason))
             elif movable.uid in away:
-                if movable.uid not in self.request.in_flight:
-                    misplaced.add(movable.uid)
-                    text = "another migration of it is in flight"
-                    self._skip(movable, Obstacle("in_progress", text, True))
+                misplaced.add(movable.uid)
+                text = "another migration of it is in flight"
+                self._skip(movable, Obstacle("in_progress", text, True))
             elif movable.node != node:
                 misplaced.add(movable.uid)
                 if (why := self.reasons.why_fixed(movable, node)) is not None:
@@ -84,8 +83,9 @@ class _PlacesPlanner:
         sequence = self._sequence()
         soon = self.reasons.open_soon()
         for uid in self.moves.to_do:
+            movable = self.simulation.candidates[uid]
             closed = self.reasons.not_yet(uid) if uid in soon else self.reasons.stuck(uid)
-            self._skip(self.simulation.candidates[uid], closed)
+            self._skip(movable, self.request.obstacle(movable, Method.MIGRATE) or closed)
         for _move in sequence:
             self.simulation.revert()
         return Plan(tuple(self._ordered(sequence)), tuple(self.skipped), frozenset(misplaced))
@@ -136,7 +136,9 @@ class _PlacesPlanner:
         while waiting:
             current = waiting[0]
             node = self.moves.to_do[current]
-            if not self.moves.is_open(current, node):
+            if not self.moves.is_open(current, node) or not self.request.permits(
+                self.simulation.candidates[current], Method.MIGRATE
+            ):
                 break
             obeying = self.moves.obeying(current)
             made.append(self.moves.make(current, node))

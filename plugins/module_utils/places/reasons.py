@@ -157,7 +157,7 @@ class PlaceReasons:
         if movable.uid not in self.simulation.candidates:
             gone = Obstacle(NOT_FOUND, f"its node {movable.node} does not exist")
             return gone if movable.node else Obstacle("not_running", "it is Pending")
-        if (kept := request.why_kept(movable)) is not None:
+        if (kept := request.obstacle(movable, Method.MIGRATE)) is not None:
             return kept
         if movable.workload is None:
             text = "it has no VirtualMachine. Only VMIs of VirtualMachines, pools and replica sets are moved"

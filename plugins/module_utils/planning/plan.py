@@ -56,7 +56,11 @@ class _Planner:
         self.on_unknown_node = [x for x in simulation.elsewhere if x.node]
         self.dependencies = simulation.dependencies
         self.repair = RepairPlanner(
-            simulation, self._methods, self._preference_penalties, request.preferred_nodes
+            simulation,
+            self._methods,
+            self._preference_penalties,
+            request.preferred_node,
+            lambda uid, method: request.permits(self.candidates[uid], method),
         )
         self.skipped: dict[Uid, SkippedInstance] = {}
 
@@ -143,9 +147,12 @@ class _Planner:
         satisfied = [x for x in related if not self.simulation.violations(x)]
         for node in self.repair.likeliest(uid, nodes, TARGETS):
             made = [self.repair.make(uid, method, nodes, reason, node), *self._followed(uid)]
-            if not any(self.simulation.violations(x) for x in satisfied):
+            harmless = not any(self.simulation.violations(x) for x in satisfied)
+            if harmless and self.repair.permits(uid, method):
                 return made
             self.repair.revert(made)
+            if harmless:
+                break
         return []
 
     def _followed(self, moved: Uid) -> list[PlannedMove]:
@@ -169,18 +176,14 @@ class _Planner:
                     self._skip(movable, why.after("a preference is not met"))
             return []
         method, nodes = options
-        return self._make_optional(uid, method, self._better(uid, nodes), "a preference is not met")
+        made = self._make_optional(uid, method, self._better(uid, nodes), "a preference is not met")
+        lost = not made and method not in self._methods(uid)
+        return self._better_place(uid) if lost else made
 
     def _renew(self, wanted: t.Iterable[Uid], reason: str) -> list[PlannedMove]:
         """Moves of those that are to run with their declared terms, affinity targets first."""
-        todo = {uid for uid in wanted if uid not in self.repair.moved and uid not in self.skipped}
-        for uid in sorted((x for x in todo if not self._renewing(x)), key=self._name):
-            todo.discard(uid)
-            if uid not in self.request.not_movable:
-                movable, migrates = self.candidates[uid], bool(self._methods(uid))
-                partly = movable.why_not_by_migration if migrates else None
-                why = partly or self.request.why_not_moved(movable)
-                self._skip(movable, why.after(reason))
+        left = {uid for uid in wanted if uid not in self.repair.moved and uid not in self.skipped}
+        todo = {uid for uid in left if self._renewing(uid)}
         chosen: list[PlannedMove] = []
         for _try in range(RETRIES):  # a later move may free the node that an earlier one lacked
             made = self._renew_in_order(todo, reason)
@@ -188,10 +191,18 @@ class _Planner:
             todo -= self.repair.moved
             if not made or not todo:
                 break
-        for uid in sorted(todo, key=self._name):
-            why = self.simulation.no_node(uid, self._renewing(uid)[-1], self.request.topology)
-            self._skip(self.candidates[uid], why.after(reason), no_node=True)
+        for uid in sorted(left - self.repair.moved, key=lambda x: (x in todo, self._name(x))):
+            self._skip_renewing(uid, reason)
         return chosen
+
+    def _skip_renewing(self, uid: Uid, reason: str) -> None:
+        movable, methods = self.candidates[uid], self._renewing(uid)
+        if methods:
+            why = self.simulation.no_node(uid, methods[-1], self.request.topology)
+            self._skip(movable, why.after(reason), no_node=True)
+        elif not self.request.is_settled(movable):
+            partly = movable.why_not_by_migration if self._methods(uid) else None
+            self._skip(movable, (partly or self.request.why_not_moved(movable)).after(reason))
 
     def _renewing(self, uid: Uid) -> tuple[Method, ...]:
         return self.candidates[uid].enforcing(self._methods(uid))
@@ -220,8 +231,9 @@ class _Planner:
                 continue
             probe = movable.next_pod(Method.RECREATE)
             nodes = self.simulation.running.feasible_set(probe)
-            kept = self.request.obstacle(movable, Method.RECREATE)
-            if allowed is not Method.RECREATE or kept is not None:
+            kept = self.request.obstacle(movable, Method.RECREATE) is not None
+            permitted = not kept and (not nodes or self.request.permits(movable, Method.RECREATE))
+            if allowed is not Method.RECREATE or not permitted:
                 self._skip(movable, self.request.why_not_moved(movable).after("it is Pending"))
             elif not nodes and not same_terms:
                 pod_info = self.simulation.running.pod_info(probe)
@@ -237,8 +249,6 @@ class _Planner:
                     soon = self.simulation.running.feasible_set(probe)
                 if soon:
                     self._wait_for(movable.uid, soon)
-            elif movable.uid in self.request.not_movable:
-                self._skip(movable, self.request.not_movable[movable.uid])
             else:
                 previous = "it is Pending with previous constraints"
                 reason = _HELD if same_terms else previous

@@ -54,18 +54,19 @@ class PlannedMove:
 
 
 class RepairPlanner:
-    """Repairs a simulation. `methods`: those that an instance may move by, gentlest first.
-    `preference_penalties`: the nodes that do not meet an instance's preferences, with weights. `preferred_nodes`: the
-    node that is tried first for an instance."""
+    """Repairs a simulation. `methods`: those that an instance may move by, gentlest first. `permits`: whether a move
+    may be made; where not, its instance has lost the method. `preference_penalties`: the nodes that do not meet an
+    instance's preferences, with weights. `preferred_node`: the one that is tried first for an instance."""
 
     def __init__(
         self,
         simulation: ClusterSimulation,
         methods: t.Callable[[Uid], tuple[Method, ...]],
         preference_penalties: t.Callable[[Uid], PreferencePenalties],
-        preferred_nodes: t.Mapping[Uid, str] | None = None,
+        preferred_node: t.Callable[[Uid], str] = lambda _uid: "",
+        permits: t.Callable[[Uid, Method], bool] = lambda _uid, _method: True,
     ) -> None:
-        self.preferred_nodes = preferred_nodes or {}
+        self.preferred_node, self.permits = preferred_node, permits
         self.simulation = simulation
         self.dependencies = simulation.dependencies
         self.methods = methods
@@ -123,7 +124,7 @@ class RepairPlanner:
 
     def preferred_first(self, uid: Uid, nodes: NodeSet, names: t.Sequence[str]) -> tuple[str, ...]:
         """The names behind the preferred node of an instance, if that is among `nodes`."""
-        first = self.preferred_nodes.get(uid, "")
+        first = self.preferred_node(uid)
         number = self.simulation.table.numbers.get(first)
         if number is None or not nodes >> number & 1:
             return tuple(names)
@@ -219,6 +220,8 @@ class RepairPlanner:
             if best is None:
                 break
             _key, uid, method, nodes = best
+            if not self.permits(uid, method):
+                continue
             chosen.append(self.make(uid, method, nodes, violation_text(self.simulation, uid)))
             concerned = violating | self.dependencies.related(uid)
             violating = {member for member in concerned if self.simulation.violations(member)}
@@ -296,6 +299,8 @@ class RepairPlanner:
         outcome = shortest_repair(self.simulation, members, methods, choices=self._choices)
         if outcome.moves is None:
             return None
+        if not all(self.permits(uid, methods[uid][0]) for uid, _node in outcome.moves):
+            return self._search(members, idle)  # without those methods
         chosen = []
         for uid, node in outcome.moves:
             (method,) = methods[uid]
@@ -330,7 +335,7 @@ class RepairPlanner:
             for uid, nodes in sorted(waiting.items()):
                 options = self.options(uid)
                 targets = options[1] & nodes if options else 0
-                if options and targets:
+                if options and targets and self.permits(uid, options[0]):
                     reason = violation_text(self.simulation, uid)
                     chosen.append(self.make(uid, options[0], targets, reason))
                     del waiting[uid]

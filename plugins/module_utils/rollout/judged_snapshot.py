@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import functools
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..compliance.instances import DeclaredInstance, InstanceSelection, movable_instances
+from ..compliance.instances import (
+    DeclaredInstance,
+    InstanceReader,
+    InstanceSelection,
+    movable_instances,
+)
 from ..kubevirt.aspects import Aspect, aspects_of_instances
 from ..kubevirt.disruption import Budgets
 from ..model.objects import Ref
@@ -16,7 +21,7 @@ from ..model.obstacle import Obstacle
 from ..model.plan import Method, Move, Plan
 from ..model.snapshot import Instance, Snapshot
 from ..model.topology import HOSTNAME
-from ..moves.journal import RunJournal, digest
+from ..moves.journal import RunJournal
 from ..moves.move import MoveRecord, Phase
 from ..moves.move_source import HeldRollouts, WhyNoRestart
 from ..moves.report import NodeDescriptions
@@ -107,52 +112,35 @@ class JudgedSnapshot:
         return {movable.instance.workload: movable for movable in self.candidates}
 
     def plan(self, journal: RunJournal | None = None) -> Plan:
-        """The plan beside what the journal has in flight, without what was moved already."""
-        busy: frozenset[str] = frozenset()
-        spent: dict[str, Obstacle] = {}
-        if journal is not None:
-            busy = frozenset(r.uid for r in journal.records if r.phase is not Phase.INTENDED)
-            intended = {r.uid for r in journal.records if r.phase is Phase.INTENDED}
-            for uid in (x.uid for x in self.candidates if x.uid not in intended):
-                if digest(uid) in journal.done:
-                    spent[uid] = Obstacle("moved_already", "this rollout moved it already")
-                elif digest(uid) in journal.lost:
-                    spent[uid] = Obstacle("move_failed", "its move failed in this rollout")
-        options = self.options
+        """The plan beside what the journal has in flight, without what was moved already. It is made once."""
+        options, pending = self.options, PendingChanges(self.snapshot, self.why_no_restart)
         request = PlanRequest(
             self.selection,
             options.scope,
             options.allow,
-            busy,
-            spent,
-            aspects=self.aspects,
+            self.aspects,
+            late=() if options.apply_pending_changes else (pending,),
+            settled=() if journal is None else (journal,),
             held=self.held.replicas,
             topology=options.topology,
             apply_pending_changes=self.applies_pending_changes,
         )
-        approved = options.approved
-        if approved is not None:
-            nodes = {move.uid: move.targets[0] for move in approved.moves if move.targets}
-            request = replace(request, preferred_nodes=nodes)
-        while True:
-            plan = self._plan(request)
-            refused = {} if options.apply_pending_changes else self._restarts_refused(plan)
-            no_restart = {**request.no_restart, **refused}
-            narrower = replace(request, no_restart=no_restart) if refused else request
-            if approved is not None:
-                approval = APPROVALS["plan"](approved)
-                plan = approval.order(plan)
-                narrower = approval.narrow(narrower, plan, self.candidates)
-            if narrower is request:
-                return plan
-            request = narrower
+        records = () if journal is None else journal.records
+        busy = {record.uid for record in records if record.phase is not Phase.INTENDED}
+        if options.approved is None:
+            return self._plan(request, busy)
+        approval = APPROVALS["plan"](options.approved)
+        return approval.order(self._plan(approval.narrow(request), busy))
 
-    def _plan(self, request: PlanRequest) -> Plan:
-        places = self.options.places
+    def _plan(self, request: PlanRequest, busy: t.Collection[str]) -> Plan:
+        """The plan for those that are not busy."""
+        free, places = [x for x in self.neighbors if x.uid not in busy], self.options.places
         if places is None:
-            return plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
+            return plan_moves(self.snapshot, request, free, verified=self.verified)
+        moving = {x.instance.ref for x in self.neighbors if x.uid in busy}
+        places = {ref: node for ref, node in places.items() if ref not in moving}
         plan = PLANNERS["places"]
-        return plan(self.snapshot, request, self.neighbors, places, verified=self.verified)
+        return plan(self.snapshot, request, free, places, verified=self.verified)
 
     def node_selector(self, move: Move) -> tuple[tuple[str, str], ...]:
         options, approved = self.options, self.options.approved
@@ -162,25 +150,32 @@ class JudgedSnapshot:
             return ((HOSTNAME, node.labels.get(HOSTNAME, "") if node is not None else ""),)
         if not options.pin_target_zone or not nodes or move.method is not Method.MIGRATE:
             return ()
-        zone = self._zone_of_target(move, nodes[0])
+        zone = self._nodes.domain(nodes[0])
+        if approved is not None and nodes[0] not in self._nodes.labels:  # it was deleted since
+            zone = approved.zone_of(move)
         return ((options.zone_key, zone),) if zone else ()
-
-    def _zone_of_target(self, move: Move, node: str) -> str:
-        """As an approved plan has it: the node may have been deleted since."""
-        if node in self._nodes.labels or self.options.approved is None:
-            return self._nodes.domain(node)
-        return self.options.approved.zone_of(move)
 
     @functools.cached_property
     def _nodes(self) -> NodeDescriptions:
         return NodeDescriptions.of(self.snapshot, self.options.zone_key)
 
-    def _restarts_refused(self, plan: Plan) -> dict[str, Obstacle]:
-        """The instances of which the plan has a restart that would apply more than their placement, with the reason."""
-        platform = self.snapshot.platform
-        restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
-        return {
-            uid: why
-            for uid in restarts
-            if (why := self.why_no_restart(self.by_uid[uid], platform)) is not None
-        }
+
+class PendingChanges:
+    """What restarts would apply beside placement, as an aspect. It is read for a VM whose restart has a node."""
+
+    def __init__(self, snapshot: Snapshot, why_no_restart: WhyNoRestart) -> None:
+        self._platform, self._why_no_restart = snapshot.platform, why_no_restart
+        self._instances = snapshot.derived(InstanceReader)
+        self._refused: dict[str, Obstacle] = {}
+
+    def obstacle(self, instance: Instance, method: Method) -> Obstacle | None:
+        return self._refused.get(instance.uid) if method is Method.RESTART else None
+
+    def permits(self, instance: Instance, method: Method) -> bool:
+        """Whether a restart applies nothing else, which is remembered."""
+        if method is Method.RESTART and instance.pod is not None:
+            found = self._instances.read(instance, instance.pod)
+            why = self._why_no_restart(found, self._platform)
+            if why is not None:
+                self._refused[instance.uid] = why
+        return self.obstacle(instance, method) is None

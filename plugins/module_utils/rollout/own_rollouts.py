@@ -265,7 +265,10 @@ def _of_pool(pool: Workload, snapshot: Snapshot) -> OwnRollout | None:
     )
     keeps_revisions = snapshot.platform.kubevirt_release < _REVISIONS_WRITTEN_SINCE
     replaced = [_is_replaced(x, keeps_revisions=keeps_revisions) for x in members]
-    available = list(map(_is_available, members))
+    available = [
+        vmi is not None and vmi.phase == "Running" and (vmi.ready or vmi.lost_ready)
+        for vmi in (member.vmi for member in members)
+    ]
     left = [x for x, *done in zip(members, replaced, available, strict=True) if not all(done)]
     if seen and not left:
         return None
@@ -314,8 +317,3 @@ def _is_replaced(member: PoolMember, *, keeps_revisions: bool) -> bool:
         return True
     labels = {k: v for k, v in vm.template_labels.items() if k != POOL_REVISION}
     return keeps_revisions and not lagging_fields(vm, vmi) and labels.items() <= vmi.labels.items()
-
-
-def _is_available(member: PoolMember) -> bool:
-    vmi = member.vmi
-    return vmi is not None and vmi.phase == "Running" and (vmi.ready or vmi.lost_ready)

@@ -104,8 +104,7 @@ class RolloutSource:
     def plan_lines(self, view: JudgedSnapshot, plan: Plan, run: str = "") -> list[str]:
         """The number of instances that were checked tells a wrong namespace from a good placement. A map of VMs has a
         table in the end, which names those that cannot go."""
-        names_skipped = self.options.places is None
-        selected = len(view.candidates)
+        names_skipped, selected = self.options.places is None, len(view.candidates)
         lines = report.plan_lines(plan, run, name_skipped=names_skipped, selected=selected)
         return [*lines, *view.held.lines]
 
@@ -136,8 +135,7 @@ class RolloutSource:
     def _judged(self, view: JudgedSnapshot, result: StepResult, plan: Plan) -> StepResult:
         """The result with the workload rollouts that go on, and the instances whose rules are not enforced yet."""
         result.warnings += own_rollouts.warnings(view.own_rollouts)
-        topology = self.options.topology
-        report_not_enforced(result, view.snapshot, view.candidates, plan, topology)
+        report_not_enforced(result, view.snapshot, view.candidates, plan, self.options.topology)
         return result
 
     def check(self, view: JudgedSnapshot, plan: Plan, creates: t.Sequence[str]) -> StepResult:

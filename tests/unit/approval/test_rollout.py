@@ -13,7 +13,6 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.approval.approved_rollout import (
     ApprovedRollout,
-    NotApproved,
 )
 from ansible_collections.virt.placement.plugins.module_utils.approval.plan import read_plan
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
@@ -21,7 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.instance
     InstanceSelection,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.obstacle import Obstacle
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     NOT_IN_PLAN,
@@ -30,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
     Plan,
     SkippedInstance,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Instance
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.moves import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.moves import step as steps
@@ -494,30 +494,37 @@ def approved(*moves: Move) -> RunPlan:
     return RunPlan("uid", {}, moves)
 
 
-def narrow(plan: Plan) -> PlanRequest:
-    """The request of a rollout whose approved plan moves a."""
-    return ApprovedRollout(approved(moving("a"))).narrow(REQUEST, plan, ())
+def running(uid: str, node: str = "w1") -> Instance:
+    ref = Ref("VirtualMachineInstance", "shop", uid)
+    return Instance(ref, uid, None, Pod("shop", uid, node_name=node))
 
 
-def test_move_that_is_not_as_approved_is_not_made() -> None:
-    assert narrow(Plan((moving("a"),))) is REQUEST
-    elsewhere = "the plan moves it from w1, and it runs on w9 now"
-    moved = narrow(Plan((moving("a", source="w9"),)))
-    assert moved.not_movable == {"a": Obstacle("unlike_plan", elsewhere)}
-    assert moved.aspects == (NotApproved({}),)
+def narrowed() -> PlanRequest:
+    """The request of a rollout whose approved plan migrates a."""
+    return ApprovedRollout(approved(moving("a"))).narrow(REQUEST)
+
+
+def test_move_by_another_method_than_approved_is_not_planned() -> None:
+    (moves,) = narrowed().late
+    a = running("a")
+    assert moves.permits(a, Method.MIGRATE)
+    assert moves.obstacle(a, Method.RESTART) is None
+    assert not moves.permits(a, Method.RESTART)
     otherwise = "the plan moves it by migrate, and now it would move by restart"
-    kept = narrow(Plan((moving("a", method=Method.RESTART),)))
-    assert kept.not_movable == {}
-    assert kept.aspects == (NotApproved({"a": Obstacle("unlike_plan", otherwise)}),)
+    assert moves.obstacle(a, Method.MIGRATE) == Obstacle("unlike_plan", otherwise)
 
 
-def test_move_that_is_not_approved_is_left_out_though_its_instance_is_skipped_too() -> None:
-    """A plan may have a move of an instance that violates another rule after it, so that it is skipped, too."""
-    move = moving("b")
-    why = Obstacle("no_node", "no node is available")
-    skipped = SkippedInstance(move.instance, "b", move.workload, "w1", why)
-    (aspect,) = narrow(Plan((move,), (skipped,))).aspects
-    assert aspect == NotApproved({"b": NOT_IN_PLAN})
+def test_instance_that_has_moved_since_is_settled() -> None:
+    (moved,) = narrowed().settled
+    assert moved.obstacle(running("a"), Method.MIGRATE) is None
+    elsewhere = "the plan moves it from w1, and it runs on w9 now"
+    assert moved.obstacle(running("a", "w9"), Method.MIGRATE) == Obstacle("unlike_plan", elsewhere)
+    assert moved.obstacle(running("b", "w9"), Method.MIGRATE) is None
+
+
+def test_instance_without_an_approved_move_is_kept() -> None:
+    (moves,) = narrowed().late
+    assert moves.obstacle(running("b"), Method.MIGRATE) == NOT_IN_PLAN
 
 
 def test_moves_begin_in_the_order_of_the_approved_plan() -> None:

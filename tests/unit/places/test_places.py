@@ -42,6 +42,7 @@ from tests.support.cluster import (
     near,
 )
 from tests.support.pools import pool
+from tests.unit.planning.movable import Kept
 from tests.unit.planning.random_clusters import random_cluster
 
 NAMESPACE = InstanceSelection(namespaces=frozenset({"shop"}))
@@ -461,16 +462,15 @@ def test_migration_of_others_is_waited_for() -> None:
     )
 
 
-def test_vm_that_was_moved_and_one_in_flight_are_left_alone() -> None:
+def test_vm_that_was_moved_is_left_alone() -> None:
     made = cluster("ab")
     machine(made, "sap-1", "n1")
     machine(made, "sap-2", "n1")
     uids = {name: made.machines[name]["metadata"]["uid"] for name in made.machines}
     planned = plan_in(
         made.snapshot(),
-        {"sap-1": "n2", "sap-2": "n2"},
-        in_flight=frozenset({uids["sap-1"]}),
-        not_movable={uids["sap-2"]: Obstacle("move_failed", "its move failed in this rollout")},
+        {"sap-2": "n2"},
+        settled=[Kept({uids["sap-2"]: Obstacle("move_failed", "its move failed in this rollout")})],
     )
     assert planned.moves == ()
     assert reasons(planned) == {"sap-2": "its move failed in this rollout"}

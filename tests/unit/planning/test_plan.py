@@ -560,7 +560,10 @@ def test_vm_that_may_not_be_restarted_is_skipped_with_the_reason() -> None:
     refused = {vm.uid: why for vm in cluster.snapshot().vmis}
     restart = frozenset({Method.RESTART})
 
-    plan = planned(cluster.snapshot(), PlanRequest(SHOP, allow=restart, no_restart=refused))
+    plan = planned(
+        cluster.snapshot(),
+        PlanRequest(SHOP, allow=restart, aspects=[Kept(refused, Method.RESTART)]),
+    )
 
     assert plan.moves == ()
     assert {code_of(x) for x in plan.skipped} == {why.code}
@@ -678,7 +681,7 @@ def test_preferred_node_of_a_pending_instance_is_its_first_target() -> None:
 
     def targets(preferred: str) -> tuple[str, ...]:
         recreate, nodes = frozenset({Method.RECREATE}), {vmi.uid: preferred}
-        request = PlanRequest(SHOP, allow=recreate, preferred_nodes=nodes)
+        request = PlanRequest(SHOP, allow=recreate, preferred_node=lambda uid: nodes.get(uid, ""))
         (move,) = planned(cluster.snapshot(), request).moves
         assert len(move.targets) == repair.TARGETS
         return move.targets
