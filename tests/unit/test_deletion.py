@@ -144,7 +144,8 @@ class Copy:
         registries = [path for path in paths if path.stem in REGISTRIES]
         for path in [*registries, self.root / "meta" / "runtime.yml"]:
             lines = path.read_text().splitlines(keepends=True)
-            own = re.compile(rf"from \S+\.{capability}[. ]|\s+(\*\*|\"\w+\": )?{capability}\.")
+            imported = rf"from (\.\.|\S*(module|plugin)_utils\.){capability}[. ]"
+            own = re.compile(rf"{imported}|\s+(\*\*|\"\w+\": )?{capability}\.")
             kept = [x for x in lines if not own.match(x) and x.strip(" -\n") not in modules]
             if len(kept) < len(lines):
                 found[path] = "".join(kept)

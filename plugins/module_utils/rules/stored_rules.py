@@ -25,6 +25,7 @@ from ..model.rule import (
     RawTerms,
     Rule,
     RuleId,
+    RuleType,
     RunOn,
     Spread,
     Target,
@@ -52,7 +53,7 @@ def options_of(rule: Rule, topology: Topology) -> Declaration:
     """Type, preference and label of a rule, as the option `rules` takes them."""
     options: Declaration = {}
     if rule.rule_type is not None:
-        options[rule.type_name] = _type_options(rule, topology)
+        options[rule.type_name] = _type_options(rule.rule_type, rule.id.namespace, topology)
     if rule.preferred:
         options["preferred"] = True
         if rule.weight != 100:
@@ -62,8 +63,7 @@ def options_of(rule: Rule, topology: Topology) -> Declaration:
     return options
 
 
-def _type_options(rule: Rule, topology: Topology) -> JSON:
-    rule_type, namespace = rule.rule_type, rule.id.namespace
+def _type_options(rule_type: RuleType, namespace: str, topology: Topology) -> JSON:
     if isinstance(rule_type, RawTerms):
         return rule_type.fields
     if isinstance(rule_type, (RunOn, Avoid)):
@@ -78,7 +78,7 @@ def _type_options(rule: Rule, topology: Topology) -> JSON:
         more = _targets([rule_type.target], "with", namespace)
     elif isinstance(rule_type, Spread) and rule_type.max_skew != 1:
         more = {"max_skew": rule_type.max_skew}
-    key = topology.name_of(t.cast("KeepApart | KeepTogether | Spread", rule_type).topology_key)
+    key = topology.name_of(rule_type.topology_key)
     return {"topology_key": key, **more} if more else key
 
 

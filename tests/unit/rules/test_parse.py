@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+import yaml
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
@@ -21,7 +22,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
     WorkloadSelector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import (
+    RULE_TYPES,
+    read_rules,
+)
+from ansible_collections.virt.placement.plugins.modules import rules, rules_info
 from tests.parsed import parsed
 from tests.unit.lint.documented import DOCUMENTED
 
@@ -469,3 +474,11 @@ def test_workloads_are_a_list() -> None:
     assert found == (
         "rules[0] r, workloads: must be a list of names of VMs, or of maps with name, names or labels, not a map"
     )
+
+
+def test_each_rule_type_is_an_option_and_documented() -> None:
+    """The argument spec and the documentation of `rules`, and what `rules_info` says of a rule's type."""
+    documented = yaml.safe_load(rules.DOCUMENTATION)["options"]["rules"]["suboptions"]
+    assert [name for name in RULE_TYPES if name not in rules.RULE_OPTIONS] == []
+    assert [name for name in RULE_TYPES if name not in documented] == []
+    assert [name for name in RULE_TYPES if f"V({name})" not in rules_info.RETURN] == []
