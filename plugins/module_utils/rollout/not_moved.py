@@ -278,6 +278,6 @@ def _following(
         yield Entry(
             "skipped",
             f"{plural(len(left), 'instance')} {one if len(left) == 1 else several}: mend what the lines under skipped"
-            " name (free or add a node, raise the quota, change the rule, or extend allow), then launch the same job"
-            " again",
+            " name (free or add a node, raise the quota, change the rule, or extend the option allow, for a job"
+            " placement_rollout_allow or placement_apply_allow), then launch the same job again",
         )

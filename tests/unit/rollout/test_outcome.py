@@ -20,8 +20,8 @@ NOW = datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 WINDOW = {"start": "22:00", "end": "04:00"}
 LIMIT = Obstacle("max_moves", "max_moves (2) is reached")
 MEND = (
-    ": mend what the lines under skipped name (free or add a node, raise the quota, change the rule, or extend allow),"
-    " then launch the same job again"
+    ": mend what the lines under skipped name (free or add a node, raise the quota, change the rule, or extend the"
+    " option allow, for a job placement_rollout_allow or placement_apply_allow), then launch the same job again"
 )
 
 
