@@ -36,7 +36,7 @@ class Scale:
     replicas: int
 
 
-Replaced = dict[str, "tuple[Pod | None, Reason]"]
+Replaced = dict[str, tuple[t.Optional[Pod], Reason]]  # noqa: UP045
 """Key of a planned pod to the pod that it replaces, and why; `surge` for any rollout."""
 
 

@@ -201,7 +201,10 @@ def test_vmis_that_cannot_be_listed_fail_no_task_whose_nodes_are_in_service(fail
     server = cordoned()
     server.retries = 0
     vmis = "/apis/kubevirt.io/v1/virtualmachineinstances"
-    uncordoned = lambda _request: server.add_fault("GET", vmis, 503, failures)  # noqa: E731
+
+    def uncordoned(_request: t.Any) -> None:
+        server.add_fault("GET", vmis, 503, failures)
+
     server.add_fault("PATCH", W1, uncordoned, 1, late=True)
 
     lines, result = all_lines(server, run_timeout=60 if failures == 1 else 1)
