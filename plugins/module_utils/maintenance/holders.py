@@ -13,28 +13,63 @@ import typing as t
 from ..model.objects import Node, Taint
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 
-DESIRED_DRAIN = "machineconfiguration.openshift.io/desiredDrain"
-"""Annotation of the Machine Config Operator: drain-HASH while it wants the node drained, then uncordon-HASH
-(machine-config-operator, pkg/daemon/constants/constants.go)."""
-
-NODE_MAINTENANCE_TAINT = "medik8s.io/drain"
-"""Taint of the Node Maintenance Operator, as long as a NodeMaintenance object names the node
-(node-maintenance-operator, controllers/taint.go)."""
-
-HARVESTER_REQUESTED = "harvesterhci.io/drain-requested"
-HARVESTER_STATUS = "harvesterhci.io/maintain-status"
-"""Annotations of Harvester: a maintenance was requested; it is running or completed
-(harvester, pkg/util/drainhelper and pkg/controller/master/node)."""
-
-HOLDING_ANNOTATIONS = (DESIRED_DRAIN, HARVESTER_REQUESTED, HARVESTER_STATUS)
-"""What `held_by` reads of annotations."""
-
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint that an administrator or a fencing agent sets on a node that is shut down: its pods are deleted, and none may
 run there until it is removed (kubernetes pkg/controller/podgc)."""
 
-SHUT_DOWN = f"another client (taint {OUT_OF_SERVICE}, which says that the node is shut down)"
-"""What `held_by` returns for that taint. Kubernetes does not remove it."""
+
+class Holder(t.NamedTuple):
+    """A system, and the mark of a node that it holds: an annotation whose value begins so, a taint of any value, or the
+    condition MaintenanceMode. `meaning`: of the mark, as a clause."""
+
+    system: str
+    annotation: str = ""
+    begins: str = ""
+    taint: str = ""
+    meaning: str = ""
+    advice: str = "Let that end first: it may reboot the node, and it uncordons it."
+
+    def holds(self, node: Node) -> bool:
+        """Whether the node has the mark."""
+        if self.taint:
+            return any(taint.key == self.taint for taint in node.taints)
+        if self.annotation:
+            value = node.annotations.get(self.annotation)
+            return bool(value and value.startswith(self.begins))
+        return node.maintenance_mode
+
+    def __str__(self) -> str:
+        if self.taint:
+            return f"{self.system} (taint {self.taint}{self.meaning})"
+        mark = f"annotation {self.annotation}" if self.annotation else "condition MaintenanceMode"
+        return f"{self.system} ({mark})"
+
+
+HOLDERS = (
+    Holder(
+        "the Machine Config Operator",
+        annotation="machineconfiguration.openshift.io/desiredDrain",
+        begins="drain-",
+    ),
+    Holder("the Node Maintenance Operator", taint="medik8s.io/drain"),
+    Holder(
+        "another client",
+        taint=OUT_OF_SERVICE,
+        meaning=", which says that the node is shut down",
+        advice=f"Remove the taint {OUT_OF_SERVICE} once the node runs again, unless the agent that set it does so.",
+    ),
+    Holder("Harvester", annotation="harvesterhci.io/drain-requested"),
+    Holder("Harvester", annotation="harvesterhci.io/maintain-status"),
+    Holder("Harvester"),
+)
+"""A row for each mark; the first that a node has is named. Sources: the Machine Config Operator writes drain-HASH while
+it wants the node drained, then uncordon-HASH (machine-config-operator, pkg/daemon/constants/constants.go). The taint of
+the Node Maintenance Operator stays as long as a NodeMaintenance object names the node (node-maintenance-operator,
+controllers/taint.go). Harvester: a maintenance was requested; it is running or completed (harvester,
+pkg/util/drainhelper and pkg/controller/master/node)."""
+
+HOLDING_ANNOTATIONS = tuple(holder.annotation for holder in HOLDERS if holder.annotation)
+"""What `held_by` reads of annotations."""
 
 _OF_NODE_STATE = (
     "node.kubernetes.io/",
@@ -64,21 +99,17 @@ _OF_COMPONENTS = (
 node.cilium.io/agent-not-ready, ebs.csi.aws.com/agent-not-ready, node.cluster.x-k8s.io/uninitialized."""
 
 
+def holder_of(node: Node) -> Holder | None:
+    """The system that holds the node, by a mark that is its own; None if there is none."""
+    return next((holder for holder in HOLDERS if holder.holds(node)), None)
+
+
 def held_by(node: Node, taints_before: t.Collection[str] | None = None) -> str | None:
     """The system that holds the node, and by which mark; None if there is none. With `taints_before`, the
     `lasting_taints` of an earlier time, a taint that came since then counts, too. They are None where they are not
     known."""
-    if node.annotations.get(DESIRED_DRAIN, "").startswith("drain-"):
-        return f"the Machine Config Operator (annotation {DESIRED_DRAIN})"
-    if any(taint.key == NODE_MAINTENANCE_TAINT for taint in node.taints):
-        return f"the Node Maintenance Operator (taint {NODE_MAINTENANCE_TAINT})"
-    if any(taint.key == OUT_OF_SERVICE for taint in node.taints):
-        return SHUT_DOWN
-    for key in (HARVESTER_REQUESTED, HARVESTER_STATUS):
-        if node.annotations.get(key):
-            return f"Harvester (annotation {key})"
-    if node.maintenance_mode:
-        return "Harvester (condition MaintenanceMode)"
+    if (holder := holder_of(node)) is not None:
+        return str(holder)
     if taints_before is None:
         return None
     new = [text for text in lasting_taints(node) if text not in taints_before]

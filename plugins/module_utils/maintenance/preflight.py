@@ -28,7 +28,7 @@ from ..scheduler.nodes import takes_pods
 from ..view.view import view_of
 from .budget_findings import BudgetFacts, EvictionAnswer, budget_findings
 from .drain_plan import DrainView
-from .holders import OUT_OF_SERVICE, SHUT_DOWN, held_by
+from .holders import holder_of
 from .options import VM_POLICIES
 from .places import drain_forecast, nodes_text, place_findings
 from .pods import (
@@ -406,14 +406,12 @@ class _Checks:
 
     def _others(self) -> t.Iterator[Finding]:
         for node in self.snapshot.nodes:
-            if node.name in self.drained and (holder := held_by(node)):
+            if node.name in self.drained and (holder := holder_of(node)):
                 yield drain_finding(
                     OTHER_MAINTENANCE,
                     "error",
                     f"Node {node.name} is in another maintenance: {holder} holds it.",
-                    f"Remove the taint {OUT_OF_SERVICE} once the node runs again, unless the agent that set it does so."
-                    if holder == SHUT_DOWN
-                    else "Let that end first: it may reboot the node, and it uncordons it.",
+                    holder.advice,
                     node.ref,
                 )
         for automation in self.inputs.automation:

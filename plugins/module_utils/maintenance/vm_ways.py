@@ -42,17 +42,16 @@ VM_POLICY = f"{PREFIX}vm-policy"
 LABEL_SEPARATOR = "."
 """Between the policies of a label, whose value can have no comma."""
 
-HARVESTER_STRATEGY = "harvesterhci.io/maintain-mode-strategy"
-"""Label of a VM on Harvester: what its maintenance mode does with the VM."""
-
-POLICY_OF_STRATEGY: t.Mapping[str, str] = {
-    "ShutdownAndRestartAfterEnable": "restart",
-    "ShutdownAndRestartAfterDisable": STOP_AND_START,
-    "Shutdown": "stop",
+POLICY_OF_LABELS: t.Mapping[str, t.Mapping[str, str]] = {
+    "harvesterhci.io/maintain-mode-strategy": {
+        "ShutdownAndRestartAfterEnable": "restart",
+        "ShutdownAndRestartAfterDisable": STOP_AND_START,
+        "Shutdown": "stop",
+    },
 }
-"""Its other value, Migrate, is the same as none, and so is a value that Harvester does not know: then the policies of
-the task count (harvester, pkg/util/constants.go, pkg/controller/master/nodedrain,
-pkg/webhook/resources/virtualmachine/validator.go)."""
+"""Labels of a VM by which a product knows what its own maintenance does with the VM, and the policy of each value. Any
+other value counts as none, as Harvester's Migrate: then the policies of the task count (harvester,
+pkg/util/constants.go, pkg/controller/master/nodedrain, pkg/webhook/resources/virtualmachine/validator.go)."""
 
 
 PassedOver = t.Mapping[str, t.Mapping[str, Obstacle]]
@@ -105,10 +104,10 @@ class VmWays:
     def way(self, vmi: Vmi) -> VmWay:
         """The first of its policies that is possible. Where all lack a node or are refused by budgets, the last of
         them."""
-        way, strategy = self._first_possible(vmi), self._harvester_strategy(vmi)
-        if strategy is None or way.finding == DO_NOT_MOVE_FINDING:
+        way, of_product = self._first_possible(vmi), self._label_of_product(vmi)
+        if of_product is None or way.finding == DO_NOT_MOVE_FINDING:
             return way
-        label, obstacle = f"its label {HARVESTER_STRATEGY} is {strategy}", way.obstacle
+        label, obstacle = f"its label {of_product[0]} is {of_product[1]}", way.obstacle
         if obstacle is not None and not obstacle.temporary:
             obstacle = replace(obstacle, text=f"{obstacle} ({label})")
         return replace(way, obstacle=obstacle, chosen_by=label)
@@ -179,19 +178,21 @@ class VmWays:
         return self._by("migrate", vmi).obstacle or passed.get("migrate")
 
     def policies_of(self, vmi: Vmi) -> tuple[tuple[str, ...], Obstacle | None]:
-        """The policies of the VM's own label, else of Harvester's, else of the task; and what is wrong with the
+        """The policies of the VM's own label, else of that of a product, else of the task; and what is wrong with the
         label, which anyone may write."""
         label = self._own_label(vmi)
         if not label:
-            strategy = self._harvester_strategy(vmi)
-            return (POLICY_OF_STRATEGY[strategy],) if strategy else self.policies, None
+            of_product = self._label_of_product(vmi)
+            if of_product is None:
+                return self.policies, None
+            return (POLICY_OF_LABELS[of_product[0]][of_product[1]],), None
         policies = tuple(label.split(LABEL_SEPARATOR))
         wrong = why_invalid(policies)
         return policies, wrong and replace(wrong, text=f"its vm_policy is '{label}': {wrong}")
 
     def has_own_policy(self, vmi: Vmi) -> bool:
         """Whether a label of the VM decides, so that the policies of the task do not."""
-        return bool(self._own_label(vmi) or self._harvester_strategy(vmi))
+        return bool(self._own_label(vmi) or self._label_of_product(vmi))
 
     def owner(self, vmi: Vmi) -> Ref:
         """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""
@@ -202,14 +203,15 @@ class VmWays:
     def _own_label(self, vmi: Vmi) -> str:
         return self._label(vmi, VM_POLICY)
 
-    def _harvester_strategy(self, vmi: Vmi) -> str | None:
-        """The value of Harvester's label, where that label decides how the VM leaves."""
-        strategy = self._label(vmi, HARVESTER_STRATEGY)
-        decides = strategy in POLICY_OF_STRATEGY and not self._own_label(vmi)
-        return strategy if decides else None
+    def _label_of_product(self, vmi: Vmi) -> tuple[str, str] | None:
+        """Key and value of the label of a product, where that decides how the VM leaves."""
+        if self._own_label(vmi):
+            return None
+        labels = ((key, self._label(vmi, key)) for key in POLICY_OF_LABELS)
+        return next((label for label in labels if label[1] in POLICY_OF_LABELS[label[0]]), None)
 
     def _label(self, vmi: Vmi, key: str) -> str:
-        """The label of the VM, else of the VMI, which Harvester reads and keeps equal."""
+        """The label of the VM, else of the VMI: Harvester reads that one, and keeps both equal."""
         workload = self._workload(vmi)
         own = workload.labels.get(key) if workload is not None else None
         return own or vmi.labels.get(key) or ""
